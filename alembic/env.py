@@ -1,0 +1,18 @@
+"""How alembic runs here: always by ``cleanup-orchestrator-manage db``, on the connection that it opened."""
+
+from alembic import context
+
+from cleanup_orchestrator import tables
+
+connection = context.config.attributes.get("connection")
+if connection is None:
+    raise SystemExit("run it by: cleanup-orchestrator-manage db")
+
+context.configure(
+    connection=connection,
+    target_metadata=tables.metadata,
+    # SQLite cannot alter a table: alembic copies it instead.
+    render_as_batch=connection.dialect.name == "sqlite",
+)
+with context.begin_transaction():
+    context.run_migrations()

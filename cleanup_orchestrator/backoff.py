@@ -1,0 +1,15 @@
+"""How long to wait before the next attempt. Pure: the same attempt gives the same wait."""
+
+from __future__ import annotations
+
+import datetime
+
+
+def delay(attempt: int, base: float = 1.0, cap: float = 60.0) -> datetime.timedelta:
+    """Return the wait after the ``attempt``-th try (1 is the first): base, 2 base, 4 base, … never above cap.
+
+    :param base: seconds
+    :param cap: seconds
+    """
+    exponent = min(max(attempt, 1) - 1, 32)
+    return datetime.timedelta(seconds=min(cap, base * 2.0**exponent))

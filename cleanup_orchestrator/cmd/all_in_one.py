@@ -1,0 +1,20 @@
+"""The ``cleanup-orchestrator-all-in-one`` process: API, engine and worker over the in-process bus."""
+
+from __future__ import annotations
+
+import sys
+
+from cleanup_orchestrator import service
+
+
+def main() -> int:
+    """Run it until SIGTERM."""
+    description = (
+        "API, engine and worker in one process, without a message broker. "
+        "Example: cleanup-orchestrator-all-in-one --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
+    )
+    return service.main("cleanup-orchestrator-all-in-one", description, "engine", "worker", "api", in_process=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+"""The ``cleanup-orchestrator-api`` process."""
+
+from __future__ import annotations
+
+import sys
+
+from cleanup_orchestrator import service
+
+
+def main() -> int:
+    """Run it until SIGTERM."""
+    description = "Serves the REST API. Example: cleanup-orchestrator-api --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
+    return service.main("cleanup-orchestrator-api", description, "api")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

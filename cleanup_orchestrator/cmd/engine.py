@@ -1,0 +1,17 @@
+"""The ``cleanup-orchestrator-engine`` process."""
+
+from __future__ import annotations
+
+import sys
+
+from cleanup_orchestrator import service
+
+
+def main() -> int:
+    """Run it until SIGTERM."""
+    description = "Decides what happens next with each deletion. Example: cleanup-orchestrator-engine --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
+    return service.main("cleanup-orchestrator-engine", description, "engine")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+"""The ``cleanup-orchestrator-worker`` process."""
+
+from __future__ import annotations
+
+import sys
+
+from cleanup_orchestrator import service
+
+
+def main() -> int:
+    """Run it until SIGTERM."""
+    description = "Looks for and deletes what projects own. Example: cleanup-orchestrator-worker --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
+    return service.main("cleanup-orchestrator-worker", description, "worker")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

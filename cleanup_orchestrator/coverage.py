@@ -1,0 +1,89 @@
+"""Who answers for each entry of the catalog. An entry that nobody answers for is a blocker, never empty."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from keystoneauth1.adapter import Adapter
+from os_service_types import ServiceTypes
+from oslo_config import cfg
+
+from cleanup_orchestrator.errors import BadAnswer
+
+OPTS = {
+    "catalog": [
+        cfg.ListOpt(
+            "owns_nothing",
+            default=["placement", "project-cleanup"],
+            help="Service types in which a project owns nothing, so that nobody needs to be asked. Naming a service "
+            "here that does hold something leaves that behind, unreported.",
+        )
+    ]
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """One service in one region, as the catalog has it; aliases are resolved to the official type."""
+
+    region: str
+    service_type: str
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """Who answers for an entry."""
+
+    region: str
+    service_type: str
+    name: str
+    answered_by: str  #: ``plugin``, ``nothing_to_own``, ``waived`` or ``nobody``
+    types: tuple[str, ...] = ()
+    message: str = ""
+
+
+def read_catalog(identity: Adapter) -> tuple[Entry, ...]:
+    """Return every service with an endpoint in each of its regions.
+
+    From ``GET /v3/services`` and ``/v3/endpoints`` and not from a token's catalog: endpoint filters may hide an entry
+    from the orchestrator's own project. Disabled entries count: what was created there is still there.
+
+    :raises BadAnswer: when Keystone cut a list short
+    """
+    services, endpoints = identity.get("/services").json(), identity.get("/endpoints").json()
+    if services.get("truncated") or endpoints.get("truncated"):
+        raise BadAnswer("Keystone did not list the whole catalog")
+    by_id = {s["id"]: s for s in services["services"]}
+    official = ServiceTypes()
+    found: dict[tuple[str, str], Entry] = {}
+    for endpoint in endpoints["endpoints"]:
+        service = by_id.get(endpoint["service_id"])
+        if service is None:
+            raise BadAnswer(f"endpoint {endpoint['id']} belongs to no listed service")
+        type_ = official.get_service_type(service["type"]) or service["type"]
+        region = endpoint.get("region_id") or ""
+        found.setdefault((region, type_), Entry(region, type_, service.get("name") or type_))
+    return tuple(found[key] for key in sorted(found))
+
+
+class Coverage:
+    """Answers for catalog entries, from the plugins' types and the operator's word."""
+
+    def __init__(self, conf: cfg.ConfigOpts, types: Mapping[str, tuple[str, ...]]) -> None:
+        """Take the type names of each service that has a plugin."""
+        self._conf, self._types = conf, types
+
+    def answer(self, entry: Entry) -> Answer:
+        """Return who answers for one entry."""
+        base = (entry.region, entry.service_type, entry.name)
+        if entry.service_type in self._types:
+            return Answer(*base, "plugin", self._types[entry.service_type])
+        if entry.service_type in self._conf.catalog.owns_nothing:
+            return Answer(*base, "nothing_to_own", message="declared in [catalog] owns_nothing")
+        return Answer(*base, "nobody", message=f"no plugin answers for {entry.service_type}: what it holds is unknown")
+
+    def answers(self, identity: Adapter) -> tuple[Answer, ...]:
+        """Return who answers for each entry of the catalog."""
+        return tuple(self.answer(entry) for entry in read_catalog(identity))

@@ -1,0 +1,605 @@
+"""What happens next. Pure: no I/O, no clock, no configuration read.
+
+``decide`` looks at one deletion and its steps as they are in the store and returns actions; ``apply`` turns actions into
+new values and journal lines; ``record`` does the same with a finished sweep. The engine and the workers are shells that
+load, call these, and save with compare-and-swap. Everything is level-triggered: deciding twice on the same facts gives
+the same answer, so a lost, doubled or late message changes nothing but time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Iterator, Sequence
+
+from cleanup_orchestrator import backoff, ordering
+from cleanup_orchestrator.errors import remedy
+from cleanup_orchestrator.model import (
+    Blocker,
+    Condition,
+    Deletion,
+    Event,
+    Kind,
+    Mode,
+    Outcome,
+    Purpose,
+    Reason,
+    State,
+    Status,
+    Step,
+    Sweep,
+    Token,
+)
+from cleanup_orchestrator.transitions import LIVE, ORDER, By, move
+
+#: Survey results with which a deletion cannot even begin.
+FATAL = frozenset({Reason.PROJECT_NOT_FOUND, Reason.PROJECT_IS_DOMAIN, Reason.PROJECT_HAS_CHILDREN})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rules:
+    """The operator's settings that decisions depend on, read once by the engine."""
+
+    settle: datetime.timedelta = datetime.timedelta(seconds=300)  #: the longest ``token_cache_time`` of the cloud
+    stall_after: datetime.timedelta = datetime.timedelta(seconds=600)  #: without progress
+    claim_timeout: datetime.timedelta = datetime.timedelta(seconds=30)  #: a cast that nobody claimed is repeated
+    heartbeat: datetime.timedelta = datetime.timedelta(seconds=60)  #: looked at again at least this often
+    attempts: int = 3  #: tries at a step before "unknown" is reported, where waiting for ever would lock a user out
+    retry_base: float = 1.0  #: seconds
+    retry_cap: float = 60.0  #: seconds
+    empty_inventories: int = 2  #: complete and empty, in a row, before the project goes
+
+
+# ----------------------------------------------------------------------------------------------------------- actions
+@dataclasses.dataclass(frozen=True, slots=True)
+class Move:
+    """Change the status; the reason goes into the journal."""
+
+    to: Status
+    reason: str
+    message: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OpenRound:
+    """Begin a new round: every result so far is history."""
+
+    purpose: Purpose
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Hand a step to the workers."""
+
+    step_id: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CountEmpty:
+    """The round was a complete and empty inventory: close it and count it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MarkDrained:
+    """The drain took hold at this time."""
+
+    at: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MarkClosed:
+    """The project is disabled since this time: nobody gets a token for it."""
+
+    at: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SetCondition:
+    """State an observed property."""
+
+    type: str
+    status: bool
+    reason: str
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wake:
+    """Look again at this time, message or no message."""
+
+    at: datetime.datetime
+
+
+Action = Move | OpenRound | Dispatch | CountEmpty | MarkDrained | MarkClosed | SetCondition | Wake
+Actions = tuple[Action, ...]
+
+
+# ---------------------------------------------------------------------------------------------------- reading facts
+def in_scope(deletion: Deletion, step: Step) -> bool:
+    """Whether a step belongs to the rounds of ``deletion.purpose``.
+
+    Once the project is disabled nobody gets a token for it, so what needs one rests on its last scoped look.
+    """
+    if step.kind not in (Kind.SWEEP, Kind.UNCOVERED):
+        return False
+    if deletion.closed_at is not None and step.token is Token.PROJECT:
+        return False
+    return step.residue is (deletion.purpose is Purpose.RESIDUE)
+
+
+def settle_until(deletion: Deletion, rules: Rules) -> datetime.datetime | None:
+    """Return when the last token validated before the drain has left every cache, ``None`` without a drain."""
+    return deletion.drained_at + rules.settle if deletion.drained_at else None
+
+
+def retry_at(step: Step, rules: Rules) -> datetime.datetime:
+    """Return when a finished step that is not clear may be tried again."""
+    assert step.finished_at is not None
+    return step.finished_at + backoff.delay(step.attempt, rules.retry_base, rules.retry_cap)
+
+
+def done(step: Step, since: int) -> bool:
+    """Whether the step has a result that is not older than round ``since``."""
+    return step.round >= since and step.state is State.DONE
+
+
+class _View:
+    """One deletion as a decision sees it. Collects dispatches and wake-up times on the way."""
+
+    def __init__(self, deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, rules: Rules) -> None:
+        self.deletion, self.steps, self.now, self.rules = deletion, steps, now, rules
+        self.dispatches: list[Dispatch] = []
+        self.wakes: list[datetime.datetime] = [now + rules.heartbeat]
+
+    # -- single steps
+    def task(self, kind: Kind, since: int | None = None) -> Step | None:
+        """Return a deletion-wide step once it has a result; until then see that it gets one."""
+        step = next(s for s in self.steps if s.kind is kind)
+        since = self.deletion.since_round if since is None else since
+        if step.round < since:
+            self.dispatches.append(Dispatch(step.id))
+            return None
+        if self.in_flight(step):
+            return None
+        if step.outcome is not Outcome.CLEAR:
+            self.again(step)
+        return step
+
+    def in_flight(self, step: Step) -> bool:
+        """Whether the step is under way; a cast that nobody took, or a lease that ran out, is cast again."""
+        if step.state is State.DISPATCHED:
+            assert step.dispatched_at is not None
+            self._by(step, step.dispatched_at + self.rules.claim_timeout)
+        elif step.state is State.RUNNING:
+            assert step.lease_until is not None
+            self._by(step, step.lease_until)
+        return step.state in (State.DISPATCHED, State.RUNNING)
+
+    def again(self, step: Step, at: datetime.datetime | None = None) -> None:
+        """Try a finished step once more when its back-off is over."""
+        self._by(step, at or retry_at(step, self.rules))
+
+    def _by(self, step: Step, at: datetime.datetime) -> None:
+        if self.now >= at:
+            self.dispatches.append(Dispatch(step.id))
+        else:
+            self.wakes.append(at)
+
+    # -- rounds
+    @property
+    def patient(self) -> bool:
+        """Whether an unknown is waited for, for ever. Not where that would lock out, or keep waiting, a user."""
+        d = self.deletion
+        return d.mode is Mode.CASCADE and d.status in (Status.DELETING, Status.VERIFYING) and not d.dry_run
+
+    def subjects(self) -> list[Step]:
+        """Return the steps of the present round."""
+        return [s for s in self.steps if in_scope(self.deletion, s)]
+
+    def surveyed(self) -> Step | None:
+        """Return the survey once this round's inventory may rely on it: what the catalog has *now*."""
+        if self.deletion.purpose is not Purpose.LOOK:
+            return self.task(Kind.SURVEY)
+        return self.task(Kind.SURVEY, self.deletion.round)
+
+    def round_over(self) -> bool:
+        """Drive the present round; ``True`` once every step of it has its final result."""
+        d = self.deletion
+        survey = self.surveyed()
+        if survey is None or survey.outcome is not Outcome.CLEAR:
+            return False
+        over = True
+        for step in self.subjects():
+            if step.kind is Kind.UNCOVERED:
+                if self.patient:
+                    over = False
+                    self.again(survey, survey.finished_at and survey.finished_at + self.rules.heartbeat)
+            elif step.round < d.round:
+                over = False
+                if d.purpose is Purpose.LOOK or not ordering.waits_for(step, self.steps, d.round):
+                    self.dispatches.append(Dispatch(step.id))
+            elif self.in_flight(step):
+                over = False
+            elif step.outcome is Outcome.UNKNOWN or (
+                step.outcome is Outcome.LEFTOVERS and d.purpose is not Purpose.LOOK
+            ):
+                if self.patient and d.purpose is not Purpose.RESIDUE or step.attempt < self.rules.attempts:
+                    over = False
+                    self.again(step)
+        return over
+
+    def results(self, outcome: Outcome) -> list[Step]:
+        """Return the steps of the present round that ended so."""
+        return [s for s in self.subjects() if s.outcome is outcome]
+
+    # -- ends
+    def rest(self, to: Status, reason: str, message: str = "") -> Actions:
+        """Move to a status that is not live, after everything that we changed is undone."""
+        if not self.deletion.holding:
+            return (Move(to, reason, message),)
+        release = self.task(Kind.RELEASE)
+        if release is not None and release.outcome is Outcome.CLEAR:
+            self.again(release)  # it undid what it found, and still something is recorded: undo again
+        return ()
+
+    def survey_failed(self) -> Step | None:
+        """Return the survey if it says that the deletion cannot go on at all."""
+        survey = next(s for s in self.steps if s.kind is Kind.SURVEY)
+        fresh = done(survey, self.deletion.since_round) and survey.outcome is Outcome.UNKNOWN
+        return survey if fresh and survey.reason in FATAL else None
+
+
+# --------------------------------------------------------------------------------------------------------- decisions
+def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, rules: Rules | None = None) -> Actions:
+    """Return what to do next with a deletion.
+
+    :param steps: all of them, as stored
+    :param now: the database's time, UTC
+    :returns: actions in the order in which they apply; empty when only a person can move it on
+    """
+    if deletion.status not in LIVE:
+        return ()
+    view = _View(deletion, steps, now, rules or Rules())
+    actions = _HANDLERS[deletion.status](view)
+    if any(isinstance(a, Move | OpenRound | CountEmpty | MarkClosed) for a in actions):
+        return actions  # the world has changed: decided anew at once, in the new round or status
+    return (*actions, *_conditions(view), *view.dispatches, Wake(min(view.wakes)))
+
+
+def _accepted(view: _View) -> Actions:
+    survey = view.task(Kind.SURVEY)
+    if survey is None:
+        return ()
+    if view.survey_failed():
+        view.dispatches.clear()
+        return view.rest(Status.FAILED, survey.reason, survey.message)
+    if survey.outcome is not Outcome.CLEAR:
+        return ()
+    if view.deletion.dry_run:
+        return (Move(Status.INVENTORY, "dry_run", "looking without any write"),)
+    if view.deletion.mode is Mode.REPORT:
+        return (Move(Status.INVENTORY, "look_first", "a project that is plainly not empty is never locked"),)
+    return (Move(Status.DRAINING, "cascade", ""),)
+
+
+def _access(view: _View) -> bool:
+    """Whether the question of a project-scoped token is answered, one way or the other."""
+    access = view.task(Kind.ACCESS)
+    if access is None:
+        return False
+    if access.outcome is Outcome.CLEAR:
+        return True
+    if access.reason == Reason.NO_PROJECT_TOKEN or access.attempt >= view.rules.attempts:
+        # What needs such a token reports "unknown" by itself; everything else goes on.
+        view.dispatches[:] = [a for a in view.dispatches if a.step_id != access.id]
+        return True
+    return False
+
+
+def _draining(view: _View) -> Actions:
+    d = view.deletion
+    if not _access(view):
+        return ()
+    drain = view.task(Kind.DRAIN)
+    if drain is None:
+        return ()
+    if drain.outcome is Outcome.CLEAR:
+        assert drain.finished_at is not None
+        if drain.reason:
+            condition = SetCondition("drained", False, drain.reason, drain.message)
+            return (condition, Move(Status.INVENTORY, "drained_in_part", drain.message))
+        condition = SetCondition("drained", True, "drained", drain.message)
+        return (MarkDrained(drain.finished_at), condition, Move(Status.INVENTORY, "drained", drain.message))
+    if d.mode is Mode.REPORT and drain.attempt >= view.rules.attempts:
+        view.dispatches.clear()
+        return view.rest(Status.LEFTOVERS, "drain_failed", drain.message)
+    return ()
+
+
+def _inventory(view: _View) -> Actions:
+    d = view.deletion
+    if d.purpose is Purpose.NONE:
+        if not d.dry_run and not _access(view):
+            return ()
+        return (OpenRound(Purpose.LOOK),)
+    over = view.round_over()
+    if failed := view.survey_failed():
+        view.dispatches.clear()
+        return view.rest(Status.FAILED, failed.reason, failed.message)
+    if not over:
+        return ()
+    leftovers, unknown = view.results(Outcome.LEFTOVERS), view.results(Outcome.UNKNOWN)
+    summary = _summary(leftovers, unknown)
+    if d.dry_run:
+        return (Move(Status.PLANNED, "dry_run_over", summary),)
+    if d.mode is Mode.CASCADE:
+        return (Move(Status.DELETING, "cascade", summary),)
+    if leftovers or unknown:
+        return view.rest(Status.LEFTOVERS, "leftovers" if leftovers else "unknown", summary)
+    if not any(s.kind is Kind.DRAIN and done(s, d.since_round) and s.outcome is Outcome.CLEAR for s in view.steps):
+        return (Move(Status.DRAINING, "look_found_nothing", "going back to drain: the look without a drain was empty"),)
+    return (Move(Status.VERIFYING, "inventory_empty", ""),)
+
+
+def _deleting(view: _View) -> Actions:
+    if view.deletion.purpose is Purpose.NONE:
+        return (OpenRound(Purpose.DELETE),)
+    if view.round_over():
+        return (Move(Status.VERIFYING, "all_deleted", ""),)
+    return ()
+
+
+def _verifying(view: _View) -> Actions:
+    d, rules = view.deletion, view.rules
+    if d.purpose is Purpose.RESIDUE:
+        return _removing(view)
+    if d.purpose is Purpose.LOOK:
+        over = view.round_over()
+        if failed := view.survey_failed():
+            view.dispatches.clear()
+            return view.rest(Status.FAILED, failed.reason, failed.message)
+        if not over:
+            return ()
+        leftovers, unknown = view.results(Outcome.LEFTOVERS), view.results(Outcome.UNKNOWN)
+        if not leftovers and not unknown:
+            return (CountEmpty(),)
+        summary = _summary(leftovers, unknown)
+        if d.mode is Mode.REPORT:
+            return view.rest(Status.LEFTOVERS, "found_while_verifying", summary)
+        return (Move(Status.DELETING, "found_while_verifying", f"going back: verification found {summary}"),)
+    if d.empty_inventories >= _needed(d, rules):
+        return (OpenRound(Purpose.RESIDUE),) if d.closed_at else _close(view)
+    until = settle_until(d, rules)
+    if until and view.now < until:
+        view.wakes.append(until)
+        return ()
+    return (OpenRound(Purpose.LOOK),)
+
+
+def _needed(d: Deletion, rules: Rules) -> int:
+    """How many empty inventories the verification needs before its next turn.
+
+    Two before the project is disabled. One more afterwards if the drain had taken hold by then; if it had not
+    (inherited grants, no drain), disabling was the drain, and only what came after it proves anything: two again.
+    """
+    if d.closed_at and d.drained_at and d.drained_at < d.closed_at:
+        return 1
+    return rules.empty_inventories
+
+
+def _close(view: _View) -> Actions:
+    close = view.task(Kind.CLOSE)
+    if close is None:
+        return ()
+    if close.outcome is Outcome.CLEAR:
+        assert close.finished_at is not None
+        condition = SetCondition("drained", True, "project_disabled", close.message)
+        return (MarkClosed(close.finished_at), condition)
+    if view.deletion.mode is Mode.REPORT and close.attempt >= view.rules.attempts:
+        view.dispatches.clear()
+        return view.rest(Status.FAILED, close.reason, close.message)
+    return ()
+
+
+def _removing(view: _View) -> Actions:
+    if not view.round_over():
+        return ()
+    remove = view.task(Kind.REMOVE)
+    if remove is not None and remove.outcome is Outcome.CLEAR:
+        return (Move(Status.DELETED, "deleted", remove.message),)
+    return ()
+
+
+def _cancelling(view: _View) -> Actions:
+    running = [s for s in view.steps if s.state is State.RUNNING and s.kind is not Kind.RELEASE]
+    waiting = [s.lease_until for s in running if s.lease_until and s.lease_until > view.now]
+    if waiting:
+        view.wakes.append(min(waiting))
+        return ()
+    return view.rest(Status.CANCELLED, "cancelled", view.deletion.message)
+
+
+_HANDLERS = {
+    Status.ACCEPTED: _accepted,
+    Status.DRAINING: _draining,
+    Status.INVENTORY: _inventory,
+    Status.DELETING: _deleting,
+    Status.VERIFYING: _verifying,
+    Status.CANCELLING: _cancelling,
+}
+
+
+def _summary(leftovers: Iterable[Step], unknown: Iterable[Step]) -> str:
+    left, lost = list(leftovers), list(unknown)
+    parts = [f"{sum(s.remaining for s in left)} left in {', '.join(sorted({s.name for s in left}))}"] if left else []
+    if lost:
+        parts.append(f"unknown: {', '.join(sorted({s.name if s.type else s.service for s in lost}))}")
+    return "; ".join(parts) or "nothing left"
+
+
+def _conditions(view: _View) -> Iterator[Action]:
+    d, now = view.deletion, view.now
+    until = settle_until(d, view.rules)
+    settling = until is not None and now < until and d.status is Status.VERIFYING
+    if until is not None:
+        yield SetCondition(
+            "settled",
+            now >= until,
+            "settled" if now >= until else "token_caches",
+            f"tokens validated before the drain may be cached by services until {until.isoformat(timespec='seconds')}Z",
+        )
+    stalled = not settling and now - d.progress_at >= view.rules.stall_after
+    if stalled:
+        names = sorted({f"{b.service}.{b.type}@{b.region}: {b.reason}" for b in blockers(d, view.steps)})
+        yield SetCondition(
+            "stalled", True, "no_progress", "blocked by " + ("; ".join(names) or "no answer of a worker")
+        )
+    else:
+        yield SetCondition("stalled", False, "progress", "")
+        if not settling:
+            view.wakes.append(d.progress_at + view.rules.stall_after)
+
+
+def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
+    """Return everything that keeps a deletion from going on, all of it and not the first only."""
+    found = []
+    for step in steps:
+        if step.state is not State.DONE or step.round < deletion.since_round:
+            continue
+        if step.kind in (Kind.SWEEP, Kind.UNCOVERED):
+            blocks = in_scope(deletion, step) and step.outcome in (Outcome.UNKNOWN, Outcome.LEFTOVERS)
+        else:
+            blocks = step.outcome is Outcome.UNKNOWN
+        if blocks:
+            found.append(
+                Blocker(
+                    step.region,
+                    step.service,
+                    step.type or str(step.kind),
+                    step.reason,
+                    step.message,
+                    remedy(step.reason),
+                )
+            )
+    return tuple(sorted(found, key=lambda b: (b.region, b.service, b.type)))
+
+
+# ------------------------------------------------------------------------------------------------- applying decisions
+@dataclasses.dataclass(frozen=True, slots=True)
+class Applied:
+    """What the actions made of a deletion: to be saved in one transaction, and the casts to send after it."""
+
+    deletion: Deletion
+    steps: tuple[Step, ...]  #: the changed ones
+    events: tuple[Event, ...]
+    casts: tuple[str, ...]  #: step ids
+    changed: bool  #: whether another decision should follow at once
+
+
+def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: datetime.datetime) -> Applied:
+    """Turn actions into new values and journal lines."""
+    after = deletion
+    by_id = {s.id: s for s in steps}
+    changed: dict[str, Step] = {}
+    events: list[Event] = []
+    casts: list[str] = []
+    again = False
+    for action in actions:
+        match action:
+            case Move(to, reason, message):
+                backwards = to in ORDER and after.status in ORDER and ORDER.index(to) < ORDER.index(after.status)
+                data = {"from": str(after.status), "to": str(to), "reason": reason, "backwards": backwards}
+                after = move(after, to, By.ENGINE, now, reason, message)
+                events.append(Event(f"deletion.{to}", message or f"{data['from']} → {to}", data=data))
+                again = to in LIVE
+            case OpenRound(purpose):
+                after = dataclasses.replace(
+                    after, round=after.round + 1, purpose=purpose, round_opened_at=now, progress_at=now
+                )
+                data = {"round": after.round, "purpose": str(purpose)}
+                events.append(Event("round.opened", f"round {after.round}: {purpose}", data=data))
+                again = True
+            case CountEmpty():
+                after = dataclasses.replace(
+                    after, empty_inventories=after.empty_inventories + 1, purpose=Purpose.NONE, progress_at=now
+                )
+                text = f"inventory {after.round} is complete and empty ({after.empty_inventories} in a row)"
+                events.append(Event("inventory.empty", text, data={"round": after.round}))
+                again = True
+            case MarkDrained(at):
+                after = dataclasses.replace(after, drained_at=at)
+                events.append(Event("drain.held", f"the drain took hold at {at.isoformat()}Z"))
+            case MarkClosed(at):
+                after = dataclasses.replace(
+                    after, closed_at=at, drained_at=after.drained_at or at, empty_inventories=0, progress_at=now
+                )
+                events.append(Event("project.closed", f"the project is disabled since {at.isoformat()}Z"))
+                again = True
+            case SetCondition():
+                after, event = _set_condition(after, action, now)
+                events += [event] if event else []
+            case Dispatch(step_id):
+                step = by_id[step_id]
+                fresh = step.round < (after.round if step.kind in (Kind.SWEEP, Kind.SURVEY) else after.since_round)
+                attempt = 1 if fresh else step.attempt + (step.state is State.DONE)
+                changed[step_id] = dataclasses.replace(
+                    step,
+                    round=after.round,
+                    attempt=attempt,
+                    state=State.DISPATCHED,
+                    dispatched_at=now,
+                    lease_until=None,
+                )
+                casts.append(step_id)
+            case Wake(at):
+                after = dataclasses.replace(after, wake_at=at)
+    if after != deletion:
+        after = dataclasses.replace(after, updated_at=now)
+    return Applied(after, tuple(changed.values()), tuple(events), tuple(casts), again)
+
+
+def _set_condition(d: Deletion, action: SetCondition, now: datetime.datetime) -> tuple[Deletion, Event | None]:
+    old = next((c for c in d.conditions if c.type == action.type), None)
+    if old is None and not action.status and action.type == "stalled":
+        return d, None
+    if old and (old.status, old.reason, old.message) == (action.status, action.reason, action.message):
+        return d, None
+    flipped = old is None or old.status is not action.status
+    new = Condition(
+        action.type,
+        action.status,
+        action.reason,
+        action.message,
+        now if flipped or old is None else old.last_transition_at,
+    )
+    conditions = (*(c for c in d.conditions if c.type != action.type), new)
+    event = Event(
+        f"condition.{action.type}",
+        action.message or action.reason,
+        data={"status": action.status, "reason": action.reason},
+    )
+    return dataclasses.replace(d, conditions=conditions), event if flipped else None
+
+
+def record(deletion: Deletion, step: Step, sweep: Sweep, now: datetime.datetime) -> tuple[Deletion, Step]:
+    """Return deletion and step with a finished sweep's result in them."""
+    after = dataclasses.replace(
+        step,
+        state=State.DONE,
+        outcome=sweep.outcome,
+        reason=sweep.reason,
+        message=sweep.message,
+        found=sweep.found,
+        kept=sweep.kept,
+        remaining=len(sweep.leftovers),
+        deleted=step.deleted + len(sweep.deleted),
+        calls=step.calls + sweep.calls,
+        finished_at=now,
+        lease_until=None,
+    )
+    progress = (
+        bool(sweep.deleted)
+        or (sweep.outcome is Outcome.CLEAR and step.outcome is not Outcome.CLEAR)
+        or (sweep.outcome is Outcome.LEFTOVERS and len(sweep.leftovers) < step.remaining)
+    )
+    return dataclasses.replace(deletion, progress_at=now if progress else deletion.progress_at, updated_at=now), after

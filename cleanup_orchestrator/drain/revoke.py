@@ -1,0 +1,34 @@
+"""The driver for a stock Keystone: record and remove every direct grant on the project but the orchestrator's own."""
+
+from __future__ import annotations
+
+from cleanup_orchestrator.drain.base import GRANT_REMOVED, Driver, Ground, Result
+from cleanup_orchestrator.model import Reason
+
+
+class Revoke(Driver):
+    """Removes direct grants. Application credentials and trusts survive that, and work again when they come back.
+
+    Grants that reach the project from its domain, from a parent or through inheritance are not the project's, and stay;
+    their users keep getting tokens, so the drain is partial until the project is disabled.
+    """
+
+    def drain(self, ground: Ground) -> Result:
+        """Remove the direct grants and see who is left."""
+        removed = 0
+        for row in ground.projects.assignments(ground.project_id):
+            if "OS-INHERIT:inherited_to" in row.get("scope", {}):
+                continue  # it reaches the project's children, not the project
+            actor = "users" if "user" in row else "groups"
+            actor_id, role_id = row[actor[:-1]]["id"], row["role"]["id"]
+            if actor == "users" and actor_id == ground.user_id:
+                continue
+            ground.intend(GRANT_REMOVED, {"actor": actor, "actor_id": actor_id, "role_id": role_id})
+            ground.projects.ungrant(ground.project_id, actor, actor_id, role_id)
+            removed += 1
+        others = set(ground.projects.members(ground.project_id)) - {ground.user_id}
+        if others:
+            shown = ", ".join(sorted(others)[:5]) + (", …" if len(others) > 5 else "")
+            message = f"{len(others)} users keep getting tokens through inherited grants: {shown}"
+            return Result(False, str(Reason.INHERITED_GRANTS), message)
+        return Result(True, message=f"{removed} direct grants recorded and removed")

@@ -1,0 +1,110 @@
+"""Errors of our own, and what an error of a cloud call means for a sweep."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from cleanup_orchestrator.model import Reason
+
+
+class CleanupError(Exception):
+    """Base of what this package raises on purpose. ``code`` is stable and machine-readable."""
+
+    code = "error"
+
+
+class BadAnswer(CleanupError):
+    """A service answered in a shape that cannot be trusted. Unknown, never empty."""
+
+    code = "bad_answer"
+
+
+class Stopped(CleanupError):
+    """The deletion was cancelled, or the lease was lost: no further write call is made."""
+
+    code = "stopped"
+
+
+class WriteRefused(CleanupError):
+    """A write call was attempted during a look or a dry run. A defect, stopped before it did harm."""
+
+    code = "write_refused"
+
+
+class NoProjectToken(CleanupError):
+    """No token scoped into the project can be had."""
+
+    code = "no_project_token"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure:
+    """What an error means: a reason code and a sentence that names the way out."""
+
+    reason: Reason
+    message: str
+    status: int | None = None  #: HTTP status, if there was an answer
+
+
+_BY_STATUS = {
+    401: Reason.FORBIDDEN,
+    403: Reason.FORBIDDEN,
+    404: Reason.NOT_SUPPORTED,
+    405: Reason.NOT_SUPPORTED,
+    409: Reason.IN_USE,
+    413: Reason.RATE_LIMITED,
+    429: Reason.RATE_LIMITED,
+    498: Reason.RATE_LIMITED,
+}
+
+
+def classify(error: BaseException) -> Failure:
+    """Tell what an error of a cloud call means.
+
+    It knows openstacksdk's and keystoneauth's exceptions by their attributes (``status_code`` or ``http_status``), so
+    that the core does not import either. 404 is ``not_supported`` here: whoever deletes treats it as gone before.
+    """
+    message = " ".join(str(error).split())[:500] or type(error).__name__
+    if isinstance(error, Stopped):
+        return Failure(Reason.STOPPED, message)
+    if isinstance(error, BadAnswer):
+        return Failure(Reason.BAD_ANSWER, message)
+    if isinstance(error, NoProjectToken):
+        return Failure(Reason.NO_PROJECT_TOKEN, message)
+    status = getattr(error, "status_code", None) or getattr(error, "http_status", None)
+    if isinstance(status, int):
+        reason = _BY_STATUS.get(status, Reason.REFUSED if 400 <= status < 500 else Reason.ERROR)
+        return Failure(reason, message, status)
+    names = {cls.__name__ for cls in type(error).__mro__}
+    if names & {"ConnectFailure", "ConnectTimeout", "Timeout", "ConnectionError", "TimeoutError", "EndpointNotFound"}:
+        return Failure(Reason.UNREACHABLE, message)
+    return Failure(Reason.ERROR, f"{type(error).__name__}: {message}"[:500])
+
+
+#: What a person does about a reason; shown with every blocker.
+REMEDIES: dict[str, str] = {
+    Reason.IN_USE: "see what blocks it; it is tried again by itself",
+    Reason.PROTECTED: "remove the protection or the sharing, or let the operator switch it off for this type",
+    Reason.FOREIGN: "ask the owner of the blocking resource, or an admin, to remove it",
+    Reason.OWNER_UNKNOWN: "an admin has to look at it: it is never deleted without a known owner",
+    Reason.DELETING: "wait: its service has accepted the delete",
+    Reason.FORBIDDEN: "give the orchestrator's user the role that the service asks for",
+    Reason.REFUSED: "read the service's message; the resource may need a change by hand",
+    Reason.ERROR: "look into the service's log; it is tried again by itself",
+    Reason.UNREACHABLE: "bring the endpoint back, or correct it in the catalog; it is tried again by itself",
+    Reason.RATE_LIMITED: "wait: it is tried again by itself",
+    Reason.NOT_SUPPORTED: "the service does not know the list call: check its version and endpoint",
+    Reason.BAD_ANSWER: "check what answers at the service's endpoint",
+    Reason.NO_PLUGIN: "install a plugin for it, or declare in [catalog] that it owns nothing",
+    Reason.NO_PROJECT_TOKEN: "enable the project, or give the orchestrator's user an inherited admin role on its domain",
+    Reason.INHERITED_GRANTS: "remove the inherited grants, or wait: the project is disabled before it is verified again",
+    Reason.PROJECT_HAS_CHILDREN: "delete its child projects first",
+    Reason.PROJECT_IMMUTABLE: "unset the project's immutable option",
+    Reason.PRESENT: "delete it, or ask for a cascade deletion",
+    Reason.STOPPED: "nothing: it is taken up again by itself",
+}
+
+
+def remedy(reason: str) -> str:
+    """Return what a person does about a reason code."""
+    return REMEDIES.get(reason, "see the message")

@@ -1,0 +1,45 @@
+"""Every option, for oslo-config-generator. Options live beside what uses them: this only collects them.
+
+A module with options has ``OPTS: dict[str, list[cfg.Opt]]``, by group (``DEFAULT`` for no group), and is named here.
+The options of a plugin are its ``Service.options``, in the group ``[service_<type>]``.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from oslo_config import cfg
+
+from cleanup_orchestrator.plugins import registry
+
+MODULES = (
+    "cleanup_orchestrator.clouds",
+    "cleanup_orchestrator.coverage",
+    "cleanup_orchestrator.drain.base",
+    "cleanup_orchestrator.engine",
+    "cleanup_orchestrator.store",
+    "cleanup_orchestrator.worker",
+)
+
+
+def _declared() -> dict[str, list[cfg.Opt]]:
+    groups: dict[str, list[cfg.Opt]] = {}
+    for name in MODULES:
+        for group, options in importlib.import_module(name).OPTS.items():
+            groups.setdefault(group or "DEFAULT", []).extend(options)
+    return groups
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Register every option but the plugins': those are the registry's to register."""
+    for group, options in _declared().items():
+        conf.register_opts(options, group=None if group == "DEFAULT" else group)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return every option by group, sorted: the sample is the same wherever it is written."""
+    groups = _declared()
+    for service in registry.load().services.values():
+        if service.options:
+            groups.setdefault(registry.option_group(service.service_type), []).extend(service.options)
+    return [(group, sorted(groups[group], key=lambda option: option.dest)) for group in sorted(groups)]

@@ -1,0 +1,71 @@
+"""The graph of resource types: what must be confirmed gone before what. Pure.
+
+A node is ``service.type``. Edges come from ``ResourceType.after``, with own-service short names already spelt out by the
+registry; ``*`` is every other type that does not itself say ``*``. A name that has no step in a deletion (its service is
+not in the catalog) is satisfied; one that has a step must be clear in every region that matters; one whose service is
+in the catalog with nobody to answer for it is never satisfied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
+
+from cleanup_orchestrator.model import Kind, Outcome, State, Step
+
+
+#: In ``Step.after``: every other type that does not itself say so.
+EVERYTHING = "*"
+
+
+class Cycle(ValueError):
+    """The declared order has a cycle; ``names`` walks it."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__("cycle in 'after': " + " -> ".join(names))
+        self.names = names
+
+
+def check(graph: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """Return the nodes in an order in which every edge is kept.
+
+    :param graph: node to the nodes that must be gone before it
+    :raises Cycle: when there is none
+    """
+    try:
+        return tuple(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        raise Cycle(list(error.args[1])) from None
+
+
+def confirmed_gone(step: Step, round_: int) -> bool:
+    """Whether the present round has confirmed that nothing of this type is left."""
+    return step.round == round_ and step.state is State.DONE and step.outcome is Outcome.CLEAR
+
+
+def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]:
+    """Return the names that this step still has to wait for: one failed or unlistable region is enough.
+
+    Regions do not wait for each other; a step without a region (identity) waits for, and is waited for by, all.
+    """
+    return tuple(
+        sorted(
+            {
+                other.name
+                for other in steps
+                if other.id != step.id
+                and _matters(step, other)
+                and (not step.region or not other.region or step.region == other.region)
+                and not confirmed_gone(other, round_)
+            }
+        )
+    )
+
+
+def _matters(step: Step, other: Step) -> bool:
+    """Whether an edge leads from ``step`` to ``other``."""
+    if other.kind is Kind.UNCOVERED:
+        return EVERYTHING in step.after or any(name.split(".")[0] == other.service for name in step.after)
+    if other.kind is not Kind.SWEEP or other.residue:
+        return False
+    return other.name in step.after or (EVERYTHING in step.after and EVERYTHING not in other.after)

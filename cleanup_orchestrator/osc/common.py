@@ -1,0 +1,266 @@
+"""What all commands share: help with examples, names to ids, errors as one line, columns."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from openstack import exceptions as sdk_exceptions
+from osc_lib import exceptions
+from osc_lib.cli import format_columns
+from osc_lib.command import command
+
+from cleanup_orchestrator.osc.client import ApiError, LoginLost, Proxy, one_line
+
+SHOW = "openstack project deletion show {id}"
+LEFTOVERS = "openstack project deletion leftovers {id}"
+FOLLOW = "openstack project deletion events --follow {id}"
+RETRY = "openstack project deletion retry {id}"
+CANCEL = "openstack project deletion cancel {id}"
+LIST = "openstack project deletion list"
+
+
+def keep_examples(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Let the help show indented lines of the epilog as they are: argparse would run examples into one paragraph."""
+    base: Any = parser.formatter_class
+
+    class ExamplesFormatter(base):  # type: ignore[misc]
+        def _fill_text(self, text: str, width: int, indent: str) -> str:
+            blocks = []
+            for block in textwrap.dedent(text).strip().split("\n\n"):
+                if any(line.startswith("  ") for line in block.splitlines()):
+                    blocks.append(textwrap.indent(block, indent))
+                else:
+                    blocks.append(super()._fill_text(block, width, indent))
+            return "\n\n".join(blocks)
+
+    parser.formatter_class = ExamplesFormatter
+    return parser
+
+
+def explain(exc: BaseException) -> str:
+    """Return an error as one line that ends with the way out, where we know one."""
+    if not isinstance(exc, ApiError):
+        text = one_line(exc) or type(exc).__name__
+        if isinstance(exc, LoginLost):
+            text += "; if you are logged in to the project that is being deleted, log in to another one"
+        return text
+    text = str(exc)
+    if exc.deletion_id:
+        return f"{text}. See it with: {SHOW.format(id=exc.deletion_id)}"
+    if exc.code:
+        # The API's own errors say the way out themselves.
+        return text
+    if exc.status_code == 401:
+        return f"{text}: the token was refused, log in again"
+    if exc.status_code == 403:
+        return f"{text}: it takes the admin role, or the manager role on the project's domain"
+    if exc.status_code == 404:
+        return f"{text}: that does not look like the project-cleanup API, check its endpoint in the catalog"
+    if exc.status_code == 503:
+        return f"{text}: the project-cleanup API or the Keystone behind it is down, try again"
+    return text
+
+
+def explain_for(deletion_id: str, exc: BaseException) -> str:
+    """Explain what went wrong with one deletion; for an id that does not exist, how to find the right one."""
+    text = explain(exc)
+    if isinstance(exc, ApiError) and exc.status_code == 404 and exc.code:
+        text += f". Find its id with: {LIST} --project <project>"
+    return text
+
+
+def command_error(text: str, exc: BaseException | None = None) -> exceptions.CommandError:
+    """Return the exception that osc prints as its one line and ends with exit code 1 for."""
+    error = exceptions.CommandError(text)
+    error.__cause__ = exc
+    return error
+
+
+class Cleanup:
+    """Mixin of every command that speaks to the project-cleanup API."""
+
+    app: Any
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser, whose epilog has examples."""
+        return keep_examples(super().get_parser(prog_name))  # type: ignore[misc]
+
+    @property
+    def client(self) -> Proxy:
+        """The client of the API."""
+        return self.app.client_manager.project_cleanup
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command; what goes wrong becomes one line."""
+        try:
+            return super().run(parsed_args)  # type: ignore[misc]
+        except sdk_exceptions.SDKException as exc:
+            raise command_error(explain_for("", exc), exc) from exc
+
+
+class Lister(Cleanup, command.Lister):
+    """A command that lists."""
+
+
+class ShowOne(Cleanup, command.ShowOne):
+    """A command that shows one object."""
+
+
+def positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return an argparse type for numbers above zero."""
+
+    def number(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = 0
+        # not "<= 0", which would let nan pass
+        if not value > 0:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+        return value
+
+    return number
+
+
+def add_paging(parser: argparse.ArgumentParser, what: str, marker: str) -> None:
+    """Add --limit and --marker."""
+    parser.add_argument(
+        "--limit",
+        metavar="<limit>",
+        type=positive(int),
+        help=f"The most {what} to list (default: all of them, however many pages that takes)",
+    )
+    parser.add_argument("--marker", metavar="<marker>", help=f"List what comes after this {marker}")
+
+
+def find_domain(identity: Any, name_or_id: str) -> str:
+    """Return a domain's id. Who may not look domains up gave an id, as in the stock commands."""
+    try:
+        return identity.find_domain(name_or_id, ignore_missing=False).id
+    except sdk_exceptions.ForbiddenException:
+        return name_or_id
+    except sdk_exceptions.NotFoundException as exc:
+        raise command_error(f"no domain with the name or id '{one_line(name_or_id)}'", exc) from exc
+
+
+def find_project(identity: Any, name_or_id: str, domain: str | None) -> str:
+    """Return a project's id the way that the stock ``project delete`` finds it, with errors that say something."""
+    scope = {}
+    if domain:
+        scope["domain_id"] = find_domain(identity, domain)
+    where = f" in the domain '{one_line(domain)}'" if domain else ""
+    try:
+        return identity.find_project(name_or_id, ignore_missing=False, **scope).id
+    except sdk_exceptions.ForbiddenException:
+        return name_or_id
+    except sdk_exceptions.NotFoundException as exc:
+        raise command_error(f"no project with the name or id '{one_line(name_or_id)}'{where}", exc) from exc
+    except sdk_exceptions.DuplicateResource as exc:
+        raise command_error(
+            f"more than one project has the name '{one_line(name_or_id)}': give its id, or --domain", exc
+        ) from exc
+
+
+def is_true(deletion: Mapping[str, Any], condition: str) -> bool:
+    """Whether a deletion has a condition that is true."""
+    return any(c.get("type") == condition and c.get("status") for c in deletion.get("conditions") or ())
+
+
+def type_name(row: Mapping[str, Any]) -> str:
+    """Return ``region service.type`` of a count or blocker, as far as it has them."""
+    name = ".".join(one_line(row[k]) for k in ("service", "type") if row.get(k))
+    return " ".join(part for part in (one_line(row.get("region") or ""), name) if part)
+
+
+class Rows(format_columns.ListDictColumn):
+    """A list of objects: a line for each in a table, the objects themselves for machines."""
+
+    def line(self, row: Mapping[str, Any]) -> str:
+        """Return the line for one object."""
+        raise NotImplementedError
+
+    def human_readable(self) -> str:
+        """Return the lines."""
+        return "\n".join(self.line(row) for row in self._value or ())
+
+
+class Conditions(Rows):
+    """Conditions of a deletion."""
+
+    def line(self, row: Mapping[str, Any]) -> str:
+        """Return one condition, its reason and its message."""
+        state = f"{one_line(row.get('type'))}: {'yes' if row.get('status') else 'no'}"
+        why = ", ".join(one_line(row[k]) for k in ("reason", "message") if row.get(k))
+        return f"{state} ({why})" if why else state
+
+
+class Blockers(Rows):
+    """Blockers of a deletion."""
+
+    def line(self, row: Mapping[str, Any]) -> str:
+        """Return one blocker and its remedy."""
+        return "\n".join(blocker_lines([row]))
+
+
+class Counts(Rows):
+    """Counts for each region and type; a table leaves out what was clear from the start."""
+
+    def human_readable(self) -> str:
+        """Return a line for each type that had something or is not known to be clear."""
+        rows = self._value or []
+        told = [r for r in rows if r.get("found") or r.get("deleted") or r.get("outcome") != "clear"]
+        lines = [self.line(row) for row in told]
+        if len(told) < len(rows):
+            lines.append(f"{len(rows) - len(told)} more types: nothing found")
+        return "\n".join(lines)
+
+    def line(self, row: Mapping[str, Any]) -> str:
+        """Return the numbers of one type in one region."""
+        numbers = [f"{word} {row.get(word) or 0}" for word in ("found", "deleted", "remaining")]
+        if row.get("kept"):
+            numbers.append(f"kept {row['kept']}")
+        outcome = one_line(row.get("outcome") or row.get("state") or "")
+        why = one_line(row.get("message") or row.get("reason") or "")
+        return f"{type_name(row)}: {', '.join(numbers)}; {outcome}" + (f" ({why})" if why else "")
+
+
+class Progress(format_columns.DictColumn):
+    """The progress of a deletion."""
+
+    def human_readable(self) -> str:
+        """Return the numbers as one phrase."""
+        return progress_text(self._value or {})
+
+
+class References(Rows):
+    """What keeps a leftover."""
+
+    def line(self, row: Mapping[str, Any]) -> str:
+        """Return one reference."""
+        text = " ".join(one_line(row[k]) for k in ("type", "id") if row.get(k))
+        return f"{text} of {one_line(row['owner'])}" if row.get("owner") else text
+
+
+def progress_text(progress: Mapping[str, Any]) -> str:
+    """Return the numbers of a deletion as one phrase; those that are always there come first."""
+    parts = [f"{word} {progress.get(word) or 0}" for word in ("found", "deleted", "remaining")]
+    parts += [f"{word} {progress[word]}" for word in ("kept", "unknown") if progress.get(word)]
+    if progress.get("steps"):
+        parts.append(f"steps {progress.get('steps_done') or 0}/{progress['steps']}")
+    return ", ".join(parts)
+
+
+def blocker_lines(blockers: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return two lines for each blocker: what it is, and what would clear it."""
+    lines = []
+    for blocker in blockers:
+        reason = one_line(blocker.get("reason") or "")
+        message = one_line(blocker.get("message") or "") or reason
+        text = f"{type_name(blocker) or 'deletion'}: {message}"
+        lines.append(f"{text} ({reason})" if reason and reason != message else text)
+        if blocker.get("remedy"):
+            lines.append(f"    remedy: {one_line(blocker['remedy'])}")
+    return lines

@@ -1,0 +1,35 @@
+"""What ``openstack`` reads to know the plugin.
+
+It is imported for every ``openstack`` command there is, so nothing heavy is imported here: the client comes with the
+first command that uses it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from osc_lib import utils
+
+API_NAME = "project_cleanup"
+API_VERSION_OPTION = "os_project_cleanup_api_version"
+API_VERSIONS = ("1", "1.0")
+DEFAULT_API_VERSION = "1"
+
+
+def make_client(instance: Any) -> Any:
+    """Return the client of the project-cleanup API for osc's client manager."""
+    from cleanup_orchestrator.osc import client
+
+    return client.from_connection(instance.sdk_connection)
+
+
+def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add the global options of the plugin."""
+    parser.add_argument(
+        "--os-project-cleanup-api-version",
+        metavar="<project-cleanup-api-version>",
+        default=utils.env("OS_PROJECT_CLEANUP_API_VERSION"),
+        help=f"project-cleanup API version, default={DEFAULT_API_VERSION} (Env: OS_PROJECT_CLEANUP_API_VERSION)",
+    )
+    return parser

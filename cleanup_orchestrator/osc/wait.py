@@ -1,0 +1,360 @@
+"""Waiting for deletions: a line on the terminal that redraws, or a line for each change where there is no terminal.
+
+All of it goes to the error output: the output proper belongs to the command's result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TextIO
+
+import prettytable
+from openstack import exceptions as sdk_exceptions
+
+from cleanup_orchestrator import transitions
+from cleanup_orchestrator.model import Status
+from cleanup_orchestrator.osc import common
+from cleanup_orchestrator.osc.client import ApiError, Proxy, Unreachable, one_line
+
+#: Seconds between two looks: the first while something moves, growing to the second while nothing does.
+POLL_FAST = 1.0
+POLL_SLOW = 5.0
+#: Seconds between two redraws of the terminal: the elapsed time runs.
+REDRAW = 1.0
+#: Seconds without any answer of the API after which waiting is given up. The deletion goes on by itself.
+GIVE_UP = 300.0
+
+
+def ended(deletion: Mapping[str, Any]) -> bool:
+    """Whether the deletion will not move by itself any more."""
+    try:
+        return Status(deletion.get("status")) not in transitions.LIVE
+    except ValueError:
+        # A status that only a newer server knows.
+        return bool(deletion.get("finished_at"))
+
+
+def deleted(deletion: Mapping[str, Any]) -> bool:
+    """Whether a deletion ended as its requester wanted."""
+    return deletion.get("status") == (Status.PLANNED if deletion.get("dry_run") else Status.DELETED)
+
+
+def cancelled(deletion: Mapping[str, Any]) -> bool:
+    """Whether a cancel ended as its requester wanted."""
+    return deletion.get("status") == Status.CANCELLED
+
+
+def label(deletion: Mapping[str, Any]) -> str:
+    """Return the project's name, or its id where the name is not known."""
+    return one_line(deletion.get("project_name") or deletion.get("project_id") or deletion.get("id"))
+
+
+def duration(seconds: float) -> str:
+    """Return ``1h02m03s``, ``2m03s`` or ``3s``."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02}m{rest:02}s"
+    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
+
+
+class Screen:
+    """Lines that stay, and below them, on a terminal, a block that is drawn anew."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.live = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._drawn = 0
+
+    def _size(self) -> tuple[int, int]:
+        try:
+            size = os.get_terminal_size(self.stream.fileno())
+        except (OSError, ValueError):
+            return 80, 24
+        return size.columns or 80, size.lines or 24
+
+    def _erase(self) -> str:
+        up = f"\x1b[{self._drawn - 1}A" if self._drawn > 1 else ""
+        erase = f"\r{up}\x1b[J" if self._drawn else ""
+        self._drawn = 0
+        return erase
+
+    def say(self, lines: Iterable[str]) -> None:
+        """Write lines that stay. The block is gone until it is drawn again."""
+        self.stream.write(self._erase() + "".join(f"{line}\n" for line in lines))
+        self.stream.flush()
+
+    def draw(self, lines: list[str]) -> None:
+        """Draw the block; nothing happens where there is no terminal."""
+        if not self.live:
+            return
+        columns, rows = self._size()
+        if len(lines) > rows - 1:
+            # What does not fit could not be erased again.
+            lines = [*lines[: rows - 2], f"... and {len(lines) - rows + 2} more"]
+        erase = self._erase()
+        self._drawn = len(lines)
+        self.stream.write(erase + "\n".join(_cut(line, columns - 1) for line in lines))
+        self.stream.flush()
+
+    def close(self) -> None:
+        """Take the block away."""
+        self.say(())
+
+
+def _cut(text: str, columns: int) -> str:
+    """Return as much of a text as fits: a line that wraps could not be erased again."""
+    used = 0
+    for n, char in enumerate(text):
+        used += 2 if unicodedata.east_asian_width(char) in "WF" else not unicodedata.combining(char)
+        if used > columns:
+            return text[:n]
+    return text
+
+
+@dataclasses.dataclass
+class Watched:
+    """One deletion that is waited for, as it was last seen."""
+
+    deletion: dict[str, Any]
+    done: bool = False
+    error: str = ""  #: why it is not watched any more, if it has not ended
+    trouble: str = ""  #: why the last look failed
+    trouble_since: float = 0.0
+    told: Any = None  #: what the last line said
+    told_blockers: Any = None
+
+
+class Waiter:
+    """Waits until all deletions have ended, and says what goes on."""
+
+    def __init__(
+        self,
+        client: Proxy,
+        stream: TextIO,
+        wanted: Callable[[Mapping[str, Any]], bool] = deleted,
+        timeout: float | None = None,
+        quiet: bool = False,
+    ) -> None:
+        self._client = client
+        self._screen = Screen(stream)
+        self._wanted = wanted
+        self._timeout = timeout
+        self._quiet = quiet
+        self._start = time.monotonic()
+        self._watched: list[Watched] = []
+
+    def wait(self, deletions: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+        """Return the deletions as they were last seen, and the exit code.
+
+        Ctrl-C is answered here: it ends the waiting and never the deletion.
+        """
+        self._watched = [Watched(deletion) for deletion in deletions]
+        try:
+            code = self._wait()
+        except KeyboardInterrupt:
+            self._screen.say(self._stopped("Stopped waiting"))
+            code = 130
+        finally:
+            self._screen.close()
+        return [w.deletion for w in self._watched], code
+
+    def _wait(self) -> int:
+        pause = POLL_FAST
+        if not self._quiet:
+            for w in self._watched:
+                self._screen.say([f"{label(w.deletion)}: {self._heading(w.deletion)}"])
+        while True:
+            moved = False
+            for w in self._pending():
+                moved |= self._look(w)
+                self._draw()
+            if not self._pending():
+                break
+            pause = POLL_FAST if moved else min(pause * 1.5, POLL_SLOW)
+            if not self._sleep(pause):
+                self._screen.say(self._timed_out())
+                return 1
+        return 0 if all(self._wanted(w.deletion) and not w.error for w in self._watched) else 1
+
+    def _pending(self) -> list[Watched]:
+        return [w for w in self._watched if not w.done]
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._start
+
+    def _sleep(self, seconds: float) -> bool:
+        """Sleep, with the clock on the terminal running; return False once the time to wait is over."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self._timeout is not None:
+                left = min(left, self._timeout - self._elapsed())
+                if left <= 0:
+                    return False
+            time.sleep(min(left, REDRAW) if self._screen.live else left)
+            self._draw()
+        return True
+
+    def _look(self, w: Watched) -> bool:
+        """Look at one deletion; return whether it moved."""
+        try:
+            w.deletion = self._client.get_deletion(w.deletion["id"])
+        except sdk_exceptions.SDKException as exc:
+            self._failed_look(w, exc)
+            return False
+        if w.trouble:
+            w.trouble = ""
+            self._tell(f"{label(w.deletion)}: the API answers again")
+        self._tell_blockers(w)
+        told = self._state(w.deletion)
+        moved = told != w.told
+        w.told = told
+        if ended(w.deletion):
+            w.done = True
+            self._screen.say(self._ending(w.deletion))
+        elif moved and not self._screen.live:
+            self._tell(self._line(w))
+        return moved
+
+    def _failed_look(self, w: Watched, exc: sdk_exceptions.SDKException) -> None:
+        name, text = label(w.deletion), common.explain_for(w.deletion["id"], exc)
+        temporary = isinstance(exc, Unreachable) or (isinstance(exc, ApiError) and exc.temporary)
+        now = time.monotonic()
+        if temporary and not w.trouble:
+            self._screen.say([f"{name}: {text}; trying again"])
+            w.trouble_since = now
+        w.trouble = text
+        if not temporary or now - w.trouble_since > GIVE_UP:
+            w.done, w.error = True, text
+            follow = common.FOLLOW.format(id=w.deletion["id"])
+            self._screen.say(
+                [f"{name}: waiting ended: {text}", f"    The deletion goes on by itself. Look again with: {follow}"]
+            )
+
+    def _tell(self, line: str) -> None:
+        if not self._quiet:
+            self._screen.say([line])
+
+    def _tell_blockers(self, w: Watched) -> None:
+        """Say what blocks a stalled deletion, once for each change: somebody may come and clear it."""
+        stalled = common.is_true(w.deletion, "stalled") and not ended(w.deletion)
+        blockers = (
+            tuple(common.blocker_lines(w.deletion.get("blockers") or ())) or ("no blocker was named",)
+            if stalled
+            else None
+        )
+        if blockers == w.told_blockers:
+            return
+        w.told_blockers = blockers
+        if blockers:
+            self._screen.say([f"{label(w.deletion)}: stalled", *(f"  {line}" for line in blockers)])
+        elif not ended(w.deletion):
+            self._tell(f"{label(w.deletion)}: no longer stalled")
+
+    def _draw(self) -> None:
+        if not self._quiet:
+            self._screen.draw([self._line(w) for w in self._pending()])
+
+    def _heading(self, deletion: Mapping[str, Any]) -> str:
+        dry = "dry run, " if deletion.get("dry_run") else ""
+        return f"deletion {one_line(deletion['id'])} ({dry}{one_line(deletion.get('mode'))} mode)"
+
+    def _state(self, deletion: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Everything that a line says, apart from the elapsed time: a change of it is worth a new line."""
+        progress = deletion.get("progress") or {}
+        status, purpose = one_line(deletion.get("status")), one_line(progress.get("purpose") or "")
+        words = status if not purpose else f"{status} ({purpose})"
+        settle = _clock(deletion.get("settle_until")) if status == Status.VERIFYING else ""
+        stalled = common.is_true(deletion, "stalled")
+        return words, common.progress_text(progress), settle, stalled, len(deletion.get("blockers") or ())
+
+    def _line(self, w: Watched) -> str:
+        words, numbers, settle, stalled, blockers = self._state(w.deletion)
+        parts = [f"{label(w.deletion)}: {words}", numbers]
+        if settle:
+            parts.append(f"settles until {settle} UTC")
+        if stalled:
+            parts.append(f"stalled, {blockers} blocker{'' if blockers == 1 else 's'}")
+        if w.trouble:
+            parts.append("no answer from the API")
+        return f"{'; '.join(parts)}; {duration(self._elapsed())}"
+
+    def _ending(self, deletion: Mapping[str, Any]) -> list[str]:
+        """Return the lines about how a deletion ended: what happened, what is left, what to do."""
+        status, name, known = deletion.get("status"), label(deletion), {"id": one_line(deletion["id"])}
+        good = self._wanted(deletion)
+        if good and self._quiet:
+            return []
+        numbers = common.progress_text(deletion.get("progress") or {})
+        message = one_line(deletion.get("message") or deletion.get("reason") or "")
+        lines = [f"{name}: {one_line(status)} after {duration(self._elapsed())}; {numbers}"]
+        if message:
+            lines.append(f"    {message}")
+        if status in (Status.LEFTOVERS, Status.PLANNED):
+            lines += left_table(deletion, "would be deleted" if status == Status.PLANNED else "left")
+        if status in (Status.LEFTOVERS, Status.FAILED):
+            lines += [f"  {line}" for line in common.blocker_lines(deletion.get("blockers") or ())]
+        if status in (Status.LEFTOVERS, Status.PLANNED):
+            lines.append(f"    See every resource with: {common.LEFTOVERS.format(**known)}")
+        elif not good:
+            lines.append(f"    See more with: {common.SHOW.format(**known)}")
+        if not good and deletion.get("retryable"):
+            lines.append(f"    Once that is cleared, try again with: {common.RETRY.format(**known)}")
+        return lines
+
+    def _timed_out(self) -> list[str]:
+        lines = []
+        for w in self._pending():
+            lines.append(self._line(w))
+            lines += [f"  {line}" for line in common.blocker_lines(w.deletion.get("blockers") or ())]
+        return lines + self._stopped(f"Timed out after {duration(self._elapsed())} of waiting")
+
+    def _stopped(self, why: str) -> list[str]:
+        pending = self._pending()
+        if not pending:
+            return []
+        what = "the deletion goes on" if len(pending) == 1 else f"{len(pending)} deletions go on"
+        lines = [f"{why}; {what}."]
+        for w in pending:
+            known = {"id": one_line(w.deletion["id"])}
+            lines.append(f"{label(w.deletion)}:")
+            lines.append(f"    follow it with: {common.FOLLOW.format(**known)}")
+            if w.deletion.get("cancellable", True):
+                lines.append(f"    cancel it with: {common.CANCEL.format(**known)}")
+        return lines
+
+
+def left_table(deletion: Mapping[str, Any], what: str) -> list[str]:
+    """Return a small table of what is left (or would be deleted), by region, service and type."""
+    rows = [
+        [
+            one_line(row.get("region") or ""),
+            one_line(row.get("service") or ""),
+            one_line(row.get("type") or ""),
+            row.get("remaining") or 0,
+            "unknown" if row.get("outcome") == "unknown" else "",
+            one_line(row.get("message") or row.get("reason") or "") if row.get("outcome") == "unknown" else "",
+        ]
+        for row in deletion.get("counts") or ()
+        if row.get("remaining") or row.get("outcome") == "unknown"
+    ]
+    if not rows:
+        return []
+    head = ["Region", "Service", "Type", what.capitalize(), "Unknown", "Why"]
+    unknown = any(row[4] for row in rows)
+    table = prettytable.PrettyTable(head if unknown else head[:4])
+    table.align = "l"
+    table.align[head[3]] = "r"
+    for row in sorted(rows, key=lambda r: (r[0], r[1], r[2])):
+        table.add_row(row if unknown else row[:4])
+    return [f"  {line}" for line in table.get_string().splitlines()]
+
+
+def _clock(time_text: Any) -> str:
+    """Return HH:MM:SS of an ISO time. Never a difference to the local clock, which may be off."""
+    text = one_line(time_text or "")
+    return text[11:19] if len(text) >= 19 and text[10:11] == "T" else ""

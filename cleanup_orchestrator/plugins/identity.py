@@ -1,0 +1,217 @@
+"""Keystone: what belongs to users but names the project.
+
+Deleting a project takes its role assignments, EC2 and other credentials, trusts, limits, endpoint filter associations,
+tags and options along; application credentials and OAuth1 access tokens stay for ever. All of it is swept last: stacks,
+clusters, leases and alarms act through trusts and application credentials until they are gone.
+
+Role assignments are no resources: the drain works on them. Never touched: keypairs and access rules (a user's, used for
+other projects as well; an admin even needs system scope for the rules), registered limits (the cloud's), the dangling
+``default_project_id`` of users (harmless), and OAuth1 request tokens (no list; they expire in hours).
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from openstack import exceptions
+
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.plugins.base import (
+    EVERYTHING,
+    ProjectDefinition,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    Service,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+
+def _users(connection: Connection, project: ProjectDefinition) -> list[str]:
+    """Return the users that have, or had when first looked, an effective role on the project."""
+    assignments = Rest(
+        "identity", "/role_assignments?effective", key="role_assignments", query={"scope.project.id": "{project_id}"}
+    )
+    now = {row["user"]["id"] for row in assignments.rows(connection, project) if "user" in row}
+    return sorted(now.union(project.member_ids))
+
+
+def _per_user(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing over the project's users of what has a list by user only."""
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        for user in _users(connection, project):
+            call = Rest("identity", path.format(user=quote(user, safe="")), key=key)
+            try:
+                rows = list(call.rows(connection, project))
+            except exceptions.NotFoundException:
+                _expect_no_user(connection, user)
+                continue
+            for row in rows:
+                if row.get("project_id") == project.id:
+                    yield {**row, "user_id": user}
+
+    return listing
+
+
+def _show_per_user(path: str, key: str) -> Callable[[Connection, ProjectDefinition, Resource], Row]:
+    """Return what reads one of them again, and still knows whose it is."""
+    call = Rest("identity", path, key=key)
+
+    def show(connection: Connection, project: ProjectDefinition, resource: Resource) -> Row:
+        return {**call.row(connection, project, resource), "user_id": resource.data["user_id"]}
+
+    return show
+
+
+def _expect_no_user(connection: Connection, user: str) -> None:
+    """Raise unless the user itself is gone: any other 404 is no answer."""
+    response = connection.identity.get(f"/users/{quote(user, safe='')}")
+    if response.status_code == 404:
+        return
+    exceptions.raise_from_response(response)
+    raise BadAnswer(f"Keystone knows user {user} but not the list of what belongs to it")
+
+
+def _mine(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing of a collection without a project filter, compared on this side."""
+    call = Rest("identity", path, key=key)
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        for row in call.rows(connection, project):
+            if row.get("project_id") == project.id:
+                yield row
+
+    return listing
+
+
+def _credentials(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    access = connection.session.auth.get_access(connection.session)
+    if access.application_credential_id or access.trust_id or access.oauth_access_token_id:
+        raise BadAnswer(
+            "Keystone hides all credentials from a token of an application credential, trust or OAuth: the "
+            "orchestrator has to authenticate with a password"
+        )
+    for row in _mine("/credentials", "credentials")(connection, project):
+        yield {key: value for key, value in row.items() if key != "blob"}  # the blob is the secret itself
+
+
+def _keep_dead_trust(trust: Resource, project: ProjectDefinition) -> str | None:
+    uses, expires = trust.data.get("remaining_uses"), trust.data.get("expires_at")
+    if uses is not None and uses <= 0:
+        return "the trust is used up: Keystone still lists it, knows it no more, and removes it with the project"
+    if expires and datetime.datetime.fromisoformat(expires) <= datetime.datetime.now(datetime.UTC):
+        return "the trust has expired: Keystone still lists it, knows it no more, and removes it with the project"
+    return None
+
+
+def _goes_with_project(resource: Resource, project: ProjectDefinition) -> str | None:
+    return "Keystone removes it together with the project"
+
+
+def _associations(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing of the project's links; the rows are the linked objects, which are not the project's."""
+    call = Rest("identity", path, key=key)
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        for row in call.rows(connection, project):
+            yield {"id": row["id"], "name": row.get("name") or row.get("url") or "", "project_id": project.id}
+
+    return listing
+
+
+_LAST = (EVERYTHING,)
+
+SERVICE = Service(
+    service_type="identity",
+    regional=False,
+    roles="admin, by password: not by application credential, trust or OAuth",
+    types=(
+        ResourceType(
+            name="application_credential",
+            list=_per_user("/users/{user}/application_credentials", "application_credentials"),
+            show=_show_per_user("/users/{row[user_id]}/application_credentials/{id}", "application_credential"),
+            delete=Rest("identity", "/users/{row[user_id]}/application_credentials/{id}", method="DELETE"),
+            after=_LAST,
+            unfiltered="there is a list by user only; the rows are compared on this side",
+            source="GET, DELETE /v3/users/{id}/application_credentials; keystone application_credential/core.py",
+            note="Keystone leaves them behind with the project. Asked for are all users that have an effective role "
+            "now, or had one when the deletion was first looked at: somebody who lost his role by leaving a group "
+            "before that is not known any more. Access rules belong to the user and stay.",
+        ),
+        ResourceType(
+            name="oauth1_access_token",
+            list=_per_user("/users/{user}/OS-OAUTH1/access_tokens", "access_tokens"),
+            show=_show_per_user("/users/{row[user_id]}/OS-OAUTH1/access_tokens/{id}", "access_token"),
+            delete=Rest("identity", "/users/{row[user_id]}/OS-OAUTH1/access_tokens/{id}", method="DELETE"),
+            title="consumer_id",
+            after=_LAST,
+            unfiltered="there is a list by user only; the rows are compared on this side",
+            source="GET, DELETE /v3/users/{id}/OS-OAUTH1/access_tokens; keystone api/users.py",
+            note="Keystone leaves them behind with the project. Their users are found as for application credentials.",
+        ),
+        ResourceType(
+            name="credential",
+            list=_credentials,
+            show=Rest("identity", "/credentials/{id}", key="credential"),
+            delete=Rest("identity", "/credentials/{id}", method="DELETE"),
+            title="type",
+            after=_LAST,
+            unfiltered="Keystone filters credentials by user and type only; the rows are compared on this side",
+            source="GET, DELETE /v3/credentials; keystone api/credentials.py",
+            note="EC2 keys and whatever else names the project; a user's TOTP secrets name none. A delegated token "
+            "gets an empty 200, so that one is refused here. A list cut by list_limit is no answer.",
+        ),
+        ResourceType(
+            name="trust",
+            list=_mine("/OS-TRUST/trusts", "trusts"),
+            show=Rest("identity", "/OS-TRUST/trusts/{id}", key="trust"),
+            delete=Rest("identity", "/OS-TRUST/trusts/{id}", method="DELETE"),
+            title="trustor_user_id",
+            after=_LAST,
+            keep=(_keep_dead_trust,),
+            unfiltered="Keystone filters trusts by user only; the rows are compared on this side",
+            source="GET, DELETE /v3/OS-TRUST/trusts; keystone trust/backends/sql.py",
+            note="Heat, Magnum, Mistral, Aodh and Blazar act through trusts: never before their resources are gone. "
+            "Expired and used-up trusts stay in the list but answer 404 to show and delete. Deleting a trust takes "
+            "those redelegated from it along.",
+        ),
+        ResourceType(
+            name="limit",
+            list=Rest("identity", "/limits", key="limits", query={"project_id": "{project_id}"}),
+            delete=None,
+            title="resource_name",
+            after=_LAST,
+            keep=(_goes_with_project,),
+            residue=True,
+            source="GET /v3/limits?project_id=X; keystone limit/core.py",
+            note="Registered limits are the cloud's, and never listed here.",
+        ),
+        ResourceType(
+            name="endpoint_association",
+            list=_associations("/OS-EP-FILTER/projects/{project_id}/endpoints", "endpoints"),
+            delete=None,
+            after=_LAST,
+            keep=(_goes_with_project,),
+            residue=True,
+            source="GET /v3/OS-EP-FILTER/projects/{id}/endpoints; keystone catalog/core.py",
+            note="The rows are endpoints of the cloud: only their association is the project's.",
+        ),
+        ResourceType(
+            name="endpoint_group_association",
+            list=_associations("/OS-EP-FILTER/projects/{project_id}/endpoint_groups", "endpoint_groups"),
+            delete=None,
+            after=_LAST,
+            keep=(_goes_with_project,),
+            residue=True,
+            source="GET /v3/OS-EP-FILTER/projects/{id}/endpoint_groups; keystone catalog/core.py",
+            note="The rows are endpoint groups of the cloud: only their association is the project's.",
+        ),
+    ),
+)

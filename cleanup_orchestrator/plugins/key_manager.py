@@ -1,0 +1,220 @@
+"""Barbican: orders, containers, secrets, and the project's quota row.
+
+Every list is bound to the token's project, so all but the quota takes a token that is scoped into it. What has no type
+of its own: ACLs, consumers and metadata go with their secret or container; the project's own row, its KEK rows and its
+preferred secret store are internal, and stay (``barbican-manage db clean`` and ``barbican-keystone-listener`` are the
+operator's means). ACLs on other projects' secrets that name users of this project are those projects' affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from openstack import exceptions
+from oslo_config import cfg
+
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.model import Reason, Token
+from cleanup_orchestrator.plugins.base import (
+    SCOPED,
+    ProjectDefinition,
+    Refused,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    Service,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+    from requests import Response
+
+OPTIONS = (
+    cfg.BoolOpt(
+        "delete_shared_secrets",
+        default=False,
+        help="Delete secrets and containers that still have consumers although their ACL lets users from outside the "
+        "project read them: the consumer may be another project's volume or load balancer, whose data is lost then.",
+    ),
+)
+
+_FRESH = "the token is scoped into the project, and Barbican shows nothing else"
+
+#: The first microversion that refuses to delete a secret under its consumers. An older one deletes it silently.
+_DETECT = "1.2"
+#: The first microversion that knows consumers of secrets.
+_CONSUMERS = "1.1"
+
+#: What keeps its keys or certificates here, and needs them for as long as it lives: without its key an encrypted volume
+#: cannot even be detached.
+_USERS = (
+    "orchestration.stack",
+    "container-infrastructure-management.cluster",
+    "load-balancer.load_balancer",
+    "compute.server",
+    "block-storage.backup",
+    "block-storage.snapshot",
+    "block-storage.volume",
+    "shared-file-system.share",
+    "image.image",
+)
+
+
+def _collection(name: str, reference: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing of all pages, with the id out of the reference.
+
+    Barbican's next links are absolute and made from its option ``host_href``, which often names another host than the
+    catalog: the SDK would follow them with our token, so the offset is counted here. Rows are ordered by creation time
+    alone, and many may have the same: a row may come twice.
+    """
+    pages = Rest("key-manager", f"/{name}", key=name, paging="offset", limit=100)
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        seen = set()
+        for row in pages.rows(connection, project):
+            identity = str(row.get(reference) or "").rstrip("/").rpartition("/")[2]
+            if not identity:
+                raise BadAnswer(f"one of the {name} was listed without {reference!r}")
+            if identity not in seen:
+                seen.add(identity)
+                yield {**row, "id": identity}
+
+    return listing
+
+
+def _outsiders(connection: Connection, project: ProjectDefinition, path: str) -> list[str]:
+    """Return the users whom the ACL lets read, and who are not the project's members."""
+    response = connection.key_manager.get(f"{path}/acl")
+    exceptions.raise_from_response(response)
+    users = (response.json().get("read") or {}).get("users") or []
+    return sorted(set(users) - set(project.member_ids))
+
+
+def _refuse_shared(
+    connection: Connection, project: ProjectDefinition, path: str, blockers: tuple[Mapping[str, str], ...]
+) -> None:
+    """Refuse what is in use and readable from outside the project.
+
+    Barbican does not tell whose a consumer is. Registering one takes the right to read, so without an ACL for others
+    it can only be a leftover of the project itself, whose volumes, images and so on are gone by now (``after``).
+    """
+    if project.options.get("delete_shared_secrets"):
+        return
+    if readers := _outsiders(connection, project, path):
+        message = f"it has {len(blockers)} consumers, and its ACL lets users of other projects read it: " + ", ".join(
+            readers[:10]
+        )
+        raise Refused(Verdict(Reason.PROTECTED, message, blockers))
+
+
+def _consumers(connection: Connection, path: str) -> list[Row]:
+    """Return the first hundred consumers of a secret; none where Barbican does not know any (before 1.1)."""
+    response = connection.key_manager.get(f"{path}/consumers", params={"limit": 100}, microversion=_CONSUMERS)
+    if response.status_code == 406:
+        return []
+    exceptions.raise_from_response(response)
+    rows = response.json().get("consumers")
+    if not isinstance(rows, list):
+        raise BadAnswer(f"GET {path}/consumers answered without 'consumers'")
+    return rows
+
+
+def _delete_secret(connection: Connection, project: ProjectDefinition, secret: Resource) -> None:
+    """Delete in a way that notices consumers, and over those that are known to be stale."""
+    path = f"/secrets/{secret.id}"
+
+    def delete(microversion: str | None, **query: Any) -> Response:
+        return connection.key_manager.delete(path, params=query, microversion=microversion)
+
+    response = delete(_DETECT)
+    if response.status_code not in (400, 406):  # 406: it does not know 1.2, and so would delete under the consumers
+        exceptions.raise_from_response(response)
+        return
+    rows = _consumers(connection, path)
+    if response.status_code == 400 and not rows:
+        exceptions.raise_from_response(response)
+    if rows:
+        blockers = tuple(
+            {"type": f"{r.get('service')}.{r.get('resource_type')}", "id": str(r.get("resource_id")), "owner": ""}
+            for r in rows
+        )
+        _refuse_shared(connection, project, path, blockers)
+    response = delete(_DETECT, force="true") if response.status_code == 400 else delete(None)
+    exceptions.raise_from_response(response)
+
+
+def _refuse_shared_container(connection: Connection, project: ProjectDefinition, container: Resource) -> None:
+    """Look after the consumers of a container: Barbican itself does not."""
+    if rows := container.data.get("consumers"):
+        blockers = tuple({"type": str(r.get("name")), "id": str(r.get("URL")), "owner": ""} for r in rows)
+        _refuse_shared(connection, project, f"/containers/{container.id}", blockers)
+
+
+def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    response = connection.key_manager.get(f"/project-quotas/{project.id}")
+    if response.status_code == 404:  # Barbican's documented word for: no quota of its own
+        return
+    exceptions.raise_from_response(response)
+    if "project_quotas" not in response.json():
+        raise BadAnswer("GET /project-quotas/{id} answered without 'project_quotas'")
+    yield {"id": project.id, "name": "project quota", "project_id": project.id}
+
+
+SERVICE = Service(
+    service_type="key-manager",
+    options=OPTIONS,
+    roles="admin on the project under deletion (a member may not delete other users' private secrets); admin for quotas",
+    types=(
+        ResourceType(
+            name="order",
+            list=_collection("orders", "order_ref"),
+            delete=Rest("key-manager", "/orders/{id}", method="DELETE"),
+            title="meta.name",
+            owner=SCOPED,
+            fresh=_FRESH,
+            token=Token.PROJECT,
+            source="GET, DELETE /v1/orders; barbican common/policies/orders.py",
+            note="First of all: an order under way makes a secret. Its product stays and is a secret of its own.",
+        ),
+        ResourceType(
+            name="container",
+            list=_collection("containers", "container_ref"),
+            delete=Rest("key-manager", "/containers/{id}", method="DELETE"),
+            owner=SCOPED,
+            fresh=_FRESH,
+            token=Token.PROJECT,
+            prepare=(_refuse_shared_container,),
+            after=("order", *_USERS),
+            source="GET, DELETE /v1/containers; barbican common/policies/containers.py",
+            note="A delete goes through under consumers (a load balancer's certificate), so users go first. Its secrets "
+            "stay. An admin of another project gets 403.",
+        ),
+        ResourceType(
+            name="secret",
+            list=_collection("secrets", "secret_ref"),
+            delete=_delete_secret,
+            owner=SCOPED,
+            fresh=_FRESH,
+            token=Token.PROJECT,
+            after=("order", "container", *_USERS),
+            source="GET, DELETE /v1/secrets, microversion 1.2; barbican api/controllers/secrets.py, "
+            "model/repositories.py",
+            note="Pages of 10 by default, 100 at most, by offset. Before microversion 1.2 a delete goes through under "
+            "consumers. The SDK's get_secret would fetch the payload. Expired secrets are in no list and answer 404 by "
+            "id: nothing but 'barbican-manage db clean --soft-delete-expired-secrets' removes their rows.",
+        ),
+        ResourceType(
+            name="project_quota",
+            list=_quota,
+            delete=Rest("key-manager", "/project-quotas/{project_id}", method="DELETE"),
+            fresh="the row's key is the project's id",
+            residue=True,
+            after=("order", "container", "secret"),
+            source="GET, DELETE /v1/project-quotas/{id}; barbican common/policies/quotas.py",
+            note="404 says that the project has no quota of its own.",
+        ),
+    ),
+)

@@ -1,0 +1,393 @@
+"""Swift: containers with all they hold, account metadata, and (only if wished) the account itself.
+
+An account is a project's whole store, and its name is part of the endpoint: a wrong endpoint would empty somebody
+else's. So every call is made under a URL whose account was compared with the project's id, and, but for the account's
+own delete, with a token that is scoped into the project.
+
+Not swept: accounts under further reseller prefixes (``SERVICE_``): only the service that keeps data there can reach
+them, with its service token. Account quotas and ACLs are a reseller admin's to write; they vanish with the account.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote, urlsplit
+
+from openstack import exceptions
+from oslo_config import cfg
+
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.model import Reason, Token
+from cleanup_orchestrator.plugins.base import (
+    SCOPED,
+    ProjectDefinition,
+    Refused,
+    Resource,
+    ResourceType,
+    Row,
+    Service,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+    from requests import Response
+
+#: Names in one page and in one bulk delete. Swift takes 10,000, two at a time: a call would last for minutes, in which
+#: no cancel is heard.
+PAGE = 1000
+#: Swift refuses a whole bulk delete for one line that is longer than twice its longest path (1,282).
+LINE = 2500
+#: HTTP clients and proxies resolve these in a path, whatever the encoding: the request would be about something else.
+DOTS = frozenset({".", ".."})
+
+OPTIONS = (
+    cfg.BoolOpt(
+        "account_in_url",
+        default=True,
+        help="Whether the endpoint names the project's account, as Swift's does. False is for a Ceph Object Gateway "
+        "without 'rgw swift account in url', where the token alone says whose account is meant.",
+    ),
+    cfg.BoolOpt(
+        "delete_account",
+        default=False,
+        help="Delete the account itself at the end. It takes the role ResellerAdmin and 'allow_account_management' in "
+        "Swift's proxy. It cannot be undone: the same project id gets no account again until Swift has reclaimed it.",
+    ),
+)
+
+
+# --------------------------------------------------------------------------------------------- whose account it is
+
+
+def _account(connection: Connection, project: ProjectDefinition) -> str:
+    """Return the URL of the project's account.
+
+    :raises BadAnswer: when it is not certain that it is the project's
+    """
+    scope = connection.session.get_project_id()
+    if scope != project.id:
+        raise BadAnswer(f"the token is scoped into project {scope}, not into {project.id}")
+    url = str(connection.object_store.get_endpoint() or "").rstrip("/")
+    account = unquote(urlsplit(url).path).rpartition("/")[2]
+    if account.endswith(project.id):
+        return url
+    if project.options.get("account_in_url", True):
+        raise BadAnswer(
+            f"the object-store endpoint {url or '(none)'} does not end in the project's id; if that is a Ceph Object "
+            "Gateway without accounts in its URLs, set account_in_url to false"
+        )
+    if not url or re.search(r"[0-9a-f]{32}", url):
+        raise BadAnswer(f"the object-store endpoint {url or '(none)'} names an account that is not the project's")
+    return url
+
+
+def _account_by_name(connection: Connection, project: ProjectDefinition) -> str:
+    """Return the URL of the project's account, seen from the orchestrator's own."""
+    own = str(connection.session.get_project_id() or "")
+    url = str(connection.object_store.get_endpoint() or "").rstrip("/")
+    if not own or not url.endswith(own):
+        raise BadAnswer(f"the object-store endpoint {url or '(none)'} does not end in the own project's id")
+    return url.removesuffix(own) + project.id
+
+
+# ------------------------------------------------------------------------------------------------------- listings
+
+
+def _quote(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _pages(connection: Connection, url: str, **query: str) -> Iterator[list[Row]]:
+    """Yield the pages of a listing, with the last name as the marker: what is deleted meanwhile moves nothing.
+
+    A short page may have a successor (sharded containers): only an empty one is the end.
+    """
+    marker: dict[str, str] = {}
+    while True:
+        response = connection.object_store.get(url, params={"format": "json", "limit": PAGE, **query, **marker})
+        exceptions.raise_from_response(response)
+        if response.status_code == 204:
+            return
+        page = _json(response)
+        if not isinstance(page, list) or not all(isinstance(row, Mapping) and row.get("name") for row in page):
+            raise BadAnswer(f"GET {url} answered no list of names")
+        if not page:
+            return
+        yield page
+        following = {"marker": page[-1]["name"]}
+        if "versions" in query:
+            following["version_marker"] = page[-1]["version_id"]
+        if following == marker:
+            raise BadAnswer(f"GET {url} gave the same page twice")
+        marker = following
+
+
+def _json(response: Response) -> Any:
+    try:
+        return response.json()
+    except ValueError as error:
+        raise BadAnswer(f"{response.request.method} {response.url} answered no JSON") from error
+
+
+def _containers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    pages = _pages(connection, _account(connection, project))
+    try:
+        for page in pages:
+            yield from page
+    except exceptions.HttpException as error:
+        if error.status_code != 410:  # Gone: the account was deleted, and its reaper takes care of the rest
+            raise
+
+
+def _describe(container: Resource, project: ProjectDefinition) -> str:
+    count, size = container.data.get("count"), container.data.get("bytes")
+    return f"{count} objects, {size} bytes"
+
+
+# ------------------------------------------------------------------------------------------- emptying a container
+
+
+def _bulk_limit(connection: Connection) -> int:
+    """Return how many names a bulk delete takes; 0 where there is none, or where nobody tells."""
+    url = str(connection.object_store.get_endpoint())
+    info = re.sub(r"/v1(\.\d+)?(/[^/]*)?/?$", "", url) + "/info"
+    response = connection.object_store.get(info, headers={"Accept": "application/json"})
+    if response.status_code != 200:
+        return 0
+    try:
+        return min(PAGE, int(response.json()["bulk_delete"]["max_deletes_per_request"]))
+    except (ValueError, KeyError, TypeError):
+        return 0
+
+
+class _Emptying:
+    """One pass over a container: each name is tried once, and what is refused is counted, not retried."""
+
+    def __init__(self, connection: Connection, account: str, container: str) -> None:
+        self.store = connection.object_store
+        self.connection, self.account, self.container = connection, account, container
+        self.url = f"{account}/{_quote(container)}"
+        self.failures: Counter[int] = Counter()
+        self.example = ""
+
+    def fail(self, name: str, status: int) -> None:
+        self.example = self.example or name
+        self.failures[status] += 1
+
+    def versions(self) -> None:
+        """Delete every version and delete marker; the bulk delete knows current objects only."""
+        for page in _pages(self.connection, self.url, versions="true"):
+            before = self.failures.total()
+            for row in page:
+                self.single(row["name"], {"version-id": row["version_id"]})
+            if self.failures.total() - before == len(page):
+                return
+
+    def objects(self) -> None:
+        limit = _bulk_limit(self.connection)
+        for page in _pages(self.connection, self.url):
+            before = self.failures.total()
+            lines = {row["name"]: self.line(row["name"]) for row in page}
+            names = [name for name, line in lines.items() if limit and len(line) <= LINE]
+            for start in range(0, len(names), limit or 1):
+                self.bulk([lines[name] for name in names[start : start + limit]])
+            for name in lines.keys() - set(names):
+                self.single(name, {})
+            if self.failures.total() - before >= len(page):
+                return  # all of a page refused: the next will fare no better
+
+    def line(self, name: str) -> bytes:
+        """Return the line of a bulk delete: encoded is only what must be, for lines have to be short."""
+        path = f"/{self.container}/{name}".encode()
+        return re.sub(rb"[%\x00-\x20\x7f]", lambda match: b"%%%02X" % match[0], path)
+
+    def single(self, name: str, query: Mapping[str, str]) -> None:
+        if name in DOTS:
+            self.fail(name, 400)
+            return
+        response = self.store.delete(f"{self.url}/{_quote(name)}", params=query)
+        if response.status_code >= 400 and response.status_code != 404:  # somebody else's delete, or X-Delete-At
+            self.fail(name, response.status_code)
+
+    def bulk(self, lines: list[bytes]) -> None:
+        """Delete by one call, which answers 200 whatever happened: only its body tells."""
+        response = self.store.post(
+            self.account,
+            params={"bulk-delete": "true"},
+            data=b"\n".join(lines),
+            headers={"Content-Type": "text/plain", "Accept": "application/json"},
+        )
+        exceptions.raise_from_response(response)
+        answer = _json(response)
+        try:
+            status = int(answer["Response Status"].split()[0])
+            errors = [(unquote(name), int(error.split()[0])) for name, error in answer["Errors"]]
+            done = int(answer["Number Deleted"]) + int(answer["Number Not Found"])
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+            raise BadAnswer("the bulk delete answered in an unknown shape") from error
+        for name, code in errors:
+            self.fail(name, code)
+        if errors and status < 500 and status != 401:
+            return
+        if status >= 400:
+            text = f"the bulk delete ended with {answer['Response Status']}: {answer.get('Response Body', '')}"
+            raise exceptions.HttpException(text, http_status=status)
+        if done != len(lines):
+            raise BadAnswer(f"the bulk delete was given {len(lines)} names and accounts for {done}")
+
+    def close(self) -> None:
+        """Raise when something was refused, by the most frequent status."""
+        if self.failures:
+            status, _ = self.failures.most_common(1)[0]
+            each = ", ".join(f"{count} x {code}" for code, count in self.failures.most_common(5))
+            raise exceptions.HttpException(
+                f"{self.failures.total()} objects were refused ({each}), such as {self.example!r}", http_status=status
+            )
+
+
+def _delete_container(connection: Connection, project: ProjectDefinition, container: Resource) -> None:
+    """Delete a container and everything in it, in one pass."""
+    account = _account(connection, project)
+    if container.id in DOTS:
+        raise Refused(
+            Verdict(
+                Reason.REFUSED, "HTTP clients take such a name for another place: delete it by hand (curl --path-as-is)"
+            )
+        )
+    url = f"{account}/{_quote(container.id)}"
+    store = connection.object_store
+    response = store.delete(url)
+    if response.status_code != 409:
+        exceptions.raise_from_response(response)
+        return
+    head = store.head(url)
+    exceptions.raise_from_response(head)
+    loosen = {}
+    if head.headers.get("X-Versions-Enabled", "").lower() == "true":
+        loosen["X-Versions-Enabled"] = "false"  # so that a delete leaves no marker
+    for header in ("X-Versions-Location", "X-History-Location", "X-Container-Sync-To"):
+        if head.headers.get(header):
+            loosen[f"X-Remove-{header[2:]}"] = "x"
+    if loosen:
+        exceptions.raise_from_response(store.post(url, headers=loosen))
+    emptying = _Emptying(connection, account, container.id)
+    if "X-Versions-Enabled" in head.headers:
+        emptying.versions()
+    emptying.objects()
+    emptying.close()
+    response = store.delete(url)
+    if response.status_code == 409:
+        raise Refused(
+            Verdict(Reason.IN_USE, "emptied, but not empty yet: its listing is behind, or somebody still writes")
+        )
+    exceptions.raise_from_response(response)
+
+
+# -------------------------------------------------------------------------------------------- the account itself
+
+
+def _head(connection: Connection, url: str) -> Mapping[str, str] | None:
+    """Return the account's headers; ``None`` for one that was deleted."""
+    response = connection.object_store.head(url)
+    if response.status_code == 410:
+        return None
+    exceptions.raise_from_response(response)
+    return response.headers
+
+
+def _own_metadata(headers: Mapping[str, str]) -> list[str]:
+    prefix = "x-account-meta-"
+    names = (name.lower() for name in headers)
+    return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix) and "-quota-" not in name)
+
+
+def _metadata(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    headers = _head(connection, _account(connection, project))
+    names = _own_metadata(headers or {})
+    if names:
+        yield {"id": "account-metadata", "name": ", ".join(names), "keys": names}
+
+
+def _delete_metadata(connection: Connection, project: ProjectDefinition, metadata: Resource) -> None:
+    headers = {f"X-Remove-Account-Meta-{name}": "x" for name in metadata.data["keys"]}
+    exceptions.raise_from_response(connection.object_store.post(_account(connection, project), headers=headers))
+
+
+def _accounts(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    url = _account_by_name(connection, project)
+    headers = _head(connection, url)
+    if headers is None:
+        return
+    # For an account that was never there Swift makes an answer up, dated now.
+    now = email.utils.parsedate_to_datetime(headers["Date"]).timestamp()
+    if now - float(headers["X-Timestamp"]) < 2:
+        return
+    yield {"id": urlsplit(url).path.rpartition("/")[2], "name": "account", "project_id": project.id}
+
+
+def _delete_account(connection: Connection, project: ProjectDefinition, account: Resource) -> None:
+    exceptions.raise_from_response(connection.object_store.delete(_account_by_name(connection, project)))
+
+
+def _account_wanted(connection: Connection, project: ProjectDefinition) -> bool:
+    return bool(project.options.get("delete_account")) and bool(project.options.get("account_in_url", True))
+
+
+_FRESH = "the token is scoped into the project, and the account's URL was compared with its id"
+
+SERVICE = Service(
+    service_type="object-store",
+    options=OPTIONS,
+    roles="one of Swift's operator_roles on the project under deletion; ResellerAdmin for delete_account",
+    types=(
+        ResourceType(
+            name="container",
+            list=_containers,
+            delete=_delete_container,
+            describe=_describe,
+            id="name",
+            owner=SCOPED,
+            fresh=_FRESH,
+            token=Token.PROJECT,
+            after=("block-storage.backup", "database.backup", "image.image", "orchestration.stack"),
+            source="GET, POST ?bulk-delete, DELETE under /v1/AUTH_X; swift common/middleware/bulk.py, "
+            "common/middleware/versioned_writes/, container/server.py",
+            note="Services that keep their data here go first: without it their rows could not be deleted. Segments of "
+            "large objects are objects of other containers of the account, so every delete is a plain one; a symlink's "
+            "delete leaves its target alone. Old versions are deleted one by one, after versioning is off: else each "
+            "delete would leave a marker (or, with the legacy kind, bring the last version back). Container sync is cut "
+            "first: it would delete the copies in another account, too. Segments of S3 multipart uploads are in "
+            "'<name>+segments'. Listings are eventually consistent: what is deleted may show for a while.",
+        ),
+        ResourceType(
+            name="account_metadata",
+            list=_metadata,
+            delete=_delete_metadata,
+            owner=SCOPED,
+            fresh=_FRESH,
+            token=Token.PROJECT,
+            residue=True,
+            after=("container",),
+            source="HEAD, POST /v1/AUTH_X; swift account/server.py",
+            note="TempURL keys give access without any token, and are never shown here: only their names are. Quotas "
+            "are a reseller admin's, and left.",
+        ),
+        ResourceType(
+            name="account",
+            list=_accounts,
+            delete=_delete_account,
+            fresh="the account's name is made of the project's id",
+            residue=True,
+            available=_account_wanted,
+            after=("container", "account_metadata"),
+            source="DELETE /v1/AUTH_X; swift proxy/controllers/account.py, account/server.py",
+            note="Off by default (option delete_account): irreversible for this project id, and a reaper erases all that "
+            "is left without asking. 405 means that allow_account_management is off, 403 that ResellerAdmin is missing.",
+        ),
+    ),
+)

@@ -1,0 +1,117 @@
+"""The plugins that are installed, checked as a whole before anything runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import stevedore
+from os_service_types import ServiceTypes
+from oslo_config import cfg
+
+from cleanup_orchestrator import ordering
+from cleanup_orchestrator.errors import CleanupError
+from cleanup_orchestrator.plugins.base import EVERYTHING, ResourceType, Service
+
+NAMESPACE = "cleanup_orchestrator.services"
+_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+
+
+class InvalidPlugin(CleanupError):
+    """A plugin that must not run: the message names it and what is wrong."""
+
+    code = "invalid_plugin"
+
+
+def option_group(service_type: str) -> str:
+    """Return the configuration group of a service's options: ``service_object_store``."""
+    return "service_" + service_type.replace("-", "_")
+
+
+class Registry:
+    """Services by official type, their types, and the graph over all of them."""
+
+    def __init__(self, services: Iterable[Service]) -> None:
+        """Take the services and check them.
+
+        :raises InvalidPlugin: for an unknown or doubled name
+        :raises cleanup_orchestrator.ordering.Cycle: for a cycle in ``after``
+        """
+        self.services: dict[str, Service] = {}
+        for service in services:
+            if service.service_type in self.services:
+                raise InvalidPlugin(f"two plugins answer for {service.service_type}")
+            self.services[service.service_type] = service
+        self.order = ordering.check(self.graph())
+
+    def find(self, service_type: str, name: str) -> ResourceType:
+        """Return a declared type.
+
+        :raises KeyError: when there is none
+        """
+        return next(t for t in self.services[service_type].types if t.name == name)
+
+    def after(self, service: Service, type_: ResourceType) -> tuple[str, ...]:
+        """Return the full names that a type waits for; :data:`EVERYTHING` stays as it is."""
+        return tuple(
+            sorted(
+                name if name == EVERYTHING or "." in name else f"{service.service_type}.{name}" for name in type_.after
+            )
+        )
+
+    def graph(self) -> Mapping[str, set[str]]:
+        """Return every type with the types that must be gone before it."""
+        known = {f"{s.service_type}.{t.name}": (s, t) for s in self.services.values() for t in s.types}
+        if len(known) != sum(len(s.types) for s in self.services.values()):
+            raise InvalidPlugin("a service declares a type twice")
+        ordinary = {n for n, (_, t) in known.items() if EVERYTHING not in t.after and not t.residue}
+        official = ServiceTypes()
+        graph: dict[str, set[str]] = {}
+        for name, (service, type_) in known.items():
+            if not _NAME.match(type_.name):
+                raise InvalidPlugin(f"{name}: a type's name is lower case letters, digits and underscores")
+            edges: set[str] = set()
+            for before in self.after(service, type_):
+                if before == EVERYTHING:
+                    edges |= ordinary - {name}
+                    continue
+                other = before.split(".")[0]
+                if before not in known and (other in self.services or not official.is_official(other)):
+                    raise InvalidPlugin(f"{name} waits for {before}, which nobody declares")
+                if before in known:
+                    edges.add(before)
+            for parent in type_.dragged_by:
+                full = parent if "." in parent else f"{service.service_type}.{parent}"
+                if full not in known:
+                    raise InvalidPlugin(f"{name} is dragged by {full}, which nobody declares")
+            graph[name] = edges
+        return graph
+
+    def register_options(self, conf: cfg.ConfigOpts) -> None:
+        """Register every service's options in its group."""
+        for service in self.services.values():
+            conf.register_opts(service.options, group=option_group(service.service_type))
+
+    def options(self, conf: cfg.ConfigOpts, service_type: str) -> Mapping[str, Any]:
+        """Return the values of a service's options."""
+        service = self.services[service_type]
+        return {o.dest: conf[option_group(service_type)][o.dest] for o in service.options}
+
+
+def load() -> Registry:
+    """Return the installed plugins.
+
+    :raises InvalidPlugin: when one does not load: running without it would turn its service into a blocker at best
+    """
+
+    def failed(_manager: Any, entry_point: Any, error: BaseException) -> None:
+        raise InvalidPlugin(f"plugin {entry_point.name} does not load: {error}") from error
+
+    manager = stevedore.ExtensionManager(NAMESPACE, invoke_on_load=False, on_load_failure_callback=failed)
+    services = []
+    for extension in manager:
+        if not isinstance(extension.plugin, Service) or extension.plugin.service_type != extension.name:
+            raise InvalidPlugin(f"entry point {extension.name} is not a Service of that type")
+        services.append(extension.plugin)
+    return Registry(sorted(services, key=lambda s: s.service_type))

@@ -1,0 +1,130 @@
+"""What we ask of Keystone about projects. Every call is made with the orchestrator's own admin token."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from keystoneauth1 import exceptions as ka_exceptions
+from keystoneauth1.adapter import Adapter
+
+from cleanup_orchestrator.errors import BadAnswer, CleanupError
+
+
+class ProjectNotFound(CleanupError):
+    """Keystone does not know the project."""
+
+    code = "project_not_found"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Project:
+    """A project as Keystone shows it (``GET /v3/projects/{id}``)."""
+
+    id: str
+    name: str
+    domain_id: str
+    enabled: bool
+    is_domain: bool = False
+    parent_id: str | None = None
+    immutable: bool = False
+
+
+class Projects:
+    """The projects of the cloud, over one identity adapter."""
+
+    def __init__(self, identity: Adapter) -> None:
+        self._identity = identity
+
+    def get(self, project_id: str) -> Project:
+        """Return one project.
+
+        :raises ProjectNotFound: when Keystone answers 404
+        :raises BadAnswer: when the answer is not about this project
+        """
+        if not project_id or "/" in project_id:
+            raise ProjectNotFound(f"no project has the id {project_id!r}")
+        try:
+            body = self._identity.get(f"/projects/{project_id}").json()
+        except ka_exceptions.NotFound:
+            raise ProjectNotFound(f"no project has the id {project_id}") from None
+        row = body.get("project") if isinstance(body, Mapping) else None
+        if not isinstance(row, Mapping) or row.get("id") != project_id:
+            raise BadAnswer(f"Keystone did not answer about project {project_id}")
+        return Project(
+            id=row["id"],
+            name=row["name"],
+            domain_id=row.get("domain_id") or row["id"],
+            enabled=bool(row["enabled"]),
+            is_domain=bool(row.get("is_domain")),
+            parent_id=row.get("parent_id"),
+            immutable=bool((row.get("options") or {}).get("immutable")),
+        )
+
+    def children(self, project_id: str) -> tuple[str, ...]:
+        """Return the ids of every project below this one.
+
+        ``subtree_as_ids``, because ``subtree_as_list`` shows only what the caller has a role on.
+        """
+        body = self._identity.get(f"/projects/{project_id}?subtree_as_ids").json()
+
+        def walk(tree: Any) -> list[str]:
+            return [i for key, below in (tree or {}).items() for i in (key, *walk(below))]
+
+        return tuple(sorted(walk(body["project"].get("subtree"))))
+
+    def members(self, project_id: str) -> tuple[str, ...]:
+        """Return the users with an effective role on the project (groups and inheritance resolved)."""
+        rows = self.assignments(project_id, effective=True)
+        return tuple(sorted({r["user"]["id"] for r in rows if "user" in r}))
+
+    def assignments(self, project_id: str, effective: bool = False) -> list[Mapping[str, Any]]:
+        """Return the role assignments on the project: the direct ones, or those that are in effect.
+
+        :raises BadAnswer: when Keystone cut the list short
+        """
+        if not project_id:
+            raise ValueError("an empty project id would list every assignment")
+        query = f"/role_assignments?scope.project.id={project_id}" + ("&effective" if effective else "")
+        body = self._identity.get(query).json()
+        rows = body.get("role_assignments")
+        if not isinstance(rows, list) or body.get("truncated"):
+            raise BadAnswer("Keystone did not list all role assignments")
+        return [r for r in rows if r.get("scope", {}).get("project", {}).get("id") == project_id]
+
+    def grant(self, project_id: str, actor: str, actor_id: str, role_id: str) -> None:
+        """Give a role on the project. ``actor`` is ``users`` or ``groups``. Idempotent."""
+        self._identity.put(f"/projects/{project_id}/{actor}/{actor_id}/roles/{role_id}")
+
+    def ungrant(self, project_id: str, actor: str, actor_id: str, role_id: str) -> None:
+        """Take a role on the project away. Idempotent: not there is fine."""
+        try:
+            self._identity.delete(f"/projects/{project_id}/{actor}/{actor_id}/roles/{role_id}")
+        except ka_exceptions.NotFound:
+            pass
+
+    def role_id(self, name: str) -> str:
+        """Return the id of a global role by its name.
+
+        :raises BadAnswer: when there is none, or more than one
+        """
+        roles = self._identity.get(f"/roles?name={name}").json()["roles"]
+        matching = [r["id"] for r in roles if r["name"] == name and not r.get("domain_id")]
+        if len(matching) != 1:
+            raise BadAnswer(f"{len(matching)} roles are named {name!r}")
+        return str(matching[0])
+
+    def set_enabled(self, project_id: str, enabled: bool) -> None:
+        """Enable or disable the project."""
+        self._identity.patch(f"/projects/{project_id}", json={"project": {"enabled": enabled}})
+
+    def delete(self, project_id: str) -> bool:
+        """Delete the project. ``False``: it was gone already."""
+        if not project_id:
+            raise ValueError("an empty project id")
+        try:
+            self._identity.delete(f"/projects/{project_id}")
+        except ka_exceptions.NotFound:
+            return False
+        return True

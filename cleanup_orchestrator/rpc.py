@@ -1,0 +1,90 @@
+"""Topics, casts and endpoints on oslo.messaging. Only ids travel; a message is a hint to look into SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import oslo_messaging
+from oslo_config import cfg
+from oslo_log import log
+
+LOG = log.getLogger(__name__)
+
+ENGINE_TOPIC = "cleanup_orchestrator.engine"
+WORKER_TOPIC = "cleanup_orchestrator.worker"
+VERSION = "1.0"
+
+
+class Bus(Protocol):
+    """What the API, the engine and the workers say to each other. Delivery is not promised, nor needed."""
+
+    def deletion(self, deletion_id: str) -> None:
+        """Tell an engine to look at a deletion."""
+
+    def step(self, step_id: str) -> None:
+        """Tell a worker to take a step."""
+
+
+class Caster:
+    """The bus over an oslo.messaging transport."""
+
+    def __init__(self, transport: Any) -> None:
+        self._engine = oslo_messaging.get_rpc_client(
+            transport, oslo_messaging.Target(topic=ENGINE_TOPIC, version=VERSION)
+        )
+        self._worker = oslo_messaging.get_rpc_client(
+            transport, oslo_messaging.Target(topic=WORKER_TOPIC, version=VERSION)
+        )
+
+    def deletion(self, deletion_id: str) -> None:
+        """Cast; a broker that is down costs time (the tick finds it), not the caller's work."""
+        self._cast(self._engine, "deletion", deletion_id=deletion_id)
+
+    def step(self, step_id: str) -> None:
+        """Cast; see :meth:`deletion`."""
+        self._cast(self._worker, "step", step_id=step_id)
+
+    @staticmethod
+    def _cast(client: Any, method: str, **ids: str) -> None:
+        try:
+            client.cast({}, method, **ids)
+        except Exception as error:  # whatever the driver raises: SQL has it, and the tick will look
+            LOG.warning("cast %s %s failed, the next tick takes it up: %s", method, ids, error)
+
+
+class EngineEndpoint:
+    """Receives casts for engines."""
+
+    target = oslo_messaging.Target(version=VERSION)
+
+    def __init__(self, handle: Callable[[str], None]) -> None:
+        self._handle = handle
+
+    def deletion(self, context: dict[str, Any], deletion_id: str) -> None:
+        """Look at a deletion."""
+        self._handle(deletion_id)
+
+
+class WorkerEndpoint:
+    """Receives casts for workers."""
+
+    target = oslo_messaging.Target(version=VERSION)
+
+    def __init__(self, handle: Callable[[str], None]) -> None:
+        self._handle = handle
+
+    def step(self, context: dict[str, Any], step_id: str) -> None:
+        """Take a step."""
+        self._handle(step_id)
+
+
+def transport(conf: cfg.ConfigOpts, in_process: bool = False) -> Any:
+    """Return the transport that ``transport_url`` names, or the in-process bus of the all-in-one process."""
+    return oslo_messaging.get_rpc_transport(conf, url="fake://" if in_process else None)
+
+
+def server(transport_: Any, topic: str, host: str, endpoint: Any) -> Any:
+    """Return a server that takes casts of a topic round-robin with the others; start it with its number of threads."""
+    target = oslo_messaging.Target(topic=topic, server=host, version=VERSION)
+    return oslo_messaging.get_rpc_server(transport_, target, [endpoint], executor="threading")

@@ -1,0 +1,684 @@
+"""The only module with a database session. Everything that is written is written here, under compare-and-swap.
+
+Rules that hold for every write: a deletion is saved only if its ``version`` is the one that was read; a step only if its
+``version`` (engine) or its ``fence`` (worker) is. Whoever loses reads again and decides again. Times are the database's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+import tenacity
+from oslo_config import cfg
+from sqlalchemy import event as sa_event
+from sqlalchemy import exc as sa_exc
+from sqlalchemy.engine import Connection, Engine, Row
+
+from cleanup_orchestrator import tables as t
+from cleanup_orchestrator.decide import record
+from cleanup_orchestrator.errors import CleanupError
+from cleanup_orchestrator.model import (
+    Change,
+    Condition,
+    Deletion,
+    Event,
+    Kind,
+    Leftover,
+    Mode,
+    Outcome,
+    Purpose,
+    Reason,
+    State,
+    Status,
+    Step,
+    Sweep,
+    Token,
+)
+from cleanup_orchestrator.transitions import LIVE
+
+OPTS = {
+    "database": [
+        cfg.StrOpt(
+            "connection",
+            default="sqlite:////var/lib/cleanup-orchestrator/cleanup-orchestrator.sqlite",
+            secret=True,
+            help="SQLAlchemy URL of the database. SQLite serves the all-in-one process; PostgreSQL "
+            "(postgresql+psycopg://) or MariaDB (mysql+pymysql://) serve several processes and hosts.",
+        ),
+        cfg.IntOpt("max_pool_size", default=10, min=1, help="Connections kept open by each process."),
+        cfg.IntOpt("max_overflow", default=20, min=0, help="Connections opened beyond the pool under load."),
+        cfg.IntOpt(
+            "connection_recycle_time", default=3600, min=1, help="Seconds after which a pooled connection is replaced."
+        ),
+    ]
+}
+
+
+class Conflict(CleanupError):
+    """Somebody else wrote first: read again."""
+
+    code = "conflict"
+
+
+class AlreadyUnderWay(CleanupError):
+    """A live deletion of the project exists."""
+
+    code = "deletion_under_way"
+
+    def __init__(self, existing: Deletion) -> None:
+        super().__init__(f"a deletion of project {existing.project_id} is under way: {existing.id}")
+        self.existing = existing
+
+
+class NotFound(CleanupError):
+    """No such record."""
+
+    code = "not_found"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LeftoverRow:
+    """A stored leftover with where it was found."""
+
+    row: int
+    region: str
+    service: str
+    type: str
+    leftover: Leftover
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EventRow:
+    """A stored journal line."""
+
+    row: int
+    at: datetime.datetime
+    event: Event
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Page:
+    """What part of a listing is wanted. ``marker`` is the id of the last item of the page before."""
+
+    limit: int
+    marker: str | None = None
+    sort: tuple[tuple[str, str], ...] = (("created_at", "desc"),)  #: (column, ``asc`` or ``desc``)
+
+
+_transient = tenacity.retry(
+    retry=tenacity.retry_if_exception(
+        lambda e: (
+            isinstance(e, sa_exc.OperationalError) or (isinstance(e, sa_exc.DBAPIError) and e.connection_invalidated)
+        )
+    ),
+    wait=tenacity.wait_exponential_jitter(initial=0.05, max=2),
+    stop=tenacity.stop_after_delay(20),
+    reraise=True,
+)
+
+
+class Store:
+    """Deletions, steps, leftovers, changes and the journal."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @classmethod
+    def from_url(cls, url: str, **pool: Any) -> Store:
+        """Open a store. The schema has to be there: ``cleanup-orchestrator-manage db upgrade``."""
+        parsed = sa.make_url(url)
+        if parsed.get_backend_name() == "sqlite":
+            engine = sa.create_engine(url, connect_args={"timeout": 30, "check_same_thread": False})
+            sa_event.listen(engine, "connect", _sqlite_connect)
+            sa_event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+        else:
+            options: dict[str, Any] = {"pool_pre_ping": True, "pool_recycle": 3600, **pool}
+            options["isolation_level"] = "READ COMMITTED"
+            engine = sa.create_engine(url, **options)
+        return cls(engine)
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Store:
+        """Open the store that ``[database]`` names."""
+        c = conf.database
+        return cls.from_url(
+            c.connection,
+            **(
+                {}
+                if c.connection.startswith("sqlite")
+                else {
+                    "pool_size": c.max_pool_size,
+                    "max_overflow": c.max_overflow,
+                    "pool_recycle": c.connection_recycle_time,
+                }
+            ),
+        )
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+    @contextlib.contextmanager
+    def _begin(self) -> Iterator[Connection]:
+        with self._engine.begin() as connection:
+            yield connection
+
+    # ------------------------------------------------------------------------------------------------------- time
+    @_transient
+    def now(self) -> datetime.datetime:
+        """Return the database's time, UTC, naive. Also the cheapest proof that the store answers."""
+        with self._begin() as c:
+            return _now(c)
+
+    # -------------------------------------------------------------------------------------------------- deletions
+    @_transient
+    def create(self, deletion: Deletion, kinds: Iterable[Kind], event: Event) -> Deletion:
+        """Record a new deletion with its deletion-wide steps.
+
+        The times of ``deletion`` are replaced by the database's.
+
+        :raises AlreadyUnderWay: when the project has a live one
+        """
+        try:
+            with self._begin() as c:
+                now = _now(c)
+                deletion = dataclasses.replace(
+                    deletion, created_at=now, updated_at=now, status_at=now, progress_at=now, wake_at=now
+                )
+                c.execute(t.deletions.insert(), [_deletion_values(deletion)])
+                rows = [_step_values(Step(id=_uuid(), deletion_id=deletion.id, kind=kind)) for kind in kinds]
+                c.execute(t.steps.insert(), rows)
+                _journal(c, deletion.id, now, [event])
+                return deletion
+        except sa_exc.IntegrityError:
+            existing = self.live(deletion.project_id)
+            if existing is None:
+                raise
+            raise AlreadyUnderWay(existing) from None
+
+    @_transient
+    def get(self, deletion_id: str) -> Deletion:
+        """Return one deletion.
+
+        :raises NotFound: when there is none
+        """
+        with self._begin() as c:
+            return _get(c, deletion_id)
+
+    @_transient
+    def live(self, project_id: str) -> Deletion | None:
+        """Return the project's live deletion, if there is one."""
+        with self._begin() as c:
+            row = c.execute(sa.select(t.deletions).where(t.deletions.c.live_project_id == project_id)).first()
+            return _deletion(c, row) if row else None
+
+    @_transient
+    def list(self, page: Page, **filters: Any) -> list[Deletion]:
+        """Return one page of deletions.
+
+        :param filters: column=value; a list or tuple means "any of"
+        :raises NotFound: when the marker does not exist
+        """
+        table = t.deletions
+        query = sa.select(table)
+        for name, value in filters.items():
+            column = table.c[name]
+            query = query.where(column.in_(value) if isinstance(value, list | tuple) else column == value)
+        sort = [*page.sort] + ([("id", "asc")] if "id" not in dict(page.sort) else [])
+        with self._begin() as c:
+            if page.marker is not None:
+                marker = c.execute(sa.select(table).where(table.c.id == page.marker)).first()
+                if marker is None:
+                    raise NotFound(f"no deletion has the id of the marker: {page.marker}")
+                query = query.where(_after(table, sort, marker))
+            query = query.order_by(*(getattr(table.c[name], way)() for name, way in sort)).limit(page.limit)
+            return [_deletion(c, row) for row in c.execute(query).all()]
+
+    @_transient
+    def due(self, limit: int = 100) -> list[str]:
+        """Return ids of live deletions whose time to be looked at has come, the longest overdue first."""
+        table = t.deletions
+        with self._begin() as c:
+            query = (
+                sa.select(table.c.id)
+                .where(table.c.live_project_id.is_not(None), table.c.wake_at <= _now(c))
+                .order_by(table.c.wake_at)
+                .limit(limit)
+            )
+            return [row.id for row in c.execute(query)]
+
+    @_transient
+    def load(self, deletion_id: str) -> tuple[Deletion, tuple[Step, ...], datetime.datetime]:
+        """Return a deletion, all its steps, and the time, as of one transaction."""
+        with self._begin() as c:
+            deletion = _get(c, deletion_id)
+            return deletion, _steps(c, deletion_id), _now(c)
+
+    @_transient
+    def save(
+        self, before: Deletion, after: Deletion, steps: Iterable[Step] = (), events: Sequence[Event] = ()
+    ) -> Deletion:
+        """Save a decision: the deletion, the steps that it changed, and its journal lines, all or nothing.
+
+        :raises Conflict: when the deletion or a step was written by somebody else since it was read
+        """
+        with self._begin() as c:
+            now = _now(c)
+            after = dataclasses.replace(after, version=before.version + 1)
+            result = c.execute(
+                t.deletions.update()
+                .where(t.deletions.c.id == before.id, t.deletions.c.version == before.version)
+                .values(**_deletion_values(after))
+            )
+            if result.rowcount != 1:
+                raise Conflict(f"deletion {before.id} changed meanwhile")
+            for step in steps:
+                values = _step_values(dataclasses.replace(step, version=step.version + 1))
+                result = c.execute(
+                    t.steps.update().where(t.steps.c.id == step.id, t.steps.c.version == step.version).values(**values)
+                )
+                if result.rowcount != 1:
+                    raise Conflict(f"step {step.id} changed meanwhile")
+            _journal(c, before.id, now, events)
+            return after
+
+    # ------------------------------------------------------------------------------------------------------ steps
+    @_transient
+    def steps(self, deletion_id: str) -> tuple[Step, ...]:
+        """Return all steps of a deletion."""
+        with self._begin() as c:
+            return _steps(c, deletion_id)
+
+    @_transient
+    def claim(self, step_id: str, worker: str, lease: float) -> tuple[Deletion, Step] | None:
+        """Take a dispatched step under a lease of so many seconds; its fence grows.
+
+        :returns: ``None`` when there is nothing to do: taken, finished, or the deletion has moved on
+        """
+        with self._begin() as c:
+            row = c.execute(sa.select(t.steps).where(t.steps.c.id == step_id)).first()
+            if row is None:
+                return None
+            step = _step(row)
+            deletion = _get(c, step.deletion_id)
+            if step.state is not State.DISPATCHED or not allowed(deletion, step):
+                return None
+            now = _now(c)
+            claimed = dataclasses.replace(
+                step,
+                state=State.RUNNING,
+                fence=step.fence + 1,
+                worker=worker,
+                started_at=now,
+                lease_until=now + datetime.timedelta(seconds=lease),
+                version=step.version + 1,
+            )
+            result = c.execute(
+                t.steps.update()
+                .where(t.steps.c.id == step.id, t.steps.c.version == step.version)
+                .values(**_step_values(claimed))
+            )
+            return (deletion, claimed) if result.rowcount == 1 else None
+
+    @_transient
+    def renew(self, step: Step, lease: float) -> bool:
+        """Extend the lease of a step that we hold. ``False``: it is not ours any more."""
+        with self._begin() as c:
+            until = _now(c) + datetime.timedelta(seconds=lease)
+            result = c.execute(
+                t.steps.update()
+                .where(t.steps.c.id == step.id, t.steps.c.fence == step.fence, t.steps.c.state == State.RUNNING)
+                .values(lease_until=until, version=t.steps.c.version + 1)
+            )
+            return result.rowcount == 1
+
+    @_transient
+    def may_write(self, step: Step) -> bool:
+        """Whether the holder of this step may make a write call now: its fence, its lease, and no cancel."""
+        with self._begin() as c:
+            row = c.execute(sa.select(t.steps).where(t.steps.c.id == step.id)).first()
+            if row is None:
+                return False
+            current = _step(row)
+            held = current.fence == step.fence and current.state is State.RUNNING
+            if not held or current.lease_until is None or current.lease_until <= _now(c):
+                return False
+            return allowed(_get(c, step.deletion_id), current, writing=True)
+
+    @_transient
+    def finish(self, step: Step, sweep: Sweep, events: Sequence[Event] = (), **values: Any) -> bool:
+        """Save a sweep's result, with leftovers and journal. ``False``: the step was not ours any more, nothing saved.
+
+        :param values: fields of the deletion that the result settles (a survey's project name and members)
+        """
+        with self._begin() as c:
+            row = c.execute(sa.select(t.steps).where(t.steps.c.id == step.id)).first()
+            if row is None or row.fence != step.fence or row.state != State.RUNNING:
+                return False
+            now = _now(c)
+            current = _step(row)
+            deletion, after = record(_get(c, step.deletion_id), current, sweep, now)
+            after = dataclasses.replace(after, version=current.version + 1)
+            result = c.execute(
+                t.steps.update()
+                .where(t.steps.c.id == step.id, t.steps.c.version == current.version)
+                .values(**_step_values(after))
+            )
+            if result.rowcount != 1:
+                return False
+            _replace_leftovers(c, after, sweep.leftovers)
+            stored = {"member_ids": json.loads(json.dumps(values["member_ids"]))} if "member_ids" in values else {}
+            c.execute(
+                t.deletions.update()
+                .where(t.deletions.c.id == deletion.id)
+                .values(
+                    progress_at=deletion.progress_at,
+                    wake_at=now,
+                    version=t.deletions.c.version + 1,  # whoever decides on older steps has to look again
+                    **{**values, **stored},
+                )
+            )
+            _journal(c, deletion.id, now, events)
+            return True
+
+    @_transient
+    def put_steps(self, holder: Step, wanted: Sequence[Step]) -> bool:
+        """Make the sweep steps of a deletion what a survey found, under the survey step's fence.
+
+        Known ones keep their results; those that nobody wants any more go. ``UNCOVERED`` ones are marked unknown for
+        the survey's round. ``False``: the survey step was not ours any more, nothing saved.
+        """
+        with self._begin() as c:
+            mine = c.execute(sa.select(t.steps).where(t.steps.c.id == holder.id)).first()
+            if mine is None or mine.fence != holder.fence or mine.state != State.RUNNING:
+                return False
+            key = lambda s: (s.kind, s.region, s.service, s.type)  # noqa: E731
+            known = {key(s): s for s in _steps(c, holder.deletion_id) if s.kind in (Kind.SWEEP, Kind.UNCOVERED)}
+            now = _now(c)
+            for step in wanted:
+                old = known.pop(key(step), None)
+                uncovered = step.kind is Kind.UNCOVERED
+                result = (
+                    {"round": holder.round, "state": State.DONE, "outcome": Outcome.UNKNOWN, "reason": step.reason}
+                    | {"message": step.message, "finished_at": now}
+                    if uncovered
+                    else {}
+                )
+                if old is None:
+                    values = _step_values(dataclasses.replace(step, id=_uuid(), deletion_id=holder.deletion_id))
+                    c.execute(t.steps.insert(), [values | result])
+                else:
+                    c.execute(
+                        t.steps.update()
+                        .where(t.steps.c.id == old.id)
+                        .values(
+                            after=list(step.after),
+                            residue=step.residue,
+                            token=step.token,
+                            version=t.steps.c.version + 1,
+                            **result,
+                        )
+                    )
+            for gone in known.values():
+                c.execute(t.leftovers.delete().where(t.leftovers.c.step_id == gone.id))
+                c.execute(t.steps.delete().where(t.steps.c.id == gone.id))
+            if known:
+                names = ", ".join(sorted(f"{s.name}@{s.region}" for s in known.values()))
+                _journal(c, holder.deletion_id, now, [Event("survey.dropped", f"no longer in the catalog: {names}")])
+            return True
+
+    # ---------------------------------------------------------------------------------------- leftovers and journal
+    @_transient
+    def leftovers(
+        self, deletion_id: str, limit: int, marker: int | None = None, **filters: str
+    ) -> Sequence[LeftoverRow]:
+        """Return one page of leftovers in the order in which they were found."""
+        query = sa.select(t.leftovers).where(t.leftovers.c.deletion_id == deletion_id)
+        for name, value in filters.items():
+            query = query.where(t.leftovers.c[name] == value)
+        if marker is not None:
+            query = query.where(t.leftovers.c.id > marker)
+        with self._begin() as c:
+            rows = c.execute(query.order_by(t.leftovers.c.id).limit(limit)).all()
+        return [
+            LeftoverRow(
+                r.id,
+                r.region,
+                r.service,
+                r.type,
+                Leftover(r.resource_id, r.name, Reason(r.reason), r.message, tuple(r.blocked_by)),
+            )
+            for r in rows
+        ]
+
+    @_transient
+    def events(self, deletion_id: str, limit: int, marker: int | None = None, **filters: str) -> Sequence[EventRow]:
+        """Return one page of the journal, oldest first."""
+        query = sa.select(t.events).where(t.events.c.deletion_id == deletion_id)
+        for name, value in filters.items():
+            query = query.where(t.events.c[name] == value)
+        if marker is not None:
+            query = query.where(t.events.c.id > marker)
+        with self._begin() as c:
+            rows = c.execute(query.order_by(t.events.c.id).limit(limit)).all()
+        return [EventRow(r.id, r.at, Event(r.type, r.message, r.actor, r.data, r.request_id)) for r in rows]
+
+    @_transient
+    def journal(self, deletion_id: str, *events: Event) -> None:
+        """Append to the journal."""
+        with self._begin() as c:
+            _journal(c, deletion_id, _now(c), events)
+
+    # ---------------------------------------------------------------------------------------------------- changes
+    @_transient
+    def intend(self, step: Step, type_: str, data: Mapping[str, Any]) -> Change | None:
+        """Write down a change before it is made. ``None``: the step is not ours any more, do not make it.
+
+        The same change that is still to be undone is not written twice: a repeated drain records once.
+        """
+        with self._begin() as c:
+            held = c.execute(sa.select(t.steps.c.fence, t.steps.c.state).where(t.steps.c.id == step.id)).first()
+            if held is None or held.fence != step.fence or held.state != State.RUNNING:
+                return None
+            existing = _changes(c, step.deletion_id, undone=None)
+            for change in existing:
+                if not change.undone and change.type == type_ and dict(change.data) == dict(data):
+                    return change
+            change = Change(_uuid(), step.deletion_id, len(existing) + 1, type_, dict(data))
+            c.execute(
+                t.changes.insert(),
+                [
+                    {
+                        "id": change.id,
+                        "deletion_id": change.deletion_id,
+                        "sequence": change.sequence,
+                        "type": change.type,
+                        "data": dict(change.data),
+                        "undone": False,
+                    }
+                ],
+            )
+            return change
+
+    @_transient
+    def changes(self, deletion_id: str) -> tuple[Change, ...]:
+        """Return the changes that are not undone, in the order in which they were made."""
+        with self._begin() as c:
+            return _changes(c, deletion_id, undone=False)
+
+    @_transient
+    def undone(self, change: Change, event: Event) -> None:
+        """Mark a change as undone, with its journal line."""
+        with self._begin() as c:
+            c.execute(t.changes.update().where(t.changes.c.id == change.id).values(undone=True))
+            _journal(c, change.deletion_id, _now(c), [event])
+
+
+def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
+    """Whether a step may run, or (``writing``) make a write call, in the status that its deletion has now."""
+    if deletion.status not in LIVE:
+        return False
+    if step.kind is Kind.RELEASE:
+        return True
+    if deletion.status is Status.CANCELLING:
+        return False
+    if not writing:
+        return True
+    if deletion.dry_run:
+        return False
+    if step.kind is Kind.SWEEP:
+        return deletion.purpose in (Purpose.DELETE, Purpose.RESIDUE)
+    if step.kind is Kind.REMOVE:
+        return deletion.purpose is Purpose.RESIDUE
+    return step.kind in (Kind.ACCESS, Kind.DRAIN, Kind.CLOSE)
+
+
+# ------------------------------------------------------------------------------------------------ rows and values
+def _uuid() -> str:
+    return str(uuid.uuid4())
+
+
+def _sqlite_connect(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # we say BEGIN IMMEDIATE ourselves: two writers queue instead of failing
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.close()
+
+
+def _now(c: Connection) -> datetime.datetime:
+    name = c.dialect.name
+    if name == "sqlite":
+        text = c.exec_driver_sql("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')").scalar_one()
+        return datetime.datetime.strptime(text, "%Y-%m-%d %H:%M:%S.%f")
+    sql = "SELECT utc_timestamp(6)" if name in ("mysql", "mariadb") else "SELECT clock_timestamp() AT TIME ZONE 'UTC'"
+    value: datetime.datetime = c.exec_driver_sql(sql).scalar_one()
+    return value
+
+
+def _after(table: sa.Table, sort: Sequence[tuple[str, str]], marker: Row[Any]) -> sa.ColumnElement[bool]:
+    """Return the condition for "sorts after the marker", column by column."""
+    clauses = []
+    for index, (name, way) in enumerate(sort):
+        same = [table.c[n] == getattr(marker, n) for n, _ in sort[:index]]
+        value = getattr(marker, name)
+        clauses.append(sa.and_(*same, table.c[name] > value if way == "asc" else table.c[name] < value))
+    return sa.or_(*clauses)
+
+
+def _deletion_values(d: Deletion) -> dict[str, Any]:
+    values = {f.name: getattr(d, f.name) for f in dataclasses.fields(d) if f.name != "holding"}
+    values["live_project_id"] = d.project_id if d.status in LIVE else None
+    values["member_ids"] = list(d.member_ids)
+    values["conditions"] = [
+        dataclasses.asdict(c) | {"last_transition_at": c.last_transition_at.isoformat()} for c in d.conditions
+    ]
+    return {k: str(v) if isinstance(v, Mode | Status | Purpose) else v for k, v in values.items()}
+
+
+def _deletion(c: Connection, row: Row[Any]) -> Deletion:
+    values = dict(row._mapping)
+    values.pop("live_project_id")
+    holding = c.execute(
+        sa.select(t.changes.c.id).where(t.changes.c.deletion_id == row.id, t.changes.c.undone.is_(False)).limit(1)
+    ).first()
+    return Deletion(
+        **{
+            **values,
+            "mode": Mode(row.mode),
+            "status": Status(row.status),
+            "purpose": Purpose(row.purpose),
+            "member_ids": tuple(row.member_ids),
+            "conditions": tuple(
+                Condition(**{**x, "last_transition_at": datetime.datetime.fromisoformat(x["last_transition_at"])})
+                for x in row.conditions
+            ),
+            "holding": holding is not None,
+        }
+    )
+
+
+def _get(c: Connection, deletion_id: str) -> Deletion:
+    row = c.execute(sa.select(t.deletions).where(t.deletions.c.id == deletion_id)).first()
+    if row is None:
+        raise NotFound(f"no deletion has the id {deletion_id}")
+    return _deletion(c, row)
+
+
+def _step_values(s: Step) -> dict[str, Any]:
+    values = {f.name: getattr(s, f.name) for f in dataclasses.fields(s)}
+    values["after"] = list(s.after)
+    return {k: str(v) if isinstance(v, Kind | State | Outcome | Token) else v for k, v in values.items()}
+
+
+def _step(row: Row[Any]) -> Step:
+    return Step(
+        **{
+            **row._mapping,
+            "kind": Kind(row.kind),
+            "state": State(row.state),
+            "outcome": Outcome(row.outcome),
+            "token": Token(row.token),
+            "after": tuple(row.after),
+        }
+    )
+
+
+def _steps(c: Connection, deletion_id: str) -> tuple[Step, ...]:
+    query = sa.select(t.steps).where(t.steps.c.deletion_id == deletion_id)
+    return tuple(_step(r) for r in c.execute(query.order_by(t.steps.c.region, t.steps.c.service, t.steps.c.type)))
+
+
+def _replace_leftovers(c: Connection, step: Step, leftovers: Sequence[Leftover]) -> None:
+    c.execute(t.leftovers.delete().where(t.leftovers.c.step_id == step.id))
+    rows = [
+        {
+            "deletion_id": step.deletion_id,
+            "step_id": step.id,
+            "region": step.region,
+            "service": step.service,
+            "type": step.type,
+            "resource_id": leftover.id[:512],
+            "name": leftover.name[:512],
+            "reason": str(leftover.reason),
+            "message": leftover.message,
+            "blocked_by": [dict(b) for b in leftover.blocked_by],
+        }
+        for leftover in leftovers
+    ]
+    for start in range(0, len(rows), 500):
+        c.execute(t.leftovers.insert(), rows[start : start + 500])
+
+
+def _journal(c: Connection, deletion_id: str, now: datetime.datetime, events: Sequence[Event]) -> None:
+    if events:
+        c.execute(
+            t.events.insert(),
+            [
+                {
+                    "deletion_id": deletion_id,
+                    "at": now,
+                    "type": e.type,
+                    "message": e.message,
+                    "actor": e.actor,
+                    "request_id": e.request_id,
+                    "data": dict(e.data),
+                }
+                for e in events
+            ],
+        )
+
+
+def _changes(c: Connection, deletion_id: str, undone: bool | None) -> tuple[Change, ...]:
+    query = sa.select(t.changes).where(t.changes.c.deletion_id == deletion_id)
+    if undone is not None:
+        query = query.where(t.changes.c.undone.is_(undone))
+    return tuple(Change(**r._mapping) for r in c.execute(query.order_by(t.changes.c.sequence)))

@@ -1,0 +1,67 @@
+"""The survey: which project is this, which services and regions does the catalog have, which steps follow. Read-only."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from keystoneauth1.adapter import Adapter
+
+from cleanup_orchestrator.coverage import Coverage
+from cleanup_orchestrator.model import Deletion, Kind, Outcome, Reason, Step, Sweep
+from cleanup_orchestrator.plugins.registry import Registry
+from cleanup_orchestrator.projects import Project, ProjectNotFound, Projects
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Survey:
+    """What a survey found."""
+
+    sweep: Sweep
+    project: Project | None = None
+    member_ids: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+
+def survey(deletion: Deletion, identity: Adapter, registry: Registry, coverage: Coverage) -> Survey:
+    """Look at the project and the catalog.
+
+    Any error of Keystone is raised: a catalog that could not be read has no steps, and no steps would look empty.
+    """
+    projects = Projects(identity)
+    try:
+        project = projects.get(deletion.project_id)
+    except ProjectNotFound as error:
+        return Survey(_fatal(Reason.PROJECT_NOT_FOUND, str(error)))
+    if project.is_domain:
+        return Survey(_fatal(Reason.PROJECT_IS_DOMAIN, f"{project.id} is a domain"), project)
+    if children := projects.children(project.id):
+        return Survey(_fatal(Reason.PROJECT_HAS_CHILDREN, f"it has child projects: {', '.join(children)}"), project)
+    members = tuple(sorted({*deletion.member_ids, *projects.members(project.id)}))
+    steps: dict[tuple[str, ...], Step] = {}
+    for answer in coverage.answers(identity):
+        service = registry.services.get(answer.service_type)
+        region = answer.region if service is None or service.regional else ""
+        if answer.answered_by == "nobody":
+            step = Step("", deletion.id, Kind.UNCOVERED, region, answer.service_type)
+            steps[(region, answer.service_type)] = dataclasses.replace(
+                step, reason=str(Reason.NO_PLUGIN), message=answer.message
+            )
+        elif service is not None:
+            for type_ in service.types:
+                steps[(region, answer.service_type, type_.name)] = Step(
+                    "",
+                    deletion.id,
+                    Kind.SWEEP,
+                    region,
+                    answer.service_type,
+                    type_.name,
+                    after=registry.after(service, type_),
+                    residue=type_.residue,
+                    token=type_.token,
+                )
+    message = f"{len(steps)} steps over {len({(s.region, s.service) for s in steps.values()})} services"
+    return Survey(Sweep(Outcome.CLEAR, message=message), project, members, tuple(steps.values()))
+
+
+def _fatal(reason: Reason, message: str) -> Sweep:
+    return Sweep(Outcome.UNKNOWN, str(reason), message)

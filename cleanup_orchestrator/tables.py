@@ -1,0 +1,155 @@
+"""The SQLAlchemy tables: SQL is the truth, a message is only a hint.
+
+Times are naive UTC with microseconds, always taken from the database's own clock. JSON columns hold small documents
+that are only ever read and written whole.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+
+#: Explicit names, so that migrations are the same on every database.
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+_ID = sa.String(64)
+_CODE = sa.String(64)
+_TIME = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+_BIGINT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_OPTIONS = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mariadb_engine": "InnoDB",
+    "mariadb_charset": "utf8mb4",
+}
+
+deletions = sa.Table(
+    "deletions",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("project_id", _ID, nullable=False),
+    # The project's id while the deletion is live, else NULL: of two simultaneous requests one makes the record.
+    sa.Column("live_project_id", _ID, nullable=True),
+    sa.Column("project_name", sa.String(255), nullable=False),
+    sa.Column("domain_id", _ID, nullable=False),
+    sa.Column("mode", _CODE, nullable=False),
+    sa.Column("dry_run", sa.Boolean, nullable=False),
+    sa.Column("status", _CODE, nullable=False),
+    sa.Column("reason", _CODE, nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("request_id", _ID, nullable=False),
+    sa.Column("user_id", _ID, nullable=False),
+    sa.Column("user_name", sa.String(255), nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("round", sa.Integer, nullable=False),
+    sa.Column("since_round", sa.Integer, nullable=False),
+    sa.Column("purpose", _CODE, nullable=False),
+    sa.Column("round_opened_at", _TIME, nullable=True),
+    sa.Column("empty_inventories", sa.Integer, nullable=False),
+    sa.Column("drained_at", _TIME, nullable=True),
+    sa.Column("closed_at", _TIME, nullable=True),
+    sa.Column("member_ids", sa.JSON, nullable=False),
+    sa.Column("conditions", sa.JSON, nullable=False),
+    sa.Column("created_at", _TIME, nullable=False),
+    sa.Column("updated_at", _TIME, nullable=False),
+    sa.Column("status_at", _TIME, nullable=False),
+    sa.Column("progress_at", _TIME, nullable=False),
+    sa.Column("wake_at", _TIME, nullable=False),
+    sa.Column("finished_at", _TIME, nullable=True),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.UniqueConstraint("live_project_id"),
+    sa.Index(None, "live_project_id", "wake_at"),
+    sa.Index(None, "project_id"),
+    sa.Index(None, "domain_id", "created_at"),
+    sa.Index(None, "created_at", "id"),
+    sa.Index(None, "status", "created_at"),
+    **_OPTIONS,
+)
+
+steps = sa.Table(
+    "steps",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("deletion_id", _ID, sa.ForeignKey("deletions.id"), nullable=False),
+    sa.Column("kind", _CODE, nullable=False),
+    sa.Column("region", sa.String(128), nullable=False),
+    sa.Column("service", sa.String(128), nullable=False),
+    sa.Column("type", sa.String(128), nullable=False),
+    sa.Column("after", sa.JSON, nullable=False),
+    sa.Column("residue", sa.Boolean, nullable=False),
+    sa.Column("token", _CODE, nullable=False),
+    sa.Column("round", sa.Integer, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("state", _CODE, nullable=False),
+    sa.Column("outcome", _CODE, nullable=False),
+    sa.Column("reason", _CODE, nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("found", sa.Integer, nullable=False),
+    sa.Column("remaining", sa.Integer, nullable=False),
+    sa.Column("kept", sa.Integer, nullable=False),
+    sa.Column("deleted", sa.Integer, nullable=False),
+    sa.Column("calls", sa.Integer, nullable=False),
+    sa.Column("fence", sa.Integer, nullable=False),
+    sa.Column("worker", sa.String(255), nullable=False),
+    sa.Column("dispatched_at", _TIME, nullable=True),
+    sa.Column("started_at", _TIME, nullable=True),
+    sa.Column("finished_at", _TIME, nullable=True),
+    sa.Column("lease_until", _TIME, nullable=True),
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.UniqueConstraint("deletion_id", "kind", "region", "service", "type"),
+    **_OPTIONS,
+)
+
+leftovers = sa.Table(
+    "leftovers",
+    metadata,
+    sa.Column("id", _BIGINT, primary_key=True, autoincrement=True),
+    sa.Column("deletion_id", _ID, sa.ForeignKey("deletions.id"), nullable=False),
+    sa.Column("step_id", _ID, sa.ForeignKey("steps.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("region", sa.String(128), nullable=False),
+    sa.Column("service", sa.String(128), nullable=False),
+    sa.Column("type", sa.String(128), nullable=False),
+    sa.Column("resource_id", sa.String(512), nullable=False),
+    sa.Column("name", sa.String(512), nullable=False),
+    sa.Column("reason", _CODE, nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("blocked_by", sa.JSON, nullable=False),
+    sa.Index(None, "deletion_id", "id"),
+    sa.Index(None, "step_id"),
+    **_OPTIONS,
+)
+
+events = sa.Table(
+    "events",
+    metadata,
+    sa.Column("id", _BIGINT, primary_key=True, autoincrement=True),
+    sa.Column("deletion_id", _ID, sa.ForeignKey("deletions.id"), nullable=False),
+    sa.Column("at", _TIME, nullable=False),
+    sa.Column("type", _CODE, nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("actor", sa.String(255), nullable=False),
+    sa.Column("request_id", _ID, nullable=False),
+    sa.Column("data", sa.JSON, nullable=False),
+    sa.Index(None, "deletion_id", "id"),
+    **_OPTIONS,
+)
+
+changes = sa.Table(
+    "changes",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("deletion_id", _ID, sa.ForeignKey("deletions.id"), nullable=False),
+    sa.Column("sequence", sa.Integer, nullable=False),
+    sa.Column("type", _CODE, nullable=False),
+    sa.Column("data", sa.JSON, nullable=False),
+    sa.Column("undone", sa.Boolean, nullable=False),
+    sa.UniqueConstraint("deletion_id", "sequence"),
+    **_OPTIONS,
+)

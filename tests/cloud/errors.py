@@ -1,0 +1,5 @@
+"""The one exception that the cloud shows to people."""
+
+
+class CloudError(Exception):
+    """Something that the reader can do something about, said in one line."""

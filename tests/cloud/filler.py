@@ -1,0 +1,168 @@
+"""Fills a project with at least one of everything it can own, as a user of the project would.
+
+    filled = fill(admin_connection, "demo")                 # ids by kind in filled.ids
+    other = bystander(admin_connection, "neighbour", filled)  # must survive whatever happens to the first
+    counts(admin_connection, filled.project_id, filled.connection)
+
+Calling it again for the same name finds what is there and adds what is missing.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import openstack
+import openstack.connection
+
+from tests.cloud.fillings import identity, image, key_manager, network, object_store
+from tests.cloud.fillings.base import Filled, FillError, Filling, Rest
+from tests.cloud.proof import counts, proof, scan
+
+__all__ = ["Filled", "FillError", "Filling", "bystander", "counts", "fill", "proof", "scan", "share"]
+
+Progress = Callable[[str], None]
+Kind = Callable[[Filling], None]
+
+
+def silent(text: str) -> None:
+    """Progress for those who want none."""
+
+
+def fill(
+    admin_connection: openstack.connection.Connection,
+    name: str,
+    *,
+    partner: str | None = None,
+    password: str | None = None,
+    expiring_in: int = 3600,
+    objects: int = 200,
+    only: Iterable[str] | None = None,
+    progress: Progress = silent,
+) -> Filled:
+    """Make the project `name` with a user in it, and fill it; things are shared with the project `partner`.
+
+    `expiring_in` is when the expiring secret expires, in seconds; `objects` is the size of the big container; `only`
+    names the services to fill (keys of `SERVICES`), all by default. Raises FillError when something is refused.
+    """
+    filled = make_project(admin_connection, name, password=password, partner=partner)
+    wanted = [service for service in SERVICES if only is None or service in only]
+
+    def work(service: str) -> str:
+        filling = Filling(admin_connection, filled, expiring_in, objects)
+        for kind in SERVICES[service]:
+            try:
+                kind(filling)
+            except FillError as error:
+                raise FillError(f"{service}, {kind.__name__}: {error}") from error
+        return service
+
+    # The kinds of one service build on each other, the services do not.
+    with ThreadPoolExecutor(len(wanted) or 1) as pool:
+        for service in pool.map(work, wanted):
+            progress(f"{name}: {service} is filled")
+    return filled
+
+
+def bystander(
+    admin_connection: openstack.connection.Connection,
+    name: str,
+    other: Filled | None = None,
+    *,
+    objects: int = 5,
+    progress: Progress = silent,
+    **options: object,
+) -> Filled:
+    """A second project with the same kinds of things; with `other`, each uses what the other shares."""
+    partner = other.project_id if other else None
+    filled = fill(admin_connection, name, partner=partner, objects=objects, progress=progress, **options)
+    if other:
+        share(admin_connection, filled, other)
+    return filled
+
+
+def share(admin_connection: openstack.connection.Connection, giver: Filled, taker: Filled) -> None:
+    """`taker` uses what `giver` filled with it as its partner: a port of its own on the network, with the group that was
+    shared, and the image. That port belongs to `taker`, and until it is gone `giver`'s network cannot go."""
+    theirs, ours = Rest(taker.connection.network), Rest(giver.connection.image)
+    body = {
+        "name": f"{taker.project_name}-at-{giver.project_name}",
+        "network_id": giver.first("network"),
+        "security_groups": [giver.first("security group")],
+    }
+    taker.note("port", theirs.ensure("ports", "port", body, project_id=taker.project_id))
+    image_id = giver.first("image member").split("/")[0]
+    ours.call("POST", f"/images/{image_id}/members", {"member": taker.project_id}, ok=(409,))
+    Rest(taker.connection.image).call("PUT", f"/images/{image_id}/members/{taker.project_id}", {"status": "accepted"})
+    taker.note("image membership", f"{image_id}/{taker.project_id}")
+
+
+def make_project(
+    admin_connection: openstack.connection.Connection, name: str, *, password: str | None, partner: str | None
+) -> Filled:
+    """The project; a user with the role member on it; a group with the same role, and a colleague in the group."""
+    rest = Rest(admin_connection.identity)
+    password = password or secrets.token_urlsafe(12)
+    project_id = rest.ensure("projects", "project", {"name": name, "domain_id": "default"}, domain_id="default")
+    people = [make_user(rest, f"{name}-{suffix}", password, project_id) for suffix in ("user", "colleague")]
+    user_id, colleague_id = people
+    group_id = rest.ensure("groups", "group", {"name": f"{name}-team", "domain_id": "default"}, domain_id="default")
+    rest.call("PUT", f"/groups/{group_id}/users/{colleague_id}")
+    member = rest.call("GET", "/roles", params={"name": "member"})["roles"][0]["id"]
+    rest.call("PUT", f"/projects/{project_id}/users/{user_id}/roles/{member}")
+    rest.call("PUT", f"/projects/{project_id}/groups/{group_id}/roles/{member}")
+    return Filled(
+        project_id=project_id,
+        project_name=name,
+        user_id=user_id,
+        user_name=f"{name}-user",
+        password=password,
+        group_id=group_id,
+        colleague_id=colleague_id,
+        connection=connect_as(admin_connection, f"{name}-user", password, name),
+        partner_id=partner or admin_connection.current_project_id,
+    )
+
+
+def make_user(rest: Rest, name: str, password: str, project_id: str) -> str:
+    """The user; one that is there from the last time gets a new password, for nobody knows the old one any more."""
+    settings = {"password": password, "default_project_id": project_id}
+    found = rest.call("GET", "/users", params={"name": name, "domain_id": "default"})["users"]
+    if not found:
+        return rest.call("POST", "/users", {"user": {"name": name, "domain_id": "default", **settings}})["user"]["id"]
+    rest.call("PATCH", f"/users/{found[0]['id']}", {"user": settings})
+    # A new password revokes all tokens up to this second, and Keystone counts in seconds: those of this very second too.
+    time.sleep(1.1)
+    return found[0]["id"]
+
+
+def connect_as(
+    admin_connection: openstack.connection.Connection, user: str, password: str, project: str
+) -> openstack.connection.Connection:
+    """A connection of another user to the same cloud."""
+    return openstack.connect(
+        load_yaml_config=False,
+        load_envvars=False,
+        auth={
+            "auth_url": admin_connection.config.get_auth_args()["auth_url"],
+            "username": user,
+            "password": password,
+            "project_name": project,
+            "user_domain_id": "default",
+            "project_domain_id": "default",
+        },
+        region_name=admin_connection.config.get_region_name(),
+        identity_api_version="3",
+    )
+
+
+# What is filled in, service by service, in this order.
+SERVICES: dict[str, tuple[Kind, ...]] = {
+    "network": network.KINDS,
+    "object-store": object_store.KINDS,
+    "image": image.KINDS,
+    "key-manager": key_manager.KINDS,
+    "identity": identity.KINDS,
+}

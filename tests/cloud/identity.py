@@ -1,0 +1,97 @@
+"""The few idempotent Keystone calls that the cloud needs, with nothing but the standard library."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any
+
+from tests.cloud.errors import CloudError
+
+INTERFACES = ("public", "internal", "admin")
+
+
+class Rest:
+    """An administrator's session: one token, JSON in, JSON out."""
+
+    def __init__(self, auth_url: str, user: str, password: str, project: str) -> None:
+        self.auth_url = auth_url
+        self._user, self._password, self._project = user, password, project
+        self._token = ""
+
+    def _authenticate(self) -> None:
+        domain = {"id": "default"}
+        body = {
+            "auth": {
+                "identity": {
+                    "methods": ["password"],
+                    "password": {"user": {"name": self._user, "domain": domain, "password": self._password}},
+                },
+                "scope": {"project": {"name": self._project, "domain": domain}},
+            }
+        }
+        _, headers = self._send("POST", f"{self.auth_url}/auth/tokens", body, {})
+        self._token = headers["X-Subject-Token"]
+
+    @staticmethod
+    def _send(method: str, url: str, body: object, headers: dict[str, str]) -> tuple[Any, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            url, data=data, method=method, headers={"Content-Type": "application/json", **headers}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                text = answer.read()
+                return (json.loads(text) if text else {}), answer.headers
+        except urllib.error.HTTPError as error:
+            said = error.read().decode(errors="replace")[:300]
+            raise CloudError(f"{method} {url} answered {error.code}: {said}") from error
+        except OSError as error:
+            raise CloudError(f"{method} {url} failed: {error}") from error
+
+    def call(self, method: str, url: str, body: object = None) -> Any:
+        """Send a request; a URL that begins with a slash is Keystone's."""
+        if not self._token:
+            self._authenticate()
+        if url.startswith("/"):
+            url = self.auth_url + url
+        return self._send(method, url, body, {"X-Auth-Token": self._token})[0]
+
+    def ensure(self, collection: str, key: str, attributes: dict[str, Any], **match: str) -> dict[str, Any]:
+        """The object of that name, created if there is none."""
+        query = urllib.parse.urlencode({"name": attributes["name"], **match})
+        found = self.call("GET", f"/{collection}?{query}")[collection]
+        return found[0] if found else self.call("POST", f"/{collection}", {key: attributes})[key]
+
+    def ensure_role(self, project_id: str, user_id: str, role: str) -> None:
+        """Give the user the role on the project; the role is created if need be."""
+        role_id = self.ensure("roles", "role", {"name": role})["id"]
+        self.call("PUT", f"/projects/{project_id}/users/{user_id}/roles/{role_id}")
+
+    def ensure_user(self, name: str, password: str, project: str, roles: tuple[str, ...]) -> dict[str, Any]:
+        """A user with these roles on a project of the default domain; both are created if need be."""
+        domain = {"domain_id": "default"}
+        project_id = self.ensure("projects", "project", {"name": project, **domain}, **domain)["id"]
+        user = self.ensure("users", "user", {"name": name, "password": password, **domain}, **domain)
+        for role in roles:
+            self.ensure_role(project_id, user["id"], role)
+        return user
+
+    def ensure_service(self, service_type: str, name: str, url: str, region: str) -> None:
+        """A service in the catalog with its three endpoints at `url`; endpoints that moved are put right."""
+        found = self.call("GET", f"/services?{urllib.parse.urlencode({'type': service_type})}")["services"]
+        service = (
+            found[0]
+            if found
+            else self.call("POST", "/services", {"service": {"type": service_type, "name": name}})["service"]
+        )
+        endpoints = self.call("GET", f"/endpoints?service_id={service['id']}")["endpoints"]
+        for interface in INTERFACES:
+            known = [e for e in endpoints if e["interface"] == interface and e["region_id"] == region]
+            if not known:
+                endpoint = {"service_id": service["id"], "interface": interface, "region_id": region, "url": url}
+                self.call("POST", "/endpoints", {"endpoint": endpoint})
+            elif known[0]["url"] != url:
+                self.call("PATCH", f"/endpoints/{known[0]['id']}", {"endpoint": {"url": url}})

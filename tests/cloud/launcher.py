@@ -1,0 +1,499 @@
+"""Starts and stops a small real cloud on loopback: Keystone, Glance, Neutron, Swift and Barbican.
+
+It needs no server beside it (SQLite, in-process bus) and no compiler. Its processes die with the one that started them.
+
+examples:
+  python -m tests.cloud.launcher install --directory /tmp/cloud     once: about a minute
+  python -m tests.cloud.launcher up --directory /tmp/cloud          until Ctrl-C
+  OS_CLIENT_CONFIG_FILE=/tmp/cloud/clouds.yaml openstack --os-cloud admin project list
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import http.client
+import json
+import os
+import pathlib
+import queue
+import secrets
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+
+from tests.cloud.errors import CloudError
+from tests.cloud.identity import Rest
+from tests.cloud.processes import HOST, Children, last_line, port_is_free
+from tests.cloud.services import (
+    PORT_OFFSETS,
+    REGION,
+    SERVICE_PROJECT,
+    SERVICE_ROLES,
+    SERVICES,
+    Ini,
+    Process,
+    Service,
+    Site,
+    clouds_yaml,
+)
+
+REQUIREMENTS = pathlib.Path(__file__).with_name("requirements.txt")
+DEFAULT_PORT_BASE = 15000
+START_TIMEOUT = 120.0
+MARKER = "cloud.json"  # only a directory that has it is ever wiped
+
+Progress = Callable[[str], None]
+
+
+def silent(text: str) -> None:
+    """Progress for those who want none."""
+
+
+class Cloud:
+    """One cloud in one directory.
+
+    `ports` overrides single ports (by the names of `services.PORT_OFFSETS`) of those that `port_base` gives.
+    `keystone_module` is Keystone's WSGI application, for one that is wrapped; `python_path` is put before the services'
+    own modules; `extra_config` is added to their configuration: {service: {section: {option: value}}}.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        venv: str | os.PathLike[str] | None = None,
+        port_base: int = DEFAULT_PORT_BASE,
+        ports: Mapping[str, int] | None = None,
+        token_cache_time: int = 5,
+        progress: Progress = silent,
+        keystone_module: str = "keystone.wsgi.api:application",
+        python_path: tuple[str, ...] = (),
+        extra_config: Mapping[str, Ini] | None = None,
+        port_hint: str = "choose another --port-base",
+    ) -> None:
+        self.directory = pathlib.Path(directory).expanduser().absolute()
+        self.venv = pathlib.Path(venv).expanduser().absolute() if venv else self.directory / "venv"
+        self.ports = {name: port_base + offset for name, offset in PORT_OFFSETS.items()} | dict(ports or {})
+        self.progress = progress
+        self.children = Children(self.directory / "log")
+        self._token_cache_time = token_cache_time
+        self._keystone_module = keystone_module
+        self._python_path = python_path
+        self._extra_config = dict(extra_config or {})
+        self._port_hint = port_hint
+        self._lock_file: int | None = None
+        self._site: Site | None = None
+        self._admin: Rest | None = None
+
+    # ---------------------------------------------------------------- what callers ask
+
+    @property
+    def site(self) -> Site:
+        """Where everything is; known once the directory has been made."""
+        if self._site is None:
+            self._site = Site(
+                directory=self.directory,
+                venv=self.venv,
+                ports=self.ports,
+                password=self._read_marker()["password"],
+                token_cache_time=self._token_cache_time,
+                keystone_module=self._keystone_module,
+                extra_config=self._extra_config,
+            )
+        return self._site
+
+    @property
+    def admin(self) -> Rest:
+        """Keystone's administrator."""
+        if self._admin is None:
+            self._admin = Rest(self.site.keystone_url, "admin", self.site.password, "admin")
+        return self._admin
+
+    @property
+    def auth_url(self) -> str:
+        return f"http://{HOST}:{self.ports['keystone']}/v3"
+
+    @property
+    def clouds_yaml(self) -> pathlib.Path:
+        return self.directory / "clouds.yaml"
+
+    def log(self, process: str) -> pathlib.Path:
+        """Where a process writes."""
+        return self.directory / "log" / f"{process}.log"
+
+    def __enter__(self) -> Cloud:
+        self.up()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.down()
+
+    # ---------------------------------------------------------------- install
+
+    def installed(self) -> bool:
+        """Whether the venv has what requirements.txt asks for."""
+        with contextlib.suppress(OSError):
+            return self._stamp().read_text() == requirements_hash()
+        return False
+
+    def install(self, log: str | os.PathLike[str] | None = None) -> None:
+        """Make the venv and install the services into it, unless that has been done."""
+        if self.installed():
+            return
+        log = pathlib.Path(log) if log else self.log("install")
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(b"")
+        self.children.reset()
+        python = str(self.venv / "bin" / "python")
+        try:
+            self.progress("making the cloud's venv")
+            try:
+                self.children.run(
+                    "python -m venv", [sys.executable, "-m", "venv", str(self.venv)], guarded=True, log=log
+                )
+            except CloudError as error:
+                raise CloudError(f"{error} (Debian and Ubuntu have venv in a package of its own: python3-venv)") from None
+            self.progress(f"installing the services with pip (about a minute; {log})")
+            pip = [python, "-m", "pip", "--no-input", "--disable-pip-version-check", "install", "--quiet"]
+            self.children.run(
+                "pip",
+                [*pip, "--retries", "2", "--timeout", "30", "--requirement", str(REQUIREMENTS)],
+                guarded=True,
+                log=log,
+            )
+        finally:
+            self.children.stop()
+        self._stamp().write_text(requirements_hash())
+
+    def _stamp(self) -> pathlib.Path:
+        return self.venv / "cleanup-cloud.installed"
+
+    # ---------------------------------------------------------------- up
+
+    def up(self) -> None:
+        """Start everything; return when every service answers. On any error nothing stays behind."""
+        began = time.monotonic()
+        if not (self.venv / "bin" / "keystone-manage").exists():
+            raise CloudError(f"the services are not installed in {self.venv}: run install first")
+        self._claim_directory()
+        try:
+            self._check_file_system()
+            services = [make(self.site) for make in SERVICES.values()]
+            self._check_ports(services)
+            self.children.reset()
+            self._start(services)
+            self.clouds_yaml.touch(mode=0o600)
+            self.clouds_yaml.write_text(clouds_yaml(self.site))
+        except BaseException:
+            self.down()
+            raise
+        self.progress(f"the cloud is up after {time.monotonic() - began:.0f} s: {self.auth_url}")
+
+    def _claim_directory(self) -> None:
+        """Make the directory, or make sure that it is a cloud's and that no other launcher uses it."""
+        if self._lock_file is not None:
+            raise CloudError(f"the cloud in {self.directory} is up already")
+        marker = self.directory / MARKER
+        if not marker.exists():
+            foreign = [p for p in self._contents() if p != self.venv and p.name != "log"]
+            if foreign:
+                raise CloudError(f"{self.directory} is neither empty nor a cloud's directory: choose another")
+            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.chmod(0o700)  # keys and passwords
+            partial = marker.with_suffix(".partial")
+            partial.write_text(json.dumps({"password": secrets.token_urlsafe(12)}))
+            partial.rename(marker)
+        lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pid = os.pread(lock, 32, 0).decode() or "unknown"
+            os.close(lock)
+            raise CloudError(f"the cloud in {self.directory} is run by another process (id {pid})") from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        self._lock_file = lock
+
+    def _contents(self) -> list[pathlib.Path]:
+        return list(self.directory.iterdir()) if self.directory.is_dir() else []
+
+    def _read_marker(self) -> dict[str, str]:
+        try:
+            return json.loads((self.directory / MARKER).read_text())
+        except (OSError, ValueError) as error:
+            raise CloudError(f"{self.directory} is no cloud's directory ({error})") from error
+
+    def _check_file_system(self) -> None:
+        """Swift keeps what it knows of an object in extended attributes."""
+        probe = self.directory / MARKER
+        try:
+            os.setxattr(probe, "user.swift.probe", b"1")
+        except OSError as error:
+            raise CloudError(
+                f"the file system of {self.directory} takes no extended attributes, which Swift needs ({error.strerror});"
+                " choose a directory on another one"
+            ) from error
+
+    def _check_ports(self, services: list[Service]) -> None:
+        for process in (process for service in services for process in service.processes):
+            if not port_is_free(process.port):
+                raise CloudError(
+                    f"port {process.port} ({process.name}) is already in use; stop what listens there or {self._port_hint}"
+                )
+
+    def _start(self, services: list[Service]) -> None:
+        """Bring all services up at once: each in a thread, which waits only for what it really needs."""
+        results: queue.SimpleQueue[tuple[str, BaseException | None]] = queue.SimpleQueue()
+        catalog = threading.Event()
+        stop = threading.Event()
+        waiting = {service.name for service in services}
+
+        def bring_up(service: Service) -> None:
+            try:
+                self._prepare(service)
+                self._launch(service, stop)
+                if service.name == "keystone":
+                    self._fill_catalog(services)
+                    catalog.set()
+                while not catalog.wait(0.1):
+                    if stop.is_set():
+                        return
+                if service.seed:
+                    service.seed(self.site, self.admin)
+                results.put((service.name, None))
+            except BaseException as error:  # raised again by the main thread
+                results.put((service.name, error))
+
+        try:
+            for service in services:
+                threading.Thread(target=bring_up, args=(service,), name=f"cloud-{service.name}", daemon=True).start()
+            while waiting:
+                name, error = results.get()
+                if error is not None:
+                    raise error
+                waiting.discard(name)
+                self.progress(f"{name} is up" + (f"; waiting for {', '.join(sorted(waiting))}" if waiting else ""))
+        finally:
+            stop.set()
+
+    def _prepare(self, service: Service) -> None:
+        """Write its files; run its preparation unless the very same has been done."""
+        home = self.site.home(service.name)
+        for folder in ("", *service.folders):
+            (home / folder).mkdir(parents=True, exist_ok=True)
+        for name, text in service.files.items():
+            path = home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        self.log(f"{service.name}-setup").unlink(missing_ok=True)
+        done = hashlib.sha256(repr(service.preparation).encode()).hexdigest()
+        stamp = home / ".prepared"
+        if stamp.exists() and stamp.read_text() == done:
+            return
+        for command in service.preparation:
+            self.children.run(
+                f"{service.name}-setup",
+                command,
+                guarded=True,
+                cwd=home,
+                environment={"PYTHONWARNINGS": "ignore"},
+            )
+        stamp.write_text(done)
+
+    def _launch(self, service: Service, stop: threading.Event) -> None:
+        """Start its processes and wait until each of them answers; one that ends instead is an error at once."""
+        for process in service.processes:
+            self.log(process.name).unlink(missing_ok=True)
+        path = [*self._python_path, *filter(None, [os.environ.get("PYTHONPATH")])]
+        children = [
+            self.children.start(
+                process.name,
+                process.arguments,
+                python=self.site.bin("python"),
+                cwd=self.site.home(service.name),
+                environment={
+                    "PATH": f"{self.venv}/bin{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+                    "PYTHONWARNINGS": "ignore",
+                    **({"PYTHONPATH": os.pathsep.join(path)} if path else {}),
+                    **process.environment,
+                },
+            )
+            for process in service.processes
+        ]
+        deadline = time.monotonic() + START_TIMEOUT
+        for process, child in zip(service.processes, children, strict=True):
+            while not answers(process):
+                if stop.is_set():
+                    return
+                if how := child.ended():
+                    raise CloudError(f"{process.name} did not start ({how}): {last_line(child.log)}; see {child.log}")
+                if time.monotonic() > deadline:
+                    raise CloudError(f"{process.name} did not answer within {START_TIMEOUT:.0f} s; see {child.log}")
+                time.sleep(0.1)
+
+    def _fill_catalog(self, services: list[Service]) -> None:
+        for service in services:
+            self.admin.ensure_service(service.catalog_type, service.name, service.catalog_url, REGION)
+            if service.name != "keystone":
+                self.admin.ensure_user(service.name, self.site.password, SERVICE_PROJECT, SERVICE_ROLES)
+
+    # ---------------------------------------------------------------- while it runs
+
+    def register(self, service_type: str, name: str, url: str, user: str, password: str) -> None:
+        """Put a service of ours into the catalog, with a user that is admin on the service project."""
+        self.admin.ensure_user(user, password, SERVICE_PROJECT, SERVICE_ROLES)
+        self.admin.ensure_service(service_type, name, url, REGION)
+
+    def check(self) -> None:
+        """Raise if a process of the cloud has died."""
+        self.children.check()
+
+    def status(self) -> dict[str, bool]:
+        """For each process, whether something answers on its port; works from any process."""
+        return {
+            process.name: answers(process) for make in SERVICES.values() for process in make(self.site).processes
+        }
+
+    # ---------------------------------------------------------------- down
+
+    def down(self) -> None:
+        """Stop every process of this cloud; call it as often as you like."""
+        self.children.stop()
+        self._admin = None
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+            self._lock_file = None
+
+    def runner(self) -> int | None:
+        """The process that runs this cloud now, if any."""
+        try:
+            lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            text = os.pread(lock, 32, 0).decode()
+            return int(text) if text.isdigit() else None
+        finally:
+            os.close(lock)
+        return None
+
+    def stop_runner(self, timeout: float = 30.0) -> bool:
+        """Stop the cloud that another process runs; False if none does."""
+        pid = self.runner()
+        if pid is None:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + timeout
+        while self.runner() == pid:
+            if time.monotonic() > deadline:
+                raise CloudError(f"process {pid}, which runs the cloud in {self.directory}, does not end")
+            time.sleep(0.1)
+        return True
+
+    def wipe(self) -> None:
+        """Stop it and remove its directory; the venv stays, it can serve again."""
+        self.down()
+        if not (self.directory / MARKER).exists():
+            if [p for p in self._contents() if p != self.venv and p.name != "log"]:
+                raise CloudError(f"{self.directory} is no cloud's directory: nothing was removed")
+        elif (pid := self.runner()) is not None:
+            raise CloudError(f"the cloud in {self.directory} is run by process {pid}: stop it first")
+        # The marker goes last, so that a wipe that was interrupted can be repeated.
+        for path in sorted(self._contents(), key=lambda p: p.name == MARKER):
+            if path == self.venv or path in self.venv.parents:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        self._site = None
+        if self.directory.is_dir() and not self._contents():
+            self.directory.rmdir()
+
+
+def requirements_hash() -> str:
+    """What the venv was made from."""
+    return hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()
+
+
+def answers(process: Process) -> bool:
+    """Whether the process speaks HTTP and is not in trouble."""
+    connection = http.client.HTTPConnection(HOST, process.port, timeout=5)
+    try:
+        connection.request("GET", process.path)
+        return connection.getresponse().status < 500
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.cloud.launcher", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("verb", choices=["install", "up", "down", "status", "wipe"])
+    parser.add_argument("--directory", required=True, help="where the cloud keeps everything")
+    parser.add_argument("--venv", help="where its services are installed (default: <directory>/venv)")
+    parser.add_argument("--port-base", type=int, default=DEFAULT_PORT_BASE, help="first port (default: %(default)s)")
+    parser.add_argument("--token-cache-time", type=int, default=5, help="seconds (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    cloud = Cloud(
+        options.directory,
+        options.venv,
+        port_base=options.port_base,
+        token_cache_time=options.token_cache_time,
+        progress=lambda text: print(text, flush=True),
+    )
+    # SIGTERM and a closed terminal end it like Ctrl-C does: by way of `finally`.
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, signal.default_int_handler)
+    try:
+        return run(cloud, options.verb)
+    except CloudError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        cloud.down()
+
+
+def run(cloud: Cloud, verb: str) -> int:
+    """What the command line asks for; the exit code."""
+    if verb == "install":
+        cloud.install()
+        print(f"installed in {cloud.venv}")
+    elif verb == "up":
+        cloud.up()
+        print(f"export OS_CLIENT_CONFIG_FILE={cloud.clouds_yaml} OS_CLOUD=admin\nCtrl-C stops it", flush=True)
+        while True:
+            cloud.check()
+            time.sleep(1)
+    elif verb == "down":
+        print("stopped" if cloud.stop_runner() else "it was not running")
+    elif verb == "wipe":
+        cloud.stop_runner()
+        cloud.wipe()
+        print(f"removed {cloud.directory}")
+    elif verb == "status":
+        status = cloud.status()
+        for name, alive in status.items():
+            print(f"{name:20} {'up' if alive else 'down'}")
+        return 0 if all(status.values()) else 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""Runs one process of the cloud, so that it cannot outlive the launcher.
+
+Started by the launcher with the cloud's own Python; nothing but the standard library is imported before the kernel has
+promised to kill this process together with its parent. Three ways to go on from there:
+
+    serve.py --parent PID exec -- COMMAND ...        become COMMAND (for what starts no processes of its own)
+    serve.py --parent PID guard -- COMMAND ...       run COMMAND, and take all its children along at the end
+    serve.py --parent PID wsgi --port N --module package.module:attribute [-- ARGUMENTS ...]
+    serve.py --parent PID wsgi --port N --paste FILE
+
+WSGI services get threads in one process (cheroot), and one line per request on standard output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+
+PR_SET_PDEATHSIG = 1
+HOST = "127.0.0.1"
+
+
+def die_with(parent: int, signum: int = signal.SIGKILL) -> None:
+    """Ask the kernel for `signum` when the thread that started this process is gone."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_PDEATHSIG, signum, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+    if os.getppid() != parent:  # it died before the promise was made
+        sys.exit(1)
+
+
+def guard(command: list[str]) -> int:
+    """Run `command` in this process group, and leave nobody of the group behind, however it ends."""
+
+    def end_group(signum: int, frame: object) -> None:
+        os.killpg(0, signal.SIGKILL)  # this process too
+
+    for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(signum, end_group)
+    code = subprocess.call(command)
+    if code == 0:
+        return 0
+    return code if code > 0 else 128 - code
+
+
+def access_log(application):
+    """Wrap a WSGI application: who asked for what, what it said, how long it took."""
+
+    def logged(environ, start_response):
+        began = time.monotonic()
+        query = f"?{environ['QUERY_STRING']}" if environ.get("QUERY_STRING") else ""
+        what = f"{environ['REQUEST_METHOD']} {environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}{query}"
+
+        def start(status, headers, exc_info=None):
+            took = (time.monotonic() - began) * 1000
+            stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+            print(f"{stamp} {what.encode('ascii', 'backslashreplace').decode()} -> {status} ({took:.0f} ms)", flush=True)
+            return start_response(status, headers, exc_info) if exc_info else start_response(status, headers)
+
+        return application(environ, start)
+
+    return logged
+
+
+def tune_sqlite() -> None:
+    """Make SQLite bear several threads, and let a service see a lost race for the lock as the deadlock that it is.
+
+    A reader that wants to become a writer after somebody else wrote is refused at once, whatever the time-out; the
+    services retry on DBDeadlock (that is what MariaDB would say), and only oslo.db has to know the word for it.
+    """
+    try:
+        import sqlalchemy
+        from oslo_db import exception
+        from oslo_db.sqlalchemy import exc_filters
+    except ImportError:  # a service without a database
+        return
+
+    @sqlalchemy.event.listens_for(sqlalchemy.engine.Engine, "connect")
+    def tune(connection, record):
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA busy_timeout = 30000")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = OFF")  # it is a demo: a power cut may take it
+        cursor.close()
+
+    @exc_filters.filters("sqlite", sqlalchemy.exc.OperationalError, r".*database is locked.*")
+    def locked(error, match, engine_name, is_disconnect):
+        raise exception.DBDeadlock(error)
+
+
+def load(module: str | None, paste: str | None):
+    """The WSGI application named on the command line."""
+    if paste:
+        from paste.deploy import loadapp
+
+        return loadapp(f"config:{os.path.abspath(paste)}")
+    name, _, attribute = module.partition(":")
+    __import__(name)
+    return getattr(sys.modules[name], attribute or "application")
+
+
+def wsgi(options: argparse.Namespace) -> None:
+    """Serve until killed."""
+    from cheroot.wsgi import Server
+
+    # The services parse sys.argv when they are imported: they get what is meant for them and nothing else.
+    sys.argv = [options.name, *options.arguments]
+    tune_sqlite()
+    application = load(options.module, options.paste)
+    server = Server(
+        (HOST, options.port), access_log(application), numthreads=options.threads, request_queue_size=128, timeout=60
+    )
+    # A client that reuses a connection must not find it closed under its hands when many are open.
+    server.keep_alive_conn_limit = 256
+    server.safe_start()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parent", type=int, required=True, help="process id of the launcher; ends when it ends")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    for verb in ("exec", "guard"):
+        verbs.add_parser(verb).add_argument("arguments", nargs="+")
+    serve = verbs.add_parser("wsgi")
+    serve.add_argument("--name", default="wsgi")
+    serve.add_argument("--port", type=int, required=True)
+    serve.add_argument("--threads", type=int, default=8)
+    what = serve.add_mutually_exclusive_group(required=True)
+    what.add_argument("--module")
+    what.add_argument("--paste")
+    serve.add_argument("arguments", nargs="*")
+    options = parser.parse_args()
+
+    die_with(options.parent, signal.SIGTERM if options.verb == "guard" else signal.SIGKILL)
+    if options.verb == "exec":
+        os.execvp(options.arguments[0], options.arguments)
+    if options.verb == "guard":
+        return guard(options.arguments)
+    # The script's own folder must not shadow modules of the services (it is not a package of theirs).
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != os.path.dirname(os.path.abspath(__file__))]
+    wsgi(options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,3 @@
+from tests.databases import database_url
+
+__all__ = ["database_url"]

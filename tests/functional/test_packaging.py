@@ -1,0 +1,168 @@
+"""What a user gets: the sdist, the wheel that is built from it, and an installation of nothing but that wheel."""
+
+import ast
+import configparser
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = {f"cleanup-orchestrator-{name}" for name in ("api", "engine", "worker", "all-in-one", "manage", "status")}
+
+
+def run(*command, cwd, **environment):
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**{k: v for k, v in os.environ.items() if k != "PYTHONPATH"}, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{command}: exit {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Build from a copy, so that no build/ of the checkout takes part, or is left there."""
+    source = tmp_path_factory.mktemp("source") / "tree"
+    source.mkdir()
+    for name in ("cleanup_orchestrator", "alembic", "etc"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("setup.cfg", "pyproject.toml", "README.rst", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    out = source.parent / "dist"
+    # Without isolation: no network, and the setuptools that is here. The wheel is built from the sdist.
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, source, cwd=source.parent)
+    (found,) = out.glob("*.whl")
+    assert list(out.glob("*.tar.gz"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """A new venv with nothing but the wheel in it; what it requires is lent from this environment."""
+    venv = tmp_path_factory.mktemp("installed") / "venv"
+    run(sys.executable, "-m", "venv", "--without-pip", venv, cwd=venv.parent)
+    python = venv / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps"]
+    run(*pip, wheel, cwd=venv.parent)
+    (site,) = venv.glob("lib/python*/site-packages")
+    # A line in a .pth comes after the venv's own files, and takes no editable installation along.
+    lent = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
+    (site / "lent.pth").write_text("".join(f"{path}\n" for path in lent))
+    where = run(python, "-c", "import cleanup_orchestrator as c; print(c.__file__)", cwd=venv.parent).strip()
+    assert Path(where).is_relative_to(site)
+    return venv
+
+
+def test_the_wheel_has_every_module_and_every_migration(wheel):
+    inside = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("cleanup_orchestrator/")}
+    expected = {str(path.relative_to(ROOT)) for path in (ROOT / "cleanup_orchestrator").rglob("*.py")}
+    expected |= {
+        str(Path("cleanup_orchestrator/migrations") / path.relative_to(ROOT / "alembic"))
+        for path in (ROOT / "alembic").rglob("*")
+        if path.suffix in (".py", ".mako")
+    }
+    assert inside == expected
+
+
+def test_the_wheel_has_nothing_else(wheel):
+    tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {re.sub(r"-[\d.]+\.(dist-info|data)$", r".\1", top) for top in tops} == {
+        "cleanup_orchestrator",
+        "cleanup_orchestrator.dist-info",
+        "cleanup_orchestrator.data",
+    }
+
+
+def test_the_console_scripts_exist(installed):
+    assert {path.name for path in (installed / "bin").glob("cleanup-orchestrator-*")} == SCRIPTS
+
+
+@pytest.mark.parametrize("script", sorted(SCRIPTS))
+def test_every_console_script_has_help(installed, script, tmp_path):
+    assert "usage: " in run(installed / "bin" / script, "--help", cwd=tmp_path)
+
+
+def test_every_entry_point_loads(installed, tmp_path):
+    program = """
+import importlib.metadata, json
+broken = {}
+for point in importlib.metadata.distribution("cleanup-orchestrator").entry_points:
+    try:
+        point.load()
+    except Exception as error:
+        broken[f"{point.group}: {point.name}"] = repr(error)
+print(json.dumps(broken))
+"""
+    assert json.loads(run(installed / "bin" / "python", "-c", program, cwd=tmp_path).splitlines()[-1]) == {}
+
+
+def test_the_samples_and_units_come_along(installed):
+    share = installed / "share" / "cleanup-orchestrator"
+    inside = {str(path.relative_to(share)) for path in share.rglob("*") if path.is_file()}
+    generators = {"oslo-config-generator.conf", "oslo-policy-generator.conf"}
+    etc = {str(path.relative_to(ROOT / "etc")) for path in (ROOT / "etc").rglob("*") if path.is_file()}
+    assert inside == etc - generators
+
+
+def test_an_installed_wheel_upgrades_a_database(installed, database_url, tmp_path):
+    config = tmp_path / "cleanup.conf"
+    config.write_text(f"[database]\nconnection = {database_url}\n")
+    manage = [installed / "bin" / "cleanup-orchestrator-manage", "--config-file", config, "db"]
+    assert run(*manage, "upgrade", cwd=tmp_path).startswith("upgraded from nothing to ")
+    assert run(*manage, "check", cwd=tmp_path).endswith("(head), no differences\n")
+
+
+def test_an_installed_wheel_writes_no_migration(installed, tmp_path):
+    config = tmp_path / "cleanup.conf"
+    config.write_text(f"[database]\nconnection = sqlite:///{tmp_path}/x.sqlite\n")
+    command = [installed / "bin" / "cleanup-orchestrator-manage", "db", "revision", "-m", "x", "--config-file", config]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert (
+        done.stderr == "cleanup-orchestrator-manage: a migration is written in a checkout, not in an installed wheel\n"
+    )
+
+
+def canonical(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def required(*extras):
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    lines = setup["options"]["install_requires"].split()
+    for extra in extras:
+        lines += setup["options.extras_require"][extra].split()
+    return {canonical(re.match(r"[\w.-]+", line)[0]) for line in lines}
+
+
+def test_every_import_is_required():
+    """What a module imports is named in setup.cfg: nothing is there only because something else needs it."""
+    provided = importlib.metadata.packages_distributions()
+    missing = set()
+    for path in (ROOT / "cleanup_orchestrator").rglob("*.py"):
+        known = required("osc") if path.parent.name == "osc" else required()
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module]
+            for name in {name.split(".")[0] for name in names}:
+                if name in sys.stdlib_module_names or name == "cleanup_orchestrator":
+                    continue
+                if not {canonical(dist) for dist in provided.get(name, ())} & known:
+                    missing.add(f"{path.relative_to(ROOT)}: {name}")
+    assert sorted(missing) == []

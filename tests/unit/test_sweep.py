@@ -1,0 +1,270 @@
+"""One attempt at a step against a service in memory, driven through declared hooks."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cleanup_orchestrator import sweep
+from cleanup_orchestrator.clouds import read_only
+from cleanup_orchestrator.errors import Stopped
+from cleanup_orchestrator.model import Outcome, Reason
+from cleanup_orchestrator.plugins.base import SCOPED, ProjectDefinition, Refused, ResourceType, Verdict
+
+US = ProjectDefinition("us", "Us", "default", "R1")
+
+
+class HttpError(Exception):
+    """An error with a status, as the SDK raises."""
+
+    def __init__(self, status_code):
+        super().__init__(f"HTTP {status_code}")
+        self.status_code = status_code
+
+
+class Shelf:
+    """A service with a list, a show and a delete call."""
+
+    def __init__(self, *rows):
+        self.rows = {r["id"]: dict(r) for r in rows}
+        self.deletes = []
+        self.list_error = None
+        self.refuse = {}
+        self.slow = set()  # ids whose delete is accepted and not done
+
+    def list(self, _connection, _project):
+        if self.list_error:
+            raise self.list_error
+        yield from [dict(r) for r in self.rows.values()]
+
+    def show(self, _connection, _project, resource):
+        if resource.id not in self.rows:
+            raise HttpError(404)
+        return self.rows[resource.id]
+
+    def delete(self, _connection, _project, resource):
+        self.deletes.append(resource.id)
+        if resource.id in self.refuse:
+            raise self.refuse[resource.id]
+        if resource.id not in self.slow:
+            self.rows.pop(resource.id, None)
+
+    def type(self, **values):
+        base = ResourceType("thing", list=self.list, delete=self.delete, show=self.show)
+        return dataclasses.replace(base, **values)
+
+
+def row(id_, owner="us", **values):
+    return {"id": id_, "name": f"n-{id_}", "project_id": owner, **values}
+
+
+def run(type_, **kwargs):
+    return sweep.delete(type_, None, US, parallel=1, **kwargs)
+
+
+def test_everything_of_ours_goes_and_nothing_of_others():
+    shelf = Shelf(row("1"), row("2"), row("3", owner="them"))
+    result = run(shelf.type())
+    assert result.outcome is Outcome.CLEAR
+    assert result.deleted == (("1", "n-1"), ("2", "n-2"))
+    assert shelf.rows.keys() == {"3"}
+    assert result.facts == {"others_ignored": 1}
+
+
+def test_an_object_whose_owner_is_missing_is_protected():
+    shelf = Shelf(row("1", owner=None), row("2", owner=""))
+    result = run(shelf.type())
+    assert {leftover.reason for leftover in result.leftovers} == {Reason.OWNER_UNKNOWN}
+    assert shelf.deletes == []
+
+
+def test_an_object_that_changed_hands_after_the_listing_is_left_alone():
+    shelf = Shelf(row("1"))
+
+    def given_away(connection, project, resource):
+        shelf.rows["1"]["project_id"] = "them"
+        return shelf.show(connection, project, resource)
+
+    result = run(shelf.type(show=given_away))
+    assert shelf.deletes == []
+    assert shelf.rows["1"]["project_id"] == "them"
+    assert result.outcome is Outcome.CLEAR  # it is theirs now
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (HttpError(401), Reason.FORBIDDEN),
+        (HttpError(403), Reason.FORBIDDEN),
+        (HttpError(404), Reason.NOT_SUPPORTED),
+        (HttpError(405), Reason.NOT_SUPPORTED),
+        (HttpError(429), Reason.RATE_LIMITED),
+        (HttpError(500), Reason.ERROR),
+        (HttpError(503), Reason.ERROR),
+        (TimeoutError("too slow"), Reason.UNREACHABLE),
+        (ConnectionError("refused"), Reason.UNREACHABLE),
+        (KeyError("defect of a plugin"), Reason.ERROR),
+    ],
+)
+def test_a_list_that_fails_is_unknown_and_never_empty(error, reason):
+    shelf = Shelf()
+    shelf.list_error = error
+    for result in (run(shelf.type()), sweep.look(shelf.type(), None, US)):
+        assert (result.outcome, result.reason) == (Outcome.UNKNOWN, reason)
+
+
+def test_a_second_list_that_fails_is_unknown_too():
+    shelf = Shelf(row("1"))
+
+    def delete(*args):
+        shelf.delete(*args)
+        shelf.list_error = HttpError(500)
+
+    assert run(shelf.type(delete=delete)).outcome is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (HttpError(409), Reason.IN_USE),
+        (HttpError(403), Reason.FORBIDDEN),
+        (HttpError(400), Reason.REFUSED),
+        (HttpError(500), Reason.ERROR),
+        (Refused(Verdict(Reason.FOREIGN, "their port", ({"id": "p"},))), Reason.FOREIGN),
+    ],
+)
+def test_a_refused_delete_is_a_leftover_with_its_reason_and_stops_nobody_else(error, reason):
+    shelf = Shelf(row("1"), row("2"))
+    shelf.refuse["1"] = error
+    result = run(shelf.type())
+    assert [(leftover.id, leftover.reason) for leftover in result.leftovers] == [("1", reason)]
+    assert result.deleted == (("2", "n-2"),)
+
+
+def test_why_it_was_refused_is_asked_of_the_type():
+    shelf = Shelf(row("1"))
+    shelf.refuse["1"] = HttpError(409)
+    blocker = ({"type": "port", "id": "x", "owner": "them"},)
+    result = run(shelf.type(explain=lambda *_: Verdict(Reason.FOREIGN, "their port is on it", blocker)))
+    assert result.leftovers[0].blocked_by == blocker
+
+
+def test_a_failing_explanation_hides_nothing():
+    shelf = Shelf(row("1"))
+    shelf.refuse["1"] = HttpError(409)
+
+    def explain(*_):
+        raise HttpError(500)
+
+    assert run(shelf.type(explain=explain)).leftovers[0].reason is Reason.IN_USE
+
+
+def test_gone_already_is_fine():
+    shelf = Shelf(row("1"))
+    shelf.refuse["1"] = HttpError(404)
+    original = shelf.delete
+
+    def delete(connection, project, resource):
+        shelf.rows.pop(resource.id)
+        original(connection, project, resource)
+
+    assert run(shelf.type(delete=delete)).outcome is Outcome.CLEAR
+
+
+def test_accepted_is_not_gone():
+    shelf = Shelf(row("1"))
+    shelf.slow.add("1")
+    result = run(shelf.type())
+    assert (result.outcome, result.deleted) == (Outcome.LEFTOVERS, ())
+    assert result.leftovers[0].reason is Reason.DELETING
+
+
+def test_kept_ones_are_neither_deleted_nor_left_and_protected_ones_are_left():
+    shelf = Shelf(row("1", default=True), row("2", public=True))
+    result = run(
+        shelf.type(
+            keep=(lambda r, _: "the service's own" if r.data.get("default") else None,),
+            protect=(lambda r, _: "public" if r.data.get("public") else None,),
+        )
+    )
+    assert shelf.deletes == []
+    assert result.kept == 1
+    assert [(leftover.id, leftover.reason) for leftover in result.leftovers] == [("2", Reason.PROTECTED)]
+
+
+def test_what_is_dragged_gets_no_call_of_its_own():
+    shelf = Shelf(row("1"))
+    result = run(shelf.type(dragged_by=("parent",)))
+    assert shelf.deletes == []
+    assert result.outcome is Outcome.LEFTOVERS
+
+
+def test_prepare_runs_before_the_delete_and_its_refusal_stops_it():
+    shelf, order = Shelf(row("1")), []
+
+    def clear(*_):
+        order.append("clear")
+        raise HttpError(409)
+
+    result = run(shelf.type(prepare=(clear,)))
+    assert (order, shelf.deletes) == (["clear"], [])
+    assert result.leftovers[0].reason is Reason.IN_USE
+
+
+def test_a_cancel_between_two_deletes_stops_the_second():
+    shelf = Shelf(row("1"), row("2"))
+
+    def delete(connection, project, resource):
+        if shelf.deletes:
+            raise Stopped("cancelled")
+        shelf.delete(connection, project, resource)
+
+    result = run(shelf.type(delete=delete))
+    assert shelf.deletes == ["1"]
+    assert (result.outcome, result.reason) == (Outcome.UNKNOWN, Reason.STOPPED)
+
+
+def test_the_intent_is_told_before_the_first_call():
+    shelf = Shelf(row("1"), row("2"))
+    told = []
+    run(shelf.type(), intend=lambda resources: told.append(([r.id for r in resources], list(shelf.deletes))))
+    assert told == [(["1", "2"], [])]
+
+
+def test_a_look_lists_and_calls_nothing_else():
+    shelf = Shelf(row("1"), row("2", owner="them"))
+    result = sweep.look(shelf.type(), None, US)
+    assert (result.outcome, [leftover.id for leftover in result.leftovers]) == (Outcome.LEFTOVERS, ["1"])
+    assert shelf.deletes == []
+
+
+def test_a_scoped_type_belongs_to_its_token():
+    shelf = Shelf({"id": "1", "name": "x"})
+    assert run(shelf.type(owner=SCOPED, show=None, fresh="scoped")).deleted == (("1", "x"),)
+
+
+@pytest.mark.parametrize("empty", ["", " ", None])
+def test_an_empty_project_id_is_refused(empty):
+    with pytest.raises(ValueError, match="project id"):
+        ProjectDefinition(empty, "x", "d", "r")
+
+
+def test_the_guard_of_a_look_refuses():
+    with pytest.raises(Exception, match="nothing may be written"):
+        read_only("DELETE", "http://x")
+
+
+OWNERS = st.sampled_from(["us", "them", "", None, "US", "us "])
+
+
+@given(st.lists(st.tuples(OWNERS, st.booleans()), max_size=30), st.integers(1, 4))
+def test_whatever_is_listed_only_ours_is_ever_deleted(things, parallel):
+    rows = [row(str(i), owner=owner) for i, (owner, _) in enumerate(things)]
+    shelf = Shelf(*rows)
+    shelf.slow = {str(i) for i, (_, slow) in enumerate(things) if slow}
+    result = sweep.delete(shelf.type(), None, US, parallel=parallel)
+    ours = {r["id"] for r in rows if r["project_id"] == "us"}
+    assert set(shelf.deletes) == ours
+    assert {i for i, _ in result.deleted} == ours - shelf.slow
+    assert (result.outcome is Outcome.CLEAR) == (not ours & shelf.slow and not [r for r in rows if not r["project_id"]])

@@ -1,0 +1,155 @@
+"""A world in memory for tests of the core: a clock, a record, workers that answer what the test says."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable
+
+from cleanup_orchestrator import decide, transitions
+from cleanup_orchestrator.model import (
+    Deletion,
+    Event,
+    Kind,
+    Leftover,
+    Mode,
+    Outcome,
+    Purpose,
+    Reason,
+    State,
+    Status,
+    Step,
+    Sweep,
+    Token,
+)
+
+T0 = datetime.datetime(2026, 1, 1)
+CLEAR = Sweep(Outcome.CLEAR)
+UNKNOWN = Sweep(Outcome.UNKNOWN, str(Reason.UNREACHABLE), "no answer")
+
+
+def left(*names: str, reason: Reason = Reason.PRESENT) -> Sweep:
+    """Return a sweep that found these."""
+    items = tuple(Leftover(n, n, reason) for n in names)
+    return Sweep(Outcome.LEFTOVERS, str(reason), found=len(items), leftovers=items)
+
+
+def deletion(**values: object) -> Deletion:
+    """Return a fresh deletion."""
+    base = Deletion(
+        id="d",
+        project_id="p",
+        project_name="P",
+        domain_id="dom",
+        mode=Mode.CASCADE,
+        dry_run=False,
+        status=Status.ACCEPTED,
+        created_at=T0,
+        updated_at=T0,
+        status_at=T0,
+        progress_at=T0,
+        wake_at=T0,
+    )
+    return dataclasses.replace(base, **values)  # type: ignore[arg-type]
+
+
+def sweep_step(name: str, **values: object) -> Step:
+    """Return a step for ``service.type``."""
+    service, type_ = name.split(".")
+    return dataclasses.replace(
+        Step(name, "d", Kind.SWEEP, "R1", service, type_),
+        **values,  # type: ignore[arg-type]
+    )
+
+
+class World:
+    """Runs the core as engine and workers would, one effect at a time."""
+
+    def __init__(self, record: Deletion, *sweeps: Step, rules: decide.Rules | None = None) -> None:
+        self.deletion = record
+        tasks = [Step(str(k), "d", k) for k in Kind if k not in (Kind.SWEEP, Kind.UNCOVERED)]
+        self.steps = {s.id: s for s in (*tasks, *sweeps)}
+        self.rules = rules or decide.Rules()
+        self.now = T0
+        self.events: list[Event] = []
+        self.dispatched: list[str] = []  #: every cast, in order
+        self.writes: list[tuple[str, Purpose]] = []  #: steps that were allowed to write, with the round's purpose
+        self.answers: dict[str, Callable[[Step], Sweep]] = {}
+        self.empty_rounds: list[datetime.datetime] = []  #: when each counted inventory was opened
+
+    def step(self, name: str) -> Step:
+        """Return a step by id."""
+        return self.steps[name]
+
+    def engine(self) -> bool:
+        """One decision; whether anything changed."""
+        before = self.deletion
+        steps = tuple(self.steps.values())
+        actions = decide.decide(self.deletion, steps, self.now, self.rules)
+        applied = decide.apply(self.deletion, steps, actions, self.now)
+        for action in actions:
+            if isinstance(action, decide.CountEmpty):
+                assert before.round_opened_at
+                self.empty_rounds.append(before.round_opened_at)
+        self.deletion = applied.deletion
+        self.steps.update({s.id: s for s in applied.steps})
+        self.events += applied.events
+        self.dispatched += applied.casts
+        return applied.changed
+
+    def settle_engine(self) -> None:
+        """Decide until there is nothing more to decide now."""
+        for _ in range(100):
+            if not self.engine():
+                return
+        raise AssertionError("the engine does not come to rest")
+
+    def claim(self, step_id: str) -> None:
+        """A worker takes a step."""
+        step = self.steps[step_id]
+        assert step.state is State.DISPATCHED
+        self.steps[step_id] = dataclasses.replace(
+            step,
+            state=State.RUNNING,
+            fence=step.fence + 1,
+            started_at=self.now,
+            lease_until=self.now + datetime.timedelta(seconds=60),
+        )
+
+    def finish(self, step_id: str, result: Sweep | None = None) -> None:
+        """The worker is done."""
+        step = self.steps[step_id]
+        result = result or self.answers.get(step_id, lambda _: CLEAR)(step)
+        if step.kind is Kind.SWEEP and self.deletion.purpose in (Purpose.DELETE, Purpose.RESIDUE):
+            self.writes.append((step_id, self.deletion.purpose))
+        if step.kind in (Kind.ACCESS, Kind.DRAIN, Kind.CLOSE):
+            self.writes.append((step_id, self.deletion.purpose))
+            self.deletion = dataclasses.replace(self.deletion, holding=True)
+        if step.kind is Kind.REMOVE:
+            self.writes.append((step_id, self.deletion.purpose))
+            self.deletion = dataclasses.replace(self.deletion, holding=False)
+        if step.kind is Kind.RELEASE and result.outcome is Outcome.CLEAR:
+            self.deletion = dataclasses.replace(self.deletion, holding=False)
+        self.deletion, self.steps[step_id] = decide.record(self.deletion, step, result, self.now)
+
+    def run(self, limit: int = 2000, until: Status | None = None) -> Status:
+        """Let engine and workers run, time included, until only a person can go on (or ``until`` is reached)."""
+        for _ in range(limit):
+            self.settle_engine()
+            if self.deletion.status not in transitions.LIVE or self.deletion.status is until:
+                return self.deletion.status
+            ready = [s.id for s in self.steps.values() if s.state is State.DISPATCHED]
+            if ready:
+                self.claim(ready[0])
+                self.finish(ready[0])
+                self.now += datetime.timedelta(milliseconds=100)
+            else:
+                self.now = max(self.deletion.wake_at, self.now + datetime.timedelta(milliseconds=1))
+        return self.deletion.status
+
+    def user(self, to: Status) -> None:
+        """A person moves it."""
+        self.deletion = transitions.move(self.deletion, to, transitions.By.USER, self.now, str(to))
+
+
+__all__ = ["CLEAR", "T0", "UNKNOWN", "Token", "World", "deletion", "left", "sweep_step"]
