@@ -34,9 +34,10 @@ OPTS = {
         cfg.StrOpt("keyfile", help="Key of the client certificate."),
         cfg.BoolOpt("insecure", default=False, help="Do not verify the endpoints' certificates."),
         *ka_loading.get_auth_common_conf_options(),
-        *ka_loading.get_auth_plugin_conf_options("v3password"),
     ]
 }
+#: What keystoneauth registers by itself once it knows ``auth_type``: for the sample configuration only.
+SAMPLE_OPTS = {GROUP: ka_loading.get_auth_plugin_conf_options("password")}
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 Guard = Callable[[str, str], None]  #: called with (method, url) before each write; raises to refuse it

@@ -461,13 +461,17 @@ def _conditions(view: _View) -> Iterator[Action]:
 
 
 def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
-    """Return everything that keeps a deletion from going on, all of it and not the first only."""
+    """Return everything that keeps a deletion from going on, all of it and not the first only.
+
+    A sweep that has not run in the present round blocks nothing: it waits, for what is named or for its turn.
+    """
     found = []
     for step in steps:
         if step.state is not State.DONE or step.round < deletion.since_round:
             continue
         if step.kind in (Kind.SWEEP, Kind.UNCOVERED):
-            blocks = in_scope(deletion, step) and step.outcome in (Outcome.UNKNOWN, Outcome.LEFTOVERS)
+            current = step.round == deletion.round or step.kind is Kind.UNCOVERED
+            blocks = current and in_scope(deletion, step) and step.outcome in (Outcome.UNKNOWN, Outcome.LEFTOVERS)
         else:
             blocks = step.outcome is Outcome.UNKNOWN
         if blocks:

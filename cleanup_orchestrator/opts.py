@@ -10,6 +10,7 @@ import importlib
 
 from oslo_config import cfg
 
+from cleanup_orchestrator import clouds
 from cleanup_orchestrator.plugins import registry
 
 MODULES = (
@@ -39,6 +40,8 @@ def register(conf: cfg.ConfigOpts) -> None:
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return every option by group, sorted: the sample is the same wherever it is written."""
     groups = _declared()
+    for group, options in clouds.SAMPLE_OPTS.items():
+        groups[group] += options
     for service in registry.load().services.values():
         if service.options:
             groups.setdefault(registry.option_group(service.service_type), []).extend(service.options)

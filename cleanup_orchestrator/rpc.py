@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import oslo_messaging
-from oslo_config import cfg
-from oslo_log import log
+# futurist and oslo.service import eventlet where it is installed, and it warns of itself. Nothing of ours uses it.
+warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
+
+from oslo_service import backend as oslo_backend  # noqa: E402
+
+# Before oslo.messaging is imported: it would choose eventlet otherwise.
+oslo_backend.init_backend(oslo_backend.BackendType.THREADING)
+
+import oslo_messaging  # noqa: E402
+from oslo_config import cfg  # noqa: E402
+from oslo_log import log  # noqa: E402
 
 LOG = log.getLogger(__name__)
 

@@ -25,9 +25,10 @@ def load(argv: Sequence[str] = (), prog: str = PROJECT, description: str | None 
     """Read configuration and set up logging.
 
     Files: ``--config-file`` where given, else ``/etc/cleanup-orchestrator/cleanup-orchestrator.conf`` and the other
-    places of oslo.config for this project.
+    places of oslo.config for this project. It is ``cfg.CONF`` that is filled, because libraries register options there.
     """
-    conf = cfg.ConfigOpts()
+    conf = cfg.CONF
+    conf.reset()
     opts.register(conf)
     our_log.register(conf)
     conf(list(argv), project=PROJECT, prog=prog, description=description)

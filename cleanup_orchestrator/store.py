@@ -83,6 +83,13 @@ class NotFound(CleanupError):
     code = "not_found"
 
 
+def unavailable(error: BaseException) -> bool:
+    """Whether an error means that the database does not answer, and not that we asked it something wrong."""
+    if isinstance(error, sa_exc.DBAPIError) and error.connection_invalidated:
+        return True
+    return isinstance(error, sa_exc.OperationalError | sa_exc.InterfaceError | sa_exc.TimeoutError)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeftoverRow:
     """A stored leftover with where it was found."""
@@ -118,7 +125,7 @@ _transient = tenacity.retry(
             isinstance(e, sa_exc.OperationalError) or (isinstance(e, sa_exc.DBAPIError) and e.connection_invalidated)
         )
     ),
-    wait=tenacity.wait_exponential_jitter(initial=0.05, max=2),
+    wait=tenacity.wait_random_exponential(multiplier=0.05, max=2),
     stop=tenacity.stop_after_delay(20),
     reraise=True,
 )
@@ -176,6 +183,11 @@ class Store:
         """Return the database's time, UTC, naive. Also the cheapest proof that the store answers."""
         with self._begin() as c:
             return _now(c)
+
+    def ping(self) -> None:
+        """Ask the database for a sign of life, once: a health check does not wait for better times."""
+        with self._begin() as c:
+            _now(c)
 
     # -------------------------------------------------------------------------------------------------- deletions
     @_transient
@@ -268,7 +280,17 @@ class Store:
         """Save a decision: the deletion, the steps that it changed, and its journal lines, all or nothing.
 
         :raises Conflict: when the deletion or a step was written by somebody else since it was read
+        :raises AlreadyUnderWay: when it would become live, and the project has another live one
         """
+        try:
+            return self._save(before, after, steps, events)
+        except sa_exc.IntegrityError:
+            existing = self.live(after.project_id)
+            if existing is None or existing.id == before.id:
+                raise
+            raise AlreadyUnderWay(existing) from None
+
+    def _save(self, before: Deletion, after: Deletion, steps: Iterable[Step], events: Sequence[Event]) -> Deletion:
         with self._begin() as c:
             now = _now(c)
             after = dataclasses.replace(after, version=before.version + 1)
@@ -295,6 +317,15 @@ class Store:
         """Return all steps of a deletion."""
         with self._begin() as c:
             return _steps(c, deletion_id)
+
+    @_transient
+    def steps_of(self, deletion_ids: Sequence[str]) -> dict[str, tuple[Step, ...]]:
+        """Return all steps of several deletions, by deletion, in one query; one without steps is not in it."""
+        found: dict[str, list[Step]] = {}
+        with self._begin() as c:
+            for row in c.execute(sa.select(t.steps).where(t.steps.c.deletion_id.in_(deletion_ids))):
+                found.setdefault(row.deletion_id, []).append(_step(row))
+        return {deletion_id: tuple(steps) for deletion_id, steps in found.items()}
 
     @_transient
     def claim(self, step_id: str, worker: str, lease: float) -> tuple[Deletion, Step] | None:

@@ -125,22 +125,35 @@ def _lock(connection: sa.Connection) -> None:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
+def _revisions() -> list[str | None]:
+    """Return the revisions that this release has, newest first; ``None``, no schema, is the oldest."""
+    found = [script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()]
+    if not found:
+        raise ManageError(f"no migrations in {migrations()}: the installation is not complete")
+    return [*found, None]
+
+
 def _current(connection: sa.Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
-
-
-def state(url: str) -> tuple[str | None, str]:
-    """Return the revision of the database (``None``: it has no schema) and the newest one that this release has."""
-    with connect(url) as connection:
-        return _current(connection), head()
+    current = MigrationContext.configure(connection).get_current_revision()
+    if current not in _revisions():
+        raise ManageError(f"the database is at revision {current}, of a newer release than this one")
+    return current
 
 
 def head() -> str:
     """Return the newest revision that this release has."""
-    found = ScriptDirectory.from_config(_alembic()).get_current_head()
-    if found is None:
-        raise ManageError(f"no migrations in {migrations()}: the installation is not complete")
-    return found
+    newest = _revisions()[0]
+    assert newest is not None
+    return newest
+
+
+def state(url: str) -> tuple[str | None, str]:
+    """Return the revision of the database (``None``: it has no schema) and the newest one that this release has.
+
+    :raises ManageError: when it cannot be read, or is of a newer release
+    """
+    with connect(url) as connection:
+        return _current(connection), head()
 
 
 def upgrade(url: str, revision: str = "head") -> tuple[str | None, str | None]:
@@ -150,16 +163,13 @@ def upgrade(url: str, revision: str = "head") -> tuple[str | None, str | None]:
     """
     with connect(url, exclusive=True) as connection:
         config = _alembic(connection)
-        scripts = ScriptDirectory.from_config(config)
         before = _current(connection)
-        order = [*(script.revision for script in scripts.walk_revisions()), None]  # newest first; None: no schema
-        if before not in order:
-            raise ManageError(f"the database is at revision {before}, of a newer release than this one")
         try:
-            wanted = scripts.get_revision(revision)
+            wanted = ScriptDirectory.from_config(config).get_revision(revision)
         except CommandError as error:
             raise ManageError(f"unknown revision {revision!r}; see: {PROG} db history") from error
         after = wanted.revision if wanted else None
+        order = _revisions()
         if order.index(after) > order.index(before):
             raise ManageError(f"the database is at revision {before}: there is no downgrade; restore a backup")
         if after is not None:
@@ -224,7 +234,7 @@ def _db_revision(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     folder = migrations()
     if folder.name != "alembic":
         raise ManageError("a migration is written in a checkout, not in an installed wheel")
-    number = f"{len(list(ScriptDirectory.from_config(_alembic()).walk_revisions())) + 1:04}"
+    number = f"{len(_revisions()):04}"
     with connect(conf.database.connection, exclusive=True) as connection:
         try:
             script = command.revision(_alembic(connection), args.message, autogenerate=True, rev_id=number)

@@ -205,9 +205,10 @@ class Proxy(proxy.Proxy):
 
     def _call(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
         root = self.root()
-        headers = {"Accept": "application/json"}
+        kwargs |= {"headers": {"Accept": "application/json"}, "timeout": CALL_TIMEOUT}
         try:
-            response = self.request(f"{root}{path}", method, headers=headers, timeout=CALL_TIMEOUT, **kwargs)
+            # No silent second try: older SDKs make one, and print a line of their own about it.
+            response = self.request(f"{root}{path}", method, connect_retries=0, **kwargs)
         except ksa_exceptions.SSLError as exc:
             raise Unreachable(f"{root} cannot be trusted: {_cause(exc)}") from exc
         except ksa_exceptions.ConnectionError as exc:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -29,7 +30,7 @@ def keep_examples(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     class ExamplesFormatter(base):  # type: ignore[misc]
         def _fill_text(self, text: str, width: int, indent: str) -> str:
             blocks = []
-            for block in textwrap.dedent(text).strip().split("\n\n"):
+            for block in text.strip("\n").split("\n\n"):
                 if any(line.startswith("  ") for line in block.splitlines()):
                     blocks.append(textwrap.indent(block, indent))
                 else:
@@ -60,11 +61,11 @@ def explain(exc: BaseException) -> str:
     if exc.status_code == 404:
         return f"{text}: that does not look like the project-cleanup API, check its endpoint in the catalog"
     if exc.status_code == 503:
-        return f"{text}: the project-cleanup API or the Keystone behind it is down, try again"
+        return f"{text}: the project-cleanup API, or the Keystone behind it, is down at the moment"
     return text
 
 
-def explain_for(deletion_id: str, exc: BaseException) -> str:
+def explain_deletion(exc: BaseException) -> str:
     """Explain what went wrong with one deletion; for an id that does not exist, how to find the right one."""
     text = explain(exc)
     if isinstance(exc, ApiError) and exc.status_code == 404 and exc.code:
@@ -83,6 +84,13 @@ class Cleanup:
     """Mixin of every command that speaks to the project-cleanup API."""
 
     app: Any
+    _epilog: str
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Take the indentation of the source off the epilog; cliff adds a paragraph to it that has none."""
+        super().__init_subclass__(**kwargs)
+        if "_epilog" in vars(cls):
+            cls._epilog = inspect.cleandoc(cls._epilog)
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser, whose epilog has examples."""
@@ -98,7 +106,11 @@ class Cleanup:
         try:
             return super().run(parsed_args)  # type: ignore[misc]
         except sdk_exceptions.SDKException as exc:
-            raise command_error(explain_for("", exc), exc) from exc
+            raise command_error(self.explain(exc), exc) from exc
+
+    def explain(self, exc: BaseException) -> str:
+        """Return an error of the command as one line."""
+        return explain(exc)
 
 
 class Lister(Cleanup, command.Lister):

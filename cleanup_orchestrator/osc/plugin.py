@@ -13,7 +13,8 @@ from osc_lib import utils
 
 API_NAME = "project_cleanup"
 API_VERSION_OPTION = "os_project_cleanup_api_version"
-API_VERSIONS = ("1", "1.0")
+# A dict, because older releases of openstackclient take nothing else; the values are not used.
+API_VERSIONS = {"1": "", "1.0": ""}
 DEFAULT_API_VERSION = "1"
 
 

@@ -16,7 +16,7 @@ import prettytable
 from openstack import exceptions as sdk_exceptions
 
 from cleanup_orchestrator import transitions
-from cleanup_orchestrator.model import Status
+from cleanup_orchestrator.model import Mode, Outcome, Status
 from cleanup_orchestrator.osc import common
 from cleanup_orchestrator.osc.client import ApiError, Proxy, Unreachable, one_line
 
@@ -221,7 +221,7 @@ class Waiter:
         return moved
 
     def _failed_look(self, w: Watched, exc: sdk_exceptions.SDKException) -> None:
-        name, text = label(w.deletion), common.explain_for(w.deletion["id"], exc)
+        name, text = label(w.deletion), common.explain_deletion(exc)
         temporary = isinstance(exc, Unreachable) or (isinstance(exc, ApiError) and exc.temporary)
         now = time.monotonic()
         if temporary and not w.trouble:
@@ -268,7 +268,8 @@ class Waiter:
         progress = deletion.get("progress") or {}
         status, purpose = one_line(deletion.get("status")), one_line(progress.get("purpose") or "")
         words = status if not purpose else f"{status} ({purpose})"
-        settle = _clock(deletion.get("settle_until")) if status == Status.VERIFYING else ""
+        settling = status == Status.VERIFYING and not common.is_true(deletion, "settled")
+        settle = _clock(deletion.get("settle_until")) if settling else ""
         stalled = common.is_true(deletion, "stalled")
         return words, common.progress_text(progress), settle, stalled, len(deletion.get("blockers") or ())
 
@@ -295,7 +296,8 @@ class Waiter:
         if message:
             lines.append(f"    {message}")
         if status in (Status.LEFTOVERS, Status.PLANNED):
-            lines += left_table(deletion, "would be deleted" if status == Status.PLANNED else "left")
+            planned = status == Status.PLANNED and deletion.get("mode") == Mode.CASCADE
+            lines += left_table(deletion, "would be deleted" if planned else "left")
         if status in (Status.LEFTOVERS, Status.FAILED):
             lines += [f"  {line}" for line in common.blocker_lines(deletion.get("blockers") or ())]
         if status in (Status.LEFTOVERS, Status.PLANNED):
@@ -330,27 +332,24 @@ class Waiter:
 
 def left_table(deletion: Mapping[str, Any], what: str) -> list[str]:
     """Return a small table of what is left (or would be deleted), by region, service and type."""
-    rows = [
-        [
-            one_line(row.get("region") or ""),
-            one_line(row.get("service") or ""),
-            one_line(row.get("type") or ""),
-            row.get("remaining") or 0,
-            "unknown" if row.get("outcome") == "unknown" else "",
-            one_line(row.get("message") or row.get("reason") or "") if row.get("outcome") == "unknown" else "",
-        ]
-        for row in deletion.get("counts") or ()
-        if row.get("remaining") or row.get("outcome") == "unknown"
-    ]
+    rows = []
+    for row in deletion.get("counts") or ():
+        unknown = row.get("outcome") == Outcome.UNKNOWN
+        remaining = row.get("remaining") or 0
+        if unknown or remaining:
+            names = [one_line(row.get(key) or "") for key in ("region", "service", "type")]
+            why = one_line(row.get("message") or row.get("reason") or "not listed") if unknown else ""
+            # An unknown number is never shown as none.
+            rows.append([*names, "?" if unknown and not remaining else remaining, why])
     if not rows:
         return []
-    head = ["Region", "Service", "Type", what.capitalize(), "Unknown", "Why"]
-    unknown = any(row[4] for row in rows)
-    table = prettytable.PrettyTable(head if unknown else head[:4])
+    head = ["Region", "Service", "Type", what.capitalize(), "Not known because"]
+    width = len(head) if any(row[-1] for row in rows) else len(head) - 1
+    table = prettytable.PrettyTable(head[:width])
     table.align = "l"
     table.align[head[3]] = "r"
-    for row in sorted(rows, key=lambda r: (r[0], r[1], r[2])):
-        table.add_row(row if unknown else row[:4])
+    for row in sorted(rows, key=lambda r: r[:3]):
+        table.add_row(row[:width])
     return [f"  {line}" for line in table.get_string().splitlines()]
 
 

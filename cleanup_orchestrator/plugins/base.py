@@ -142,7 +142,7 @@ class Rest:
     """
 
     service_type: str
-    path: str  #: such as ``/v1/containers``, a template for :func:`fill`
+    path: str  #: below the API version, which the SDK discovers: ``/containers``; a template for :func:`fill`
     key: str = ""  #: of the collection (listing) or of the object (show) in the body; empty: the body itself
     method: str = "GET"
     query: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -157,9 +157,13 @@ class Rest:
         return f"{self.method} {self.path} ({self.service_type})"
 
     def _request(self, connection: Connection, path: str, query: Mapping[str, Any], body: Any) -> Any:
+        from keystoneauth1.adapter import Adapter
         from openstack import exceptions
 
-        adapter = connection.config.get_session_client(self.service_type)
+        adapter = getattr(connection, self.service_type.replace("-", "_"), None)  # the SDK's: it knows the versions
+        if not isinstance(adapter, Adapter):
+            adapter = connection.config.get_session_client(self.service_type)
+            adapter._connection = connection  # without it the SDK's client refuses to work
         response = adapter.request(
             path,
             self.method,
@@ -168,7 +172,6 @@ class Rest:
             headers=dict(self.headers),
             microversion=self.microversion,
             raise_exc=False,
-            endpoint_filter={"service_type": self.service_type},
         )
         if response.status_code not in self.accept:
             exceptions.raise_from_response(response)

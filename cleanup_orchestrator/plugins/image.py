@@ -161,9 +161,10 @@ def _namespaces(connection: Connection, project: ProjectDefinition) -> Iterator[
 
 
 def _protect_namespace(namespace: Resource, project: ProjectDefinition) -> str | None:
-    if not re.fullmatch(r"[^/]*[^/.][^/]*", namespace.id):
-        # Glance decodes %2F before it routes: the delete of "a/objects/b" would be that of a's object b.
-        return "the namespace's name cannot be put into a URL without meaning something else"
+    if not re.fullmatch(r"[^/]*[^/.][^/]*", namespace.id) or not namespace.id.isascii():
+        # Glance decodes %2F before it routes: the delete of "a/objects/b" would be that of a's object b. What is not
+        # ASCII it takes for Latin-1, and finds nothing.
+        return "Glance would take the namespace's name in a URL for something else: rename it"
     if namespace.data.get("visibility") == "private" or project.options.get("delete_public_namespaces"):
         return None
     return "the namespace is public: it is in force for the whole cloud"
@@ -243,7 +244,7 @@ SERVICE = Service(
             "db/sqlalchemy/metadef_api/namespace.py",
             note="The name is the id, and may be taken by somebody else after a delete: the owner is read again right "
             "before. Clearing 'protected' is a PUT which resets what it leaves out, and gives the namespace to the "
-            "caller's project unless it names the owner. A name with a slash addresses something else.",
+            "caller's project unless it names the owner. A name with a slash addresses something else, one that is not ASCII nothing.",
         ),
         ResourceType(
             name="task",

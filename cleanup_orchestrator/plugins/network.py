@@ -193,7 +193,7 @@ def default_pool(resource: Resource, project: ProjectDefinition) -> str | None:
 
 
 def shared_with_all(resource: Resource, project: ProjectDefinition) -> str | None:
-    """Protect a grant to everybody: without it the shared object would no longer look shared, and lose its protection."""
+    """Protect a grant to everybody: without it the object would no longer look shared, and lose its protection."""
     if resource.data.get("target_project_id") == "*" and not project.options.get("delete_shared"):
         return f"it shares {resource.data.get('object_type')} {resource.data.get('object_id')} with all projects"
     return None
@@ -207,7 +207,7 @@ def on_protected_network(resource: Resource, project: ProjectDefinition) -> str 
 
 
 def of_own_network(resource: Resource, project: ProjectDefinition) -> str | None:
-    """Keep Neutron's own ports on the project's networks: an agent would make them again, the network takes them along."""
+    """Keep Neutron's own ports on the project's networks: agents make them again, and the network takes them along."""
     if resource.data.get(_PARENT_IS_OURS):
         return f"Neutron made it for network {resource.data.get('network_id')} and deletes it with that"
     return None
@@ -286,7 +286,7 @@ def explain_subnet(connection: Connection, project: ProjectDefinition, resource:
 _BEHIND = {  # ports without an owner: what they stand for, and how to read it
     "network:floatingip": ("floating_ip", "get_ip"),
     "network:local_ip": ("local_ip", "get_local_ip"),
-    **{owner: ("router", "get_router") for owner in ROUTER_PORTS},
+    **dict.fromkeys(ROUTER_PORTS, ("router", "get_router")),
 }
 
 
@@ -328,9 +328,7 @@ def remove_interfaces(connection: Connection, project: ProjectDefinition, resour
     So a port of another project is left where it is, and named.
     """
     ports = list(_rows(connection, "ports", device_id=resource.id))
-    interfaces = [
-        p for p in ports if p.get("device_id") == resource.id and p.get("device_owner") in ROUTER_INTERFACES
-    ]
+    interfaces = [p for p in ports if p.get("device_id") == resource.id and p.get("device_owner") in ROUTER_INTERFACES]
     for port in interfaces:
         if _owner(port) == project.id:
             connection.network.remove_interface_from_router(resource.id, port=port["id"])
@@ -367,8 +365,20 @@ def show_port_forwarding(connection: Connection, project: ProjectDefinition, res
 
 
 def release_local_ip(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Remove the associations of a local IP; Neutron refuses to delete it with any."""
-    for row in list(_rows(connection, "local_ip_associations", resource.id)):
+    """Remove the associations of a local IP; Neutron refuses to delete it with any.
+
+    Neutron 29 answers 500 to every list of associations that is not empty. Then the delete is tried all the same, and
+    refused; another sweep succeeds once the associated ports are gone, which take their associations along.
+    """
+    from openstack import exceptions
+
+    try:
+        rows = list(_rows(connection, "local_ip_associations", resource.id))
+    except exceptions.HttpException as error:
+        if error.status_code != 500:
+            raise
+        return
+    for row in rows:
         connection.network.delete_local_ip_association(resource.id, row["fixed_port_id"], ignore_missing=False)
 
 
@@ -450,7 +460,7 @@ def explain_qos_policy(connection: Connection, project: ProjectDefinition, resou
         query = {"qos_policy_id": resource.id, "fields": ["id", "project_id", "qos_policy_id", "external_gateway_info"]}
         if type_ != "router":
             query["fields"] = ["id", "project_id", "qos_policy_id"]
-        call = Rest("network", f"/v2.0/{collection}", key=collection, query=query, paging="links")
+        call = Rest("network", f"/{collection}", key=collection, query=query, paging="links")
         for row in call.rows(connection, project):
             gateway = row.get("external_gateway_info") or {}
             if resource.id in (row.get("qos_policy_id"), gateway.get("qos_policy_id")):
@@ -480,6 +490,10 @@ def release_firewall_ports(connection: Connection, project: ProjectDefinition, r
         connection.network.update_firewall_group(resource.id, ports=[])
 
 
+#: What a BGP VPN can be associated with, and the extension that has it.
+ASSOCIATIONS = {"network": "bgpvpn", "router": "bgpvpn", "port": "bgpvpn-routes-control"}
+
+
 def list_associations(kind: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
     """Return a listing of the project's associations, also with BGP VPNs of others, which operators create."""
 
@@ -497,7 +511,8 @@ def check_bgpvpn(connection: Connection, project: ProjectDefinition, resource: R
     """Refuse a BGP VPN with others' associations: they would be deleted with it."""
     blockers = [
         _blocker(f"bgpvpn_{kind}_association", row)
-        for kind in ("network", "router", "port")
+        for kind, alias in ASSOCIATIONS.items()
+        if alias in _aliases(connection)  # without it the list answers 404
         for row in _rows(connection, f"bgpvpn_{kind}_associations", resource.id)
     ]
     _refuse_foreign(project, "deleting it would delete", blockers)
@@ -512,7 +527,7 @@ def _association(kind: str) -> ResourceType:
         unfiltered="the associations hang below the BGP VPNs, which are mostly the operator's",
         show=Sdk("network", f"get_{name}", "{row[bgpvpn_id]}", "{id}"),
         delete=Sdk("network", f"delete_{name}", "{row[bgpvpn_id]}", "{id}", ignore_missing=False),
-        available=extension("bgpvpn-routes-control" if kind == "port" else "bgpvpn"),
+        available=extension(ASSOCIATIONS[kind]),
         source=f"/v2.0/bgpvpn/bgpvpns/B/{kind}_associations; networking_bgpvpn neutron/db/bgpvpn_db.py",
     )
 
@@ -520,7 +535,7 @@ def _association(kind: str) -> ResourceType:
 def _rest(collection: str, key: str) -> dict[str, Action]:
     """Return list, show and delete of a collection that the SDK does not have, or cannot filter by owner."""
     plural = collection.rpartition("/")[2].replace("-", "_")
-    path = f"/v2.0/{collection}"
+    path = f"/{collection}"  # below the versioned endpoint, which the SDK finds out
     return {
         "list": Rest("network", path, key=plural, query={"project_id": "{project_id}"}, paging="links"),
         "show": Rest("network", f"{path}/{{id}}", key=key),
@@ -537,9 +552,9 @@ NETWORK = _simple(
     prepare=(check_network,),
     explain=explain_network,
     after=(*CONTROLLERS, "port", "router_port", "vpn_endpoint_group", "bgpvpn_network_association"),
-    note="Takes its subnets, segments, DHCP and metadata ports and RBAC policies along; also the row of an auto-allocated "
-    "topology, which is never asked for: reading that one provisions it. The 'shared' that an admin sees means all "
-    "projects; one that is shared with single projects is deleted unless their ports are on it.",
+    note="Takes its subnets, segments, DHCP and metadata ports and RBAC policies along; also the row of an "
+    "auto-allocated topology, which is never asked for: reading that one provisions it. The 'shared' that an admin "
+    "sees means all projects; one that is shared with single projects is deleted unless their ports are on it.",
     source="DELETE /v2.0/networks/N: 409 NetworkInUse with anybody's port; neutron db/db_base_plugin_v2.py",
 )
 
@@ -552,7 +567,6 @@ CORE = (
         title="floating_ip_address",
         available=extension("router"),
         after=(*CONTROLLERS, "port_forwarding", "dns.ptr"),
-        explain=_explain_by("floating_ip", "ips", "id"),
         note="Its own port has an empty project_id and is never listed.",
         source="DELETE /v2.0/floatingips/F: 409 FipInUseByPortForwarding; neutron db/l3_db.py",
     ),
@@ -570,9 +584,12 @@ CORE = (
     _simple(
         "ndp_proxy",
         "ndp_proxies",
+        list=Sdk("network", "ndp_proxies"),
+        unfiltered="Neutron refuses an owner filter here (400 where filter-validation is on)",
         available=extension("l3-ndp-proxy"),
         after=CONTROLLERS,
-        source="/v2.0/ndp_proxies; neutron services/ndp_proxy/plugin.py: its router's interfaces and gateway stay while it is there",
+        note="While it is there, its router's interfaces and gateway stay.",
+        source="/v2.0/ndp_proxies; neutron services/ndp_proxy/plugin.py, neutron_lib api/definitions/l3_ndp_proxy.py",
     ),
     _simple(
         "router",
@@ -581,8 +598,8 @@ CORE = (
         after=(*CONTROLLERS, "floating_ip", "ndp_proxy", "vpn_service", "bgpvpn_router_association"),
         prepare=(clear_routes, remove_interfaces),
         explain=explain_router,
-        note="Removing an interface deletes its port, whosever: another project's is refused by us. The gateway, HA and "
-        "SNAT ports have no owner and go with the router, the HA network with the last HA router.",
+        note="Removing an interface deletes its port, whosever: another project's is left and named. The gateway, HA "
+        "and SNAT ports have no owner and go with the router, the HA network with the last HA router.",
         source="DELETE /v2.0/routers/R: 409 RouterInUse, RouterExternalGatewayInUseByFloatingIp; neutron db/l3_db.py",
     ),
     ResourceType(
@@ -611,7 +628,8 @@ CORE = (
         available=extension("local_ip"),
         after=CONTROLLERS,
         prepare=(release_local_ip,),
-        note="The port that Neutron makes for it has no owner, yet keeps its network from going.",
+        note="The port that Neutron makes for it has no owner, yet keeps its network from going. A port that was "
+        "chosen for it goes after it, but ports that it is associated with may go before: see release_local_ip.",
         source="DELETE /v2.0/local_ips/L: 409 LocalIPInUse with associations; neutron db/local_ip_db.py",
     ),
     ResourceType(
@@ -627,7 +645,6 @@ CORE = (
             "database.instance",
             "shared-file-system.share_network",
             "trunk",
-            "local_ip",
             "vpn_service",
             "bgpvpn_port_association",
             "sfc_port_pair",
@@ -636,10 +653,10 @@ CORE = (
             "tap_service",
             "tap_mirror",
         ),
-        note="Whatever device_owner says: what a port was made for is confirmed gone before, so one that is still there "
-        "has been forgotten, by a server that is long gone or in a cloud without its service, and is deleted. Neutron "
-        "does not stop an admin from deleting the port of a live server; only this order does. Kept are DHCP and "
-        "metadata ports of the project's own networks alone.",
+        note="Whatever device_owner says: what a port was made for is confirmed gone before, so one that is still "
+        "there has been forgotten, by a server that is long gone or in a cloud without its service, and is deleted. "
+        "Neutron does not stop an admin from deleting the port of a live server; only this order does. Kept are DHCP "
+        "and metadata ports of the project's own networks alone. It does not wait for local IPs: see there.",
         source="DELETE /v2.0/ports/P: 409 for trunk and local-IP ports; neutron plugins/ml2/plugin.py, delete_port",
     ),
     ResourceType(
@@ -649,9 +666,9 @@ CORE = (
         delete=Sdk("network", "delete_port", "{id}", ignore_missing=False),
         explain=explain_router_port,
         after=("router",),
-        note="A port of the project that is a router's interface: gone with the project's router, so one that is left is "
-        "another project's router's, or an orphan that Neutron lets go. A type of its own, so that plain ports need not "
-        "wait for routers.",
+        note="A port of the project that is a router's interface: gone with the project's router, so one that is left "
+        "is another project's router's, or an orphan that Neutron lets go. A type of its own, so that plain ports need "
+        "not wait for routers.",
         source="DELETE /v2.0/ports/P: 409 ServicePortInUse while the router is there; neutron db/l3_db.py, "
         "prevent_l3_port_deletion",
     ),
@@ -665,8 +682,8 @@ CORE = (
         prepare=(check_subnet,),
         explain=explain_subnet,
         after=("network",),
-        note="Goes with its network without a call; what is left then is on another project's network. Deleting a subnet "
-        "with automatic addressing strips the addresses of anybody's live ports: refused when there are any.",
+        note="Goes with its network without a call; what is left then is on another project's network. Deleting a "
+        "subnet with automatic addressing strips the addresses of anybody's live ports: refused when there are any.",
         source="DELETE /v2.0/subnets/S: 409 SubnetInUse; neutron db/db_base_plugin_v2.py, _subnet_check_ip_allocations",
     ),
     _simple(
@@ -697,8 +714,8 @@ CORE = (
         prepare=(check_security_group,),
         explain=explain_security_group,
         after=("port",),
-        note="A list that filters by project_id creates that project's default group; with several, the first one's. So "
-        "the orchestrator's own project comes first. Rules in others' groups that name it vanish with it: refused, "
+        note="A list that filters by project_id creates that project's default group; with several, the first one's. "
+        "So the orchestrator's own project comes first. Rules in others' groups that name it vanish with it: refused, "
         "unless drop_foreign_rules is set.",
         source="/v2.0/security-groups; neutron db/securitygroups_db.py, get_security_groups",
     ),
@@ -738,8 +755,8 @@ CORE = (
             "qos_policy",
             "bgpvpn",
         ),
-        note="Goes with the object that it grants; only what is left then is deleted. Never before: without the grant a "
-        "shared network would no longer look shared, and lose its protection.",
+        note="Goes with the object that it grants; only what is left then is deleted. Never before: without the grant "
+        "a shared network would no longer look shared, and lose its protection.",
         source="/v2.0/rbac-policies, never paged; neutron db/rbac_db_mixin.py",
     ),
     ResourceType(
@@ -797,7 +814,7 @@ CORE = (
         prepare=(check_security_group,),
         explain=explain_security_group,
         residue=True,
-        note="Neutron makes it with the first port, network or filtered list of the project, and an admin may delete it.",
+        note="Neutron makes it with the project's first port, network or filtered list. An admin may delete it.",
         source="DELETE /v2.0/security-groups/S; neutron db/securitygroups_db.py, delete_security_group",
     ),
     ResourceType(
@@ -862,9 +879,9 @@ FIREWALL = (
         available=extension("fwaas_v2"),
         protect=(shared,),
         prepare=(release_firewall_ports,),
-        note="Any list that filters by project_id creates that project's default group, policies and rules; with several, "
-        "the first one's. So the orchestrator's own project comes first.",
-        source="DELETE /v2.0/fwaas/firewall_groups/G: 409 FirewallGroupInUse; neutron_fwaas db/firewall/v2/firewall_db_v2.py",
+        note="Any list that filters by project_id creates that project's default group, policies and rules; with "
+        "several, the first one's. So the orchestrator's own project comes first.",
+        source="DELETE /v2.0/fwaas/firewall_groups/G: 409 FirewallGroupInUse; neutron_fwaas db/firewall/v2",
     ),
     _simple(
         "firewall_policy",
@@ -952,7 +969,7 @@ BGP = (
             "bgpvpn_router_association",
             "bgpvpn_port_association",
         ),
-        note="Mostly an operator's, made for the project; takes its associations along, others' too: refused with those.",
+        note="Mostly an operator's, made for the project. Takes its associations along, others' as well: refused then.",
         source="/v2.0/bgpvpn/bgpvpns; networking_bgpvpn neutron/services/plugin.py",
     ),
 )

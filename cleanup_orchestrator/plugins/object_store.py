@@ -146,7 +146,7 @@ def _containers(connection: Connection, project: ProjectDefinition) -> Iterator[
 
 def _describe(container: Resource, project: ProjectDefinition) -> str:
     count, size = container.data.get("count"), container.data.get("bytes")
-    return f"{count} objects, {size} bytes"
+    return f"{count} objects, {size} bytes, by the account's listing (which may be behind, and counts no old versions)"
 
 
 # ------------------------------------------------------------------------------------------- emptying a container
@@ -204,7 +204,7 @@ class _Emptying:
     def line(self, name: str) -> bytes:
         """Return the line of a bulk delete: encoded is only what must be, for lines have to be short."""
         path = f"/{self.container}/{name}".encode()
-        return re.sub(rb"[%\x00-\x20\x7f]", lambda match: b"%%%02X" % match[0], path)
+        return re.sub(rb"[%\x00-\x20\x7f]", lambda match: b"%%%02X" % ord(match[0]), path)
 
     def single(self, name: str, query: Mapping[str, str]) -> None:
         if name in DOTS:

@@ -21,7 +21,7 @@ from tests.cloud.fillings import identity, image, key_manager, network, object_s
 from tests.cloud.fillings.base import Filled, FillError, Filling, Rest
 from tests.cloud.proof import counts, proof, scan
 
-__all__ = ["Filled", "FillError", "Filling", "bystander", "counts", "fill", "proof", "scan", "share"]
+__all__ = ["FillError", "Filled", "Filling", "bystander", "counts", "fill", "proof", "scan", "use_shared"]
 
 Progress = Callable[[str], None]
 Kind = Callable[[Filling], None]
@@ -72,31 +72,39 @@ def bystander(
     other: Filled | None = None,
     *,
     objects: int = 5,
+    occupy: bool = False,
     progress: Progress = silent,
     **options: object,
 ) -> Filled:
-    """A second project with the same kinds of things; with `other`, each uses what the other shares."""
+    """A second project with the same kinds of things, which must survive whatever happens to the first.
+
+    With `other`, each shares with the other what can be shared, and `other` uses some of what this one shares. With
+    `occupy`, this one also has a port on a network of `other`: that network cannot go as long as the port is there.
+    """
     partner = other.project_id if other else None
     filled = fill(admin_connection, name, partner=partner, objects=objects, progress=progress, **options)
     if other:
-        share(admin_connection, filled, other)
+        other.partner_id = filled.project_id
+        filling = Filling(admin_connection, other, 0, 0)
+        network.rbac_policies(filling)
+        image.image_member(filling)
+        use_shared(giver=filled, taker=other)
+        if occupy:
+            use_shared(giver=other, taker=filled)
     return filled
 
 
-def share(admin_connection: openstack.connection.Connection, giver: Filled, taker: Filled) -> None:
-    """`taker` uses what `giver` filled with it as its partner: a port of its own on the network, with the group that was
-    shared, and the image. That port belongs to `taker`, and until it is gone `giver`'s network cannot go."""
-    theirs, ours = Rest(taker.connection.network), Rest(giver.connection.image)
+def use_shared(*, giver: Filled, taker: Filled) -> None:
+    """`taker` uses what `giver` shares with it: a port of its own on the network, with the group, and the image."""
     body = {
         "name": f"{taker.project_name}-at-{giver.project_name}",
         "network_id": giver.first("network"),
         "security_groups": [giver.first("security group")],
     }
-    taker.note("port", theirs.ensure("ports", "port", body, project_id=taker.project_id))
-    image_id = giver.first("image member").split("/")[0]
-    ours.call("POST", f"/images/{image_id}/members", {"member": taker.project_id}, ok=(409,))
-    Rest(taker.connection.image).call("PUT", f"/images/{image_id}/members/{taker.project_id}", {"status": "accepted"})
-    taker.note("image membership", f"{image_id}/{taker.project_id}")
+    taker.note("port", Rest(taker.connection.network).ensure("ports", "port", body, project_id=taker.project_id))
+    member = f"{giver.first('shared image')}/members/{taker.project_id}"
+    Rest(taker.connection.image).call("PUT", f"/images/{member}", {"status": "accepted"})
+    taker.note("image membership", member)
 
 
 def make_project(
@@ -133,7 +141,7 @@ def make_user(rest: Rest, name: str, password: str, project_id: str) -> str:
     if not found:
         return rest.call("POST", "/users", {"user": {"name": name, "domain_id": "default", **settings}})["user"]["id"]
     rest.call("PATCH", f"/users/{found[0]['id']}", {"user": settings})
-    # A new password revokes all tokens up to this second, and Keystone counts in seconds: those of this very second too.
+    # A new password revokes all tokens up to now, and Keystone counts in seconds: those of this very second, too.
     time.sleep(1.1)
     return found[0]["id"]
 

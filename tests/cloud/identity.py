@@ -46,7 +46,7 @@ class Rest:
                 text = answer.read()
                 return (json.loads(text) if text else {}), answer.headers
         except urllib.error.HTTPError as error:
-            said = error.read().decode(errors="replace")[:300]
+            said = " ".join(error.read().decode(errors="replace").split())[:300]
             raise CloudError(f"{method} {url} answered {error.code}: {said}") from error
         except OSError as error:
             raise CloudError(f"{method} {url} failed: {error}") from error

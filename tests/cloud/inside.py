@@ -19,7 +19,8 @@ def keystone(config: str, password: str, region: str, url: str) -> None:
     """What an operator does with four calls of keystone-manage."""
     from keystone.cmd import cli
 
-    owner = ["--keystone-user", pwd.getpwuid(os.getuid()).pw_name, "--keystone-group", grp.getgrgid(os.getgid()).gr_name]
+    user, group = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name
+    owner = ["--keystone-user", user, "--keystone-group", group]
     commands = [
         ["db_sync"],
         ["fernet_setup", *owner],
@@ -58,8 +59,9 @@ def swift_rings(directory: str, host: str, *ports: str) -> None:
 
     for kind, port in zip(("account", "container", "object"), ports, strict=True):
         builder = RingBuilder(4, 1, 0)
-        device = {"id": 0, "region": 1, "zone": 1, "ip": host, "port": int(port), "device": "sda", "weight": 1, "meta": ""}
-        builder.add_dev({**device, "replication_ip": host, "replication_port": int(port)})
+        place = {"region": 1, "zone": 1, "ip": host, "port": int(port), "device": "sda"}
+        replication = {"replication_ip": host, "replication_port": int(port)}
+        builder.add_dev({"id": 0, "weight": 1, "meta": "", **place, **replication})
         builder.rebalance()
         builder.get_ring().save(os.path.join(directory, f"{kind}.ring.gz"))
 

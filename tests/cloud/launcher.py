@@ -160,15 +160,17 @@ class Cloud:
                     "python -m venv", [sys.executable, "-m", "venv", str(self.venv)], guarded=True, log=log
                 )
             except CloudError as error:
-                raise CloudError(f"{error} (Debian and Ubuntu have venv in a package of its own: python3-venv)") from None
+                raise CloudError(f"{error} (Debian and Ubuntu have it in a package of its own, python3-venv)") from None
             self.progress(f"installing the services with pip (about a minute; {log})")
             pip = [python, "-m", "pip", "--no-input", "--disable-pip-version-check", "install", "--quiet"]
-            self.children.run(
-                "pip",
-                [*pip, "--retries", "2", "--timeout", "30", "--requirement", str(REQUIREMENTS)],
-                guarded=True,
-                log=log,
-            )
+            pip += ["--retries", "2", "--timeout", "30", "--requirement", str(REQUIREMENTS)]
+            try:
+                self.children.run("pip", pip, guarded=True, log=log)
+            except CloudError as error:
+                # It says "no matching distribution" when it could not reach the index at all.
+                if "connection broken by" in log.read_text(errors="replace"):
+                    raise CloudError(f"{error} (the package index could not be reached)") from None
+                raise
         finally:
             self.children.stop()
         self._stamp().write_text(requirements_hash())
@@ -238,16 +240,15 @@ class Cloud:
             os.setxattr(probe, "user.swift.probe", b"1")
         except OSError as error:
             raise CloudError(
-                f"the file system of {self.directory} takes no extended attributes, which Swift needs ({error.strerror});"
+                f"Swift needs extended attributes, but {self.directory} takes none ({error.strerror});"
                 " choose a directory on another one"
             ) from error
 
     def _check_ports(self, services: list[Service]) -> None:
         for process in (process for service in services for process in service.processes):
             if not port_is_free(process.port):
-                raise CloudError(
-                    f"port {process.port} ({process.name}) is already in use; stop what listens there or {self._port_hint}"
-                )
+                taken = f"port {process.port} ({process.name}) is already in use"
+                raise CloudError(f"{taken}; stop what listens there or {self._port_hint}")
 
     def _start(self, services: list[Service]) -> None:
         """Bring all services up at once: each in a thread, which waits only for what it really needs."""
@@ -268,6 +269,7 @@ class Cloud:
                         return
                 if service.seed:
                     service.seed(self.site, self.admin)
+                self._probe(service)
                 results.put((service.name, None))
             except BaseException as error:  # raised again by the main thread
                 results.put((service.name, error))
@@ -339,6 +341,15 @@ class Cloud:
                     raise CloudError(f"{process.name} did not answer within {START_TIMEOUT:.0f} s; see {child.log}")
                 time.sleep(0.1)
 
+    def _probe(self, service: Service) -> None:
+        """That it answers says little: now it must accept a token and find its database."""
+        if not service.probe:
+            return
+        try:
+            self.admin.call("GET", service.probe)
+        except CloudError as error:
+            raise CloudError(f"{service.name} does not work: {error}; see {self.log(service.name)}") from error
+
     def _fill_catalog(self, services: list[Service]) -> None:
         for service in services:
             self.admin.ensure_service(service.catalog_type, service.name, service.catalog_url, REGION)
@@ -358,9 +369,7 @@ class Cloud:
 
     def status(self) -> dict[str, bool]:
         """For each process, whether something answers on its port; works from any process."""
-        return {
-            process.name: answers(process) for make in SERVICES.values() for process in make(self.site).processes
-        }
+        return {process.name: answers(process) for make in SERVICES.values() for process in make(self.site).processes}
 
     # ---------------------------------------------------------------- down
 
@@ -456,9 +465,11 @@ def main(arguments: list[str] | None = None) -> int:
         token_cache_time=options.token_cache_time,
         progress=lambda text: print(text, flush=True),
     )
-    # SIGTERM and a closed terminal end it like Ctrl-C does: by way of `finally`.
-    for signum in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(signum, signal.default_int_handler)
+    # SIGTERM and a closed terminal end it like Ctrl-C does: by way of `finally`. Ctrl-C itself is ignored in what a
+    # script starts in the background, and has to be set, too; that nohup ignores SIGHUP is what it is for.
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:
+            signal.signal(signum, signal.default_int_handler)
     try:
         return run(cloud, options.verb)
     except CloudError as error:

@@ -6,6 +6,7 @@ import errno
 import os
 import pathlib
 import queue
+import re
 import signal
 import socket
 import subprocess
@@ -175,14 +176,18 @@ class Children:
         self._stopping = False
 
 
+# What oslo.log puts before the text of a line.
+LOG_PREFIX = re.compile(r"^\d{4}-\d\d-\d\d [\d:.]+ \d+ [A-Z]+ [\w.]+( \[[^]]*\])?\s*")
+
+
 def last_line(log: pathlib.Path) -> str:
     """The last line of a log that tells something, shortened."""
     try:
-        lines = log.read_text(errors="replace").strip().splitlines()
+        lines = log.read_text(errors="replace").splitlines()
     except OSError:
         return "no log"
-    told = [line.strip() for line in lines if line.strip()]
-    return told[-1][:200] if told else "nothing was logged"
+    told = (LOG_PREFIX.sub("", line).strip() for line in reversed(lines) if not line.startswith("WARNING"))
+    return next((line[:200] for line in told if line), "nothing was logged")
 
 
 def port_is_free(port: int) -> bool:

@@ -275,7 +275,7 @@ def swift_proof(devices: pathlib.Path, account: str) -> list[Line]:
 
 
 def scan(cloud: Any, project_id: str) -> dict[str, int]:
-    """Every column of every table of every service that holds the project's id, history included: 'service.table.column'."""
+    """Every column of every table that holds the project's id, history included: {'service.table.column': rows}."""
     found = {}
     for service in ("keystone", "glance", "neutron", "barbican"):
         connection = database(cloud.site.database(service))

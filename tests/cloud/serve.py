@@ -59,7 +59,8 @@ def access_log(application):
         def start(status, headers, exc_info=None):
             took = (time.monotonic() - began) * 1000
             stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-            print(f"{stamp} {what.encode('ascii', 'backslashreplace').decode()} -> {status} ({took:.0f} ms)", flush=True)
+            shown = what.encode("ascii", "backslashreplace").decode()
+            print(f"{stamp} {shown} -> {status} ({took:.0f} ms)", flush=True)
             return start_response(status, headers, exc_info) if exc_info else start_response(status, headers)
 
         return application(environ, start)
@@ -68,15 +69,17 @@ def access_log(application):
 
 
 def tune_sqlite() -> None:
-    """Make SQLite bear several threads, and let a service see a lost race for the lock as the deadlock that it is.
+    """Make SQLite bear several threads that read and write.
 
-    A reader that wants to become a writer after somebody else wrote is refused at once, whatever the time-out; the
-    services retry on DBDeadlock (that is what MariaDB would say), and only oslo.db has to know the word for it.
+    A transaction that begins with a read and goes on to write is refused at once when somebody else wrote in between,
+    whatever the time-out, and Keystone does not try again. So those that are for writing take the lock at their
+    beginning, where waiting for it helps; readers see the last committed state, and wait for nobody.
     """
     try:
         import sqlalchemy
+        import sqlalchemy.orm
         from oslo_db import exception
-        from oslo_db.sqlalchemy import exc_filters
+        from oslo_db.sqlalchemy import enginefacade, exc_filters
     except ImportError:  # a service without a database
         return
 
@@ -88,9 +91,28 @@ def tune_sqlite() -> None:
         cursor.execute("PRAGMA synchronous = OFF")  # it is a demo: a power cut may take it
         cursor.close()
 
+    factory = enginefacade._TransactionFactory
+    create_session = factory._create_session
+
+    def create_marked(self, mode, bind=None):
+        session = create_session(self, mode, bind=bind)
+        session.info["reads"] = mode is not enginefacade._WRITER
+        return session
+
+    factory._create_session = create_marked
+
+    @sqlalchemy.event.listens_for(sqlalchemy.orm.Session, "after_begin")
+    def lock(session, transaction, connection):
+        if transaction.nested or session.info.get("reads"):
+            return
+        cursor = connection.connection.cursor()
+        cursor.execute("ROLLBACK")  # of the transaction that has only just begun
+        cursor.execute("BEGIN IMMEDIATE")
+        cursor.close()
+
     @exc_filters.filters("sqlite", sqlalchemy.exc.OperationalError, r".*database is locked.*")
     def locked(error, match, engine_name, is_disconnect):
-        raise exception.DBDeadlock(error)
+        raise exception.DBDeadlock(error)  # the word for it that makes the services try again
 
 
 def load(module: str | None, paste: str | None):
@@ -142,7 +164,8 @@ def main() -> int:
     if options.verb == "guard":
         return guard(options.arguments)
     # The script's own folder must not shadow modules of the services (it is not a package of theirs).
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != os.path.dirname(os.path.abspath(__file__))]
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
     wsgi(options)
     return 0
 

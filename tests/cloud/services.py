@@ -101,6 +101,7 @@ class Service:
     catalog_type: str = ""  # none: registered by its own preparation
     catalog_url: str = ""
     seed: Callable[[Site, Rest], None] | None = None  # over its API, idempotent
+    probe: str = ""  # an authorised GET that has to succeed before the service counts as up
 
 
 def ini(sections: Ini, extra: Ini | None = None) -> str:
@@ -231,6 +232,7 @@ def glance(site: Site) -> Service:
         ),
         catalog_type="image",
         catalog_url=site.url("glance"),
+        probe=f"{site.url('glance')}/v2/images?limit=1",
     )  # fmt: skip
 
 
@@ -275,6 +277,7 @@ def neutron(site: Site) -> Service:
         catalog_type="network",
         catalog_url=site.url("neutron"),
         seed=seed_neutron,
+        probe=f"{site.url('neutron')}/v2.0/networks?limit=1",
     )
 
 
@@ -326,7 +329,7 @@ def swift(site: Site) -> Service:
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
-        raise CloudError(f"Swift needs a name for the user that it runs as, and user id {os.getuid()} has none") from None
+        raise CloudError(f"Swift needs a name for the user that runs it, and user id {os.getuid()} has none") from None
     default = {"bind_ip": HOST, "workers": 0, "swift_dir": home, "user": user, "log_level": "WARNING"}
     proxy = {
         "DEFAULT": {**default, "bind_port": site.ports["swift"]},
@@ -418,6 +421,7 @@ def barbican(site: Site) -> Service:
         ),
         catalog_type="key-manager",
         catalog_url=site.url("barbican"),
+        probe=f"{site.url('barbican')}/v1/secrets?limit=1",
     )  # fmt: skip
 
 

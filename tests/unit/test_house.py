@@ -164,11 +164,6 @@ def test_one_noun_one_file_name():
     assert {noun: names for noun, names in layers.items() if len(names) > 1} == {}
 
 
-def test_no_drawer_for_odds_and_ends():
-    drawers = {"utils", "util", "helpers", "common", "misc", "base_utils", "lib"}
-    assert sorted(m for m in SOURCES if m.rsplit(".", 1)[-1] in drawers) == []
-
-
 def test_setup_cfg_lists_every_package():
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")

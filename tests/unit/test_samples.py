@@ -78,14 +78,18 @@ def test_the_sample_configuration_is_a_configuration(committed, tmp_path):
     """With every comment sign before an option taken away it is read, and every value of ours is taken."""
     path = tmp_path / "all.conf"
     path.write_text(re.sub(r"^#(\w+ = ?)(?!<None>)", r"\1", committed, flags=re.M))
+    required = tmp_path / "required.conf"
     conf = cfg.ConfigOpts()
+    lines = []
     for group, options in opts.list_opts():
         conf.register_opts(options, group=None if group == "DEFAULT" else group)
-    conf(["--config-file", str(path)], project="cleanup-orchestrator")
+        lines += [f"[{group}]\n{one.dest} = something\n" for one in options if one.required and one.default is None]
+    required.write_text("".join(lines))
+    conf(["--config-file", str(path), "--config-file", str(required)], project="cleanup-orchestrator")
     for group, options in opts.list_opts():
         for one in options:
             value = conf[one.dest] if group == "DEFAULT" else conf[group][one.dest]
-            if one.sample_default is None:
+            if one.sample_default is None and not (one.required and one.default is None):
                 assert value == one.default, f"[{group}] {one.name}"
 
 

@@ -35,7 +35,9 @@ class Rest:
         if body is not None:
             options["json"] = body
         answer = self.raw(method, path, ok, **options)
-        return answer.json() if answer.content else {}
+        if answer.status_code >= 400 or not answer.content:  # a tolerated refusal may well be HTML
+            return {}
+        return answer.json()
 
     def ensure(self, collection: str, key: str, body: dict[str, Any], by: str = "name", **match: str) -> str:
         """The id of the object that has the same name (or what `by` says), created if there is none."""

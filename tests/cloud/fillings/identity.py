@@ -28,9 +28,8 @@ def ec2_credential(f: Filling) -> None:
 
 def trust(f: Filling) -> None:
     params = {"trustor_user_id": f.filled.user_id}
-    known = [
-        t for t in f.identity.call("GET", "/OS-TRUST/trusts", params=params)["trusts"] if t["project_id"] == f.project_id
-    ]
+    listed = f.identity.call("GET", "/OS-TRUST/trusts", params=params)["trusts"]
+    known = [item for item in listed if item["project_id"] == f.project_id]
     if not known:
         body = {
             "trustor_user_id": f.filled.user_id,
@@ -44,7 +43,7 @@ def trust(f: Filling) -> None:
 
 
 def project_tag(f: Filling) -> None:
-    f.identity_admin.call("PUT", f"/projects/{f.project_id}/tags/demo")
+    f.identity_admin.call("PUT", f"/projects/{f.project_id}/tags", {"tags": ["demo"]})
     f.note("project tag", "demo")
 
 

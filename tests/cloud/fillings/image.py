@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tests.cloud.fillings.base import Filling, FillError, Rest
+from tests.cloud.fillings.base import FillError, Filling, Rest
 
 DATA = b"not much of an image, but it is one\n" * 64
 OCTETS = {"Content-Type": "application/octet-stream"}
@@ -33,12 +33,14 @@ def images(f: Filling) -> None:
         ("community", {"visibility": "community"}),
         ("shared", {"visibility": "shared"}),
     ):
-        f.note("image", make_image(f.image, f.project_id, f"{f.name}-{suffix}", **attributes))
+        image_id = f.note("image", make_image(f.image, f.project_id, f"{f.name}-{suffix}", **attributes))
+        if suffix == "shared":
+            f.note("shared image", image_id)
 
 
 def image_member(f: Filling) -> None:
     """The shared image has a consumer."""
-    image_id = f.filled.ids["image"][-1]
+    image_id = f.first("shared image")
     f.image.call("POST", f"/images/{image_id}/members", {"member": f.filled.partner_id}, ok=(409,))  # it is one
     f.note("image member", f"{image_id}/{f.filled.partner_id}")
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import datetime
 import time
+import uuid
 from typing import Any
 
-from tests.cloud.fillings.base import Filling, FillError
+from tests.cloud.fillings.base import FillError, Filling
 
 TEXT = {"payload_content_type": "text/plain"}
 
@@ -43,7 +44,7 @@ def private_secret(f: Filling) -> None:
 def consumed_secret(f: Filling) -> None:
     """A service has said that it uses it."""
     secret_id = secret(f, "consumed", payload="in use", **TEXT)
-    consumer = {"service": "image", "resource_type": "image", "resource_id": f.project_id}
+    consumer = {"service": "image", "resource_type": "image", "resource_id": str(uuid.uuid4())}
     f.secrets.call("POST", f"/secrets/{secret_id}/consumers", consumer)
 
 

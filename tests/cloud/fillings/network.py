@@ -1,16 +1,18 @@
 """Neutron: at least one of everything that a project can own without agents.
 
-Left out: the default statefulness of security groups. Its singular and its plural are the same word, so Neutron 29 takes
-every body for a bulk request and refuses it: nobody can create one.
+Left out: the default statefulness of security groups. Its singular and its plural are the same word, so Neutron 29
+takes every body for a bulk request and refuses it: nobody can create one.
 """
 
 from __future__ import annotations
 
-from tests.cloud.fillings.base import Filling, FillError
+from tests.cloud.fillings.base import FillError, Filling
 
 
 def quota(f: Filling) -> None:
-    f.network_admin.call("PUT", f"/quotas/{f.project_id}", {"quota": {"network": 120, "floatingip": 60}})
+    # Ten RBAC policies, the default, are too few for sharing with two projects.
+    quotas = {"network": 120, "floatingip": 60, "rbac_policy": 40}
+    f.network_admin.call("PUT", f"/quotas/{f.project_id}", {"quota": quotas})
     f.note("network quota", f.project_id)
 
 
@@ -45,9 +47,7 @@ def subnets(f: Filling) -> None:
     ]
     if outside:  # one IPv6 address scope inside and outside is what an NDP proxy needs
         # Not SLAAC: its subnets can be deleted under live ports, and the plain kind cannot.
-        wanted.append(
-            ("v6", {"network_id": f.first("network", 1), "ip_version": 6, "subnetpool_id": outside[0]["id"]})
-        )
+        wanted.append(("v6", {"network_id": f.first("network", 1), "ip_version": 6, "subnetpool_id": outside[0]["id"]}))
     for suffix, body in wanted:
         body = {"name": f"{f.name}-subnet-{suffix}", **body}
         f.note("subnet", f.network.ensure("subnets", "subnet", body, project_id=f.project_id))

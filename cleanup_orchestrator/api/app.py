@@ -1,0 +1,161 @@
+"""Builds the WSGI application: the middleware, in the order in which a request meets them, around pecan."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pecan
+import webob
+import webob.dec
+from keystonemiddleware import auth_token
+from oslo_config import cfg
+from oslo_log import log
+from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, sizelimit
+
+from cleanup_orchestrator import engine as engine_settings
+from cleanup_orchestrator import log as our_log
+from cleanup_orchestrator.api import errors, policies, root
+from cleanup_orchestrator.api.wiring import EngineCaster, Wiring
+from cleanup_orchestrator.clouds import Clouds
+from cleanup_orchestrator.coverage import Coverage
+from cleanup_orchestrator.projects import Projects
+from cleanup_orchestrator.store import Store
+
+LOG = log.getLogger(__name__)
+
+OPTS = {
+    "api": [
+        cfg.HostAddressOpt("host", default="127.0.0.1", help="Address that cleanup-orchestrator-api listens on."),
+        cfg.PortOpt("port", default=8790, help="Port that cleanup-orchestrator-api listens on."),
+        cfg.IntOpt("threads", default=16, min=1, help="Requests that one API process answers at once."),
+        cfg.IntOpt("default_limit", default=100, min=1, help="Items on a page when the request names no limit."),
+        cfg.IntOpt("max_limit", default=1000, min=1, help="The most items on a page; a larger limit is cut to it."),
+    ],
+    "deletion": [
+        cfg.ListOpt(
+            "never_delete_projects",
+            default=["admin", "service"],
+            help="Projects whose deletion is always refused: ids, or names, which match in every domain and in any "
+            "case. The orchestrator's own project is refused whatever is here.",
+        )
+    ],
+}
+
+SERVICE_TYPE = "project-cleanup"
+HEALTH = "/healthcheck"
+_MAX_BODY = 16 * 1024
+
+
+def build(conf: cfg.ConfigOpts, store: Store, clouds: Clouds, coverage: Coverage, engine: EngineCaster) -> Any:
+    """Return the WSGI application.
+
+    :param conf: with the options of this module, of ``drain`` and of ``engine`` registered
+    :param clouds: the orchestrator's own access to Keystone, read only
+    :raises keystoneauth1.exceptions.ClientException: when ``[keystone_authtoken]`` is not usable
+    """
+    identity = clouds.identity(clouds.admin_session())
+    wiring = Wiring(
+        store=store,
+        projects=Projects(identity),
+        answers=lambda: coverage.answers(identity),
+        engine=engine,
+        judge=policies.Judge(policies.enforcer(conf)),
+        rules=engine_settings.rules(conf),
+        own_project_id=clouds.project_id,
+        never_delete=tuple(conf.deletion.never_delete_projects),
+        default_limit=min(conf.api.default_limit, conf.api.max_limit),
+        max_limit=conf.api.max_limit,
+    )
+    return pipeline(conf, wiring)
+
+
+def pipeline(conf: cfg.ConfigOpts, wiring: Wiring) -> Any:
+    """Return pecan with everything around it."""
+    handlers = pecan.make_app(
+        root.Root(wiring),
+        hooks=[root.Identity()],
+        request_cls=root.Request,
+        use_context_locals=False,
+        force_canonical=False,
+        guess_content_type_from_ext=False,
+        default_renderer="json",
+    )
+    # Its own word is enough: no delayed decision. Then a Keystone that is down is a 503, and not an "invalid token".
+    checked = auth_token.AuthProtocol(handlers, {"oslo_config_config": conf, "delay_auth_decision": False})
+    conf.set_default("service_type", SERVICE_TYPE, group="keystone_authtoken")
+    limited = sizelimit.RequestBodySizeLimiter(_ByPath(checked, handlers), conf)
+    conf.set_default("max_request_body_size", _MAX_BODY, group="oslo_middleware")
+    shaped = errors.Shaper(limited)
+    conf.register_opts(cors.OPTS, "cors")
+    conf.set_default("allow_methods", ["GET", "HEAD", "POST"], group="cors")
+    conf.set_default("allow_headers", ["Content-Type", "X-Auth-Token", "X-OpenStack-Request-Id"], group="cors")
+    conf.set_default("expose_headers", ["Location", "X-OpenStack-Request-Id"], group="cors")
+    shared = cors.CORS(shaped, conf)
+    framed = Frame(shared, _Health(wiring.store, conf))
+    return http_proxy_to_wsgi.HTTPProxyToWSGI(request_id.RequestId(framed, conf), conf)
+
+
+class Frame:
+    """Puts the request id on every log line of a request, logs the request itself, and answers health checks.
+
+    Only method, path and status are logged: no header, no query, no body, and so no secret.
+    """
+
+    def __init__(self, application: Any, health: Any) -> None:
+        self._application, self._health = application, health
+
+    @webob.dec.wsgify
+    def __call__(self, request: webob.Request) -> webob.Response:
+        """Answer one request."""
+        with our_log.context(request_id=request.environ.get(errors.REQUEST_ID, "")):
+            if request.environ.get("PATH_INFO") == HEALTH:
+                return request.get_response(self._health)
+            begin = time.monotonic()
+            response = request.get_response(self._application)
+            took = (time.monotonic() - begin) * 1000
+            LOG.info("%s %s: %d in %d ms", request.method, _path(request), response.status_int, took)
+            return response
+
+
+def _path(request: webob.Request) -> str:
+    try:
+        return str(request.path)[:500]  # quoted: nothing in it can break a log line
+    except UnicodeDecodeError:
+        return "(a path that is not UTF-8)"
+
+
+class _ByPath:
+    """The token check stands before everything below ``/v1``; the versions document is for anybody."""
+
+    def __init__(self, checked: Any, handlers: Any) -> None:
+        self._checked, self._handlers = checked, handlers
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        first = root.segments(environ.get("PATH_INFO", ""))[:1]
+        return (self._checked if first == ("v1",) else self._handlers)(environ, start_response)
+
+
+class _Health:
+    """oslo.middleware's health check (with the operator's backends, such as ``disable_by_file``), and the store's."""
+
+    def __init__(self, store: Store, conf: cfg.ConfigOpts) -> None:
+        self._store = store
+        self._others = healthcheck.Healthcheck(errors.Shaper(_nothing_here), conf)
+
+    @webob.dec.wsgify
+    def __call__(self, request: webob.Request) -> webob.Response:
+        """Answer one check."""
+        if request.method not in ("GET", "HEAD"):
+            refused = errors.of_status(405, {"Allow": "GET, HEAD"})
+            return refused.response(request.environ.get(errors.REQUEST_ID, ""))
+        try:
+            self._store.ping()
+        except Exception as error:
+            LOG.error("health check: the store does not answer: %s", error.__class__.__name__)
+            return webob.Response(status=503, text="store unavailable", content_type="text/plain", charset="UTF-8")
+        return request.get_response(self._others)
+
+
+def _nothing_here(environ: dict[str, Any], start_response: Any) -> Any:
+    raise errors.of_status(404)

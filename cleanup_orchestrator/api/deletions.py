@@ -1,0 +1,337 @@
+"""``/v1/deletions``: ask for deletions, follow them, retry and cancel them."""
+
+from __future__ import annotations
+
+import datetime
+import urllib.parse
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pecan
+import webob
+from oslo_log import log
+
+from cleanup_orchestrator import log as our_log
+from cleanup_orchestrator import store as storage
+from cleanup_orchestrator import transitions
+from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.api.wiring import Wiring
+from cleanup_orchestrator.model import Deletion, Event, Kind, Mode, Purpose, Status, Step
+from cleanup_orchestrator.projects import Project, ProjectNotFound
+
+LOG = log.getLogger(__name__)
+
+#: What every deletion has from its first moment; the survey adds the others.
+KINDS = tuple(kind for kind in Kind if kind not in (Kind.SWEEP, Kind.UNCOVERED))
+
+#: So many times a user's move is tried against an engine that writes at the same time.
+_TRIES = 10
+#: Of very many children the sentence names the first; the member ``children`` has them all.
+_NAMED = 50
+#: The store replaces it by the database's time.
+_SOME_TIME = datetime.datetime(1970, 1, 1)
+
+
+class Deletions:
+    """The handlers; who is asking is ``request.context``."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._w = wiring
+
+    # ------------------------------------------------------------------------------------------------- one and many
+    @pecan.expose("json")
+    def create(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+        """Record a request for the deletion of a project, or return the same one that is under way.
+
+        :raises ApiError: 400 invalid_json, invalid_body, project_is_domain; 403 forbidden, project_protected;
+            404 project_not_found; 409 project_has_children, deletion_under_way; 415; 503
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        body = schemas.check_body(req, schemas.CREATE_BODY)
+        project = self._project(req.context, body["project_id"])
+        our_log.about("-", project.id)
+        self._refuse_protected(project.id, project.name)
+        if children := self._w.projects.children(project.id):
+            named = ", ".join(children[:_NAMED])
+            more = f" and {len(children) - _NAMED} more" if len(children) > _NAMED else ""
+            raise ApiError(
+                409,
+                "project_has_children",
+                f"delete the projects below this one first: {named}{more}",
+                children=list(children),
+            )
+        mode, dry_run = Mode(body.get("mode", Mode.REPORT)), body.get("dry_run", False)
+        wanted = Deletion(
+            id=str(uuid.uuid4()),
+            project_id=project.id,
+            project_name=project.name,
+            domain_id=project.domain_id,
+            mode=mode,
+            dry_run=dry_run,
+            status=Status.ACCEPTED,
+            created_at=_SOME_TIME,
+            updated_at=_SOME_TIME,
+            status_at=_SOME_TIME,
+            progress_at=_SOME_TIME,
+            wake_at=_SOME_TIME,
+            request_id=req.context.request_id,
+            user_id=req.context.user_id or "",
+            user_name=req.context.user_name or "",
+        )
+        what = f"{mode} deletion of project {project.name} ({project.id})" + (", dry run" if dry_run else "")
+        data = {"mode": str(mode), "dry_run": dry_run, "project_name": project.name, "user_name": wanted.user_name}
+        event = self._event(req, "deletion.accepted", what, data)
+        try:
+            made = self._w.store.create(wanted, KINDS, event)
+            our_log.about(made.id, project.id)
+            LOG.info("accepted: %s", what)
+        except storage.AlreadyUnderWay as under_way:
+            made = under_way.existing
+            same = (made.mode, made.dry_run) == (mode, dry_run) and made.status is not Status.CANCELLING
+            if not same:
+                raise self._under_way(made) from None
+            our_log.about(made.id, project.id)
+        self._cast(made.id)
+        resp.status = 202
+        resp.headers["Location"] = self._href(req, made.id)
+        return self._shown(req, made.id)
+
+    @pecan.expose("json")
+    def list(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+        """Return a page of the deletions that the requester may see.
+
+        :raises ApiError: 400 invalid_query; 403 forbidden
+        """
+        query = schemas.check_query(req, schemas.LIST_QUERY)
+        filters: dict[str, Any] = {k: query[k][0] for k in ("mode", "project_id", "domain_id") if k in query}
+        if "dry_run" in query:
+            filters["dry_run"] = query["dry_run"][0].lower() == "true"
+        if "status" in query:
+            live = transitions.LIVE if schemas.LIVE in query["status"] else frozenset()
+            filters["status"] = sorted({*query["status"], *map(str, live)} - {schemas.LIVE})
+        domain_id = filters.get("domain_id")
+        if not self._w.judge.may(req.context, policies.LIST, domain_id, filters.get("project_id")):
+            own = req.context.domain_id
+            if domain_id or not own or not self._w.judge.may(req.context, policies.LIST, own):
+                raise _forbidden()
+            filters["domain_id"] = own
+        marker = query.get("marker", [None])[0]
+        if marker is not None:
+            self._check_marker(req, marker)
+        limit = self._limit(query)
+        sort = schemas.sorting(query["sort"][0]) if "sort" in query else (("created_at", "desc"),)
+        found = self._w.store.list(storage.Page(limit + 1, marker, sort), **filters)
+        shown, more = found[:limit], len(found) > limit
+        steps = self._w.store.steps_of([d.id for d in shown])
+        return {
+            "deletions": [
+                views.deletion(d, steps.get(d.id, ()), self._w.rules, self._href(req, d.id), detail=False)
+                for d in shown
+            ],
+            **views.links(_next(req, query, shown[-1].id, limit) if more else None),
+        }
+
+    @pecan.expose("json")
+    def get(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+        """Return one deletion with counts and blockers.
+
+        :raises ApiError: 403 forbidden; 404 deletion_not_found
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        d, steps, _ = self._load(req, policies.GET, deletion_id)
+        return {"deletion": views.deletion(d, steps, self._w.rules, self._href(req, d.id))}
+
+    @pecan.expose("json")
+    def leftovers(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+        """Return a page of what is still there.
+
+        :raises ApiError: 400 invalid_query; 403 forbidden; 404 deletion_not_found
+        """
+        query = schemas.check_query(req, schemas.LEFTOVERS_QUERY)
+        return self._part(req, deletion_id, query, "leftovers", self._w.store.leftovers, views.leftover)
+
+    @pecan.expose("json")
+    def events(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+        """Return a page of the journal, oldest first.
+
+        :raises ApiError: 400 invalid_query; 403 forbidden; 404 deletion_not_found
+        """
+        query = schemas.check_query(req, schemas.EVENTS_QUERY)
+        return self._part(req, deletion_id, query, "events", self._w.store.events, views.event)
+
+    # ------------------------------------------------------------------------------------------------------- actions
+    @pecan.expose("json")
+    def retry(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+        """Start a new attempt.
+
+        :raises ApiError: 400; 403 forbidden, project_protected; 404 deletion_not_found; 409 not_retryable,
+            deletion_under_way
+        """
+        return self._act(req, resp, deletion_id, policies.RETRY, Status.ACCEPTED, "not_retryable", "retried")
+
+    @pecan.expose("json")
+    def cancel(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+        """Stop it and undo what the drain changed; what is deleted stays deleted.
+
+        :raises ApiError: 400; 403 forbidden; 404 deletion_not_found; 409 not_cancellable
+        """
+        return self._act(req, resp, deletion_id, policies.CANCEL, Status.CANCELLING, "not_cancellable", "cancelling")
+
+    def _act(
+        self, req: webob.Request, resp: webob.Response, deletion_id: str, rule: str, to: Status, refusal: str, verb: str
+    ) -> dict[str, Any]:
+        schemas.check_query(req, schemas.NOTHING)
+        schemas.check_body(req, schemas.NO_BODY)
+        for _ in range(_TRIES):
+            d, _steps, now = self._load(req, rule, deletion_id)
+            who = req.context.user_name or req.context.user_id or "somebody"
+            message = f"{verb} by {who}"
+            try:
+                after = transitions.move(d, to, transitions.By.USER, now, verb, message)
+            except transitions.IllegalMove:
+                raise ApiError(409, refusal, _why_not(d, to), status_now=str(d.status)) from None
+            if to is Status.ACCEPTED:
+                self._refuse_protected(d.project_id, d.project_name)
+            backwards = to is Status.ACCEPTED
+            data = {"from": str(d.status), "to": str(to), "attempt": after.attempt, "backwards": backwards}
+            try:
+                self._w.store.save(d, after, (), [self._event(req, f"deletion.{verb}", message, data)])
+                break
+            except storage.Conflict:
+                continue  # an engine or a worker wrote meanwhile: look again whether the move is still legal
+            except storage.AlreadyUnderWay as other:
+                raise self._under_way(other.existing) from None
+        else:
+            raise ApiError(409, "conflict", "the deletion changes too fast at the moment: try again")
+        LOG.info("%s", message)
+        self._cast(deletion_id)
+        resp.status = 202
+        return self._shown(req, deletion_id)
+
+    # ------------------------------------------------------------------------------------------------------- helpers
+    def _project(self, context: Any, project_id: str) -> Project:
+        """Return the project if the requester may delete it; to others it makes no difference whether it exists."""
+        judge = self._w.judge
+        try:
+            project = self._w.projects.get(project_id)
+        except ProjectNotFound:
+            if not judge.may(context, policies.CREATE):
+                raise _forbidden() from None
+            raise ApiError(404, "project_not_found", "Keystone has no project with this id") from None
+        if not judge.may(context, policies.CREATE, project.domain_id, project.id):
+            raise _forbidden()
+        if project.is_domain:
+            raise ApiError(400, "project_is_domain", "this is a domain's id: delete the projects in it, one by one")
+        return project
+
+    def _refuse_protected(self, project_id: str, project_name: str) -> None:
+        never = {entry.casefold() for entry in self._w.never_delete}
+        if project_id == self._w.own_project_id():
+            raise ApiError(403, "project_protected", "this is the orchestrator's own project, which is never deleted")
+        if project_id.casefold() in never or project_name.casefold() in never:
+            raise ApiError(
+                403,
+                "project_protected",
+                "the operator's never-delete list has this project: an operator can change [deletion] "
+                "never_delete_projects",
+            )
+
+    def _load(self, req: webob.Request, rule: str, deletion_id: str) -> tuple[Deletion, Sequence[Step], Any]:
+        """Return a deletion with steps and time if the requester may do this to it.
+
+        Who may do it in no domain at all learns nothing from the answer; who may in some sees the others' as missing.
+        """
+        try:
+            if not schemas.is_uuid(deletion_id):
+                raise storage.NotFound(deletion_id)
+            d, steps, now = self._w.store.load(deletion_id)
+        except storage.NotFound:
+            found = False
+        else:
+            found = self._w.judge.may(req.context, rule, d.domain_id, d.project_id)
+        if found:
+            our_log.about(d.id, d.project_id)
+            return d, steps, now
+        if self._w.judge.may_somewhere(req.context, rule):
+            raise ApiError(404, "deletion_not_found", "no deletion has this id; GET /v1/deletions lists them")
+        raise _forbidden()
+
+    def _check_marker(self, req: webob.Request, marker: str) -> None:
+        try:
+            d = self._w.store.get(marker)
+            if self._w.judge.may(req.context, policies.LIST, d.domain_id, d.project_id):
+                return
+        except storage.NotFound:
+            pass
+        raise ApiError(400, "invalid_query", "'marker' is not the id of a deletion that you can see", field="marker")
+
+    def _part(
+        self, req: webob.Request, deletion_id: str, query: Mapping[str, list[str]], key: str, read: Any, view: Any
+    ) -> dict[str, Any]:
+        d, _steps, _now = self._load(req, policies.GET, deletion_id)
+        limit = self._limit(query)
+        marker = int(query["marker"][0]) if "marker" in query else None
+        filters = {name: values[0] for name, values in query.items() if name not in ("limit", "marker")}
+        rows = read(d.id, limit + 1, marker, **filters)
+        more = len(rows) > limit
+        following = _next(req, query, str(rows[limit - 1].row), limit) if more else None
+        return {key: [view(row) for row in rows[:limit]], **views.links(following)}
+
+    def _shown(self, req: webob.Request, deletion_id: str) -> dict[str, Any]:
+        d, steps, _ = self._w.store.load(deletion_id)
+        return {"deletion": views.deletion(d, steps, self._w.rules, self._href(req, d.id))}
+
+    def _limit(self, query: Mapping[str, list[str]]) -> int:
+        asked = int(query["limit"][0]) if "limit" in query else self._w.default_limit
+        return min(asked, self._w.max_limit)
+
+    def _cast(self, deletion_id: str) -> None:
+        try:
+            self._w.engine.deletion(deletion_id)
+        except Exception as error:
+            # The record is written: the engine's tick finds it. The requester must not think that it failed.
+            LOG.warning("no cast to the engine, its tick takes it up: %s: %s", error.__class__.__name__, error)
+
+    @staticmethod
+    def _event(req: webob.Request, type_: str, message: str, data: Mapping[str, Any]) -> Event:
+        actor = req.context.user_id or ""
+        return Event(type_, message, actor=actor, data=data, request_id=req.context.request_id)
+
+    @staticmethod
+    def _href(req: webob.Request, deletion_id: str) -> str:
+        return f"{req.application_url}/v1/deletions/{deletion_id}"
+
+    @staticmethod
+    def _under_way(existing: Deletion) -> ApiError:
+        if existing.status is Status.CANCELLING:
+            text = f"deletion {existing.id} of this project is being cancelled: ask again when that is over"
+        else:
+            how = f"{existing.mode}{', dry run' if existing.dry_run else ''}"
+            text = f"deletion {existing.id} of this project ({how}) is under way: follow it, or cancel it first"
+        return ApiError(409, "deletion_under_way", text, deletion_id=existing.id)
+
+
+def _forbidden() -> ApiError:
+    return ApiError(
+        403, "forbidden", "only an admin, or a manager of the project's domain with a token of that domain, may do this"
+    )
+
+
+def _why_not(d: Deletion, to: Status) -> str:
+    if to is Status.CANCELLING:
+        if d.status is Status.CANCELLING:
+            return "it is being cancelled already"
+        if d.purpose is Purpose.RESIDUE:
+            return "the project is being removed: this cannot be stopped any more"
+        return f"it has ended ({d.status}): there is nothing to cancel"
+    if d.status in transitions.LIVE:
+        return f"it is under way ({d.status}): follow it, or cancel it"
+    return f"it has ended for good ({d.status}): make a new request"
+
+
+def _next(req: webob.Request, query: Mapping[str, list[str]], marker: str, limit: int) -> str:
+    pairs = [(name, value) for name, values in query.items() if name not in ("marker", "limit") for value in values]
+    pairs += [("limit", str(limit)), ("marker", marker)]
+    return f"{req.path_url}?{urllib.parse.urlencode(pairs)}"

@@ -1,0 +1,97 @@
+"""The one URL table, and the versions document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pecan
+import webob
+from pecan import hooks
+
+from cleanup_orchestrator import log
+from cleanup_orchestrator.api import errors, schemas, views
+from cleanup_orchestrator.api.deletions import Deletions
+from cleanup_orchestrator.api.services import Services
+from cleanup_orchestrator.api.wiring import Wiring
+
+#: Set by the token check and by nothing else: no header of a client ends up under this name.
+TOKEN_INFO = "keystone.token_info"  # noqa: S105
+
+
+def segments(path: str) -> tuple[str, ...]:
+    """Return a path's parts; one slash at the end does not matter, an empty part in the middle does."""
+    parts = path.split("/")[1:]
+    return tuple(parts[:-1] if parts and parts[-1] == "" else parts)
+
+
+class Identity(hooks.PecanHook):
+    """Makes ``request.context`` from what the token check found. Nothing below ``/v1`` is handled without."""
+
+    def on_route(self, state: Any) -> None:
+        """Refuse, or note who is asking."""
+        environ = state.request.environ
+        if segments(state.request.path_info)[:1] != ("v1",):
+            return
+        if TOKEN_INFO not in environ or environ.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
+            raise errors.of_status(401)
+        state.request.context = log.Context.from_environ(environ, request_id=environ.get(errors.REQUEST_ID))
+
+
+class Request(pecan.Request):
+    """Keeps pecan from reading bodies by itself: handlers read them, once, by their schema."""
+
+    @property
+    def json(self) -> Any:
+        """Not for pecan."""
+        raise ValueError("bodies are read by the handlers")
+
+
+class Root:
+    """Finds the handler for a path and a method. pecan's own walk over attributes is not used: the table is all."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        deletions, services = Deletions(wiring), Services(wiring)
+        self._table: dict[tuple[str, ...], dict[str, Any]] = {
+            (): {"GET": self.versions},
+            ("v1",): {"GET": self.version},
+            ("v1", "deletions"): {"GET": deletions.list, "POST": deletions.create},
+            ("v1", "deletions", "{id}"): {"GET": deletions.get},
+            ("v1", "deletions", "{id}", "leftovers"): {"GET": deletions.leftovers},
+            ("v1", "deletions", "{id}", "events"): {"GET": deletions.events},
+            ("v1", "deletions", "{id}", "retry"): {"POST": deletions.retry},
+            ("v1", "deletions", "{id}", "cancel"): {"POST": deletions.cancel},
+            ("v1", "services"): {"GET": services.list},
+        }
+
+    def operations(self) -> set[tuple[str, str]]:
+        """Return every (method, path) there is; a test compares it with the schemas and the reference."""
+        return {(method, "/" + "/".join(path)) for path, methods in self._table.items() for method in methods}
+
+    @pecan.expose()
+    def _route(self, args: list[str], request: webob.Request) -> tuple[Any, list[str]]:
+        try:
+            path = segments(request.path_info)
+        except UnicodeDecodeError:
+            raise errors.of_status(404) from None
+        for pattern, methods in self._table.items():
+            if len(pattern) != len(path):
+                continue
+            if all(want == "{id}" or want == got for want, got in zip(pattern, path, strict=True)):
+                method = "GET" if request.method == "HEAD" else request.method
+                if method not in methods:
+                    allowed = sorted({*methods, *(["HEAD"] if "GET" in methods else [])})
+                    raise errors.of_status(405, {"Allow": ", ".join(allowed)})
+                return methods[method], [got for want, got in zip(pattern, path, strict=True) if want == "{id}"]
+        raise errors.of_status(404)
+
+    @pecan.expose("json")
+    def versions(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+        """Return the versions document, to anybody."""
+        schemas.check_query(req, schemas.NOTHING)
+        return {"versions": [views.version(req.application_url)]}
+
+    @pecan.expose("json")
+    def version(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+        """Return the document of version 1."""
+        schemas.check_query(req, schemas.NOTHING)
+        return {"version": views.version(req.application_url)}

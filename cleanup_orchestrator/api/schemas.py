@@ -1,0 +1,224 @@
+"""The JSON Schema of every body and query. Strict: what is not named here is refused, with the field's name.
+
+``OPERATIONS`` is the one table of what each operation takes; a query's values are arrays, because a parameter may be
+given several times (only where ``maxItems`` allows it).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+import jsonschema
+import webob
+
+from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.model import Mode, Reason, Status
+
+# ``$`` also matches before a last newline; the lookahead takes that away.
+_END = r"$(?!\n)"
+
+ID = {"type": "string", "minLength": 1, "maxLength": 64, "pattern": f"^[A-Za-z0-9-]+{_END}"}
+UUID = {"type": "string", "maxLength": 36, "pattern": f"^[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}{_END}"}
+NUMBER = {"type": "string", "maxLength": 18, "pattern": f"^[0-9]+{_END}"}
+LIMIT = {"type": "string", "maxLength": 9, "pattern": f"^0*[1-9][0-9]*{_END}"}
+TEXT = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": rf"^[^\x00-\x1f\x7f]*{_END}"}
+BOOLEAN = {"enum": ["true", "false", "True", "False"]}
+
+#: Columns that may be sorted by: none of them is ever NULL.
+SORT_KEYS = (
+    "created_at",
+    "updated_at",
+    "status_at",
+    "progress_at",
+    "status",
+    "mode",
+    "project_id",
+    "project_name",
+    "domain_id",
+    "id",
+)
+_KEY = rf"({'|'.join(SORT_KEYS)})(:(asc|desc))?"
+SORT = {"type": "string", "maxLength": 255, "pattern": f"^{_KEY}(,{_KEY})*{_END}"}
+
+#: Stands for every status in which the engine has something to do.
+LIVE = "live"
+
+
+def _body(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def _query(several: Mapping[str, Any] | None = None, **properties: Any) -> dict[str, Any]:
+    arrays = {name: {"type": "array", "maxItems": 1, "items": item} for name, item in properties.items()}
+    arrays |= {name: {"type": "array", "maxItems": 20, "items": item} for name, item in (several or {}).items()}
+    return _body(**arrays)
+
+
+NOTHING = _query()
+NO_BODY = _body()
+
+CREATE_BODY = _body(
+    ("project_id",),
+    project_id=ID,
+    mode={"enum": [str(mode) for mode in Mode]},
+    dry_run={"type": "boolean"},
+)
+LIST_QUERY = _query(
+    {"status": {"enum": [*(str(status) for status in Status), LIVE]}},
+    mode={"enum": [str(mode) for mode in Mode]},
+    dry_run=BOOLEAN,
+    project_id=ID,
+    domain_id=ID,
+    limit=LIMIT,
+    marker=UUID,
+    sort=SORT,
+)
+LEFTOVERS_QUERY = _query(
+    region=TEXT,
+    service=TEXT,
+    type=TEXT,
+    reason={"enum": [str(reason) for reason in Reason]},
+    limit=LIMIT,
+    marker=NUMBER,
+)
+EVENTS_QUERY = _query(type=TEXT, limit=LIMIT, marker=NUMBER)
+
+#: (method, path) -> (schema of the query, schema of the body or None where none is read)
+OPERATIONS: dict[tuple[str, str], tuple[dict[str, Any], dict[str, Any] | None]] = {
+    ("GET", "/"): (NOTHING, None),
+    ("GET", "/v1"): (NOTHING, None),
+    ("GET", "/v1/deletions"): (LIST_QUERY, None),
+    ("POST", "/v1/deletions"): (NOTHING, CREATE_BODY),
+    ("GET", "/v1/deletions/{id}"): (NOTHING, None),
+    ("GET", "/v1/deletions/{id}/leftovers"): (LEFTOVERS_QUERY, None),
+    ("GET", "/v1/deletions/{id}/events"): (EVENTS_QUERY, None),
+    ("POST", "/v1/deletions/{id}/retry"): (NOTHING, NO_BODY),
+    ("POST", "/v1/deletions/{id}/cancel"): (NOTHING, NO_BODY),
+    ("GET", "/v1/services"): (NOTHING, None),
+}
+
+_VALIDATORS = {
+    id(schema): jsonschema.Draft202012Validator(schema)
+    for pair in OPERATIONS.values()
+    for schema in pair
+    if schema is not None
+}
+
+
+def _refuse(schema: dict[str, Any], value: Any, code: str) -> None:
+    """Raise for the first violation; never repeat what was sent, it may be long, or secret."""
+    errors = sorted(
+        _VALIDATORS[id(schema)].iter_errors(value), key=lambda e: ([str(p) for p in e.absolute_path], e.message)
+    )
+    if not errors:
+        return
+    error = errors[0]
+    rules = error.schema
+    field = str(error.absolute_path[0]) if error.absolute_path else ""
+    match error.validator:
+        case "additionalProperties":
+            known = schema["properties"]
+            field = sorted(name for name in value if name not in known)[0][:64]
+            expected = f"is not known here; known are: {', '.join(known) or 'none'}"
+        case "required":
+            field = next(name for name in error.validator_value if name not in value)
+            expected = "is required"
+        case "type":
+            expected = f"must be of type {error.validator_value}"
+        case "enum":
+            expected = f"must be one of {', '.join(error.validator_value)}"
+        case "maxLength":
+            expected = f"may have at most {error.validator_value} characters"
+        case "minLength":
+            expected = "must not be empty"
+        case "maxItems":
+            expected = "may be given only once" if error.validator_value == 1 else "is given too often"
+        case _ if rules in (ID, UUID):
+            expected = "is not an id"
+        case _ if rules == LIMIT:
+            expected = "must be a whole number, at least 1"
+        case _ if rules == NUMBER:
+            expected = "is not a marker that this API gave"
+        case _ if rules == SORT:
+            expected = f"must be key:asc or key:desc, several by comma; keys are {', '.join(SORT_KEYS)}"
+        case _:
+            expected = "has characters that cannot be there"
+    if not field:
+        raise ApiError(400, code, "the body must be a JSON object")
+    raise ApiError(400, code, f"'{field}' {expected}", field=field)
+
+
+def check_query(request: webob.Request, schema: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the query's parameters, each with its values.
+
+    :raises ApiError: 400 ``invalid_query``
+    """
+    try:
+        pairs = urllib.parse.parse_qsl(
+            request.query_string, keep_blank_values=True, errors="strict", max_num_fields=100
+        )
+    except (UnicodeDecodeError, UnicodeEncodeError):
+        raise ApiError(400, "invalid_query", "the query must be percent-encoded UTF-8") from None
+    except ValueError:
+        raise ApiError(400, "invalid_query", "the query has too many parameters") from None
+    values: dict[str, list[str]] = {}
+    for name, value in pairs:
+        values.setdefault(name, []).append(value)
+    _refuse(schema, values, "invalid_query")
+    return values
+
+
+def check_body(request: webob.Request, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the body's object. An operation without fields takes an empty body as well.
+
+    :raises ApiError: 400 ``invalid_json``, 400 ``invalid_body``, 415 ``unsupported_media_type``
+    """
+    raw = request.body
+    if not raw.strip() and not schema["properties"]:
+        return {}
+    if request.content_type != "application/json" and (raw or request.content_type):
+        raise ApiError(415, "unsupported_media_type", "send the body as application/json")
+    try:
+        value = json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_constant)
+    except (ValueError, RecursionError):
+        raise ApiError(400, "invalid_json", "the body is not JSON in UTF-8 with each name once") from None
+    _refuse(schema, value, "invalid_body")
+    assert isinstance(value, dict)
+    return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a name is there twice")
+    return value
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def is_uuid(text: str) -> bool:
+    """Whether it can be the id of a deletion at all; no other text is shown to the database."""
+    return re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text) is not None
+
+
+def sorting(text: str) -> tuple[tuple[str, str], ...]:
+    """Return what a valid ``sort`` means: (column, ``asc`` or ``desc``) pairs; ``asc`` where no way is given.
+
+    :raises ApiError: 400 when a column is there twice
+    """
+    pairs = tuple((key, way or "asc") for key, _, way in (part.partition(":") for part in text.split(",")))
+    if len(dict(pairs)) != len(pairs):
+        raise ApiError(400, "invalid_query", "'sort' may name each key only once", field="sort")
+    return pairs

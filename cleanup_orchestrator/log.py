@@ -1,0 +1,92 @@
+"""Logging through oslo.log, with the ids of the deletion, its project and the request on every line.
+
+No request or response body is ever logged, so no secret can be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from oslo_config import cfg
+from oslo_context import context as oslo_context
+from oslo_log import log
+
+_IDS = "[%(request_id)s deletion=%(deletion_id)s project=%(target_project_id)s]"
+#: The ids come from the context that :func:`context` sets; ``-`` without one.
+FORMAT = f"%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s {_IDS} %(message)s"
+_TRACE_PREFIX = f"%(asctime)s.%(msecs)03d %(process)d ERROR %(name)s {_IDS} "
+#: Libraries that log whole requests at DEBUG; kept quiet even with debug on.
+_QUIET = (
+    "keystoneauth=WARNING",
+    "keystonemiddleware=WARNING",
+    "openstack=WARNING",
+    "oslo_policy=WARNING",
+    "urllib3=WARNING",
+    "amqp=WARNING",
+)
+
+
+class Context(oslo_context.RequestContext):
+    """Who is asking (in the API), and what a log line says about where it belongs."""
+
+    def __init__(self, deletion_id: str = "-", target_project_id: str = "-", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.deletion_id, self.target_project_id = deletion_id, target_project_id
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values that the formatter fills in."""
+        ids = {"deletion_id": self.deletion_id, "target_project_id": self.target_project_id}
+        return {**super().to_dict(), **ids}
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Register oslo.log's options with our line format as the default."""
+    log.register_options(conf)
+    log.set_defaults(logging_context_format_string=FORMAT, default_log_levels=[*log.get_default_log_levels(), *_QUIET])
+    conf.set_default("logging_default_format_string", FORMAT)
+    conf.set_default("logging_exception_prefix", _TRACE_PREFIX)
+
+
+def setup(conf: cfg.ConfigOpts) -> None:
+    """Start logging as configured."""
+    log.setup(conf, "cleanup-orchestrator")
+    if not isinstance(logging.getLogRecordFactory(), _Factory):
+        logging.setLogRecordFactory(_Factory(logging.getLogRecordFactory()))
+
+
+class _Factory:
+    """Gives every record the ids' places, also one that is logged outside of any context, or in a library's."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
+        record: logging.LogRecord = self._inner(*args, **kwargs)
+        for name in ("request_id", "deletion_id", "target_project_id"):
+            record.__dict__.setdefault(name, "-")
+        return record
+
+
+@contextlib.contextmanager
+def context(deletion_id: str = "-", project_id: str = "-", request_id: str = "") -> Iterator[None]:
+    """Put the ids on every line that this thread logs in the block."""
+    before = oslo_context.get_current()
+    # "-" and not None: for None oslo.context makes up an id that no request ever had.
+    Context(deletion_id or "-", project_id or "-", request_id=request_id or "-", overwrite=True)
+    try:
+        yield
+    finally:
+        if before is not None:
+            before.update_store()
+        else:
+            oslo_context._request_store.context = None
+
+
+def about(deletion_id: str, project_id: str) -> None:
+    """Say which deletion and project the rest of this thread's present block is about."""
+    current = oslo_context.get_current()
+    if isinstance(current, Context):
+        current.deletion_id, current.target_project_id = deletion_id, project_id

@@ -1,0 +1,378 @@
+"""``openstack project deletion``: follow the deletions of projects, and act on them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from osc_lib import exceptions
+from osc_lib.cli import format_columns
+
+from cleanup_orchestrator.model import Mode, Reason, Status
+from cleanup_orchestrator.osc import common, request, wait
+from cleanup_orchestrator.osc.client import one_line
+
+Table = tuple[tuple[str, ...], Iterable[Any]]
+
+#: All statuses that are not final.
+LIVE = "live"
+
+
+def add_deletion(parser: argparse.ArgumentParser, many: bool = False) -> None:
+    """Add the argument that names a deletion, or several."""
+    parser.add_argument(
+        "deletions" if many else "deletion",
+        metavar="<deletion>",
+        nargs="+" if many else None,
+        help=f"ID of {'each' if many else 'the'} deletion (see 'openstack project deletion list')",
+    )
+
+
+class DeletionCommand(common.Cleanup):
+    """Mixin of the commands about deletions by id: an id that is unknown is answered with the way to find it."""
+
+    def explain(self, exc: BaseException) -> str:
+        """Return an error of the command as one line."""
+        return common.explain_deletion(exc)
+
+
+class ListDeletion(common.Lister):
+    """List the deletions of projects."""
+
+    _description = (
+        "List the deletions of projects: those under way and those that have ended, newest first. A domain manager "
+        "sees those of the own domain."
+    )
+    _epilog = """
+    Examples:
+
+      What is under way now:
+        openstack project deletion list --status live
+
+      All that ever happened to a project, even if it is gone:
+        openstack project deletion list --project demo --long
+
+      The ids of all that failed, for a script:
+        openstack project deletion list --status failed -f value -c ID
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--status",
+            metavar="<status>",
+            action="append",
+            choices=[LIVE, *(str(status) for status in Status)],
+            help=f"Only deletions in this status, one of {', '.join(Status)}, "
+            f"or '{LIVE}' for all that are under way (repeat it for several)",
+        )
+        parser.add_argument("--mode", choices=[str(mode) for mode in Mode], help="Only deletions in this mode")
+        parser.add_argument(
+            "--project", metavar="<project>", help="Only deletions of this project (name or ID; it may be gone already)"
+        )
+        parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
+        parser.add_argument("--domain", metavar="<domain>", help="Only projects of this domain (name or ID)")
+        parser.add_argument(
+            "--sort", metavar="<key>[:<direction>]", help="Let the server sort, such as 'status:asc' (asc or desc)"
+        )
+        parser.add_argument("--long", action="store_true", help="List more columns")
+        common.add_paging(parser, "deletions", "deletion (ID)")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Return one row for each deletion."""
+        columns = {
+            "ID": lambda d: d["id"],
+            "Project": lambda d: d.get("project_name"),
+            "Project ID": lambda d: d.get("project_id"),
+            "Mode": lambda d: d.get("mode"),
+            "Dry Run": lambda d: d.get("dry_run"),
+            "Status": lambda d: d.get("status"),
+            "Stalled": lambda d: common.is_true(d, "stalled"),
+            "Remaining": lambda d: (d.get("progress") or {}).get("remaining"),
+            "Created At": lambda d: d.get("created_at"),
+        }
+        if parsed_args.long:
+            columns |= {
+                "Domain ID": lambda d: d.get("domain_id"),
+                "Found": lambda d: (d.get("progress") or {}).get("found"),
+                "Deleted": lambda d: (d.get("progress") or {}).get("deleted"),
+                "Kept": lambda d: (d.get("progress") or {}).get("kept"),
+                "Unknown": lambda d: (d.get("progress") or {}).get("unknown"),
+                "Attempt": lambda d: d.get("attempt"),
+                "Reason": lambda d: d.get("reason"),
+                "Message": lambda d: d.get("message"),
+                "User": lambda d: d.get("user_name"),
+                "Updated At": lambda d: d.get("updated_at"),
+                "Finished At": lambda d: d.get("finished_at"),
+            }
+        rows = self._deletions(parsed_args)
+        return tuple(columns), [tuple(get(d) for get in columns.values()) for d in rows]
+
+    def _deletions(self, parsed_args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+        identity = self.app.client_manager.sdk_connection.identity
+        filters: dict[str, Any] = {
+            "status": parsed_args.status,
+            "mode": parsed_args.mode,
+            "sort": parsed_args.sort,
+            "marker": parsed_args.marker,
+        }
+        if parsed_args.domain:
+            filters["domain_id"] = common.find_domain(identity, parsed_args.domain)
+        project = parsed_args.project
+        if not project:
+            return self.client.deletions(limit=parsed_args.limit, **filters)
+        try:
+            filters["project_id"] = common.find_project(identity, project, parsed_args.project_domain)
+        except exceptions.CommandError as exc:
+            # Most deletions that somebody looks up are of a project that is gone; only our record has its name.
+            if not isinstance(exc.__cause__, common.sdk_exceptions.NotFoundException):
+                raise
+            if re.fullmatch(r"[0-9a-fA-F-]{32,36}", project):
+                filters["project_id"] = project
+            else:
+                if parsed_args.project_domain:
+                    filters["domain_id"] = common.find_domain(identity, parsed_args.project_domain)
+                named = (d for d in self.client.deletions(**filters) if d.get("project_name") == project)
+                return islice(named, parsed_args.limit)
+        return self.client.deletions(limit=parsed_args.limit, **filters)
+
+
+class ShowDeletion(DeletionCommand, common.ShowOne):
+    """Show one deletion."""
+
+    _description = "Show how a deletion stands: what blocks it and what would clear that, and what was found where."
+    _epilog = """
+    Examples:
+
+      openstack project deletion show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+      Only what blocks it, for a script:
+        openstack project deletion show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11 -f json -c blockers
+
+    A table leaves out the types that were empty; '-f json' and '-f yaml' have all of them.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        add_deletion(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Return the fields of the deletion, what a person needs first on top."""
+        deletion = self.client.get_deletion(parsed_args.deletion)
+        formats: dict[str, Any] = {
+            "conditions": common.Conditions,
+            "blockers": common.Blockers,
+            "progress": common.Progress,
+            "counts": common.Counts,
+        }
+        first = "id project_name project_id domain_id mode dry_run status reason message conditions blockers progress"
+        names = [name for name in first.split() if name in deletion]
+        # Whatever a newer server has besides is shown as well.
+        names += [name for name in deletion if name not in names and name not in ("links", "counts")]
+        names += ["counts"] if "counts" in deletion else []
+        return tuple(names), [formats[n](deletion[n]) if n in formats else deletion[n] for n in names]
+
+
+class ListDeletionLeftover(DeletionCommand, common.Lister):
+    """List what is still there of a project."""
+
+    _description = (
+        "List the resources of the project that are still there (after a dry run: those that would be deleted), why, "
+        "and what to do about each."
+    )
+    _epilog = """
+    Examples:
+
+      openstack project deletion leftovers 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+      Only ports that something still uses, with what uses them:
+        openstack project deletion leftovers --type port --reason in_use --long 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+    Types that could not be listed have no rows here; 'openstack project deletion show' names them.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        add_deletion(parser)
+        parser.add_argument("--region", metavar="<region>", help="Only what is in this region")
+        parser.add_argument("--service", metavar="<type>", help="Only resources of this service, such as 'network'")
+        parser.add_argument("--type", metavar="<type>", help="Only resources of this type, such as 'port'")
+        parser.add_argument(
+            "--reason", metavar="<reason>", help=f"Only with this reason, such as {Reason.IN_USE} or {Reason.PROTECTED}"
+        )
+        parser.add_argument("--long", action="store_true", help="List the message and what keeps the resource as well")
+        common.add_paging(parser, "leftovers", "leftover (ID)")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Return one row for each resource."""
+        names = ["region", "service", "type", "id", "name", "reason", "remedy"]
+        heads = ["Region", "Service", "Type", "ID", "Name", "Reason", "Remedy"]
+        if parsed_args.long:
+            names += ["message", "blocked_by"]
+            heads += ["Message", "Blocked By"]
+        filters = {name: getattr(parsed_args, name) for name in ("region", "service", "type", "reason", "marker")}
+        rows = self.client.leftovers(parsed_args.deletion, limit=parsed_args.limit, **filters)
+        return tuple(heads), [
+            tuple(common.References(row.get(n) or []) if n == "blocked_by" else row.get(n) for n in names)
+            for row in rows
+        ]
+
+
+class ListDeletionEvent(DeletionCommand, common.Lister):
+    """List the journal of a deletion."""
+
+    _description = "List what happened in a deletion, oldest first: who asked, what was found, deleted, kept, and when."
+    _epilog = """
+    Examples:
+
+      openstack project deletion events 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+      Everything that was deleted, with its id:
+        openstack project deletion events --type resource.deleted --long 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11 -f json
+
+      Follow a deletion until it has ended:
+        openstack project deletion events --follow 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+    --follow prints a line for each event ('-f json': an object), and ends with 0 if the deletion ended as deleted (a
+    dry run: as planned), 130 after Ctrl-C, and 1 otherwise. The deletion goes on without it.
+    """
+
+    _code = 0
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        add_deletion(parser)
+        parser.add_argument("--type", metavar="<type>", help="Only events of this type, such as 'resource.deleted'")
+        parser.add_argument("--follow", action="store_true", help="Go on printing new events until the deletion ends")
+        parser.add_argument("--long", action="store_true", help="List the request id and the data of each event")
+        common.add_paging(parser, "events", "event (ID)")
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the command."""
+        super().run(parsed_args)
+        return self._code
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Write the table, or, with ``--follow``, each row as it comes."""
+        if not parsed_args.follow:
+            return super().produce_output(parsed_args, column_names, data)
+        as_json = parsed_args.formatter == "json"
+        try:
+            for event in data:
+                if as_json:
+                    line = json.dumps(event)
+                else:
+                    line = "  ".join(one_line(event.get(name) or "") for name in ("at", "type", "message"))
+                self.app.stdout.write(f"{line}\n")
+                self.app.stdout.flush()
+        except KeyboardInterrupt:
+            self._code = 130
+            sys.stderr.write("Stopped following; the deletion goes on by itself.\n")
+        return 0
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Return one row for each event, or all events as they come."""
+        if parsed_args.follow:
+            if parsed_args.formatter not in ("table", "json") or parsed_args.columns or parsed_args.limit:
+                raise exceptions.CommandError("--follow goes with no other output than '-f json', and not with --limit")
+            return (), self._follow(parsed_args)
+        filters = {"type": parsed_args.type, "marker": parsed_args.marker}
+        names = ["id", "at", "type", "message", "actor"]
+        heads = ["ID", "At", "Type", "Message", "Actor"]
+        if parsed_args.long:
+            names += ["request_id", "data"]
+            heads += ["Request ID", "Data"]
+        rows = self.client.events(parsed_args.deletion, limit=parsed_args.limit, **filters)
+        return tuple(heads), [
+            tuple(format_columns.DictColumn(row.get(n) or {}) if n == "data" else row.get(n) for n in names)
+            for row in rows
+        ]
+
+    def _follow(self, parsed_args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+        marker, pause = parsed_args.marker, wait.POLL_FAST
+        while True:
+            # In this order: what was written before the end was seen is not missed.
+            deletion = self.client.get_deletion(parsed_args.deletion)
+            told = marker
+            for event in self.client.events(parsed_args.deletion, type=parsed_args.type, marker=marker):
+                marker = event["id"]
+                yield event
+            if wait.ended(deletion):
+                self._code = 0 if wait.deleted(deletion) else 1
+                return
+            pause = wait.POLL_FAST if marker != told else min(pause * 1.5, wait.POLL_SLOW)
+            time.sleep(pause)
+
+
+class RetryDeletion(DeletionCommand, request.Requesting):
+    """Try deletions again."""
+
+    _description = (
+        "Start a new attempt at deletions that ended with leftovers or failed, once what kept them is cleared. Mode "
+        "and dry run stay as they were asked for."
+    )
+    _epilog = """
+    Examples:
+
+      openstack project deletion retry --wait 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+    With --wait the exit code is 0 only if every deletion ended as deleted (a dry run: as planned).
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        add_deletion(parser, many=True)
+        request.add_wait_options(parser, "the deletion has ended")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Ask for each."""
+        request.check_wait_options(parsed_args)
+        return self.request_all(
+            parsed_args.deletions, self.client.retry_deletion, "Cannot retry deletion", wait.deleted, parsed_args
+        )
+
+
+class CancelDeletion(DeletionCommand, request.Requesting):
+    """Cancel deletions."""
+
+    _description = (
+        "Cancel deletions: nothing more is deleted, and what was changed to lock the project is undone. Resources "
+        "that are deleted already stay deleted."
+    )
+    _epilog = """
+    Examples:
+
+      openstack project deletion cancel --wait 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+    With --wait the exit code is 0 only if every deletion ended as cancelled.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        add_deletion(parser, many=True)
+        request.add_wait_options(parser, "the project is usable again")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Ask for each."""
+        request.check_wait_options(parsed_args)
+        return self.request_all(
+            parsed_args.deletions, self.client.cancel_deletion, "Cannot cancel deletion", wait.cancelled, parsed_args
+        )

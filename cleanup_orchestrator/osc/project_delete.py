@@ -1,0 +1,99 @@
+"""``openstack project delete --async``: the stock command, with a safe way added to it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from cliff import command as cliff_command
+from openstackclient.identity.v3 import project as stock
+from osc_lib import exceptions
+
+from cleanup_orchestrator.model import Mode
+from cleanup_orchestrator.osc import common, request, wait
+
+
+class DeleteProject(request.Requesting, stock.DeleteProject):
+    """Delete projects: as ever, or with ``--async`` through cleanup-orchestrator."""
+
+    _description = (
+        f"{stock.DeleteProject._description} "
+        "With --async the project is deleted safely instead: it is removed only once it is proven that no service "
+        "holds anything of it any more. Without --cascade nothing of it is touched, and what is left is reported."
+    )
+    _epilog = """
+    Examples:
+
+      See what a project still owns; remove the project only if it owns nothing:
+        openstack project delete --async --wait demo
+
+      Delete everything that it owns, then the project, and watch:
+        openstack project delete --async --cascade --wait demo
+
+      See what that would delete, without a single write:
+        openstack project delete --async --cascade --dry-run --wait demo
+
+      Start it for two projects and keep the ids of the deletions:
+        openstack project delete --async --cascade -f value -c "Deletion ID" demo test
+
+    With --wait the exit code is 0 only if every project ended as deleted (with --dry-run: planned), 130 after Ctrl-C,
+    and 1 otherwise. Neither Ctrl-C nor --wait-timeout stops a deletion; 'openstack project deletion cancel' does.
+    The same request again returns the deletion under way, so a lost --wait is taken up by the same command.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the stock parser with the options added."""
+        parser = super().get_parser(prog_name)
+        group = parser.add_argument_group("asynchronous deletion", "these, and the output options above, need --async")
+        group.add_argument(
+            "--async",
+            dest="asynchronous",
+            action="store_true",
+            help="Let cleanup-orchestrator delete the project(s): safely, in the background",
+        )
+        group.add_argument(
+            "--cascade",
+            action="store_true",
+            help="Delete everything that the project owns (default: report it and touch nothing)",
+        )
+        group.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="Do as if, without any write: list what the same request would find and delete",
+        )
+        request.add_wait_options(group, "the deletion has ended")
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Run the stock command unless ``--async`` was given."""
+        if parsed_args.asynchronous:
+            return super().run(parsed_args)
+        # Before anything else: whoever forgot --async must not get the deletion that asks no questions.
+        given = {
+            "--cascade": parsed_args.cascade,
+            "--dry-run": parsed_args.dry_run,
+            "--wait": parsed_args.wait,
+            "--wait-timeout": parsed_args.wait_timeout is not None,
+            "--format": parsed_args.formatter != self.formatter_default,
+            "--column": parsed_args.columns,
+        }
+        options = ", ".join(option for option, value in given.items() if value)
+        if options:
+            raise exceptions.CommandError(f"{options}: only with --async; nothing was deleted")
+        # Not the lister's run: the stock command has no output.
+        return cliff_command.Command.run(self, parsed_args)
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        """Ask for the deletion of each project."""
+        if not parsed_args.asynchronous:
+            # the stock class's: the lister between here and there leaves take_action to it
+            return stock.DeleteProject.take_action(self, parsed_args)
+        request.check_wait_options(parsed_args)
+        identity = self.app.client_manager.sdk_connection.identity
+        mode = Mode.CASCADE if parsed_args.cascade else Mode.REPORT
+
+        def ask(project: str) -> dict[str, Any]:
+            project_id = common.find_project(identity, project, parsed_args.domain)
+            return self.client.create_deletion(project_id, str(mode), parsed_args.dry_run)
+
+        return self.request_all(parsed_args.projects, ask, "Cannot delete project", wait.deleted, parsed_args)

@@ -1,0 +1,22 @@
+import configparser
+from pathlib import Path
+
+_setup = configparser.ConfigParser()
+_setup.read(Path(__file__).parents[2] / "setup.cfg")
+
+project = "cleanup-orchestrator"
+copyright = "cleanup-orchestrator contributors"
+version = release = _setup["metadata"]["version"]
+
+extensions = ["openstackdocstheme", "sphinx.ext.autodoc"]
+html_theme = "openstackdocs"
+html_theme_options = {"show_other_versions": False}
+# There is no page of this project on docs.openstack.org or Launchpad: the theme must not link to one.
+openstackdocs_auto_name = False
+openstackdocs_auto_version = False
+openstackdocs_bug_project = ""
+openstackdocs_use_storyboard = False
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+nitpicky = False

@@ -1,0 +1,206 @@
+"""Keystone: what names the project goes, last; what its users have for other projects stays."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import uuid
+
+import pytest
+from openstack.connection import Connection
+
+from cleanup_orchestrator import sweep
+from cleanup_orchestrator.clouds import GuardedSession, read_only
+from cleanup_orchestrator.model import Outcome, Reason
+from cleanup_orchestrator.plugins.base import EVERYTHING, Rest
+from cleanup_orchestrator.plugins.identity import SERVICE
+from tests.cloud.filler import connect_as, fill
+from tests.cloud.fillings.base import Rest as Api
+
+TYPES = {type_.name: type_ for type_ in SERVICE.types}
+
+
+def give_trust(giver, taker, **more):
+    body = {
+        "trustor_user_id": giver.user_id,
+        "trustee_user_id": taker.user_id,
+        "project_id": giver.project_id,
+        "impersonation": False,
+        "roles": [{"name": "member"}],
+        **more,
+    }
+    return Api(giver.connection.identity).call("POST", "/OS-TRUST/trusts", {"trust": body})["trust"]["id"]
+
+
+@pytest.fixture(scope="module")
+def projects(admin, sweeper):
+    neighbour = fill(admin, "identity-neighbour", only=["identity"])
+    target = fill(admin, "identity-target", only=["identity"])
+    everything = Api(admin.identity)
+    # The target's user works for the neighbour, too: everything that names the neighbour has to stay.
+    sweeper.cloud.admin.ensure_role(neighbour.project_id, target.user_id, "member")
+    elsewhere = connect_as(admin, target.user_name, target.password, neighbour.project_name)
+    mine = Api(elsewhere.identity)
+    path = f"/users/{target.user_id}"
+    mine.call("POST", f"{path}/application_credentials", {"application_credential": {"name": "for the neighbour"}})
+    mine.call("POST", f"{path}/credentials/OS-EC2", {"tenant_id": neighbour.project_id})
+    totp = {"type": "totp", "blob": "GEZDGNBVGY3TQOJQ", "user_id": target.user_id}
+    everything.call("POST", "/credentials", {"credential": totp})
+    blob = {"type": "cert", "blob": "secret", "user_id": target.user_id, "project_id": target.project_id}
+    everything.call("POST", "/credentials", {"credential": blob})
+    # Somebody who gets at the project by way of a group, and somebody who has left it since.
+    colleague = connect_as(admin, f"{target.project_name}-colleague", target.password, target.project_name)
+    path = f"/users/{target.colleague_id}/application_credentials"
+    body = {"application_credential": {"name": "the colleague's"}}
+    target.note("application credential", Api(colleague.identity).call("POST", path, body)["application_credential"]["id"])
+    # Trusts: used up, expired, redelegated, and one from the neighbour's.
+    give_trust(target, neighbour, remaining_uses=3)
+    soon = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    expired = give_trust(target, neighbour, expires_at=soon)
+    used = give_trust(target, neighbour, remaining_uses=1)
+    sweeper.rows("keystone", "UPDATE trust SET expires_at = '2020-01-01', expires_at_int = 1577836800000000 WHERE id = ?", expired)
+    sweeper.rows("keystone", "UPDATE trust SET remaining_uses = 0 WHERE id = ?", used)
+    target.note("dead trust", expired, used)
+    # OAuth1 needs signed requests to make a token: it is put where Keystone would put it.
+    consumer = everything.call("POST", "/OS-OAUTH1/consumers", {"consumer": {"description": "c"}})["consumer"]["id"]
+    for project_id in (target.project_id, neighbour.project_id):
+        values = (uuid.uuid4().hex, "secret", target.user_id, project_id, json.dumps([]), consumer, None)
+        sweeper.rows("keystone", "INSERT INTO access_token VALUES (?, ?, ?, ?, ?, ?, ?)", *values)
+    endpoint = everything.call("GET", "/endpoints")["endpoints"][0]["id"]
+    for filled in (target, neighbour):
+        everything.call("PUT", f"/OS-EP-FILTER/projects/{filled.project_id}/endpoints/{endpoint}")
+    return target, neighbour
+
+
+def alive(sweeper, project_id):
+    """What names the project, straight from the database."""
+    found = {}
+    for table, condition in (
+        ("application_credential", ""),
+        ("credential", ""),
+        ("access_token", ""),
+        ("trust", " AND deleted_at IS NULL"),
+        ("limit", ""),
+        ("project_endpoint", ""),
+        ("project_tag", ""),
+    ):
+        column = {"application_credential": "id", "project_endpoint": "endpoint_id", "project_tag": "name"}.get(table, "id")
+        rows = sweeper.rows("keystone", f'SELECT {column} FROM "{table}" WHERE project_id = ?{condition}', project_id)
+        found[table] = {value for (value,) in rows}
+    return found
+
+
+GONE = "0" * 32  # a member that has been deleted since
+
+
+def test_all_of_it_is_last():
+    assert all(type_.after == (EVERYTHING,) for type_ in SERVICE.types)
+    assert not SERVICE.regional
+
+
+def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
+    target, _ = projects
+    sweeper.enter(target)
+    before = sweeper.dump("keystone")
+    found = sweeper.look(SERVICE, target, GONE)
+    assert sweeper.dump("keystone") == before
+    there = alive(sweeper, target.project_id)
+    assert {left.id for left in found["application_credential"].leftovers} == there["application_credential"]
+    assert len(there["application_credential"]) == 3
+    assert {left.id for left in found["credential"].leftovers} == there["credential"] and len(there["credential"]) == 2
+    assert {left.id for left in found["oauth1_access_token"].leftovers} == there["access_token"]
+    dead = set(target.ids["dead trust"])
+    assert {left.id for left in found["trust"].leftovers} == there["trust"] - dead
+    assert found["trust"].kept == 2
+    assert (found["limit"].outcome, found["limit"].kept) == (Outcome.CLEAR, 1)
+    assert (found["endpoint_association"].outcome, found["endpoint_association"].kept) == (Outcome.CLEAR, 1)
+    assert found["endpoint_group_association"].outcome is Outcome.CLEAR
+
+
+def test_only_those_who_were_members_are_asked(projects, sweeper):
+    """Without what was recorded in the beginning, users whose role the drain took away would not be found."""
+    target, _ = projects
+    role = sweeper.cloud.admin.call("GET", "/roles?name=member")["roles"][0]["id"]
+    path = f"/projects/{target.project_id}/groups/{target.group_id}/roles/{role}"
+    sweeper.cloud.admin.call("DELETE", path)
+    try:
+        found = sweeper.look(SERVICE, target)["application_credential"]
+        assert {left.id for left in found.leftovers} == alive(sweeper, target.project_id)["application_credential"]
+    finally:
+        sweeper.cloud.admin.call("PUT", path)
+
+
+def test_an_application_credential_must_not_look_for_credentials(projects, sweeper):
+    """Keystone shows it an empty list, and says 200."""
+    target, _ = projects
+    from keystoneauth1.identity.v3 import ApplicationCredential
+
+    mine = Connection(session=sweeper.session(write=True), region_name="RegionOne")
+    path = f"/users/{sweeper.user_id}/application_credentials"
+    body = {"application_credential": {"name": uuid.uuid4().hex, "unrestricted": True}}
+    made = Api(mine.identity).call("POST", path, body)["application_credential"]
+    auth = ApplicationCredential(
+        sweeper.cloud.auth_url, application_credential_id=made["id"], application_credential_secret=made["secret"]
+    )
+    connection = Connection(session=GuardedSession(read_only, auth=auth), region_name="RegionOne")
+    assert connection.identity.get("/credentials").json()["credentials"] == []
+    found = sweep.look(TYPES["credential"], connection, sweeper.definition(SERVICE, target))
+    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
+
+
+def test_a_member_is_not_told_that_there_is_nothing(projects, sweeper):
+    target, _ = projects
+    definition = sweeper.definition(SERVICE, target)
+    for name in ("application_credential", "oauth1_access_token", "trust", "endpoint_association"):
+        found = sweep.look(TYPES[name], target.connection, definition)
+        assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN), name
+
+
+@pytest.mark.parametrize("name", [type_.name for type_ in SERVICE.types])
+def test_a_list_cut_short_is_no_list(projects, sweeper, monkeypatch, name):
+    target, _ = projects
+    request = Rest._request
+
+    def cut(self, *arguments):
+        return {**request(self, *arguments), "truncated": True}
+
+    monkeypatch.setattr(Rest, "_request", cut)
+    found = sweep.look(TYPES[name], sweeper.connection(), sweeper.definition(SERVICE, target))
+    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
+
+
+def test_a_list_that_is_not_there_is_not_empty(projects, sweeper, monkeypatch):
+    """404 for a user that exists: that Keystone does not know the call."""
+    target, _ = projects
+    from openstack import exceptions
+
+    request = Rest._request
+
+    def missing(self, connection, path, *arguments):
+        if "application_credentials" in path:
+            raise exceptions.NotFoundException("no such resource", http_status=404)
+        return request(self, connection, path, *arguments)
+
+    monkeypatch.setattr(Rest, "_request", missing)
+    found = sweep.look(TYPES["application_credential"], sweeper.connection(), sweeper.definition(SERVICE, target))
+    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
+
+
+def test_everything_goes_and_what_is_for_others_stays(projects, sweeper):
+    target, neighbour = projects
+    theirs = alive(sweeper, neighbour.project_id)
+    assert all(theirs.values())
+    totp = sweeper.rows("keystone", "SELECT id FROM credential WHERE type = 'totp'")
+    rules = sweeper.rows("keystone", "SELECT id FROM access_rule")
+    swept = sweeper.delete(SERVICE, target, GONE)
+    assert {name: result.outcome for name, result in swept.items()} == dict.fromkeys(swept, Outcome.CLEAR)
+    left = alive(sweeper, target.project_id)
+    for table in ("application_credential", "credential", "access_token"):
+        assert not left[table], table
+    assert left["trust"] == set(target.ids["dead trust"])
+    assert alive(sweeper, neighbour.project_id) == theirs
+    assert totp and sweeper.rows("keystone", "SELECT id FROM credential WHERE type = 'totp'") == totp
+    assert rules and sweeper.rows("keystone", "SELECT id FROM access_rule") == rules
+    # What was kept goes with the project.
+    sweeper.cloud.admin.call("DELETE", f"/projects/{target.project_id}")
+    assert not any(alive(sweeper, target.project_id).values())

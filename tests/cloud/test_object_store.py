@@ -1,0 +1,259 @@
+"""Swift: every container of the project goes with all that it hides; the neighbour's account is never touched."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote, urlsplit
+
+import pytest
+from openstack import exceptions
+
+from cleanup_orchestrator import sweep
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.model import Outcome, Reason
+from cleanup_orchestrator.plugins import object_store as plugin
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource
+from cleanup_orchestrator.plugins.object_store import SERVICE
+from tests.cloud.filler import fill
+from tests.cloud.fillings.base import Rest
+from tests.cloud.fillings.object_store import path
+from tests.cloud.proof import proof, swift_contents
+
+TYPES = {type_.name: type_ for type_ in SERVICE.types}
+#: Names that no client library lets through as they are, and names too long for a bulk delete when they are encoded.
+AWKWARD = (".", "..", "...", "a/../../b", "../../..", "/", "//", "%2e%2e", "日" * 341, "%" * 1024, " " * 1024, "\n\n", "\r", "?a=b#c", "\x7f")
+
+
+def raw(filled, method, container, name=None, **headers):
+    """A request by the standard library, which sends the path as it is."""
+    endpoint = urlsplit(filled.connection.object_store.get_endpoint())
+    connection = http.client.HTTPConnection(endpoint.netloc)
+    target = f"{endpoint.path}/{quote(container, safe='')}" + ("" if name is None else f"/{quote(name)}")
+    sent = {key.replace("_", "-"): value for key, value in headers.items()}
+    connection.request(method, target, headers={"X-Auth-Token": filled.connection.auth_token, "Content-Length": "0", **sent})
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    assert answer.status < 300, (answer.status, target[:100])
+
+
+@pytest.fixture(scope="module")
+def projects(admin):
+    neighbour = fill(admin, "object-neighbour", only=["object-store"])
+    target = fill(admin, "object-target", only=["object-store"], objects=1200)
+    store = Rest(target.connection.object_store)
+    with ThreadPoolExecutor(4) as pool:  # old versions without end, and one current object
+        store.raw("PUT", path("versions"), headers={"X-Versions-Enabled": "true"})
+        list(pool.map(lambda n: store.raw("PUT", path("versions", f"o{n % 7}"), data=str(n)), range(150)))
+        list(pool.map(lambda n: store.raw("DELETE", path("versions", f"o{n}")), range(6)))
+    # An object from before versioning was on, and versioning off again: its old versions stay.
+    store.raw("PUT", path("suspended"))
+    store.raw("PUT", path("suspended", "null version"), data="0")
+    for value, name in (("true", "null version"), ("true", "other"), ("false", "third")):
+        store.raw("POST", path("suspended"), headers={"X-Versions-Enabled": value})
+        store.raw("PUT", path("suspended", name), data="1")
+        store.raw("PUT", path("suspended", name), data="2")
+    # History mode: a delete is a copy and a marker in the other container.
+    store.raw("PUT", path("attic"))
+    store.raw("PUT", path("kept for ever"), headers={"X-History-Location": "attic"})
+    for number in range(3):
+        store.raw("PUT", path("kept for ever", "note"), data=str(number))
+    store.raw("DELETE", path("kept for ever", "note"))
+    store.raw("PUT", path("kept for ever", "note"), data="again")
+    # A link into the neighbour's account, and one that is no more than a name.
+    account = f"AUTH_{neighbour.project_id}"
+    store.raw("PUT", path("links out"))
+    link = {"X-Symlink-Target": f"{quote(neighbour.project_name)}-plain/hello.txt", "X-Symlink-Target-Account": account}
+    store.raw("PUT", path("links out", "to the neighbour"), headers=link)
+    store.raw("PUT", path("awkward"))
+    store.raw("PUT", path("awkward versions"), headers={"X-Versions-Enabled": "true"})
+    for name in AWKWARD:
+        raw(target, "PUT", "awkward", name)
+        # A version's link has the encoded name in an extended attribute, of which ext4 takes 4 KiB only.
+        if name not in plugin.DOTS and len(name.encode()) < 500:
+            raw(target, "PUT", "awkward versions", name)
+            raw(target, "DELETE", "awkward versions", name)
+    return target, neighbour
+
+
+def everything(filled):
+    """All that an account has, with former versions."""
+    return swift_contents(filled.connection, filled.project_id)
+
+
+def on_disk(sweeper, filled):
+    """How many containers and objects, hidden ones included, the backends' databases have."""
+    lines = proof(sweeper.cloud, filled.project_id)
+    return [line[-1] for line in lines if line[0] == "swift" and "disk" in line[1]]
+
+
+def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
+    target, _ = projects
+    before = everything(target)
+    found = sweeper.look(SERVICE, target)
+    assert everything(target) == before
+    assert {left.id for left in found["container"].leftovers} == set(before["object-store containers"])
+    assert [left.name for left in found["account_metadata"].leftovers] == ["team, temp-url-key"]
+    assert found["account"] == sweep.Sweep(Outcome.CLEAR)  # not asked for
+
+
+def test_every_page_is_read(projects, sweeper, monkeypatch):
+    target, _ = projects
+    monkeypatch.setattr(plugin, "PAGE", 3)
+    containers = swift_contents(target.connection, target.project_id)["object-store containers"]
+    found = sweeper.look(SERVICE, target)["container"]
+    assert [left.id for left in found.leftovers] == containers and len(containers) > 10
+
+
+def test_the_report_says_how_much_there_is():
+    row = {"name": "c", "count": 1200, "bytes": 5000}
+    said = plugin._describe(Resource("c", "c", "p", row), ProjectDefinition("p", "", "default", "RegionOne"))
+    assert said.startswith("1200 objects, 5000 bytes")
+
+
+def test_another_account_is_impossible(projects, sweeper, monkeypatch):
+    """A token of another project, or an endpoint that leads elsewhere: unknown, and no call is made there."""
+    target, neighbour = projects
+    before = everything(neighbour)
+    definition = sweeper.definition(SERVICE, target)
+    sweeper.enter(neighbour)
+    for project_id in (neighbour.project_id, None):
+        connection = sweeper.connection(project_id, write=True)
+        for name in ("container", "account_metadata"):
+            swept = sweep.delete(TYPES[name], connection, definition)
+            assert (swept.outcome, swept.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
+    connection = sweeper.connection(target.project_id, write=True)
+    elsewhere = neighbour.connection.object_store.get_endpoint()
+    monkeypatch.setattr(connection.object_store, "get_endpoint", lambda: elsewhere)
+    for options in ({}, {"account_in_url": False}):
+        swept = sweep.delete(TYPES["container"], connection, sweeper.definition(SERVICE, target, **options))
+        assert (swept.outcome, swept.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
+    with pytest.raises(BadAnswer):
+        plugin._delete_container(connection, definition, Resource("object-neighbour-plain", "", target.project_id))
+    assert everything(neighbour) == before
+
+
+def test_without_a_role_nothing_is_known(projects, sweeper):
+    """403 is no empty account."""
+    target, _ = projects
+    stranger = sweeper.cloud.admin.ensure_user("object-reader", "reader", target.project_name, ("reader",))
+    assert stranger
+    from tests.cloud.filler import connect_as
+
+    connection = connect_as(target.connection, "object-reader", "reader", target.project_name)
+    found = sweep.look(TYPES["container"], connection, sweeper.definition(SERVICE, target))
+    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
+
+
+def test_everything_goes_and_the_neighbour_keeps_all(projects, sweeper):
+    target, neighbour = projects
+    theirs = everything(neighbour)
+    raw(target, "PUT", "..")
+    raw(target, "PUT", "..", "inside")
+    swept = sweeper.delete(SERVICE, target)
+    left = {leftover.id: leftover for leftover in swept["container"].leftovers}
+    assert set(left) == {".."} and left[".."].reason is Reason.REFUSED
+    raw(target, "DELETE", "..", "inside")
+    raw(target, "DELETE", "..")
+    assert swept["account_metadata"].outcome is Outcome.CLEAR
+    assert sweeper.look(SERVICE, target)["container"].outcome is Outcome.CLEAR
+    assert not any(everything(target).values())
+    assert on_disk(sweeper, target) == [0, 0]
+    assert everything(neighbour) == theirs
+
+
+def test_without_bulk_delete(admin, sweeper, monkeypatch):
+    """Not every Swift has the middleware, or tells about it."""
+    target = fill(admin, "object-slow", only=["object-store"], objects=30)
+    monkeypatch.setattr(plugin, "_bulk_limit", lambda connection: 0)
+    monkeypatch.setattr(plugin, "PAGE", 7)
+    assert sweeper.delete(SERVICE, target)["container"].outcome is Outcome.CLEAR
+    assert not any(everything(target).values())
+
+
+def test_a_small_bulk_limit_is_kept(admin, sweeper, monkeypatch):
+    target = fill(admin, "object-small", only=["object-store"], objects=50)
+    sizes = []
+    bulk = plugin._Emptying.bulk
+    monkeypatch.setattr(plugin, "_bulk_limit", lambda connection: 4)
+    monkeypatch.setattr(plugin._Emptying, "bulk", lambda self, lines: (sizes.append(len(lines)), bulk(self, lines))[1])
+    assert sweeper.delete(SERVICE, target)["container"].outcome is Outcome.CLEAR
+    assert max(sizes) == 4 and sum(sizes) >= 50
+
+
+def test_the_account_itself(admin, sweeper):
+    """Off by default; then it is gone for good, and a deleted account counts as empty."""
+    target = fill(admin, "object-account", only=["object-store"], objects=5)
+    assert sweeper.delete(SERVICE, target)["account"] == sweep.Sweep(Outcome.CLEAR)
+    swept = sweeper.delete(SERVICE, target, delete_account=True)["account"]
+    assert (swept.outcome, len(swept.deleted)) == (Outcome.CLEAR, 1), swept
+    assert target.connection.object_store.head("").status_code == 410
+    again = sweeper.look(SERVICE, target, delete_account=True)
+    assert {name: result.outcome for name, result in again.items()} == dict.fromkeys(again, Outcome.CLEAR)
+
+
+def test_an_account_that_never_was(admin, sweeper):
+    target = fill(admin, "object-never", only=[])
+    looked = sweeper.look(SERVICE, target, delete_account=True)
+    assert {name: result.outcome for name, result in looked.items()} == dict.fromkeys(looked, Outcome.CLEAR)
+
+
+# ---------------------------------------------------------------------------- what a bulk delete's 200 may stand for
+
+
+class Answer:
+    def __init__(self, body):
+        self.status_code, self.url, self.request, self.body = 200, "", type("R", (), {"method": "POST"}), body
+
+    def json(self):
+        return json.loads(self.body)
+
+
+def emptying(body):
+    connection = type("C", (), {"object_store": type("S", (), {"post": lambda self, *a, **k: Answer(body)})()})()
+    return plugin._Emptying(connection, "http://swift/v1/AUTH_x", "c")
+
+
+def answer(status="200 OK", errors=(), deleted=0, missing=0, **more):
+    counts = {"Number Deleted": deleted, "Number Not Found": missing}
+    return json.dumps({"Response Status": status, "Response Body": "", "Errors": list(errors), **counts, **more})
+
+
+def test_gone_already_is_gone():
+    run = emptying("\r\n\r\n" + answer(deleted=1, missing=1))
+    run.bulk([b"/c/1", b"/c/2"])
+    run.close()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "<html>",
+        "[]",
+        "{}",
+        answer(status=""),
+        answer(deleted=1),  # two were asked for
+        answer(errors=[["/c/1"]]),
+    ],
+)
+def test_an_answer_that_cannot_be_trusted(body):
+    with pytest.raises(BadAnswer):
+        emptying(body).bulk([b"/c/1", b"/c/2"])
+
+
+@pytest.mark.parametrize("status", ["500 Internal Error", "401 Unauthorized", "413 Request Entity Too Large"])
+def test_a_failure_dressed_as_200(status):
+    with pytest.raises(exceptions.HttpException) as caught:
+        emptying(answer(status)).bulk([b"/c/1"])
+    assert caught.value.status_code == int(status[:3])
+
+
+def test_refused_objects_are_told():
+    run = emptying(answer("400 Bad Request", [["/c/%E2%98%83", "403 Forbidden"], ["/c/2", "403 Forbidden"]], deleted=1))
+    run.bulk([b"/c/1", b"/c/2", b"/c/3"])
+    with pytest.raises(exceptions.HttpException, match=r"2 objects were refused \(2 x 403\), such as '/c/☃'") as caught:
+        run.close()
+    assert caught.value.status_code == 403

@@ -1,0 +1,111 @@
+"""The real ``openstack`` shell against the stub."""
+
+import dataclasses
+import importlib.metadata
+import json
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+from osc_lib import clientmanager
+
+from tests.functional.test_osc import stub
+
+SHELL = [sys.executable, "-c", "import sys; from openstackclient.shell import main; sys.exit(main())"]
+
+
+@dataclasses.dataclass
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _installed():
+    names = {e.name for e in importlib.metadata.entry_points(group="openstack.cli.extension")}
+    if "project_cleanup" not in names:
+        pytest.fail("the plugin is found by its entry points: run 'pip install --no-deps -e .' first, or use tox")
+
+
+@pytest.fixture
+def cloud():
+    cloud = stub.Cloud()
+    yield cloud
+    cloud.close()
+
+
+@pytest.fixture
+def env(cloud, monkeypatch, tmp_path):
+    """The environment of somebody who is logged in as admin; nothing of the machine's own leaks in."""
+    for name in list(os.environ):
+        if name.startswith("OS_"):
+            monkeypatch.delenv(name)
+    settings = {
+        "OS_AUTH_URL": f"{cloud.url}/identity",
+        "OS_USERNAME": "admin",
+        "OS_PASSWORD": "secret",
+        "OS_PROJECT_NAME": "admin",
+        "OS_USER_DOMAIN_ID": "default",
+        "OS_PROJECT_DOMAIN_ID": "default",
+        "OS_IDENTITY_API_VERSION": "3",
+        "OS_REGION_NAME": "RegionOne",
+        "OS_CLIENT_CONFIG_FILE": str(tmp_path / "clouds.yaml"),
+        "HOME": str(tmp_path),
+        "COLUMNS": "200",
+        "NO_COLOR": "1",
+        "TERM": "xterm",
+        "NO_PROXY": "127.0.0.1",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    return settings
+
+
+@pytest.fixture
+def openstack(cloud, env, capsys, monkeypatch):
+    """Run ``openstack`` in this process; waiting is quick."""
+    from openstackclient import shell
+
+    from cleanup_orchestrator.osc import wait
+
+    for name in ("POLL_FAST", "POLL_SLOW"):
+        monkeypatch.setattr(wait, name, 0.01)
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+
+    def run(*argv):
+        # osc keeps one client for the whole process, whatever cloud it was for
+        vars(clientmanager.ClientManager)["project_cleanup"]._handle = None
+        capsys.readouterr()
+        try:
+            code = shell.OpenStackShell().run([str(a) for a in argv])
+        except SystemExit as exc:
+            code = exc.code
+        finally:
+            for handler in list(root.handlers):
+                if handler not in handlers:
+                    root.removeHandler(handler)
+            root.setLevel(level)
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return Result(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def process(cloud, env):
+    """Run ``openstack`` as a process."""
+
+    def run(*argv, **kwargs):
+        done = subprocess.run([*SHELL, *map(str, argv)], capture_output=True, text=True, timeout=60, **kwargs)
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    return run

@@ -1,0 +1,344 @@
+"""A small cloud over HTTP: Keystone's logins and projects, and the project-cleanup API as answers of a script.
+
+It knows nothing of our code: it speaks the documented shapes, notes every request, and steps through what a test wrote
+down. A deletion's script is the list of states that one look after another sees; the last one stays.
+"""
+
+import copy
+import http.server
+import json
+import threading
+import urllib.parse
+import uuid
+
+CLEANUP = "/cleanup"
+REQUEST_ID = "req-11111111-2222-3333-4444-555555555555"
+
+
+def deletion(project, status="accepted", **fields):
+    """Return a deletion object of the API."""
+    progress = {
+        "steps": 0,
+        "steps_done": 0,
+        "found": 0,
+        "deleted": 0,
+        "remaining": 0,
+        "kept": 0,
+        "unknown": 0,
+        "calls": 0,
+        "round": 1,
+        "purpose": "",
+    }
+    progress |= fields.pop("progress", {})
+    final = status in ("deleted", "leftovers", "planned", "cancelled", "failed")
+    stalled = fields.pop("stalled", False)
+    condition = {
+        "type": "stalled",
+        "status": True,
+        "reason": "NoProgress",
+        "message": "nothing moved for 15 minutes",
+        "last_transition_at": "2026-11-21T10:00:00Z",
+    }
+    return {
+        "id": "",
+        "project_id": project["id"],
+        "project_name": project["name"],
+        "domain_id": project["domain_id"],
+        "mode": "report",
+        "dry_run": False,
+        "status": status,
+        "reason": "",
+        "message": "",
+        "attempt": 1,
+        "cancellable": not final,
+        "retryable": status in ("leftovers", "failed"),
+        "user_id": "u1",
+        "user_name": "admin",
+        "request_id": REQUEST_ID,
+        "created_at": "2026-11-21T10:00:00Z",
+        "updated_at": "2026-11-21T10:00:01Z",
+        "status_at": "2026-11-21T10:00:01Z",
+        "progress_at": "2026-11-21T10:00:01Z",
+        "finished_at": "2026-11-21T10:09:00Z" if final else None,
+        "drained_at": None,
+        "settle_until": None,
+        "conditions": [condition] if stalled else [],
+        "progress": progress,
+        "counts": [],
+        "blockers": [],
+        "links": [{"rel": "self", "href": "http://inner.example/v1/deletions/x"}],
+    } | fields
+
+
+def count(service, type, **fields):
+    """Return one of a deletion's counts."""
+    return {
+        "region": "RegionOne",
+        "service": service,
+        "type": type,
+        "found": 0,
+        "deleted": 0,
+        "remaining": 0,
+        "kept": 0,
+        "calls": 1,
+        "outcome": "clear",
+        "state": "done",
+        "reason": "",
+        "message": "",
+    } | fields
+
+
+BLOCKER = {
+    "region": "RegionOne",
+    "service": "volume",
+    "type": "volume",
+    "reason": "unreachable",
+    "message": "no answer from http://volume.example",
+    "remedy": "start the service, or waive it",
+}
+
+
+class Cloud:
+    """The state of the stub; a test changes it as it likes."""
+
+    def __init__(self):
+        self.requests = []
+        self.domains = {"default": {"id": "default", "name": "Default"}, "d2": {"id": "d2", "name": "Second"}}
+        self.projects = {}
+        self.admin = self.add_project("admin")
+        self.catalog = True
+        self.deletions = {}  # id -> states still to come
+        self.scripts = {}  # project id -> states of the deletion that a POST makes
+        self.after = {}  # (deletion id, "retry" | "cancel") -> states from then on
+        self.leftovers = {}
+        self.events = {}
+        self.services = []
+        self.answers = {}  # (method, path) -> list of (status, body, headers), used up one by one
+        self.page = 2
+        self.lock = threading.Lock()
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
+        self.thread.start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+    def add_project(self, name, domain="default"):
+        project = {"id": uuid.uuid4().hex, "name": name, "domain_id": domain, "enabled": True, "is_domain": False}
+        self.projects[project["id"]] = project
+        return project
+
+    def script(self, project, *states):
+        """Say what the next deletion of a project goes through; the first state answers the POST."""
+        self.scripts[project["id"]] = list(states)
+
+    def add_deletion(self, project, *states, **fields):
+        """Put a deletion there that goes through the states, and return its id."""
+        id_ = str(uuid.uuid4())
+        self.deletions[id_] = [deletion(project, **({"status": s} if isinstance(s, str) else s)) for s in states]
+        for state in self.deletions[id_]:
+            state.update(fields, id=id_)
+        return id_
+
+    def made(self, method, prefix=""):
+        """Return the paths of the requests that were made with a method."""
+        with self.lock:
+            return [r["path"] for r in self.requests if r["method"] == method and r["path"].startswith(prefix)]
+
+    def error(self, status, code, detail, **fields):
+        """Return an answer in the API's error shape."""
+        error = {"status": status, "code": code, "title": "T", "detail": detail, "request_id": REQUEST_ID} | fields
+        return status, {"errors": [error]}, {}
+
+    # -- the two services
+
+    def answer(self, method, path, query, body):
+        scripted = self.answers.get((method, path))
+        if scripted:
+            return scripted.pop(0) if len(scripted) > 1 else scripted[0]
+        if path.startswith("/identity"):
+            return self.identity(method, path.removeprefix("/identity"), query, body)
+        if path.startswith(CLEANUP):
+            return self.cleanup(method, path.removeprefix(CLEANUP), query, body)
+        return 404, "<html><head><title>x</title></head><body><h1>Not Found</h1></body></html>", {}
+
+    def identity(self, method, path, query, body):
+        parts = path.strip("/").split("/")
+        if path.rstrip("/") in ("", "/v3"):
+            version = {
+                "id": "v3.14",
+                "status": "stable",
+                "links": [{"rel": "self", "href": f"{self.url}/identity/v3/"}],
+                "media-types": [],
+            }
+            return 200, ({"version": version} if path.rstrip("/") else {"versions": {"values": [version]}}), {}
+        if path == "/v3/auth/tokens":
+            return 201, {"token": self.token()}, {"X-Subject-Token": "the-token"}
+        kind = {"projects": self.projects, "domains": self.domains}.get(parts[1])
+        if kind is None:
+            return 404, {"error": {"code": 404, "message": "no such thing"}}, {}
+        if len(parts) == 2:
+            rows = [
+                row
+                for row in kind.values()
+                if all(row.get(k) == v[0] for k, v in query.items() if k in ("name", "domain_id"))
+            ]
+            return 200, {parts[1]: rows, "links": {}}, {}
+        row = kind.get(parts[2])
+        if row is None:
+            return 404, {"error": {"code": 404, "message": f"Could not find: {parts[2]}."}}, {}
+        if method == "DELETE":
+            del kind[parts[2]]
+            return 204, None, {}
+        return 200, {parts[1].removesuffix("s"): row}, {}
+
+    def token(self):
+        def endpoint(url):
+            return {
+                "id": "e",
+                "interface": "public",
+                "region": "RegionOne",
+                "region_id": "RegionOne",
+                "url": self.url + url,
+            }
+
+        catalog = [{"type": "identity", "name": "keystone", "id": "s1", "endpoints": [endpoint("/identity")]}]
+        if self.catalog:
+            cleanup = {"type": "project-cleanup", "name": "cleanup", "id": "s2", "endpoints": [endpoint(CLEANUP)]}
+            catalog.append(cleanup)
+        project = {"id": self.admin["id"], "name": "admin", "domain": {"id": "default", "name": "Default"}}
+        return {
+            "methods": ["password"],
+            "user": {"id": "u1", "name": "admin", "domain": {"id": "default", "name": "Default"}},
+            "project": project,
+            "roles": [{"id": "r1", "name": "admin"}],
+            "issued_at": "2026-11-21T10:00:00.000000Z",
+            "expires_at": "2036-11-21T10:00:00.000000Z",
+            "audit_ids": ["a"],
+            "catalog": catalog,
+        }
+
+    def cleanup(self, method, path, query, body):
+        parts = path.strip("/").split("/")
+        if parts[0] != "v1":
+            return 404, "<html><body>no such page</body></html>", {}
+        if parts[1:] == ["services"]:
+            return 200, {"services": self.services}, {}
+        if parts[1:] == ["deletions"]:
+            return self.create(body) if method == "POST" else self.listing(query)
+        id_ = parts[2]
+        if id_ not in self.deletions:
+            return self.error(404, "deletion_not_found", f"There is no deletion {id_}.")
+        rest = parts[3:]
+        if not rest:
+            return 200, {"deletion": self.step(id_)}, {}
+        if rest[0] in ("retry", "cancel") and method == "POST":
+            states = self.after.get((id_, rest[0]))
+            if states is None:
+                return self.error(
+                    409,
+                    {"retry": "not_retryable", "cancel": "not_cancellable"}[rest[0]],
+                    f"No {rest[0]} now: it is over.",
+                )
+            self.deletions[id_] = [dict(state, id=id_) for state in states]
+            return 202, {"deletion": self.step(id_)}, {}
+        if rest[0] == "leftovers":
+            rows = [row for row in self.leftovers.get(id_, []) if self.fits(row, query)]
+            return self.paged("leftovers", rows, query, f"deletions/{id_}/leftovers")
+        if rest[0] == "events":
+            rows = [row for row in self.events.get(id_, []) if self.fits(row, query)]
+            return self.paged("events", rows, query, f"deletions/{id_}/events")
+        return 404, {"errors": []}, {}
+
+    def step(self, id_):
+        states = self.deletions[id_]
+        return states.pop(0) if len(states) > 1 else states[0]
+
+    def create(self, body):
+        project = self.projects.get(body["project_id"])
+        if project is None:
+            return self.error(404, "project_not_found", f"There is no project {body['project_id']}.")
+        states = self.scripts.get(project["id"], [{"status": "accepted"}])
+        asked = {"mode": body["mode"], "dry_run": body["dry_run"]}
+        id_ = self.add_deletion(project, *states, **asked)
+        return 202, {"deletion": self.step(id_)}, {"Location": f"{self.url}{CLEANUP}/v1/deletions/{id_}"}
+
+    def listing(self, query):
+        live = {"accepted", "draining", "inventory", "deleting", "verifying", "cancelling"}
+        statuses = set(query.get("status", []))
+        if "live" in statuses:
+            statuses |= live
+        rows = [
+            {k: v for k, v in states[0].items() if k not in ("counts", "blockers")}
+            for states in self.deletions.values()
+            if not statuses or states[0]["status"] in statuses
+        ]
+        rows = [row for row in rows if self.fits(row, query)]
+        return self.paged("deletions", rows, query, "deletions")
+
+    @staticmethod
+    def fits(row, query):
+        names = ("mode", "project_id", "domain_id", "region", "service", "type", "reason")
+        return all(row.get(k) == v[0] for k, v in query.items() if k in names)
+
+    def paged(self, key, rows, query, path):
+        marker = query.get("marker", [None])[0]
+        if marker is not None:
+            at = next((n for n, row in enumerate(rows) if str(row["id"]) == marker), -1)
+            rows = rows[at + 1 :]
+        size = min(int(query.get("limit", [self.page])[0]), self.page)
+        body = {key: rows[:size], "links": []}
+        if len(rows) > size:
+            again = {k: v for k, v in query.items() if k != "marker"} | {"marker": [str(rows[size - 1]["id"])]}
+            # An inner host, as behind a proxy that does not pass the outer one on.
+            href = f"http://inner.invalid/v1/{path}?{urllib.parse.urlencode(again, doseq=True)}"
+            body["links"].append({"rel": "next", "href": href})
+        return 200, body, {}
+
+    def _handler(cloud):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _serve(self):
+                parsed = urllib.parse.urlsplit(self.path)
+                query = urllib.parse.parse_qs(parsed.query, keep_blank_values=True)
+                raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                body = json.loads(raw) if raw else None
+                path = urllib.parse.unquote(parsed.path)
+                with cloud.lock:
+                    cloud.requests.append(
+                        {
+                            "method": self.command,
+                            "path": path,
+                            "query": query,
+                            "body": body,
+                            "token": self.headers.get("X-Auth-Token"),
+                        }
+                    )
+                    status, answer, headers = copy.deepcopy(cloud.answer(self.command, path, query, body))
+                if isinstance(answer, str):
+                    data, kind = answer.encode(), "text/html"
+                else:
+                    data, kind = (b"" if answer is None else json.dumps(answer).encode()), "application/json"
+                try:
+                    self.send_response(status)
+                    for name, value in ({"x-openstack-request-id": REQUEST_ID} | headers).items():
+                        self.send_header(name, value)
+                    if data:
+                        self.send_header("Content-Type", kind)
+                    self.send_header("Content-Length", str(len(data)))
+                    self.end_headers()
+                    self.wfile.write(data)
+                except (BrokenPipeError, ConnectionResetError):
+                    pass
+
+            do_GET = do_POST = do_DELETE = do_PATCH = _serve
+
+            def log_message(self, *args):
+                pass
+
+        return Handler

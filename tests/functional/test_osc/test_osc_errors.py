@@ -1,0 +1,206 @@
+"""Whatever goes wrong is one line that says what to do, and exit code 1."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import openstack as openstacksdk
+import pytest
+
+from cleanup_orchestrator.osc import client
+from tests.functional.test_osc import stub
+
+LIST = ("project", "deletion", "list")
+DELETIONS = "/cleanup/v1/deletions"
+HTML_404 = "<html><head><title>404</title></head><body><h1>Not Found</h1></body></html>"
+
+
+def one_error(result):
+    assert result.code == 1
+    assert result.out == ""
+    (line,) = result.err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "expected"),
+    [
+        (
+            401,
+            {"error": {"code": 401, "title": "Unauthorized", "message": "The request requires authentication."}},
+            f"The request requires authentication (HTTP 401, {stub.REQUEST_ID}): the token was refused, log in again",
+        ),
+        (
+            403,
+            {"error": {"message": "Policy does not allow that."}},
+            f"Policy does not allow that (HTTP 403, {stub.REQUEST_ID}): "
+            "it takes the admin role, or the manager role on the project's domain",
+        ),
+        (
+            404,
+            HTML_404,
+            f"HOST answered Not Found (HTTP 404, {stub.REQUEST_ID}): "
+            "that does not look like the project-cleanup API, check its endpoint in the catalog",
+        ),
+        (
+            503,
+            "<html><body>Critical keystone service is unavailable</body></html>",
+            f"HOST answered Critical keystone service is unavailable (HTTP 503, {stub.REQUEST_ID}): "
+            "the project-cleanup API, or the Keystone behind it, is down at the moment",
+        ),
+        (500, {}, f"HOST answered Internal Server Error (HTTP 500, {stub.REQUEST_ID})"),
+        (400, {"errors": []}, f"HOST answered Bad Request (HTTP 400, {stub.REQUEST_ID})"),
+        (400, [1], f"HOST answered Bad Request (HTTP 400, {stub.REQUEST_ID})"),
+    ],
+)
+def test_what_something_in_front_of_the_api_answers(openstack, cloud, status, answer, expected):
+    cloud.answers["GET", DELETIONS] = [(status, answer, {})]
+    assert one_error(openstack(*LIST)) == expected.replace("HOST", cloud.url.removeprefix("http://"))
+
+
+def test_the_apis_own_error(openstack, cloud):
+    cloud.answers["GET", DELETIONS] = [cloud.error(400, "bad_sort", "There is no key 'x' to sort by.\nTry\x1b[1m id.")]
+    expected = f"There is no key 'x' to sort by. Try?[1m id (HTTP 400, bad_sort, {stub.REQUEST_ID})"
+    assert one_error(openstack(*LIST, "--sort", "x")) == expected
+
+
+@pytest.mark.parametrize("command", ["show", "leftovers", "events"])
+def test_an_id_that_does_not_exist(openstack, command):
+    assert one_error(openstack("project", "deletion", command, "a/../b")) == (
+        f"There is no deletion a (HTTP 404, deletion_not_found, {stub.REQUEST_ID}). "
+        "Find its id with: openstack project deletion list --project <project>"
+    )
+
+
+@pytest.mark.parametrize("answer", ["<html>Welcome to nginx</html>", [], {"deletions": 5}, {"other": []}])
+def test_something_else_answers_at_the_endpoint(openstack, cloud, answer):
+    cloud.answers["GET", DELETIONS] = [(200, answer, {})]
+    assert one_error(openstack(*LIST)) == (
+        f"{cloud.url}/cleanup/v1 does not answer like the project-cleanup API: "
+        "check the endpoint in the catalog or OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE"
+    )
+
+
+def test_not_in_the_catalog(openstack, cloud):
+    cloud.catalog = False
+    cloud.add_project("demo")
+    missing = (
+        "the catalog has no public endpoint of type project-cleanup in region RegionOne: register one "
+        "('openstack service create project-cleanup', then 'openstack endpoint create'), "
+        "or set OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE to its URL"
+    )
+    assert one_error(openstack(*LIST)) == missing
+    expected = f"Cannot delete project 'demo': {missing}"
+    assert one_error(openstack("project", "delete", "--async", "demo")) == expected
+    assert not cloud.made("DELETE")
+
+
+@pytest.mark.parametrize("path", ["/cleanup", "/cleanup/", "/cleanup/v1", "/cleanup/v1/"])
+def test_endpoint_override_without_a_catalog_entry(openstack, cloud, monkeypatch, path):
+    cloud.catalog = False
+    id_ = cloud.add_deletion(cloud.add_project("demo"), "deleted")
+    monkeypatch.setenv("OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE", cloud.url + path)
+    result = openstack(*LIST, "-f", "value", "-c", "ID")
+    assert (result.code, result.out) == (0, f"{id_}\n")
+
+
+def test_endpoint_override_with_clouds_yaml(openstack, cloud, env, monkeypatch):
+    """openstacksdk alone would not read the variable while a cloud is chosen."""
+    cloud.catalog = False
+    auth = {"auth_url": env["OS_AUTH_URL"], "username": "admin", "password": "x", "project_name": "admin"}
+    auth |= {"user_domain_id": "default", "project_domain_id": "default"}
+    with open(env["OS_CLIENT_CONFIG_FILE"], "w") as file:
+        json.dump({"clouds": {"here": {"auth": auth, "region_name": "RegionOne"}}}, file)
+    for name in env:
+        if name.startswith("OS_") and name != "OS_CLIENT_CONFIG_FILE":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("OS_CLOUD", "here")
+    assert openstack(*LIST).code == 1
+    monkeypatch.setenv("OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE", cloud.url + "/cleanup")
+    assert openstack(*LIST).code == 0
+
+
+def test_no_answer_at_all(openstack, cloud, monkeypatch):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setenv("OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE", f"http://127.0.0.1:{port}")
+    expected = f"no answer from http://127.0.0.1:{port}/v1: [Errno 111] Connection refused"
+    assert one_error(openstack(*LIST)) == expected
+
+
+def test_an_answer_that_does_not_come(openstack, monkeypatch):
+    monkeypatch.setattr(client, "CALL_TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setenv("OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE", url)
+        assert one_error(openstack(*LIST)) == f"no answer from {url}/v1: it took too long"
+
+
+def test_not_tls_at_the_other_end(openstack, cloud, monkeypatch):
+    url = cloud.url.replace("http:", "https:")
+    monkeypatch.setenv("OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE", url)
+    line = one_error(openstack(*LIST))
+    assert line.startswith(f"{url}/v1 cannot be trusted: [SSL")
+
+
+def test_the_version_option(openstack, cloud):
+    assert openstack("--os-project-cleanup-api-version", "1.0", *LIST).code == 0
+    result = openstack("--os-project-cleanup-api-version", "7", *LIST)
+    assert "project_cleanup API version 7 is not in supported versions: 1, 1.0" in result.err
+
+
+def test_the_token_goes_to_the_endpoint_only(openstack, cloud):
+    demo = cloud.add_project("demo")
+    for _ in range(5):
+        cloud.add_deletion(demo, "deleted")
+    assert openstack(*LIST).code == 0
+    assert all(r["token"] == "the-token" for r in cloud.requests if r["path"].startswith("/cleanup"))
+
+
+def test_paging_that_goes_round_in_circles_ends(openstack, cloud):
+    link = [{"rel": "next", "href": "http://x/v1/deletions?marker=1"}]
+    row = stub.deletion(cloud.admin, id="1")
+    cloud.answers["GET", DELETIONS] = [(200, {"deletions": [row], "links": link}, {})]
+    assert openstack(*LIST).code == 0
+
+
+def test_sdk_service_description(cloud, env):
+    """A program may add the service to its connection."""
+    id_ = cloud.add_deletion(cloud.add_project("demo"), "deleted")
+    with openstacksdk.connect(load_yaml_config=False) as connection:
+        connection.add_service(client.DESCRIPTION)
+        assert connection.project_cleanup.get_deletion(id_)["id"] == id_
+        assert [d["id"] for d in client.from_connection(connection).deletions()] == [id_]
+
+
+def test_the_plugin_is_light(env):
+    """osc imports the plugin for every command there is."""
+    code = (
+        "import sys, openstackclient.shell; "
+        "import cleanup_orchestrator.osc.plugin;"
+        "print([m for m in sys.modules if m.startswith('cleanup_orchestrator') and m.count('.') > 0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, timeout=60)
+    assert done.stdout == "['cleanup_orchestrator.osc', 'cleanup_orchestrator.osc.plugin']\n"
+
+
+def test_the_plugin_needs_nothing_of_the_service(env):
+    """Only what the extra ``osc`` brings: not the server's libraries."""
+    code = (
+        "import sys\n"
+        "class No:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        top = name.partition('.')[0]\n"
+        "        if top in ('sqlalchemy', 'alembic', 'oslo_messaging', 'oslo_db', 'pecan', 'oslo_policy', 'oslo_log',\n"
+        "                   'keystonemiddleware', 'oslo_context', 'oslo_middleware', 'cheroot'):\n"
+        "            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, No())\n"
+        "import cleanup_orchestrator.osc.deletion, cleanup_orchestrator.osc.project_delete\n"
+        "import cleanup_orchestrator.osc.service, cleanup_orchestrator.osc.plugin\n"
+        "print('fine')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, timeout=60)
+    assert done.stdout == "fine\n", done.stderr
