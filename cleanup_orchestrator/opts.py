@@ -14,6 +14,7 @@ from cleanup_orchestrator import clouds
 from cleanup_orchestrator.plugins import registry
 
 MODULES = (
+    "cleanup_orchestrator.api.app",
     "cleanup_orchestrator.clouds",
     "cleanup_orchestrator.coverage",
     "cleanup_orchestrator.drain.base",

@@ -96,4 +96,4 @@ def transport(conf: cfg.ConfigOpts, in_process: bool = False) -> Any:
 def server(transport_: Any, topic: str, host: str, endpoint: Any) -> Any:
     """Return a server that takes casts of a topic round-robin with the others; start it with its number of threads."""
     target = oslo_messaging.Target(topic=topic, server=host, version=VERSION)
-    return oslo_messaging.get_rpc_server(transport_, target, [endpoint], executor="threading")
+    return oslo_messaging.get_rpc_server(transport_, target, [endpoint])

@@ -49,7 +49,7 @@ def look(
         listing = _list(type_, connection, project)
     except Exception as error:  # every failed listing is "unknown", whatever went wrong in it
         return _unknown(error)
-    left = [*listing.left, *(Leftover(r.id, r.name, reason) for r in listing.ours)]
+    left = [*listing.left, *(Leftover(r.id, r.name, reason, _described(type_, r, project)) for r in listing.ours)]
     return _result(listing, left)
 
 
@@ -139,11 +139,20 @@ def _list(type_: ResourceType, connection: Connection, project: ProjectDefinitio
             listing.others += 1
         elif any(rule(resource, project) for rule in type_.keep):
             listing.kept += 1
-        elif why := next((w for w in (rule(resource, project) for rule in type_.protect) if w), None):
+        elif why := _forbidden(type_, resource, project):
             listing.left.append(Leftover(resource.id, resource.name, Reason.PROTECTED, why))
         else:
             listing.ours.append(resource)
     return listing
+
+
+def _forbidden(type_: ResourceType, resource: Resource, project: ProjectDefinition) -> str | None:
+    """Return why a resource must not be deleted, if so."""
+    return next((why for why in (rule(resource, project) for rule in type_.protect) if why), None)
+
+
+def _described(type_: ResourceType, resource: Resource, project: ProjectDefinition) -> str:
+    return (type_.describe(resource, project) or "") if type_.describe else ""
 
 
 def _delete_all(
@@ -189,6 +198,9 @@ def _delete_one(
             if current.id != resource.id or current.owner != project.id:
                 owner = current.owner or "nobody"
                 return Verdict(Reason.OWNER_UNKNOWN, f"it belonged to {owner} right before its delete: left alone")
+            # It may have been shared, or taken into use by its service, since it was listed.
+            if why := _forbidden(type_, current, project):
+                return Verdict(Reason.PROTECTED, why)
         for action in (*type_.prepare, type_.delete):
             assert action is not None
             if isinstance(action, Sdk | Rest):

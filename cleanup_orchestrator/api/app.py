@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from typing import Any
 
@@ -13,12 +14,12 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, sizelimit
 
-from cleanup_orchestrator import engine as engine_settings
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.api import errors, policies, root
 from cleanup_orchestrator.api.wiring import EngineCaster, Wiring
 from cleanup_orchestrator.clouds import Clouds
 from cleanup_orchestrator.coverage import Coverage
+from cleanup_orchestrator.decide import Rules
 from cleanup_orchestrator.projects import Projects
 from cleanup_orchestrator.store import Store
 
@@ -50,7 +51,7 @@ _MAX_BODY = 16 * 1024
 def build(conf: cfg.ConfigOpts, store: Store, clouds: Clouds, coverage: Coverage, engine: EngineCaster) -> Any:
     """Return the WSGI application.
 
-    :param conf: with the options of this module, of ``drain`` and of ``engine`` registered
+    :param conf: with the options of this module, of ``drain`` registered
     :param clouds: the orchestrator's own access to Keystone, read only
     :raises keystoneauth1.exceptions.ClientException: when ``[keystone_authtoken]`` is not usable
     """
@@ -61,7 +62,8 @@ def build(conf: cfg.ConfigOpts, store: Store, clouds: Clouds, coverage: Coverage
         answers=lambda: coverage.answers(identity),
         engine=engine,
         judge=policies.Judge(policies.enforcer(conf)),
-        rules=engine_settings.rules(conf),
+        # All that the answers depend on; the others are the engine's.
+        rules=Rules(settle=datetime.timedelta(seconds=conf.drain.token_cache_time)),
         own_project_id=clouds.project_id,
         never_delete=tuple(conf.deletion.never_delete_projects),
         default_limit=min(conf.api.default_limit, conf.api.max_limit),
@@ -132,7 +134,12 @@ class _ByPath:
         self._checked, self._handlers = checked, handlers
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        first = root.segments(environ.get("PATH_INFO", ""))[:1]
+        path = environ.get("PATH_INFO", "")
+        try:
+            path.encode("latin-1").decode("utf-8")  # WSGI's way to hand on bytes
+        except UnicodeError:
+            raise errors.of_status(404) from None
+        first = root.segments(path)[:1]
         return (self._checked if first == ("v1",) else self._handlers)(environ, start_response)
 
 

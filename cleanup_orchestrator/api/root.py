@@ -10,12 +10,12 @@ from pecan import hooks
 
 from cleanup_orchestrator import log
 from cleanup_orchestrator.api import errors, schemas, views
+from cleanup_orchestrator.api.coverage import Services
 from cleanup_orchestrator.api.deletions import Deletions
-from cleanup_orchestrator.api.services import Services
 from cleanup_orchestrator.api.wiring import Wiring
 
 #: Set by the token check and by nothing else: no header of a client ends up under this name.
-TOKEN_INFO = "keystone.token_info"  # noqa: S105
+TOKEN_INFO = "keystone.token_info"
 
 
 def segments(path: str) -> tuple[str, ...]:
@@ -69,10 +69,7 @@ class Root:
 
     @pecan.expose()
     def _route(self, args: list[str], request: webob.Request) -> tuple[Any, list[str]]:
-        try:
-            path = segments(request.path_info)
-        except UnicodeDecodeError:
-            raise errors.of_status(404) from None
+        path = segments(request.path_info)
         for pattern, methods in self._table.items():
             if len(pattern) != len(path):
                 continue

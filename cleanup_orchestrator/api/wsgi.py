@@ -1,7 +1,7 @@
 """The application for uWSGI, mod_wsgi or gunicorn: ``module = cleanup_orchestrator.api.wsgi:application``.
 
-Configuration: the files that ``OS_CLEANUP_ORCHESTRATOR_CONFIG_FILES`` names (several with ``;``), else the default ones.
-The server's own command line is not read.
+Configuration: the files that ``OS_CLEANUP_ORCHESTRATOR_CONFIG_FILES`` names (several with ``;``), else the default
+ones. The server's own command line is not read.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from osc_lib import exceptions
 from osc_lib.cli import format_columns
 from osc_lib.command import command
 
+from cleanup_orchestrator.model import Outcome
 from cleanup_orchestrator.osc.client import ApiError, LoginLost, Proxy, one_line
 
 SHOW = "openstack project deletion show {id}"
@@ -137,15 +138,14 @@ def positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
     return number
 
 
-def add_paging(parser: argparse.ArgumentParser, what: str, marker: str) -> None:
-    """Add --limit and --marker."""
+def add_limit(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add --limit."""
     parser.add_argument(
         "--limit",
         metavar="<limit>",
         type=positive(int),
         help=f"The most {what} to list (default: all of them, however many pages that takes)",
     )
-    parser.add_argument("--marker", metavar="<marker>", help=f"List what comes after this {marker}")
 
 
 def find_domain(identity: Any, name_or_id: str) -> str:
@@ -218,15 +218,21 @@ class Blockers(Rows):
 
 
 class Counts(Rows):
-    """Counts for each region and type; a table leaves out what was clear from the start."""
+    """Counts for each region and type; a table only sums up those that had nothing, or were not looked at yet."""
 
     def human_readable(self) -> str:
-        """Return a line for each type that had something or is not known to be clear."""
-        rows = self._value or []
-        told = [r for r in rows if r.get("found") or r.get("deleted") or r.get("outcome") != "clear"]
-        lines = [self.line(row) for row in told]
-        if len(told) < len(rows):
-            lines.append(f"{len(rows) - len(told)} more types: nothing found")
+        """Return a line for each type that had something, or of which nothing is known."""
+        lines = []
+        empty = later = 0
+        for row in self._value or ():
+            if row.get("found") or row.get("deleted") or row.get("outcome") not in ("clear", ""):
+                lines.append(self.line(row))
+            elif row["outcome"]:
+                empty += 1
+            else:
+                later += 1
+        lines += [f"{empty} other: nothing found"] if empty else []
+        lines += [f"{later} other: not looked at yet"] if later else []
         return "\n".join(lines)
 
     def line(self, row: Mapping[str, Any]) -> str:
@@ -235,8 +241,12 @@ class Counts(Rows):
         if row.get("kept"):
             numbers.append(f"kept {row['kept']}")
         outcome = one_line(row.get("outcome") or row.get("state") or "")
+        if outcome == Outcome.UNKNOWN and not (row.get("found") or row.get("deleted")):
+            # Zeros would read as empty.
+            numbers = []
         why = one_line(row.get("message") or row.get("reason") or "")
-        return f"{type_name(row)}: {', '.join(numbers)}; {outcome}" + (f" ({why})" if why else "")
+        text = "; ".join(part for part in (", ".join(numbers), outcome) if part)
+        return f"{type_name(row)}: {text}" + (f" ({why})" if why else "")
 
 
 class Progress(format_columns.DictColumn):

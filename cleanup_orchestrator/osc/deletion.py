@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 from osc_lib.cli import format_columns
 
@@ -80,10 +81,14 @@ class ListDeletion(common.Lister):
         parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
         parser.add_argument("--domain", metavar="<domain>", help="Only projects of this domain (name or ID)")
         parser.add_argument(
-            "--sort", metavar="<key>[:<direction>]", help="Let the server sort, such as 'status:asc' (asc or desc)"
+            "--sort",
+            metavar="<key>[:<direction>]",
+            help="Let the server sort: keys such as created_at, status or project_name, each with :asc or :desc, "
+            "several separated by commas (default: created_at:desc)",
         )
         parser.add_argument("--long", action="store_true", help="List more columns")
-        common.add_paging(parser, "deletions", "deletion (ID)")
+        common.add_limit(parser, "deletions")
+        parser.add_argument("--marker", metavar="<deletion>", help="List what comes after this deletion (ID)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
@@ -133,7 +138,7 @@ class ListDeletion(common.Lister):
             filters["project_id"] = common.find_project(identity, project, parsed_args.project_domain)
         except exceptions.CommandError as exc:
             # Most deletions that somebody looks up are of a project that is gone; only our record has its name.
-            if not isinstance(exc.__cause__, common.sdk_exceptions.NotFoundException):
+            if not isinstance(exc.__cause__, sdk_exceptions.NotFoundException):
                 raise
             if re.fullmatch(r"[0-9a-fA-F-]{32,36}", project):
                 filters["project_id"] = project
@@ -212,7 +217,7 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
             "--reason", metavar="<reason>", help=f"Only with this reason, such as {Reason.IN_USE} or {Reason.PROTECTED}"
         )
         parser.add_argument("--long", action="store_true", help="List the message and what keeps the resource as well")
-        common.add_paging(parser, "leftovers", "leftover (ID)")
+        common.add_limit(parser, "leftovers")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
@@ -222,7 +227,7 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
         if parsed_args.long:
             names += ["message", "blocked_by"]
             heads += ["Message", "Blocked By"]
-        filters = {name: getattr(parsed_args, name) for name in ("region", "service", "type", "reason", "marker")}
+        filters = {name: getattr(parsed_args, name) for name in ("region", "service", "type", "reason")}
         rows = self.client.leftovers(parsed_args.deletion, limit=parsed_args.limit, **filters)
         return tuple(heads), [
             tuple(common.References(row.get(n) or []) if n == "blocked_by" else row.get(n) for n in names)
@@ -258,7 +263,8 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
         parser.add_argument("--type", metavar="<type>", help="Only events of this type, such as 'resource.deleted'")
         parser.add_argument("--follow", action="store_true", help="Go on printing new events until the deletion ends")
         parser.add_argument("--long", action="store_true", help="List the request id and the data of each event")
-        common.add_paging(parser, "events", "event (ID)")
+        common.add_limit(parser, "events")
+        parser.add_argument("--marker", metavar="<event>", help="List what comes after this event (ID)")
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
 from cleanup_orchestrator.osc import common, wait
+from cleanup_orchestrator.osc.client import one_line
 
 COLUMNS = ("Project", "Project ID", "Deletion ID", "Status")
 
@@ -67,7 +68,7 @@ class Requesting(common.Lister):
                 deletion = request(argument)
             except (sdk_exceptions.SDKException, exceptions.CommandError) as exc:
                 failed += 1
-                self.log.error("%s '%s': %s", what, common.one_line(argument), self.explain(exc))
+                self.log.error("%s '%s': %s", what, one_line(argument), self.explain(exc))
                 self.log.debug("", exc_info=True)
             else:
                 # The same project twice is one deletion.

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote, urljoin, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.model import Reason, Token
@@ -136,8 +136,7 @@ class Sdk:
 class Rest:
     """A REST call that the SDK does not have.
 
-    ``paging``: ``none``; ``links`` (``<key>_links`` or ``next`` in the body, followed with the original query kept: some
-    services drop the owner filter from their next link); ``offset`` (``limit``/``offset`` until a page comes short of
+    ``paging``: ``none``; ``links`` (the query of ``<key>_links`` or ``next`` in the body, put over the original one); ``offset`` (``limit``/``offset`` until a page comes short of
     new rows, Barbican); ``marker`` (id of the last row).
     """
 
@@ -225,12 +224,12 @@ class Rest:
                 link = self._next(body)
                 if link is None:
                     return
-                path = urljoin("/", urlsplit(link).path) if link.startswith("/") else link.split("?")[0]
+                # Only its query, over ours: a link may name another host, and several services drop our filter from it.
                 query = {**query, **dict(parse_qsl(urlsplit(link).query))}
-            token = (path, tuple(sorted((k, str(v)) for k, v in query.items())))
-            if token in seen_pages:
+            page_key = tuple(sorted((k, str(v)) for k, v in query.items()))
+            if page_key in seen_pages:
                 raise BadAnswer(f"{self!r} gave the same page twice")
-            seen_pages.add(token)
+            seen_pages.add(page_key)
 
     def _next(self, body: Mapping[str, Any]) -> str | None:
         for link in body.get(f"{self.key}_links") or body.get("links") or ():
@@ -264,14 +263,18 @@ class ResourceType:
     fresh: str = ""  #: with no ``show``: why the listing, or the scope, is proof enough of the owner
     after: tuple[str, ...] = ()  #: types confirmed gone first: ``port``, ``compute.server``, or :data:`EVERYTHING`
     dragged_by: tuple[str, ...] = ()  #: types whose delete takes this one along; it is listed, never called for
-    keep: tuple[Rule, ...] = ()  #: a sentence when it is not the user's, or goes with its parent: neither deleted nor left
+    keep: tuple[
+        Rule, ...
+    ] = ()  #: a sentence when it is not the user's, or goes with its parent: neither deleted nor left
     protect: tuple[Rule, ...] = ()  #: a sentence when it must not be deleted: always a leftover
     prepare: tuple[Action, ...] = ()  #: idempotent breakers before the delete: clear routes, detach, unprotect
     explain: Explain | None = None  #: asked after a refused delete: who stands in the way
     describe: Rule | None = None  #: what the report says of it besides its name: how much a container holds
     token: Token = Token.ADMIN
     residue: bool = False  #: quota rows and the like: no leftover, removed right before the project
-    available: Callable[[Connection, ProjectDefinition], bool] | None = None  #: False: the service lacks it, on its word
+    available: Callable[[Connection, ProjectDefinition], bool] | None = (
+        None  #: False: the service lacks it, on its word
+    )
     unfiltered: str = ""  #: why the list call carries no owner filter, where it does not
     note: str = ""  #: for the documentation: a trap that this declaration avoids
     source: str = ""  #: which service call, and where its behaviour was read

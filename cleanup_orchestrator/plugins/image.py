@@ -244,7 +244,8 @@ SERVICE = Service(
             "db/sqlalchemy/metadef_api/namespace.py",
             note="The name is the id, and may be taken by somebody else after a delete: the owner is read again right "
             "before. Clearing 'protected' is a PUT which resets what it leaves out, and gives the namespace to the "
-            "caller's project unless it names the owner. A name with a slash addresses something else, one that is not ASCII nothing.",
+            "caller's project unless it names the owner. A name with a slash addresses something else, "
+            "one that is not ASCII nothing.",
         ),
         ResourceType(
             name="task",

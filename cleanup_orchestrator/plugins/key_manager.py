@@ -127,7 +127,8 @@ def _delete_secret(connection: Connection, project: ProjectDefinition, secret: R
     path = f"/secrets/{secret.id}"
 
     def delete(microversion: str | None, **query: Any) -> Response:
-        return connection.key_manager.delete(path, params=query, microversion=microversion)
+        answer: Response = connection.key_manager.delete(path, params=query, microversion=microversion)
+        return answer
 
     response = delete(_DETECT)
     if response.status_code not in (400, 406):  # 406: it does not know 1.2, and so would delete under the consumers
@@ -166,7 +167,7 @@ def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
 SERVICE = Service(
     service_type="key-manager",
     options=OPTIONS,
-    roles="admin on the project under deletion (a member may not delete other users' private secrets); admin for quotas",
+    roles="admin on the project under deletion (a member may not delete others' private secrets); admin for quotas",
     types=(
         ResourceType(
             name="order",
@@ -189,8 +190,8 @@ SERVICE = Service(
             prepare=(_refuse_shared_container,),
             after=("order", *_USERS),
             source="GET, DELETE /v1/containers; barbican common/policies/containers.py",
-            note="A delete goes through under consumers (a load balancer's certificate), so users go first. Its secrets "
-            "stay. An admin of another project gets 403.",
+            note="A delete goes through under consumers (a load balancer's certificate), so users go first. Its "
+            "secrets stay. An admin of another project gets 403.",
         ),
         ResourceType(
             name="secret",

@@ -10,6 +10,7 @@ is checked right before the delete and refused with the names of those in the wa
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import weakref
@@ -448,24 +449,36 @@ def _explain_by(type_: str, plural: str, attribute: str, query: str = "") -> Cal
     return explain
 
 
-def explain_qos_policy(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
-    """Name what a QoS policy is bound to, anybody's. The filter is Neutron's own and not known to the SDK."""
-    blockers = []
-    for type_, collection in (
-        ("port", "ports"),
-        ("network", "networks"),
-        ("floating_ip", "floatingips"),
-        ("router", "routers"),
-    ):
-        query = {"qos_policy_id": resource.id, "fields": ["id", "project_id", "qos_policy_id", "external_gateway_info"]}
-        if type_ != "router":
-            query["fields"] = ["id", "project_id", "qos_policy_id"]
-        call = Rest("network", f"/{collection}", key=collection, query=query, paging="links")
-        for row in call.rows(connection, project):
-            gateway = row.get("external_gateway_info") or {}
-            if resource.id in (row.get("qos_policy_id"), gateway.get("qos_policy_id")):
-                blockers.append(_blocker(type_, row))
-    return _verdict(project, "it is used by", blockers)
+_BOUND = re.compile(r"is used by (network|port|router|floatingip) ([0-9a-f-]{32,36})")
+_READ_BOUND = {
+    "network": ("network", "get_network"),
+    "port": ("port", "get_port"),
+    "router": ("router", "get_router"),
+    "floatingip": ("floating_ip", "get_ip"),
+}
+
+
+def delete_qos_policy(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Delete a QoS policy; name what it is bound to, when that is why Neutron refuses.
+
+    Neutron's refusal is the only place to read it: no list can be filtered by policy (400 where filter-validation is
+    on), and a list of every port of the cloud is too much for a sentence. It names one at a time.
+
+    :raises Refused: naming it
+    """
+    from openstack import exceptions
+
+    try:
+        connection.network.delete_qos_policy(resource.id, ignore_missing=False)
+    except exceptions.ConflictException as error:
+        if not (found := _BOUND.search(str(error))):
+            raise
+        type_, method = _READ_BOUND[found[1]]
+        bound = to_row(getattr(connection.network, method)(found[2]))
+        verdict = _verdict(project, "it is used by", [_blocker(type_, bound)])
+        if verdict is None:
+            raise
+        raise Refused(verdict) from error
 
 
 def explain_rbac_policy(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
@@ -735,7 +748,7 @@ CORE = (
         "qos_policies",
         available=extension("qos"),
         protect=(shared,),
-        explain=explain_qos_policy,
+        delete=delete_qos_policy,
         after=("port", "router_port", "network", "floating_ip", "router"),
         source="DELETE /v2.0/qos/policies/Q: 409 QosPolicyInUse; neutron objects/qos/policy.py",
     ),

@@ -297,7 +297,8 @@ def _head(connection: Connection, url: str) -> Mapping[str, str] | None:
     if response.status_code == 410:
         return None
     exceptions.raise_from_response(response)
-    return response.headers
+    headers: Mapping[str, str] = response.headers
+    return headers
 
 
 def _own_metadata(headers: Mapping[str, str]) -> list[str]:
@@ -360,8 +361,8 @@ SERVICE = Service(
             note="Services that keep their data here go first: without it their rows could not be deleted. Segments of "
             "large objects are objects of other containers of the account, so every delete is a plain one; a symlink's "
             "delete leaves its target alone. Old versions are deleted one by one, after versioning is off: else each "
-            "delete would leave a marker (or, with the legacy kind, bring the last version back). Container sync is cut "
-            "first: it would delete the copies in another account, too. Segments of S3 multipart uploads are in "
+            "delete would leave a marker (or, with the legacy kind, bring the last version back). Container sync is "
+            "cut first: it would delete the copies in another account, too. Segments of S3 multipart uploads are in "
             "'<name>+segments'. Listings are eventually consistent: what is deleted may show for a while.",
         ),
         ResourceType(
@@ -371,7 +372,6 @@ SERVICE = Service(
             owner=SCOPED,
             fresh=_FRESH,
             token=Token.PROJECT,
-            residue=True,
             after=("container",),
             source="HEAD, POST /v1/AUTH_X; swift account/server.py",
             note="TempURL keys give access without any token, and are never shown here: only their names are. Quotas "
@@ -386,8 +386,8 @@ SERVICE = Service(
             available=_account_wanted,
             after=("container", "account_metadata"),
             source="DELETE /v1/AUTH_X; swift proxy/controllers/account.py, account/server.py",
-            note="Off by default (option delete_account): irreversible for this project id, and a reaper erases all that "
-            "is left without asking. 405 means that allow_account_management is off, 403 that ResellerAdmin is missing.",
+            note="Off by default (option delete_account): irreversible for this project id, and a reaper erases all "
+            "that is left without asking. 405: allow_account_management is off. 403: ResellerAdmin is missing.",
         ),
     ),
 )

@@ -135,7 +135,9 @@ class Sweeper:
         """Everything that is in the services' databases."""
         texts = []
         for service in services:
-            with sqlite3.connect(f"{self.cloud.site.database(service).as_uri()}?mode=ro", uri=True, timeout=30) as database:
+            with sqlite3.connect(
+                f"{self.cloud.site.database(service).as_uri()}?mode=ro", uri=True, timeout=30
+            ) as database:
                 texts.append("\n".join(database.iterdump()))
             database.close()
         return "\n".join(texts)

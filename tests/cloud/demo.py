@@ -262,7 +262,10 @@ def play(demo: Demo) -> None:
     report = demo.ask("project", "deletion", "list", "--project", filled.project_id)[0]
     if report["Status"] != "leftovers":
         raise DemoError(f"the report ended in {report['Status']}, not in leftovers")
-    names = [network.name for network in filler.connect_as(admin, filled.user_name, filled.password, PROJECT).network.networks()]
+    names = [
+        network.name
+        for network in filler.connect_as(admin, filled.user_name, filled.password, PROJECT).network.networks()
+    ]
     say(f"the project is as usable as before: a new token of {filled.user_name} lists {len(names)} networks")
     if (now := count(cloud, filled.project_id)) != project_before:
         raise DemoError(f"the report changed something: {difference(project_before, now)}")

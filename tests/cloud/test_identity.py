@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 import uuid
@@ -52,13 +53,19 @@ def projects(admin, sweeper):
     colleague = connect_as(admin, f"{target.project_name}-colleague", target.password, target.project_name)
     path = f"/users/{target.colleague_id}/application_credentials"
     body = {"application_credential": {"name": "the colleague's"}}
-    target.note("application credential", Api(colleague.identity).call("POST", path, body)["application_credential"]["id"])
+    target.note(
+        "application credential", Api(colleague.identity).call("POST", path, body)["application_credential"]["id"]
+    )
     # Trusts: used up, expired, redelegated, and one from the neighbour's.
     give_trust(target, neighbour, remaining_uses=3)
     soon = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     expired = give_trust(target, neighbour, expires_at=soon)
     used = give_trust(target, neighbour, remaining_uses=1)
-    sweeper.rows("keystone", "UPDATE trust SET expires_at = '2020-01-01', expires_at_int = 1577836800000000 WHERE id = ?", expired)
+    sweeper.rows(
+        "keystone",
+        "UPDATE trust SET expires_at = '2020-01-01', expires_at_int = 1577836800000000 WHERE id = ?",
+        expired,
+    )
     sweeper.rows("keystone", "UPDATE trust SET remaining_uses = 0 WHERE id = ?", used)
     target.note("dead trust", expired, used)
     # OAuth1 needs signed requests to make a token: it is put where Keystone would put it.
@@ -84,7 +91,9 @@ def alive(sweeper, project_id):
         ("project_endpoint", ""),
         ("project_tag", ""),
     ):
-        column = {"application_credential": "id", "project_endpoint": "endpoint_id", "project_tag": "name"}.get(table, "id")
+        column = {"application_credential": "id", "project_endpoint": "endpoint_id", "project_tag": "name"}.get(
+            table, "id"
+        )
         rows = sweeper.rows("keystone", f'SELECT {column} FROM "{table}" WHERE project_id = ?{condition}', project_id)
         found[table] = {value for (value,) in rows}
     return found
@@ -125,7 +134,12 @@ def test_only_those_who_were_members_are_asked(projects, sweeper):
     sweeper.cloud.admin.call("DELETE", path)
     try:
         found = sweeper.look(SERVICE, target)["application_credential"]
-        assert {left.id for left in found.leftovers} == alive(sweeper, target.project_id)["application_credential"]
+        there = alive(sweeper, target.project_id)["application_credential"]
+        assert {left.id for left in found.leftovers} == there and len(there) == 3
+        without = sweeper.definition(SERVICE, target)
+        without = dataclasses.replace(without, member_ids=())
+        fewer = sweep.look(TYPES["application_credential"], sweeper.connection(), without)
+        assert {left.id for left in fewer.leftovers} < there  # the colleague's is out of sight, and not gone
     finally:
         sweeper.cloud.admin.call("PUT", path)
 

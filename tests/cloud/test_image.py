@@ -51,7 +51,12 @@ def projects(admin):
     Rest(neighbour.connection.image).call("PUT", f"{rejected}/{neighbour.project_id}", {"status": "rejected"})
     target.note("deactivated", make_image(images, owner, "deactivated"))
     everything.call("POST", f"/images/{target.first('deactivated')}/actions/deactivate")
-    for name, visibility in (("target public", "public"), ("target % ?", "private"), ("target ü", "private"), ("with/objects/slash", "private")):
+    for name, visibility in (
+        ("target public", "public"),
+        ("target % ?", "private"),
+        ("target ü", "private"),
+        ("with/objects/slash", "private"),
+    ):
         body = {"namespace": name, "owner": owner, "visibility": visibility, "protected": visibility == "public"}
         everything.call("POST", "/metadefs/namespaces", body)
     everything.call("POST", "/metadefs/namespaces", {"namespace": "with", "owner": neighbour.project_id})
@@ -131,7 +136,9 @@ def test_what_others_use_stays_until_the_operator_says_otherwise(projects, sweep
     swept = sweeper.delete(SERVICE, target, **EVERYTHING)
     assert swept["image"].outcome is Outcome.CLEAR and not alive(sweeper, target.project_id)
     assert {leftover.id for leftover in swept["metadef_namespace"].leftovers} == UNNAMEABLE
-    member = sweeper.rows("glance", "SELECT image_id FROM image_members WHERE member = ? AND deleted = 0", target.project_id)
+    member = sweeper.rows(
+        "glance", "SELECT image_id FROM image_members WHERE member = ? AND deleted = 0", target.project_id
+    )
     assert len(member) == 1
 
     assert (sweeper.look(SERVICE, neighbour), alive(sweeper, neighbour.project_id)) == theirs

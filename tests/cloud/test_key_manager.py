@@ -55,7 +55,14 @@ def projects(admin):
 def alive(sweeper, filled):
     """What the database has of a project, by table."""
     sql = "SELECT t.id FROM {} t JOIN projects p ON p.id = t.project_id WHERE p.external_id = ? AND t.deleted = 0"
-    tables = ("orders", "containers", "secrets", "project_quotas", "secret_consumer_metadata", "container_consumer_metadata")
+    tables = (
+        "orders",
+        "containers",
+        "secrets",
+        "project_quotas",
+        "secret_consumer_metadata",
+        "container_consumer_metadata",
+    )
     return {
         table: {identity for (identity,) in sweeper.rows("barbican", sql.format(table), filled.project_id)}
         for table in tables

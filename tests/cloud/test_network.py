@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from cleanup_orchestrator.model import Outcome, Reason
@@ -9,7 +11,6 @@ from cleanup_orchestrator.plugins.network import SERVICE
 from tests.cloud.filler import fill, make_project, scan
 from tests.cloud.fillings.base import Rest
 
-RESIDUE = {type_.name for type_ in SERVICE.types if type_.residue}
 PASSES = 3  # the engine asks for another sweep while there is progress
 
 
@@ -21,15 +22,18 @@ def neighbour(admin, sweeper):
 
 
 def rows(sweeper):
-    """Neutron's whole database but for the counters that pools and types keep of what was taken out of them."""
-    counters = ('INSERT INTO "subnetpools"', 'INSERT INTO "ml2_', 'INSERT INTO "quotausages"')
-    return {line for line in sweeper.dump("neutron").splitlines() if not line.startswith(counters)}
+    """Neutron's whole database but for the counters, locks and revisions that it keeps of what came and went."""
+    counters = tuple(f'INSERT INTO "{name}' for name in ("subnetpools", "ml2_", "quotausages", "network_subnet_lock"))
+    lines = {line for line in sweeper.dump("neutron").splitlines() if not line.startswith(counters)}
+    return {re.sub(r'("standardattributes" VALUES\(\d+,).*', r"\1", line) for line in lines}
 
 
 def delete(sweeper, target, **options):
     """Sweep until nothing more is to be had: first what counts as left over, then the residue too."""
     for _ in range(PASSES):
         swept = sweeper.delete(SERVICE, target, **options)
+        if not left(swept):
+            break
     assert not [name for name, each in swept.items() if each.outcome is Outcome.UNKNOWN]
     return swept
 
@@ -41,6 +45,10 @@ def left(swept):
 
 def in_neutron(cloud, project_id):
     return {name: count for name, count in scan(cloud, project_id).items() if name.startswith("neutron.")}
+
+
+def named(leftover):
+    return {(blocker["type"], blocker["id"], blocker["owner"]) for blocker in leftover.blocked_by}
 
 
 def port_of(rest, network, project, **more):
@@ -72,7 +80,7 @@ def test_everything_goes(admin, sweeper, cloud, neighbour):
     for device_owner in ("compute:nova", "Octavia", "network:dhcp", "baremetal:none"):
         port_of(everything, net, target, device_owner=device_owner, device_id="gone")
     # A local IP on a port that was chosen for it, which then cannot go before it.
-    chosen = port_of(everything, backend, target)
+    chosen = port_of(everything, backend, target, fixed_ips=[{"subnet_id": target.first("subnet", 1)}])
     body = {"network_id": backend, "local_port_id": chosen, "project_id": target.project_id}
     everything.call("POST", "/local_ips", {"local_ip": body})
     # A subnet of the project on somebody else's network.
@@ -88,13 +96,92 @@ def test_everything_goes(admin, sweeper, cloud, neighbour):
     looked = sweeper.look(SERVICE, target)
     assert sweeper.dump("neutron") == filled
     assert {leftover.reason for leftover in left(looked).values()} == {Reason.PRESENT}
+    assert [leftover.id for leftover in looked["default_security_group"].leftovers] == [default]
     assert looked["port"].kept == 1  # the DHCP port: with its network
     for kind, type_ in (("port", "port"), ("router", "router"), ("network", "network"), ("floating ip", "floating_ip"),
                         ("security group", "security_group"), ("trunk", "trunk"), ("network log", "log"),
                         ("rbac policy", "rbac_policy"), ("subnet pool", "subnet_pool")):  # fmt: skip
-        assert set(target.ids[kind]) <= {leftover.id for leftover in looked[type_].leftovers}, kind
+        assert set(target.ids[kind]) - {default} <= {leftover.id for leftover in looked[type_].leftovers}, kind
 
     swept = delete(sweeper, target)
     assert not left(swept)
     assert not in_neutron(cloud, target.project_id)
     assert rows(sweeper) == before
+
+
+def test_what_others_use_stays_and_is_named(admin, sweeper, cloud, neighbour):
+    everything = Rest(admin.network)
+    target = fill(admin, "network-blocked", partner=neighbour.project_id, only=["network"])
+    ours, theirs = target.project_id, neighbour.project_id
+    net, backend, lonely = target.ids["network"][:3]
+    router, second = target.ids["router"][:2]
+    web, db = target.ids["security group"][:2]
+    addresses, qos, pool = (target.first(kind) for kind in ("address group", "qos policy", "subnet pool"))
+    their_group = neighbour.first("security group")
+
+    guest = port_of(everything, net, neighbour, security_groups=[web], qos_policy_id=qos)
+    public = everything.call("GET", "/networks", params={"name": "public"})["networks"][0]["id"]
+    body = {"floating_network_id": public, "port_id": guest, "project_id": theirs}
+    way_out = everything.call("POST", "/floatingips", {"floatingip": body})["floatingip"]["id"]
+    rule = rule_of(everything, their_group, neighbour, remote_group_id=db)
+    by_address = rule_of(everything, their_group, neighbour, remote_address_group_id=addresses)
+    body = {"network_id": lonely, "ip_version": 4, "cidr": "172.31.0.0/24", "project_id": theirs}
+    subnet = everything.call("POST", "/subnets", {"subnet": body})["subnet"]["id"]
+    spare = everything.call("POST", "/networks", {"network": {"name": "spare", "project_id": theirs}})["network"]["id"]
+    body = {"network_id": spare, "subnetpool_id": pool, "ip_version": 4, "project_id": theirs}
+    from_pool = everything.call("POST", "/subnets", {"subnet": body})["subnet"]["id"]
+    inside = [{"subnet_id": neighbour.first("subnet", 1)}]
+    their_interface = port_of(everything, neighbour.first("network", 1), neighbour, fixed_ips=inside)
+    everything.call("PUT", f"/routers/{second}/add_router_interface", {"port_id": their_interface})
+    our_interface = port_of(everything, backend, target, fixed_ips=[{"subnet_id": target.first("subnet", 1)}])
+    their_router = neighbour.first("router", 1)
+    everything.call("PUT", f"/routers/{their_router}/add_router_interface", {"port_id": our_interface})
+    shared = everything.call("POST", "/networks", {"network": {"name": "shared", "shared": True, "project_id": ours}})
+    shared = shared["network"]["id"]
+    body = {"network_id": shared, "ip_version": 4, "cidr": "172.29.0.0/24", "project_id": ours}
+    on_shared = everything.call("POST", "/subnets", {"subnet": body})["subnet"]["id"]
+    grant = {"object_type": "network", "object_id": neighbour.first("network"), "target_tenant": ours}
+    grant |= {"action": "access_as_shared", "project_id": theirs}
+    grant = everything.call("POST", "/rbac-policies", {"rbac_policy": grant})["rbac_policy"]["id"]
+
+    # What the target grants to the neighbour is the target's.
+    before = {line for line in rows(sweeper) if theirs in line and ours not in line}
+    swept = delete(sweeper, target)
+    assert {line for line in rows(sweeper) if theirs in line and ours not in line} == before
+
+    found = left(swept)
+    for key, blockers in {
+        ("network", net): {("network.port", guest, theirs)},
+        ("network", lonely): {("network.subnet", subnet, theirs)},
+        ("router", router): {("network.floating_ip", way_out, theirs)},
+        ("router", second): {("network.port", their_interface, theirs)},
+        ("router_port", our_interface): {("network.router", their_router, theirs)},
+        ("security_group", web): {("network.port", guest, theirs)},
+        ("security_group", db): {("network.security_group_rule", rule, theirs)},
+        ("address_group", addresses): {("network.security_group_rule", by_address, theirs)},
+        ("qos_policy", qos): {("network.port", guest, theirs)},
+        ("subnet_pool", pool): {("network.subnet", from_pool, theirs)},
+    }.items():
+        assert found[key].reason is Reason.FOREIGN, found[key]
+        assert named(found[key]) == blockers, found[key]
+    assert found["network", shared].reason is found["subnet", on_shared].reason is Reason.PROTECTED
+    # The network waits for the project's own port, which is stuck in somebody else's router.
+    assert found["network", backend].reason is Reason.IN_USE
+    assert named(found["network", backend]) == {("network.port", our_interface, ours)}
+    assert swept["rbac_grant"].kept == 1
+    policies = everything.call("GET", "/rbac-policies", params={"object_id": shared})["rbac_policies"]
+    assert found["rbac_policy", policies[0]["id"]].reason is Reason.PROTECTED
+    assert swept["port"].outcome is swept["trunk"].outcome is swept["floating_ip"].outcome is Outcome.CLEAR
+
+    # The neighbour lets go, and the operator allows what only he can.
+    everything.call("DELETE", f"/floatingips/{way_out}")
+    everything.call("DELETE", f"/ports/{guest}")
+    for each in (subnet, from_pool):
+        everything.call("DELETE", f"/subnets/{each}")
+    everything.call("DELETE", f"/security-group-rules/{by_address}")
+    everything.call("PUT", f"/routers/{second}/remove_router_interface", {"port_id": their_interface})
+    everything.call("PUT", f"/routers/{their_router}/remove_router_interface", {"port_id": our_interface})
+    assert not left(delete(sweeper, target, delete_shared=True, drop_foreign_rules=True))
+    assert not everything.call("GET", "/security-group-rules", params={"id": rule})["security_group_rules"]
+    assert set(in_neutron(cloud, ours)) == {"neutron.networkrbacs.target_project"}
+    everything.call("DELETE", f"/rbac-policies/{grant}")

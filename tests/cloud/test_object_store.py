@@ -16,14 +16,30 @@ from cleanup_orchestrator.model import Outcome, Reason
 from cleanup_orchestrator.plugins import object_store as plugin
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource
 from cleanup_orchestrator.plugins.object_store import SERVICE
-from tests.cloud.filler import fill
+from tests.cloud.filler import connect_as, fill
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.object_store import path
 from tests.cloud.proof import proof, swift_contents
 
 TYPES = {type_.name: type_ for type_ in SERVICE.types}
 #: Names that no client library lets through as they are, and names too long for a bulk delete when they are encoded.
-AWKWARD = (".", "..", "...", "a/../../b", "../../..", "/", "//", "%2e%2e", "日" * 341, "%" * 1024, " " * 1024, "\n\n", "\r", "?a=b#c", "\x7f")
+AWKWARD = (
+    ".",
+    "..",
+    "...",
+    "a/../../b",
+    "../../..",
+    "/",
+    "//",
+    "%2e%2e",
+    "日" * 341,
+    "%" * 1024,
+    " " * 1024,
+    "\n\n",
+    "\r",
+    "?a=b#c",
+    "\x7f",
+)
 
 
 def raw(filled, method, container, name=None, **headers):
@@ -32,7 +48,9 @@ def raw(filled, method, container, name=None, **headers):
     connection = http.client.HTTPConnection(endpoint.netloc)
     target = f"{endpoint.path}/{quote(container, safe='')}" + ("" if name is None else f"/{quote(name)}")
     sent = {key.replace("_", "-"): value for key, value in headers.items()}
-    connection.request(method, target, headers={"X-Auth-Token": filled.connection.auth_token, "Content-Length": "0", **sent})
+    connection.request(
+        method, target, headers={"X-Auth-Token": filled.connection.auth_token, "Content-Length": "0", **sent}
+    )
     answer = connection.getresponse()
     answer.read()
     connection.close()
@@ -41,12 +59,12 @@ def raw(filled, method, container, name=None, **headers):
 
 @pytest.fixture(scope="module")
 def projects(admin):
-    neighbour = fill(admin, "object-neighbour", only=["object-store"])
-    target = fill(admin, "object-target", only=["object-store"], objects=1200)
+    neighbour = fill(admin, "object-neighbour", only=["object-store"], objects=5)
+    target = fill(admin, "object-target", only=["object-store"], objects=1050)
     store = Rest(target.connection.object_store)
     with ThreadPoolExecutor(4) as pool:  # old versions without end, and one current object
         store.raw("PUT", path("versions"), headers={"X-Versions-Enabled": "true"})
-        list(pool.map(lambda n: store.raw("PUT", path("versions", f"o{n % 7}"), data=str(n)), range(150)))
+        list(pool.map(lambda n: store.raw("PUT", path("versions", f"o{n % 7}"), data=str(n)), range(60)))
         list(pool.map(lambda n: store.raw("DELETE", path("versions", f"o{n}")), range(6)))
     # An object from before versioning was on, and versioning off again: its old versions stay.
     store.raw("PUT", path("suspended"))
@@ -138,10 +156,7 @@ def test_another_account_is_impossible(projects, sweeper, monkeypatch):
 def test_without_a_role_nothing_is_known(projects, sweeper):
     """403 is no empty account."""
     target, _ = projects
-    stranger = sweeper.cloud.admin.ensure_user("object-reader", "reader", target.project_name, ("reader",))
-    assert stranger
-    from tests.cloud.filler import connect_as
-
+    sweeper.cloud.admin.ensure_user("object-reader", "reader", target.project_name, ("reader",))
     connection = connect_as(target.connection, "object-reader", "reader", target.project_name)
     found = sweep.look(TYPES["container"], connection, sweeper.definition(SERVICE, target))
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
@@ -162,6 +177,25 @@ def test_everything_goes_and_the_neighbour_keeps_all(projects, sweeper):
     assert not any(everything(target).values())
     assert on_disk(sweeper, target) == [0, 0]
     assert everything(neighbour) == theirs
+
+
+def test_container_sync_is_cut_before_anything_is_deleted(admin, sweeper, monkeypatch):
+    """Swift would delete the copies, too, which may be in anybody's account."""
+    target = fill(admin, "object-sync", only=[])
+    store = Rest(target.connection.object_store)
+    store.raw("PUT", path("synced"), headers={"X-Container-Sync-To": "http://127.0.0.1/v1/AUTH_x/c"})
+    store.raw("PUT", path("synced", "object"))
+    seen = []
+    objects = plugin._Emptying.objects
+
+    def spy(self):
+        seen.append(store.raw("HEAD", path("synced")).headers.get("X-Container-Sync-To"))
+        objects(self)
+
+    assert store.raw("HEAD", path("synced")).headers["X-Container-Sync-To"]
+    monkeypatch.setattr(plugin._Emptying, "objects", spy)
+    assert sweeper.delete(SERVICE, target)["container"].outcome is Outcome.CLEAR
+    assert seen == [None]
 
 
 def test_without_bulk_delete(admin, sweeper, monkeypatch):

@@ -81,8 +81,10 @@ def openstack(cloud, env, capsys, monkeypatch):
     handlers, level = list(root.handlers), root.level
 
     def run(*argv):
-        # osc keeps one client for the whole process, whatever cloud it was for
-        vars(clientmanager.ClientManager)["project_cleanup"]._handle = None
+        # osc keeps one client of each kind for the whole process, whatever cloud it was for
+        for cache in vars(clientmanager.ClientManager).values():
+            if isinstance(cache, clientmanager.ClientCache):
+                cache._handle = None
         capsys.readouterr()
         try:
             code = shell.OpenStackShell().run([str(a) for a in argv])

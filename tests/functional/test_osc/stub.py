@@ -285,15 +285,22 @@ class Cloud:
         names = ("mode", "project_id", "domain_id", "region", "service", "type", "reason")
         return all(row.get(k) == v[0] for k, v in query.items() if k in names)
 
+    @staticmethod
+    def mark(key, n, row):
+        """A leftover has no id of its own that could mark a place: the server's mark is only in the link."""
+        return f"9{n}" if key == "leftovers" else str(row["id"])
+
     def paged(self, key, rows, query, path):
-        marker = query.get("marker", [None])[0]
+        marker, first = query.get("marker", [None])[0], 0
         if marker is not None:
-            at = next((n for n, row in enumerate(rows) if str(row["id"]) == marker), -1)
-            rows = rows[at + 1 :]
+            first = next((n for n, row in enumerate(rows) if self.mark(key, n, row) == marker), -1) + 1
+            rows = rows[first:]
         size = min(int(query.get("limit", [self.page])[0]), self.page)
         body = {key: rows[:size], "links": []}
         if len(rows) > size:
-            again = {k: v for k, v in query.items() if k != "marker"} | {"marker": [str(rows[size - 1]["id"])]}
+            again = {k: v for k, v in query.items() if k != "marker"} | {
+                "marker": [self.mark(key, first + size - 1, rows[size - 1])]
+            }
             # An inner host, as behind a proxy that does not pass the outer one on.
             href = f"http://inner.invalid/v1/{path}?{urllib.parse.urlencode(again, doseq=True)}"
             body["links"].append({"rel": "next", "href": href})

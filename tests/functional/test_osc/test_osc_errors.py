@@ -149,7 +149,7 @@ def test_not_tls_at_the_other_end(openstack, cloud, monkeypatch):
 def test_the_version_option(openstack, cloud):
     assert openstack("--os-project-cleanup-api-version", "1.0", *LIST).code == 0
     result = openstack("--os-project-cleanup-api-version", "7", *LIST)
-    assert "project_cleanup API version 7 is not in supported versions: 1, 1.0" in result.err
+    assert "version 7 is not in supported versions: 1, 1.0" in result.err
 
 
 def test_the_token_goes_to_the_endpoint_only(openstack, cloud):

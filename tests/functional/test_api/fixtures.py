@@ -1,0 +1,51 @@
+"""For the sentences in ``tests/functional/gabbits``: a new application, with a new store and Keystone, for each file."""
+
+import pathlib
+import tempfile
+
+from gabbi import fixture
+
+from tests.functional.test_api.site import Site
+
+_site = None
+
+
+def application():
+    """The application of the file that runs now; gabbi asks for it before each request."""
+    return lambda environ, start_response: _site.app(environ, start_response)
+
+
+class Application(fixture.GabbiFixture):
+    """Start and stop it."""
+
+    extra = ""
+
+    def start_fixture(self):
+        global _site
+        self._folder = tempfile.TemporaryDirectory()
+        _site = Site(pathlib.Path(self._folder.name), extra=self.extra)
+
+    def stop_fixture(self):
+        global _site
+        _site.close()
+        _site = None
+        self._folder.cleanup()
+
+
+class BehindAProxy(Application):
+    """It believes the proxy's headers, and a browser may call it from one origin."""
+
+    extra = """
+[oslo_middleware]
+enable_proxy_headers_parsing = true
+[cors]
+allowed_origin = https://horizon.example.com
+"""
+
+
+class Unavailable(Application):
+    """Keystone answers every call with an error."""
+
+    def start_fixture(self):
+        super().start_fixture()
+        _site.keystone.broken = True

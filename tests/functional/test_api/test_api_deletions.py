@@ -1,0 +1,448 @@
+"""What sentences cannot say well: races, lost writes, paging, what is logged, and what happens when others are down."""
+
+import concurrent.futures
+import dataclasses
+import datetime
+import io
+import logging
+import threading
+import urllib.parse
+import uuid
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from oslo_context import context as oslo_context
+from oslo_log import formatters
+from sqlalchemy import exc as sa_exc
+
+from cleanup_orchestrator import log, transitions
+from cleanup_orchestrator import store as storage
+from cleanup_orchestrator.api import schemas
+from cleanup_orchestrator.api.deletions import KINDS
+from cleanup_orchestrator.model import Event, Kind, Leftover, Mode, Outcome, Purpose, Reason, State, Status, Step, Sweep
+from cleanup_orchestrator.transitions import By
+from tests.functional.test_api import keystone as ks
+from tests.unit.world import deletion
+
+
+def moved(site, deletion_id, *path):
+    """Move a deletion as the engine would."""
+    for status in path:
+        before, _, now = site.store.load(deletion_id)
+        by = transitions.MOVES[before.status, status]
+        site.store.save(before, transitions.move(before, status, by, now, "test"))
+    return site.store.get(deletion_id)
+
+
+def journal(site, deletion_id):
+    return [row.event for row in site.store.events(deletion_id, 1000)]
+
+
+# --------------------------------------------------------------------------------------------------------------- races
+@pytest.mark.parametrize("modes", [("report",) * 8, ("report", "cascade") * 4], ids=["same", "conflicting"])
+def test_simultaneous_requests_make_one_record(any_site, modes):
+    barrier = threading.Barrier(len(modes))
+
+    def ask(mode):
+        barrier.wait()
+        return any_site.post("/v1/deletions", {"project_id": "p1", "mode": mode})
+
+    with concurrent.futures.ThreadPoolExecutor(len(modes)) as pool:
+        answers = list(pool.map(ask, modes))
+    [record] = any_site.store.list(storage.Page(10))
+    assert [e.type for e in journal(any_site, record.id)] == ["deletion.accepted"]
+    assert len(any_site.store.steps(record.id)) == len(KINDS)
+    for mode, answer in zip(modes, answers, strict=True):
+        if mode == record.mode:
+            assert (answer.status, answer.json["deletion"]["id"]) == (202, record.id)
+        else:
+            assert (answer.status, answer.error["code"]) == (409, "deletion_under_way")
+            assert answer.error["deletion_id"] == record.id
+
+
+def test_simultaneous_cancels_and_an_engine_that_writes(any_site):
+    made = any_site.ask(mode="cascade")
+    stop = threading.Event()
+
+    def engine():
+        while not stop.is_set():
+            before = any_site.store.get(made["id"])
+            try:
+                any_site.store.save(before, dataclasses.replace(before, message=uuid.uuid4().hex))
+            except storage.Conflict:
+                pass
+            stop.wait(0.01)  # deciding takes time, too
+
+    thread = threading.Thread(target=engine)
+    thread.start()
+    try:
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda _: any_site.post(f"/v1/deletions/{made['id']}/cancel"), range(4)))
+    finally:
+        stop.set()
+        thread.join()
+    assert sorted(a.status for a in answers) == [202, 409, 409, 409]
+    assert {a.error["code"] for a in answers if a.status == 409} == {"not_cancellable"}
+    assert [e.type for e in journal(any_site, made["id"])].count("deletion.cancelling") == 1
+
+
+def test_a_move_is_tried_again_when_somebody_else_wrote(site, monkeypatch):
+    made = site.ask()
+    save, conflicts = site.store.save, iter([True, True, False])
+
+    def slow(*arguments, **kwargs):
+        if next(conflicts):
+            raise storage.Conflict("somebody else was first")
+        return save(*arguments, **kwargs)
+
+    monkeypatch.setattr(site.store, "save", slow)
+    assert site.post(f"/v1/deletions/{made['id']}/cancel").status == 202
+
+
+def test_a_move_that_always_conflicts_is_given_up(site, monkeypatch):
+    made = site.ask()
+    monkeypatch.setattr(site.store, "save", lambda *_: (_ for _ in ()).throw(storage.Conflict("always")))
+    answer = site.post(f"/v1/deletions/{made['id']}/cancel")
+    assert (answer.status, answer.error["code"]) == (409, "conflict")
+
+
+# ------------------------------------------------------------------------------------------------------ retry and cancel
+def test_retry_begins_a_new_attempt(any_site):
+    made = any_site.ask()
+    moved(any_site, made["id"], Status.INVENTORY, Status.LEFTOVERS)
+    assert any_site.get(f"/v1/deletions/{made['id']}").json["deletion"]["retryable"] is True
+    any_site.bus.casts.clear()
+    answer = any_site.post(f"/v1/deletions/{made['id']}/retry", token=ks.MANAGER)
+    assert answer.status == 202
+    shown = answer.json["deletion"]
+    assert (shown["status"], shown["attempt"], shown["finished_at"]) == ("accepted", 2, None)
+    assert any_site.bus.casts == [made["id"]]
+    event = journal(any_site, made["id"])[-1]
+    assert (event.type, event.actor) == ("deletion.retried", "manager-id")
+    assert event.request_id == answer.headers["x-openstack-request-id"]
+    assert event.data == {"from": "leftovers", "to": "accepted", "attempt": 2, "backwards": True}
+
+
+def test_retry_beside_another_live_deletion(any_site):
+    first = any_site.ask()
+    moved(any_site, first["id"], Status.INVENTORY, Status.LEFTOVERS)
+    second = any_site.ask(mode="cascade")
+    answer = any_site.post(f"/v1/deletions/{first['id']}/retry")
+    assert (answer.status, answer.error["code"]) == (409, "deletion_under_way")
+    assert answer.error["deletion_id"] == second["id"]
+    assert any_site.store.get(first["id"]).status is Status.LEFTOVERS
+
+
+def test_retry_of_what_became_protected_meanwhile(site):
+    made = site.ask()
+    moved(site, made["id"], Status.FAILED)
+    record = site.store.get(made["id"])
+    site.store.save(record, dataclasses.replace(record, project_name="Service"))
+    answer = site.post(f"/v1/deletions/{made['id']}/retry")
+    assert (answer.status, answer.error["code"]) == (403, "project_protected")
+
+
+def test_cancelling_each_status_as_the_table_says(site):
+    for status in Status:
+        made = site.ask()
+        record = site.store.get(made["id"])
+        record = site.store.save(record, dataclasses.replace(record, status=status))
+        for action, code, may in (
+            ("retry", "not_retryable", transitions.retryable(record)),
+            ("cancel", "not_cancellable", transitions.cancellable(record)),
+        ):
+            shown = site.get(f"/v1/deletions/{made['id']}").json["deletion"]
+            assert shown["retryable" if action == "retry" else "cancellable"] is may
+            answer = site.post(f"/v1/deletions/{made['id']}/{action}")
+            assert answer.status == (202 if may else 409)
+            if not may:
+                assert answer.error["code"] == code
+            record = site.store.save(site.store.get(made["id"]), record)
+        site.store.save(record, dataclasses.replace(record, status=Status.DELETED))
+
+
+def test_the_point_of_no_return(site):
+    made = site.ask()
+    record = site.store.get(made["id"])
+    site.store.save(record, dataclasses.replace(record, status=Status.VERIFYING, purpose=Purpose.RESIDUE))
+    answer = site.post(f"/v1/deletions/{made['id']}/cancel")
+    assert (answer.status, answer.error["detail"]) == (409, "the project is being removed: this cannot be stopped any more")
+
+
+# -------------------------------------------------------------------------------------------------------- when others fail
+def test_a_failing_cast_does_not_fail_the_request(site, caplog):
+    site.bus.broken = True
+    made = site.ask()
+    assert site.count() == 1
+    assert "no cast to the engine" in caplog.text
+    assert site.post(f"/v1/deletions/{made['id']}/cancel").status == 202
+
+
+def test_the_store_is_down(site, monkeypatch, caplog):
+    def refuse():
+        raise sa_exc.OperationalError("SELECT secret FROM t", {}, Exception("connection refused"))
+
+    monkeypatch.setattr(site.store._engine, "begin", lambda: refuse())
+    for name in ("load", "list", "create", "now"):  # without the twenty seconds of patience
+        unwrapped = getattr(storage.Store, name).__wrapped__.__get__(site.store)
+        monkeypatch.setattr(site.store, name, unwrapped)
+    for answer in (
+        site.get("/v1/deletions"),
+        site.get(f"/v1/deletions/{uuid.uuid4()}"),
+        site.post("/v1/deletions", {"project_id": "p1"}),
+    ):
+        assert (answer.status, answer.error["code"]) == (503, "store_unavailable")
+        assert b"secret" not in answer.body and b"refused" not in answer.body
+    answer = site.get("/healthcheck", token=None)
+    assert (answer.status, answer.body) == (503, b"store unavailable")
+    assert site.get("/", token=None).status == 200
+
+
+def test_keystone_fails_after_the_token_was_checked(site, monkeypatch):
+    def answer(method, path, environ, inner=site.keystone._answer):
+        if path.startswith(("/v3/projects", "/v3/services")):
+            return 500, {"error": {"code": 500, "title": "x", "message": "x"}}, []
+        return inner(method, path, environ)
+
+    monkeypatch.setattr(site.keystone, "_answer", answer)
+    for got in (site.post("/v1/deletions", {"project_id": "p1"}), site.get("/v1/services")):
+        assert (got.status, got.error["code"]) == (503, "keystone_unavailable")
+    assert site.count() == 0
+
+
+def test_keystone_answers_about_another_project(site, monkeypatch):
+    monkeypatch.setitem(site.keystone.projects, "p1", site.keystone.projects["p2"])
+    answer = site.post("/v1/deletions", {"project_id": "p1"})
+    assert (answer.status, answer.error["code"]) == (503, "keystone_unavailable")
+    assert site.count() == 0
+
+
+def test_an_unexpected_error_shows_nothing_and_is_logged_with_its_request(site, monkeypatch, caplog):
+    monkeypatch.setattr(site.store, "load", lambda _: {}["a secret detail"])
+    answer = site.get(f"/v1/deletions/{uuid.uuid4()}")
+    assert (answer.status, answer.error["code"]) == (500, "internal_error")
+    assert b"secret" not in answer.body and b"Traceback" not in answer.body
+    assert answer.headers["content-type"].startswith("application/json")
+    [record] = [r for r in caplog.records if r.levelno == logging.ERROR]
+    assert record.exc_info and "a secret detail" in str(record.exc_info[1])
+
+
+# -------------------------------------------------------------------------------------------------------------- the lines
+@pytest.fixture
+def lines(site):
+    """What the log has, formatted as the process would."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatters.ContextFormatter(config=site.conf))
+    factory, level = logging.getLogRecordFactory(), logging.getLogger().level
+    logging.setLogRecordFactory(log._Factory(factory))
+    logging.getLogger().addHandler(handler)
+    logging.getLogger().setLevel(logging.DEBUG)
+    yield lambda: stream.getvalue().splitlines()
+    logging.getLogger().removeHandler(handler)
+    logging.getLogger().setLevel(level)
+    logging.setLogRecordFactory(factory)
+
+
+def test_every_line_has_the_ids_and_none_a_secret(site, lines, monkeypatch):
+    site.keystone.token("gAAAA-secret-token", "admin", project_id=ks.OWN_PROJECT)
+    answer = site.post("/v1/deletions", {"project_id": "p1"}, token="gAAAA-secret-token")
+    made = answer.json["deletion"]
+    request_id = answer.headers["x-openstack-request-id"]
+    ours = [line for line in lines() if " cleanup_orchestrator." in line]
+    assert [line.split("] ", 1)[1][:20] for line in ours if " INFO " in line] == ["accepted: report del", "POST /v1/deletions: "]
+    for line in ours:
+        assert f"[{request_id} deletion={made['id']} project=p1]" in line
+    monkeypatch.setattr(site.store, "load", lambda _: {}["x"])
+    failed = site.get(f"/v1/deletions/{made['id']}")
+    trace = [line for line in lines() if "Traceback" in line or "KeyError" in line]
+    assert trace and all(f"[{failed.headers['x-openstack-request-id']} deletion=" in line for line in trace)
+    text = "\n".join(lines())
+    assert "gAAAA-secret-token" not in text and "a-very-secret-password" not in text
+
+
+def test_a_line_outside_of_any_request_is_well_formed(lines):
+    before = oslo_context.get_current()
+    with log.context("d1", "p1", "req-1"):
+        logging.getLogger("x").warning("inside")
+        with log.context("d2", "p2"):
+            logging.getLogger("x").warning("deeper")
+        logging.getLogger("x").warning("inside again")
+    oslo_context.RequestContext(request_id="req-2")  # a library's own
+    logging.getLogger("x").warning("a library")
+    oslo_context._request_store.context = before
+    logging.getLogger("x").warning("outside")
+    text = [line.split(" x ", 1)[1] for line in lines()]
+    assert text == [
+        "[req-1 deletion=d1 project=p1] inside",
+        "[- deletion=d2 project=p2] deeper",
+        "[req-1 deletion=d1 project=p1] inside again",
+        "[req-2 deletion=- project=-] a library",
+        "[- deletion=- project=-] outside",
+    ]
+
+
+def test_a_request_leaves_no_context_behind(site):
+    before = oslo_context.get_current()
+    site.ask()
+    assert oslo_context.get_current() is before
+
+
+# ----------------------------------------------------------------------------------------------------------------- details
+def test_counts_leftovers_and_blockers(any_site):
+    site = any_site
+    made = site.ask(mode="cascade")
+    record, _, now = site.store.load(made["id"])
+    rows = [
+        Step(str(uuid.uuid4()), record.id, Kind.SWEEP, "RegionOne", "network", name, round=1, state=State.DISPATCHED,
+             attempt=1, dispatched_at=now)
+        for name in ("port", "network")
+    ]  # fmt: skip
+    record = dataclasses.replace(record, status=Status.DELETING, purpose=Purpose.DELETE)
+    site.store.save(site.store.get(record.id), record)
+    with site.store._begin() as c:
+        c.execute(storage.t.steps.insert(), [storage._step_values(row) for row in rows])
+    lost = Leftover("port-1", "ünïcode", Reason.IN_USE, "still used", ({"type": "router", "id": "r1"},))
+    held = site.store.claim(rows[0].id, "w", 60)
+    site.store.finish(
+        held[1], Sweep(Outcome.LEFTOVERS, "in_use", "1 left", found=3, kept=1, calls=5, leftovers=(lost,), deleted=(("a", ""), ("b", "")))
+    )
+    shown = site.get(f"/v1/deletions/{record.id}").json["deletion"]
+    assert shown["progress"] == {
+        "steps": 2, "steps_done": 1, "found": 3, "deleted": 2, "remaining": 1, "kept": 1, "unknown": 0, "calls": 5,
+        "round": 1, "purpose": "delete",
+    }  # fmt: skip
+    assert shown["counts"] == [
+        {"region": "RegionOne", "service": "network", "type": "network", "found": 0, "deleted": 0, "remaining": 0,
+         "kept": 0, "calls": 0, "outcome": "", "state": "dispatched", "reason": "", "message": ""},
+        {"region": "RegionOne", "service": "network", "type": "port", "found": 3, "deleted": 2, "remaining": 1,
+         "kept": 1, "calls": 5, "outcome": "leftovers", "state": "done", "reason": "in_use", "message": "1 left"},
+    ]  # fmt: skip
+    [blocker] = shown["blockers"]
+    assert (blocker["service"], blocker["type"], blocker["reason"]) == ("network", "port", "in_use")
+    assert blocker["remedy"]
+    path = f"/v1/deletions/{record.id}/leftovers"
+    [row] = site.get(path).json["leftovers"]
+    assert row == {
+        "region": "RegionOne", "service": "network", "type": "port", "id": "port-1", "name": "ünïcode",
+        "reason": "in_use", "message": "still used", "remedy": "see what blocks it; it is tried again by itself",
+        "blocked_by": [{"type": "router", "id": "r1", "owner": ""}],
+    }  # fmt: skip
+    query = "?region=RegionOne&service=network&type=port&reason=in_use&limit=1"
+    assert site.get(path + query).json == {"leftovers": [row]}
+    for other in ("region=x", "service=x", "type=x", "reason=error", "region=%27;--"):
+        assert site.get(f"{path}?{other}").json == {"leftovers": []}
+    listed = site.get("/v1/deletions").json["deletions"][0]
+    assert listed["progress"] == shown["progress"]
+    assert "counts" not in listed and "blockers" not in listed
+
+
+def test_pages_of_the_journal(any_site):
+    made = any_site.ask()
+    for n in range(7):
+        any_site.store.journal(made["id"], Event("note", str(n), data={"n": n}))
+    path, seen, pages = f"/v1/deletions/{made['id']}/events?limit=3&type=note", [], 0
+    while path:
+        body = any_site.get(path).json
+        pages += 1
+        seen += [e["data"]["n"] for e in body["events"]]
+        path = body.get("links", [{}])[0].get("href", "").removeprefix("http://cleanup.example.com")
+    assert (seen, pages) == (list(range(7)), 3)
+
+
+def test_a_stall_and_a_settling_time_are_shown(site):
+    made = site.ask()
+    record, _, now = site.store.load(made["id"])
+    site.store.save(record, dataclasses.replace(record, drained_at=now.replace(microsecond=0)))
+    shown = site.get(f"/v1/deletions/{made['id']}").json["deletion"]
+    begin, end = (datetime.datetime.fromisoformat(shown[name]) for name in ("drained_at", "settle_until"))
+    assert end - begin == datetime.timedelta(seconds=300)
+
+
+# ------------------------------------------------------------------------------------------------------------ never delete
+@pytest.mark.parametrize("name", ["admin", "ADMIN", "Service"])
+def test_names_are_protected_in_every_domain_and_case(site, name):
+    site.keystone.project("some", name, "d2")
+    answer = site.post("/v1/deletions", {"project_id": "some"})
+    assert (answer.status, answer.error["code"]) == (403, "project_protected")
+    assert site.count() == 0
+
+
+def test_very_many_children_are_all_named(site):
+    for n in range(120):
+        site.keystone.project(f"many-{n:03}", "x", "d1", parent="p2")
+    answer = site.post("/v1/deletions", {"project_id": "p2"})
+    for n in range(120):
+        del site.keystone.projects[f"many-{n:03}"]
+    assert answer.error["children"] == [f"many-{n:03}" for n in range(120)]
+    assert "many-049 and 70 more" in answer.error["detail"]
+
+
+# ------------------------------------------------------------------------------------------------------------------ paging
+KEYS = st.permutations(schemas.SORT_KEYS).flatmap(
+    lambda keys: st.integers(0, 3).flatmap(
+        lambda n: st.tuples(*(st.tuples(st.just(k), st.sampled_from(["asc", "desc"])) for k in keys[:n]))
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory, keystone):
+    """Forty deletions, with as many equal values as can be."""
+    from tests.functional.test_api.site import Site
+
+    site = Site(tmp_path_factory.mktemp("crowd"), keystone=keystone)
+    some = datetime.datetime(2026, 1, 1)
+    for n in range(40):
+        made = deletion(
+            id=str(uuid.uuid4()),
+            project_id=f"p{n % 7}",
+            project_name="ab"[n % 2],
+            domain_id=f"d{n % 3 + 1}",
+            mode=list(Mode)[n % 2],
+            status=[Status.DELETED, Status.FAILED, Status.LEFTOVERS][n % 3],
+        )
+        made = site.store.create(made, KINDS, Event("deletion.accepted", "x"))
+        when = some + datetime.timedelta(seconds=n // 5)
+        times = dict.fromkeys(("created_at", "updated_at", "status_at", "progress_at"), when)
+        site.store.save(made, dataclasses.replace(made, **times))
+    yield site
+    site.close()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    sort=KEYS,
+    limit=st.integers(1, 45),
+    token=st.sampled_from([ks.ADMIN, ks.MANAGER]),
+    status=st.sets(st.sampled_from(["deleted", "failed", "leftovers"])),
+)
+def test_walking_the_pages_yields_every_deletion_once_and_in_order(crowd, sort, limit, token, status):
+    query = [("limit", limit), *(("status", s) for s in status)]
+    query += [("sort", ",".join(f"{key}:{way}" for key, way in sort))] if sort else []
+    path, seen = f"/v1/deletions?{urllib.parse.urlencode(query)}", []
+    while path:
+        body = crowd.get(path, token).json
+        assert 0 < len(body["deletions"]) <= limit
+        seen += [d["id"] for d in body["deletions"]]
+        path = body.get("links", [{}])[0].get("href", "").removeprefix("http://cleanup.example.com")
+    wanted = [
+        d
+        for d in crowd.store.list(storage.Page(1000))
+        if (not status or d.status in status) and (token == ks.ADMIN or d.domain_id == "d1")
+    ]
+    wanted.sort(key=lambda d: d.id)
+    for key, way in reversed(sort or (("created_at", "desc"),)):
+        wanted.sort(key=lambda d: getattr(d, key), reverse=way == "desc")
+    assert seen == [d.id for d in wanted]
+
+
+def test_a_default_way_is_ascending(crowd):
+    ids = [d["id"] for d in crowd.get("/v1/deletions?sort=id&limit=50").json["deletions"]]
+    assert ids == sorted(ids) and len(ids) == 40
+
+
+def test_the_users_move_is_the_users(site):
+    """The tests above move by the table; this holds that the API itself moves as the user only."""
+    assert {by for (_, to), by in transitions.MOVES.items() if to in (Status.ACCEPTED, Status.CANCELLING)} == {By.USER}

@@ -1,0 +1,258 @@
+"""Every operation's bad input, as tables: its status, its code, the field's name, and no effect."""
+
+import re
+
+import pytest
+import webob
+
+from cleanup_orchestrator.api import schemas
+from cleanup_orchestrator.api.root import Root
+
+UUID = "11111111-2222-3333-4444-555555555555"
+
+BODIES = [
+    (b"", "invalid_json", None),
+    (b"   ", "invalid_json", None),
+    (b"{", "invalid_json", None),
+    (b"\xff\xfe{}", "invalid_json", None),
+    ("{}".encode("utf-16"), "invalid_json", None),
+    (b'{"project_id": "p1", "project_id": "p2"}', "invalid_json", None),
+    (b'{"project_id": NaN}', "invalid_json", None),
+    (b"[" * 5000, "invalid_json", None),
+    (b'{"project_id":' * 1000, "invalid_json", None),
+    (b'{"project_id": ' + b"9" * 5000 + b"}", "invalid_json", None),
+    (b"null", "invalid_body", None),
+    (b"[]", "invalid_body", None),
+    (b'"p1"', "invalid_body", None),
+    (b"{}", "invalid_body", "project_id"),
+    (b'{"project_id": null}', "invalid_body", "project_id"),
+    (b'{"project_id": 1}', "invalid_body", "project_id"),
+    (b'{"project_id": ["p1"]}', "invalid_body", "project_id"),
+    (b'{"project_id": ""}', "invalid_body", "project_id"),
+    (b'{"project_id": "' + b"a" * 65 + b'"}', "invalid_body", "project_id"),
+    (b'{"project_id": "p1\\n"}', "invalid_body", "project_id"),
+    (b'{"project_id": "p1\\u0000"}', "invalid_body", "project_id"),
+    (b'{"project_id": "../p1"}', "invalid_body", "project_id"),
+    (b'{"project_id": "p1?x"}', "invalid_body", "project_id"),
+    (b'{"project_id": "p 1"}', "invalid_body", "project_id"),
+    (b'{"project_id": "\\ud800"}', "invalid_body", "project_id"),
+    (b'{"project_id": "p1", "mode": "purge"}', "invalid_body", "mode"),
+    (b'{"project_id": "p1", "mode": "CASCADE"}', "invalid_body", "mode"),
+    (b'{"project_id": "p1", "mode": null}', "invalid_body", "mode"),
+    (b'{"project_id": "p1", "mode": true}', "invalid_body", "mode"),
+    (b'{"project_id": "p1", "dry_run": "true"}', "invalid_body", "dry_run"),
+    (b'{"project_id": "p1", "dry_run": 1}', "invalid_body", "dry_run"),
+    (b'{"project_id": "p1", "dry_run": null}', "invalid_body", "dry_run"),
+    (b'{"project_id": "p1", "force": true}', "invalid_body", "force"),
+    (b'{"project_id": "p1", "": 1}', "invalid_body", ""),
+    (b'{"project_id": "p1", "Project_id": "p2"}', "invalid_body", "Project_id"),
+    (b'{"deletion": {"project_id": "p1"}}', "invalid_body", "deletion"),
+]
+
+
+@pytest.mark.parametrize(("body", "code", "field"), BODIES, ids=[b.decode("latin-1")[:40] for b, _, _ in BODIES])
+def test_a_bad_body(site, body, code, field):
+    answer = site.post("/v1/deletions", body)
+    assert (answer.status, answer.error["code"]) == (400, code)
+    if field:
+        assert answer.error["field"] == field
+        assert f"'{field}'" in answer.error["detail"]
+    assert len(answer.body) < 1000, "what was sent is not repeated"
+    assert site.count() == 0 and site.bus.casts == []
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/xml", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded", ""]
+)
+def test_another_content_type(site, kind):
+    headers = {"Content-Type": kind}
+    answer = site.post("/v1/deletions", b'{"project_id": "p1"}', headers=headers)
+    assert (answer.status, answer.error["code"]) == (415, "unsupported_media_type")
+    assert site.count() == 0
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
+def test_json_by_any_spelling(site, kind):
+    assert site.post("/v1/deletions", b'{"project_id": "p1"}', headers={"Content-Type": kind}).status == 202
+
+
+@pytest.mark.parametrize("action", ["retry", "cancel"])
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [(b'{"force": true}', 400, "invalid_body"), (b"x", 400, "invalid_json"), (b"null", 400, "invalid_body")],
+)
+def test_an_action_takes_no_fields(site, action, body, status, code):
+    deletion = site.ask()
+    answer = site.post(f"/v1/deletions/{deletion['id']}/{action}", body)
+    assert (answer.status, answer.error["code"]) == (status, code)
+    assert site.get(f"/v1/deletions/{deletion['id']}").json["deletion"]["status"] == "accepted"
+
+
+def test_an_action_takes_an_empty_object(site):
+    assert site.post(f"/v1/deletions/{site.ask()['id']}/cancel", {}).status == 202
+
+
+QUERIES = [
+    ("/v1/deletions", "status=gone", "status"),
+    ("/v1/deletions", "status=", "status"),
+    ("/v1/deletions", "status=" + "&status=".join(["failed"] * 21), "status"),
+    ("/v1/deletions", "mode=purge", "mode"),
+    ("/v1/deletions", "mode=report&mode=report", "mode"),
+    ("/v1/deletions", "dry_run=maybe", "dry_run"),
+    ("/v1/deletions", "project_id=a%20b", "project_id"),
+    ("/v1/deletions", "project_id=", "project_id"),
+    ("/v1/deletions", "project_id=" + "a" * 65, "project_id"),
+    ("/v1/deletions", "project_id=p1&project_id=p2", "project_id"),
+    ("/v1/deletions", "domain_id=%00", "domain_id"),
+    ("/v1/deletions", "limit=0", "limit"),
+    ("/v1/deletions", "limit=-1", "limit"),
+    ("/v1/deletions", "limit=x", "limit"),
+    ("/v1/deletions", "limit=1.5", "limit"),
+    ("/v1/deletions", "limit=", "limit"),
+    ("/v1/deletions", "limit=%D9%A1", "limit"),
+    ("/v1/deletions", "limit=9999999999", "limit"),
+    ("/v1/deletions", "limit=1%0a", "limit"),
+    ("/v1/deletions", "marker=x", "marker"),
+    ("/v1/deletions", f"marker={UUID.upper().replace('1', 'A')}", "marker"),
+    ("/v1/deletions", "sort=finished_at:asc", "sort"),
+    ("/v1/deletions", "sort=version", "sort"),
+    ("/v1/deletions", "sort=created_at:up", "sort"),
+    ("/v1/deletions", "sort=created_at:asc,", "sort"),
+    ("/v1/deletions", "sort=created_at:asc,created_at:desc", "sort"),
+    ("/v1/deletions", "sort=", "sort"),
+    ("/v1/deletions", "_method=delete", "_method"),
+    ("/v1/deletions", "deletion_id=x", "deletion_id"),
+    ("/v1/deletions", "=x", ""),
+    ("/v1/deletions", "status=%ff", None),
+    ("/v1/deletions", "%ff=x", None),
+    ("/v1/deletions", "&".join(f"a{n}=1" for n in range(101)), None),
+    ("/v1/services", "x=1", "x"),
+    ("/v1", "x=1", "x"),
+    ("/v1/deletions/{id}", "fields=id", "fields"),
+    ("/v1/deletions/{id}/leftovers", "reason=bored", "reason"),
+    ("/v1/deletions/{id}/leftovers", "region=%00", "region"),
+    ("/v1/deletions/{id}/leftovers", "service=", "service"),
+    ("/v1/deletions/{id}/leftovers", "type=a%0ab", "type"),
+    ("/v1/deletions/{id}/leftovers", "type=" + "a" * 256, "type"),
+    ("/v1/deletions/{id}/leftovers", "type=port&type=network", "type"),
+    ("/v1/deletions/{id}/leftovers", "marker=x", "marker"),
+    ("/v1/deletions/{id}/leftovers", "marker=-1", "marker"),
+    ("/v1/deletions/{id}/leftovers", "marker=" + "9" * 19, "marker"),
+    ("/v1/deletions/{id}/leftovers", "limit=0", "limit"),
+    ("/v1/deletions/{id}/leftovers", "sort=id", "sort"),
+    ("/v1/deletions/{id}/events", "type=%07", "type"),
+    ("/v1/deletions/{id}/events", "actor=x", "actor"),
+    ("/v1/deletions/{id}/events", "marker=1.0", "marker"),
+    ("/v1/deletions/{id}/events", "limit=ten", "limit"),
+]
+
+
+@pytest.mark.parametrize(("path", "query", "field"), QUERIES, ids=[f"{p}?{q[:40]}" for p, q, _ in QUERIES])
+def test_a_bad_query(site, path, query, field):
+    answer = site.get(f"{path.format(id=site.ask()['id'])}?{query}")
+    assert (answer.status, answer.error["code"]) == (400, "invalid_query")
+    if field:
+        assert answer.error["field"] == field
+        assert f"'{field}'" in answer.error["detail"]
+
+
+@pytest.mark.parametrize("query", ["x=1", "%ff=1"])
+@pytest.mark.parametrize("path", ["/v1/deletions", "/v1/deletions/{id}/cancel", "/v1/deletions/{id}/retry"])
+def test_a_query_where_none_belongs_has_no_effect(site, path, query):
+    deletion = site.ask()
+    before = len(site.bus.casts)
+    answer = site.post(f"{path.format(id=deletion['id'])}?{query}", {"project_id": "p2"})
+    assert (answer.status, answer.error["code"]) == (400, "invalid_query")
+    assert site.get(f"/v1/deletions/{deletion['id']}").json["deletion"]["status"] == "accepted"
+    assert (site.count(), len(site.bus.casts)) == (1, before)
+
+
+def test_numbers_as_large_as_they_may_be(site):
+    deletion = site.ask()
+    path = f"/v1/deletions/{deletion['id']}"
+    assert site.get(f"{path}/events?marker={'9' * 18}&limit={'9' * 9}").json == {"events": []}
+    assert site.get(f"{path}/leftovers?marker={'9' * 18}").json == {"leftovers": []}
+
+
+def test_a_large_limit_is_cut(site):
+    answer = site.get("/v1/deletions?limit=999999999")
+    assert answer.status == 200
+
+
+def test_a_body_that_is_too_large(site):
+    body = b'{"project_id": "' + b"a" * 17000 + b'"}'
+    answer = site.post("/v1/deletions", body)
+    assert (answer.status, answer.error["code"]) == (413, "body_too_large")
+
+
+def test_a_body_of_unknown_length_that_is_too_large(site):
+    request = webob.Request.blank("/v1/deletions", method="POST")
+    request.headers["X-Auth-Token"] = "admin-token"
+    request.content_type = "application/json"
+    request.body = b'{"project_id": "' + b"a" * 17000 + b'"}'
+    request.environ["wsgi.input_terminated"] = True
+    del request.environ["CONTENT_LENGTH"]
+    response = request.get_response(site.app)
+    assert response.status_int == 413
+    assert response.json["errors"][0]["code"] == "body_too_large"
+    assert site.count() == 0
+
+
+PATHS = [
+    "/v1//deletions",
+    "//v1/deletions",
+    "/v1/deletions//",
+    "/v1/./deletions",
+    "/v1/../v1/deletions",
+    "/v1/%2e%2e/v1/deletions",
+    "/V1/deletions",
+    "/v1/Deletions",
+    "/v1/deletions.json",
+    "/v1/__class__",
+    "/v1/deletions/{id}/__class__",
+    "/v1/deletions/{id}/cancel/now",
+    "/v1/_table",
+    "/%76%31%ff",
+    "/v1/%ff",
+    "/v1/deletions/%C3%28",
+    "/v1;x/deletions",
+    "/v2/deletions",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_path_tricks_are_not_found(site, path, method):
+    answer = site.call(method, path.format(id=site.ask()["id"]))
+    assert (answer.status, answer.error["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("path", ["/v1/deletions", "/v1/deletions/", "/v1/deletion%73", "/%76%31/deletions", "/v1%2Fdeletions"])
+def test_however_it_is_spelled_a_token_is_needed(site, path):
+    assert site.get(path, token=None).status == 401
+    assert site.get(path).status == 200
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "%00", UUID.upper(), f"{UUID}%0a", f"%20{UUID}", UUID.replace("-", ""), "%27%20OR%201=1", "%F0%9F%97%91"]
+)
+def test_what_cannot_be_an_id_is_not_found(site, text):
+    answer = site.get(f"/v1/deletions/{text}")
+    assert (answer.status, answer.error["code"]) == (404, "deletion_not_found")
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"])
+def test_other_methods(site, method):
+    answer = site.call(method, "/v1/deletions")
+    assert (answer.status, answer.error["code"]) == (405, "method_not_allowed")
+    assert answer.headers["Allow"] == "GET, HEAD, POST"
+
+
+def test_every_operation_has_its_schema_and_is_in_the_reference():
+    from pathlib import Path
+
+    operations = Root(None).operations()
+    assert operations == set(schemas.OPERATIONS)
+    text = (Path(__file__).parents[3] / "doc/source/api/v1.rst").read_text()
+    for method, path in operations:
+        assert re.search(rf"^``{method} {re.escape(path)}/?``$|^{method} {re.escape(path)}/?$", text, re.M), (method, path)
