@@ -1,7 +1,8 @@
 """Connections to the cloud: keystoneauth sessions that count every call and guard every write.
 
-The guard is the one place where promises about writes are kept, whatever a plugin does: a look (and so a dry run) cannot
-write at all, and a deletion's write is asked about right before it leaves, so that a cancel or a lost lease stops it.
+The guard is the one place where promises about writes are kept, whatever a plugin does: a look (and so a dry run)
+cannot write at all, and a deletion's write is asked about right before it leaves, so that a cancel or a lost lease
+stops it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What happens next. Pure: no I/O, no clock, no configuration read.
 
-``decide`` looks at one deletion and its steps as they are in the store and returns actions; ``apply`` turns actions into
-new values and journal lines; ``record`` does the same with a finished sweep. The engine and the workers are shells that
-load, call these, and save with compare-and-swap. Everything is level-triggered: deciding twice on the same facts gives
-the same answer, so a lost, doubled or late message changes nothing but time.
+``decide`` looks at one deletion and its steps as they are in the store and returns actions; ``apply`` turns actions
+into new values and journal lines; ``record`` does the same with a finished sweep. The engine and the workers are
+shells that load, call these, and save with compare-and-swap. Everything is level-triggered: deciding twice on the
+same facts gives the same answer, so a lost, doubled or late message changes nothing but time.
 """
 
 from __future__ import annotations
@@ -192,6 +192,15 @@ class _View:
         d = self.deletion
         return d.mode is Mode.CASCADE and d.status in (Status.DELETING, Status.VERIFYING) and not d.dry_run
 
+    def unfinished(self, step: Step) -> bool:
+        """Whether another try may change the step's result: a look's leftovers are its result."""
+        looking = self.deletion.purpose is Purpose.LOOK
+        return step.outcome is Outcome.UNKNOWN or (step.outcome is Outcome.LEFTOVERS and not looking)
+
+    def patient_with(self, step: Step) -> bool:
+        """Whether the round waits for this step for ever; residue never keeps a project that is empty."""
+        return self.patient and not step.residue
+
     def subjects(self) -> list[Step]:
         """Return the steps of the present round."""
         return [s for s in self.steps if in_scope(self.deletion, s)]
@@ -220,12 +229,9 @@ class _View:
                     self.dispatches.append(Dispatch(step.id))
             elif self.in_flight(step):
                 over = False
-            elif step.outcome is Outcome.UNKNOWN or (
-                step.outcome is Outcome.LEFTOVERS and d.purpose is not Purpose.LOOK
-            ):
-                if self.patient and d.purpose is not Purpose.RESIDUE or step.attempt < self.rules.attempts:
-                    over = False
-                    self.again(step)
+            elif self.unfinished(step) and (self.patient_with(step) or step.attempt < self.rules.attempts):
+                over = False
+                self.again(step)
         return over
 
     def results(self, outcome: Outcome) -> list[Step]:
@@ -463,7 +469,8 @@ def _conditions(view: _View) -> Iterator[Action]:
 def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
     """Return everything that keeps a deletion from going on, all of it and not the first only.
 
-    A sweep that has not run in the present round blocks nothing: it waits, for what is named or for its turn.
+    A sweep that has not run in the present round blocks nothing: it waits, for what is named or for its turn. Nor does
+    what is merely there: that is a leftover, which a cascade would delete.
     """
     found = []
     for step in steps:
@@ -471,7 +478,8 @@ def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
             continue
         if step.kind in (Kind.SWEEP, Kind.UNCOVERED):
             current = step.round == deletion.round or step.kind is Kind.UNCOVERED
-            blocks = current and in_scope(deletion, step) and step.outcome in (Outcome.UNKNOWN, Outcome.LEFTOVERS)
+            left = step.outcome is Outcome.LEFTOVERS and step.reason != Reason.PRESENT
+            blocks = current and in_scope(deletion, step) and (left or step.outcome is Outcome.UNKNOWN)
         else:
             blocks = step.outcome is Outcome.UNKNOWN
         if blocks:

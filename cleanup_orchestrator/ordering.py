@@ -1,9 +1,9 @@
 """The graph of resource types: what must be confirmed gone before what. Pure.
 
-A node is ``service.type``. Edges come from ``ResourceType.after``, with own-service short names already spelt out by the
-registry; ``*`` is every other type that does not itself say ``*``. A name that has no step in a deletion (its service is
-not in the catalog) is satisfied; one that has a step must be clear in every region that matters; one whose service is
-in the catalog with nobody to answer for it is never satisfied.
+A node is ``service.type``. Edges come from ``ResourceType.after``, with own-service short names already spelt out
+by the registry; ``*`` is every other type that does not itself say ``*``. A name that has no step in a deletion
+(its service is not in the catalog) is satisfied; one that has a step must be clear in every region that matters;
+one whose service is in the catalog with nobody to answer for it is never satisfied.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from cleanup_orchestrator.model import Kind, Outcome, State, Step
-
 
 #: In ``Step.after``: every other type that does not itself say so.
 EVERYTHING = "*"

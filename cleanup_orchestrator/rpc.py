@@ -11,8 +11,8 @@ warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
 
 from oslo_service import backend as oslo_backend  # noqa: E402
 
-# Before oslo.messaging is imported: it would choose eventlet otherwise.
-oslo_backend.init_backend(oslo_backend.BackendType.THREADING)
+# oslo.messaging brings oslo.service along, which would choose eventlet otherwise.
+oslo_backend.register_backend_default_hook(lambda: oslo_backend.BackendType.THREADING)
 
 import oslo_messaging  # noqa: E402
 from oslo_config import cfg  # noqa: E402

@@ -1,7 +1,8 @@
 """The only module with a database session. Everything that is written is written here, under compare-and-swap.
 
-Rules that hold for every write: a deletion is saved only if its ``version`` is the one that was read; a step only if its
-``version`` (engine) or its ``fence`` (worker) is. Whoever loses reads again and decides again. Times are the database's.
+Rules that hold for every write: a deletion is saved only if its ``version`` is the one that was read; a step only
+if its ``version`` (engine) or its ``fence`` (worker) is. Whoever loses reads again and decides again. Times are the
+database's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The survey: which project is this, which services and regions does the catalog have, which steps follow. Read-only."""
+"""The survey: which project, which services and regions, which steps. Read-only."""
 
 from __future__ import annotations
 

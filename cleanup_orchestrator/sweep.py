@@ -99,11 +99,12 @@ def delete(
 
 
 def _result(listing: _Listing, left: Sequence[Leftover]) -> Sweep:
-    reasons = sorted({str(leftover.reason) for leftover in left})
+    # What is merely there says less than any other reason.
+    worst = min(left, key=lambda leftover: (leftover.reason is Reason.PRESENT, leftover.reason), default=None)
     return Sweep(
         outcome=Outcome.LEFTOVERS if left else Outcome.CLEAR,
-        reason=reasons[0] if left else "",
-        message=next((leftover.message for leftover in left if str(leftover.reason) == reasons[0]), "") if left else "",
+        reason=str(worst.reason) if worst else "",
+        message=worst.message if worst and worst.reason is not Reason.PRESENT else "",
         found=len(listing.ours) + len(listing.left),
         kept=listing.kept,
         leftovers=tuple(left),

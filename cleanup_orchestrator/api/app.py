@@ -93,7 +93,8 @@ def pipeline(conf: cfg.ConfigOpts, wiring: Wiring) -> Any:
     conf.set_default("allow_methods", ["GET", "HEAD", "POST"], group="cors")
     conf.set_default("allow_headers", ["Content-Type", "X-Auth-Token", "X-OpenStack-Request-Id"], group="cors")
     conf.set_default("expose_headers", ["Location", "X-OpenStack-Request-Id"], group="cors")
-    shared = cors.CORS(shaped, conf)
+    # Without an origin it is left out: it would answer every OPTIONS with an empty 200.
+    shared = cors.CORS(shaped, conf) if conf.cors.allowed_origin else shaped
     framed = Frame(shared, _Health(wiring.store, conf))
     return http_proxy_to_wsgi.HTTPProxyToWSGI(request_id.RequestId(framed, conf), conf)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pecan
 import webob
+import webob.multidict
 from pecan import hooks
 
 from cleanup_orchestrator import log
@@ -38,12 +39,19 @@ class Identity(hooks.PecanHook):
 
 
 class Request(pecan.Request):
-    """Keeps pecan from reading bodies by itself: handlers read them, once, by their schema."""
+    """Keeps pecan from reading queries and bodies by itself: handlers read them, once, by their schema."""
 
     @property
     def json(self) -> Any:
         """Not for pecan."""
         raise ValueError("bodies are read by the handlers")
+
+    @property
+    def params(self) -> Any:
+        """Nothing, for pecan."""
+        return webob.multidict.MultiDict()
+
+    GET = params
 
 
 class Root:
@@ -73,7 +81,7 @@ class Root:
         for pattern, methods in self._table.items():
             if len(pattern) != len(path):
                 continue
-            if all(want == "{id}" or want == got for want, got in zip(pattern, path, strict=True)):
+            if all(got and want in ("{id}", got) for want, got in zip(pattern, path, strict=True)):
                 method = "GET" if request.method == "HEAD" else request.method
                 if method not in methods:
                     allowed = sorted({*methods, *(["HEAD"] if "GET" in methods else [])})

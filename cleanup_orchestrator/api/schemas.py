@@ -117,9 +117,8 @@ _VALIDATORS = {
 
 def _refuse(schema: dict[str, Any], value: Any, code: str) -> None:
     """Raise for the first violation; never repeat what was sent, it may be long, or secret."""
-    errors = sorted(
-        _VALIDATORS[id(schema)].iter_errors(value), key=lambda e: ([str(p) for p in e.absolute_path], e.message)
-    )
+    order = lambda e: (e.validator != "additionalProperties", [str(p) for p in e.absolute_path], e.message)  # noqa: E731
+    errors = sorted(_VALIDATORS[id(schema)].iter_errors(value), key=order)
     if not errors:
         return
     error = errors[0]
@@ -186,7 +185,7 @@ def check_body(request: webob.Request, schema: dict[str, Any]) -> dict[str, Any]
     raw = request.body
     if not raw.strip() and not schema["properties"]:
         return {}
-    if request.content_type != "application/json" and (raw or request.content_type):
+    if request.content_type.lower() != "application/json" and (raw or request.content_type):
         raise ApiError(415, "unsupported_media_type", "send the body as application/json")
     try:
         value = json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_constant)

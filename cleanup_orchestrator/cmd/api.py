@@ -9,7 +9,10 @@ from cleanup_orchestrator import service
 
 def main() -> int:
     """Run it until SIGTERM."""
-    description = "Serves the REST API. Example: cleanup-orchestrator-api --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
+    description = (
+        "Serves the REST API. "
+        "Example: cleanup-orchestrator-api --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
+    )
     return service.main("cleanup-orchestrator-api", description, "api")
 
 

@@ -9,7 +9,10 @@ from cleanup_orchestrator import service
 
 def main() -> int:
     """Run it until SIGTERM."""
-    description = "Decides what happens next with each deletion. Example: cleanup-orchestrator-engine --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
+    description = (
+        "Decides what happens next with each deletion. "
+        "Example: cleanup-orchestrator-engine --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
+    )
     return service.main("cleanup-orchestrator-engine", description, "engine")
 
 

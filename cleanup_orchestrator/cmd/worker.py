@@ -9,7 +9,10 @@ from cleanup_orchestrator import service
 
 def main() -> int:
     """Run it until SIGTERM."""
-    description = "Looks for and deletes what projects own. Example: cleanup-orchestrator-worker --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
+    description = (
+        "Looks for and deletes what projects own. "
+        "Example: cleanup-orchestrator-worker --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
+    )
     return service.main("cleanup-orchestrator-worker", description, "worker")
 
 

@@ -39,8 +39,8 @@ OPTS = {
         cfg.StrOpt(
             "project_role",
             default="admin",
-            help="Role that the orchestrator gives its own user on a project, recorded and taken back, when it has none "
-            "there and needs a token scoped into it.",
+            help="Role that the orchestrator gives its own user on a project, recorded and taken back, when it has "
+            "none there and needs a token scoped into it.",
         ),
         cfg.IntOpt(
             "token_cache_time",

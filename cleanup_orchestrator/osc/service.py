@@ -23,24 +23,25 @@ class ListService(common.Lister):
     Examples:
 
       openstack project deletion service list
+      openstack project deletion service list --long
 
       What keeps projects from being deleted:
         openstack project deletion service list -f json | jq '.[] | select(."Answered By" == "nobody")'
     """
 
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--long", action="store_true", help="also show every resource type that is looked for")
+        return parser
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
         """Return one row for each service in each region."""
-        return (
-            ("Region", "Service Type", "Name", "Answered By", "Types", "Message"),
-            [
-                (
-                    row.get("region"),
-                    row.get("service_type"),
-                    row.get("name"),
-                    row.get("answered_by"),
-                    format_columns.ListColumn(row.get("types") or []),
-                    row.get("message"),
-                )
-                for row in self.client.services()
-            ],
-        )
+        columns = ("Region", "Service Type", "Name", "Answered By", "Message")
+        fields = ("region", "service_type", "name", "answered_by", "message")
+        services = list(self.client.services())
+        rows = [tuple(service.get(field) for field in fields) for service in services]
+        if not parsed_args.long:
+            return columns, rows
+        types = [format_columns.ListColumn(service.get("types") or []) for service in services]
+        return (*columns, "Types"), [(*row, column) for row, column in zip(rows, types, strict=True)]

@@ -1,13 +1,13 @@
 """The public contract of plugins, version 1: resource types as frozen data.
 
-A plugin is one ``Service`` value behind an entry point of the group ``cleanup_orchestrator.services``; the entry point's
-name is the official service type (``network``). It says how to list and delete what a project owns; *when* that happens,
-in which order, how often, and whether it may happen at all, is decided elsewhere. So a plugin never loops until gone,
-never sleeps, never catches an error to go on: it states, and raises.
+A plugin is one ``Service`` value behind an entry point of the group ``cleanup_orchestrator.services``; the entry
+point's name is the official service type (``network``). It says how to list and delete what a project owns; *when*
+that happens, in which order, how often, and whether it may happen at all, is decided elsewhere. So a plugin never
+loops until gone, never sleeps, never catches an error to go on: it states, and raises.
 
-What a plugin is handed is a ``ProjectDefinition`` and an ``openstack.connection.Connection``. The connection's session
-counts every call and refuses every write during a look, after a cancel, or past the worker's lease. A hook must not
-make calls by any other way.
+What a plugin is handed is a ``ProjectDefinition`` and an ``openstack.connection.Connection``. The connection's
+session counts every call and refuses every write during a look, after a cancel, or past the worker's lease. A hook
+must not make calls by any other way.
 
 A listing that fails must raise. An empty iterator means: the service was asked, for this project, and has nothing.
 """
@@ -107,7 +107,7 @@ class Sdk:
     """A call of an openstacksdk proxy: ``Sdk("network", "ports", project_id="{project_id}")``.
 
     Positional and keyword arguments are templates for :func:`fill`. As a listing it yields rows; as an action on a
-    resource it passes what is written, so a delete reads ``Sdk("network", "delete_port", "{id}", ignore_missing=False)``.
+    resource it passes what is written; a delete reads ``Sdk("network", "delete_port", "{id}", ignore_missing=False)``.
     """
 
     def __init__(self, proxy: str, method: str, /, *args: Any, **kwargs: Any) -> None:
@@ -136,8 +136,9 @@ class Sdk:
 class Rest:
     """A REST call that the SDK does not have.
 
-    ``paging``: ``none``; ``links`` (the query of ``<key>_links`` or ``next`` in the body, put over the original one); ``offset`` (``limit``/``offset`` until a page comes short of
-    new rows, Barbican); ``marker`` (id of the last row).
+    ``paging``: ``none``; ``links`` (the query of ``<key>_links`` or ``next`` in the body, put over the original
+    one); ``offset`` (``limit``/``offset`` until a page comes short of new rows, Barbican); ``marker`` (id of the
+    last row).
     """
 
     service_type: str

@@ -368,8 +368,8 @@ def show_port_forwarding(connection: Connection, project: ProjectDefinition, res
 def release_local_ip(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
     """Remove the associations of a local IP; Neutron refuses to delete it with any.
 
-    Neutron 29 answers 500 to every list of associations that is not empty. Then the delete is tried all the same, and
-    refused; another sweep succeeds once the associated ports are gone, which take their associations along.
+    Neutron 29 has been seen to answer 500 to a list of associations that is not empty. Then the delete is tried all the
+    same, and refused; another sweep succeeds once the associated ports are gone, which take their associations along.
     """
     from openstack import exceptions
 
@@ -449,12 +449,12 @@ def _explain_by(type_: str, plural: str, attribute: str, query: str = "") -> Cal
     return explain
 
 
-_BOUND = re.compile(r"is used by (network|port|router|floatingip) ([0-9a-f-]{32,36})")
+_BOUND = re.compile(r"is used by (network|port|router|fip) ([0-9a-f-]{32,36})")
 _READ_BOUND = {
     "network": ("network", "get_network"),
     "port": ("port", "get_port"),
     "router": ("router", "get_router"),
-    "floatingip": ("floating_ip", "get_ip"),
+    "fip": ("floating_ip", "get_ip"),
 }
 
 

@@ -8,7 +8,6 @@ import random
 import sqlite3
 from collections.abc import Iterator
 
-import openstack
 import pytest
 from keystoneauth1.identity.v3 import Password
 from openstack.connection import Connection
@@ -18,6 +17,7 @@ from cleanup_orchestrator.clouds import GuardedSession, read_only
 from cleanup_orchestrator.model import Sweep, Token
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Service
 from cleanup_orchestrator.plugins.registry import Registry
+from tests.cloud import filler
 from tests.cloud.fillings.base import Filled
 from tests.cloud.launcher import Cloud
 from tests.cloud.processes import port_is_free
@@ -55,20 +55,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 @pytest.fixture(scope="session")
 def admin(cloud: Cloud) -> Connection:
     """The cloud's administrator, who fills and looks."""
-    return openstack.connect(
-        load_yaml_config=False,
-        load_envvars=False,
-        auth={
-            "auth_url": cloud.auth_url,
-            "username": "admin",
-            "password": cloud.site.password,
-            "project_name": "admin",
-            "user_domain_id": "default",
-            "project_domain_id": "default",
-        },
-        region_name="RegionOne",
-        identity_api_version="3",
-    )
+    return filler.connect(cloud.auth_url, "admin", cloud.site.password, "admin")
 
 
 class Sweeper:

@@ -1,8 +1,8 @@
 """The main job, end to end, against real services: `tox -e demo`, or `tox -e demo -- --keep` to leave it running.
 
-It installs this checkout and, into a venv of their own, Keystone, Glance, Neutron, Swift and Barbican; starts them all on
-loopback; fills a project; reports on it; deletes it with everything in it; and proves that nothing is left. Exit code 0
-only if all of that holds.
+It installs this checkout and, into a venv of their own, Keystone, Glance, Neutron, Swift and Barbican; starts them
+all on loopback; fills a project; reports on it; deletes it with everything in it; and proves that nothing is left.
+Exit code 0 only if all of that holds.
 """
 
 from __future__ import annotations
@@ -237,14 +237,10 @@ class Demo:
 
 def play(demo: Demo) -> None:
     """The main job."""
-    import openstack
-
     from tests.cloud import filler
 
     cloud = demo.cloud
-    admin = openstack.connect(
-        load_yaml_config=True, config_files=[str(cloud.clouds_yaml)], cloud="admin", load_envvars=False
-    )
+    admin = filler.connect(cloud.auth_url, "admin", cloud.site.password, "admin")
 
     headline(f"Two projects: '{PROJECT}' is to go with all that it has, '{NEIGHBOUR}' must not notice")
     neighbour = filler.fill(admin, NEIGHBOUR, objects=5, progress=say)

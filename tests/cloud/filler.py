@@ -146,24 +146,29 @@ def make_user(rest: Rest, name: str, password: str, project_id: str) -> str:
     return found[0]["id"]
 
 
-def connect_as(
-    admin_connection: openstack.connection.Connection, user: str, password: str, project: str
-) -> openstack.connection.Connection:
-    """A connection of another user to the same cloud."""
+def connect(auth_url: str, user: str, password: str, project: str) -> openstack.connection.Connection:
+    """A connection of a user to the cloud."""
     return openstack.connect(
         load_yaml_config=False,
         load_envvars=False,
         auth={
-            "auth_url": admin_connection.config.get_auth_args()["auth_url"],
+            "auth_url": auth_url,
             "username": user,
             "password": password,
             "project_name": project,
             "user_domain_id": "default",
             "project_domain_id": "default",
         },
-        region_name=admin_connection.config.get_region_name(),
+        region_name="RegionOne",
         identity_api_version="3",
     )
+
+
+def connect_as(
+    admin_connection: openstack.connection.Connection, user: str, password: str, project: str
+) -> openstack.connection.Connection:
+    """A connection of another user to the same cloud."""
+    return connect(admin_connection.config.get_auth_args()["auth_url"], user, password, project)
 
 
 # What is filled in, service by service, in this order.

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import itertools
 
 import pytest
 from hypothesis import given, settings
@@ -138,7 +139,7 @@ def test_an_error_that_passes_is_tried_again_with_growing_waits():
 
     world.answers = {"network.port": answer}
     assert world.run() is Status.DELETED
-    waits = [(b - a).total_seconds() for a, b in zip(seen, seen[1:], strict=False)]
+    waits = [(b - a).total_seconds() for a, b in itertools.pairwise(seen)]
     assert [round(w) for w in waits] == [1, 2, 4]
 
 

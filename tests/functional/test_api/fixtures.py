@@ -1,4 +1,6 @@
-"""For the sentences in ``tests/functional/gabbits``: a new application, with a new store and Keystone, for each file."""
+"""For the sentences in ``tests/functional/gabbits``: a new application, with a new store and Keystone, for each
+file.
+"""
 
 import pathlib
 import tempfile

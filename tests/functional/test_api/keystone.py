@@ -9,7 +9,13 @@ import urllib.parse
 import uuid
 from wsgiref import simple_server
 
-ADMIN, MANAGER, OTHER_MANAGER, MEMBER, SYSTEM = "admin-token", "manager-token", "other-manager-token", "member-token", "system-token"
+ADMIN, MANAGER, OTHER_MANAGER, MEMBER, SYSTEM = (
+    "admin-token",
+    "manager-token",
+    "other-manager-token",
+    "member-token",
+    "system-token",
+)
 PROJECT_MANAGER, DOMAIN_MEMBER = "project-manager-token", "domain-member-token"
 OWN_PROJECT = "0123456789abcdef0123456789abcdef"
 

@@ -39,7 +39,7 @@ def journal(site, deletion_id):
     return [row.event for row in site.store.events(deletion_id, 1000)]
 
 
-# --------------------------------------------------------------------------------------------------------------- races
+# ----------------------------------------------------------------------------------------------- races
 @pytest.mark.parametrize("modes", [("report",) * 8, ("report", "cascade") * 4], ids=["same", "conflicting"])
 def test_simultaneous_requests_make_one_record(any_site, modes):
     barrier = threading.Barrier(len(modes))
@@ -107,7 +107,7 @@ def test_a_move_that_always_conflicts_is_given_up(site, monkeypatch):
     assert (answer.status, answer.error["code"]) == (409, "conflict")
 
 
-# ------------------------------------------------------------------------------------------------------ retry and cancel
+# ------------------------------------------------------------------------------------ retry and cancel
 def test_retry_begins_a_new_attempt(any_site):
     made = any_site.ask()
     moved(any_site, made["id"], Status.INVENTORY, Status.LEFTOVERS)
@@ -167,10 +167,13 @@ def test_the_point_of_no_return(site):
     record = site.store.get(made["id"])
     site.store.save(record, dataclasses.replace(record, status=Status.VERIFYING, purpose=Purpose.RESIDUE))
     answer = site.post(f"/v1/deletions/{made['id']}/cancel")
-    assert (answer.status, answer.error["detail"]) == (409, "the project is being removed: this cannot be stopped any more")
+    assert (answer.status, answer.error["detail"]) == (
+        409,
+        "the project is being removed: this cannot be stopped any more",
+    )
 
 
-# -------------------------------------------------------------------------------------------------------- when others fail
+# ------------------------------------------------------------------------------------ when others fail
 def test_a_failing_cast_does_not_fail_the_request(site, caplog):
     site.bus.broken = True
     made = site.ask()
@@ -228,7 +231,7 @@ def test_an_unexpected_error_shows_nothing_and_is_logged_with_its_request(site, 
     assert record.exc_info and "a secret detail" in str(record.exc_info[1])
 
 
-# -------------------------------------------------------------------------------------------------------------- the lines
+# ------------------------------------------------------------------------------------------- the lines
 @pytest.fixture
 def lines(site):
     """What the log has, formatted as the process would."""
@@ -251,7 +254,10 @@ def test_every_line_has_the_ids_and_none_a_secret(site, lines, monkeypatch):
     made = answer.json["deletion"]
     request_id = answer.headers["x-openstack-request-id"]
     ours = [line for line in lines() if " cleanup_orchestrator." in line]
-    assert [line.split("] ", 1)[1][:20] for line in ours if " INFO " in line] == ["accepted: report del", "POST /v1/deletions: "]
+    assert [line.split("] ", 1)[1][:20] for line in ours if " INFO " in line] == [
+        "accepted: report del",
+        "POST /v1/deletions: ",
+    ]
     for line in ours:
         assert f"[{request_id} deletion={made['id']} project=p1]" in line
     monkeypatch.setattr(site.store, "load", lambda _: {}["x"])
@@ -289,7 +295,7 @@ def test_a_request_leaves_no_context_behind(site):
     assert oslo_context.get_current() is before
 
 
-# ----------------------------------------------------------------------------------------------------------------- details
+# --------------------------------------------------------------------------------------------- details
 def test_counts_leftovers_and_blockers(any_site):
     site = any_site
     made = site.ask(mode="cascade")
@@ -306,7 +312,17 @@ def test_counts_leftovers_and_blockers(any_site):
     lost = Leftover("port-1", "ünïcode", Reason.IN_USE, "still used", ({"type": "router", "id": "r1"},))
     held = site.store.claim(rows[0].id, "w", 60)
     site.store.finish(
-        held[1], Sweep(Outcome.LEFTOVERS, "in_use", "1 left", found=3, kept=1, calls=5, leftovers=(lost,), deleted=(("a", ""), ("b", "")))
+        held[1],
+        Sweep(
+            Outcome.LEFTOVERS,
+            "in_use",
+            "1 left",
+            found=3,
+            kept=1,
+            calls=5,
+            leftovers=(lost,),
+            deleted=(("a", ""), ("b", "")),
+        ),
     )
     shown = site.get(f"/v1/deletions/{record.id}").json["deletion"]
     assert shown["progress"] == {
@@ -360,7 +376,7 @@ def test_a_stall_and_a_settling_time_are_shown(site):
     assert end - begin == datetime.timedelta(seconds=300)
 
 
-# ------------------------------------------------------------------------------------------------------------ never delete
+# ---------------------------------------------------------------------------------------- never delete
 @pytest.mark.parametrize("name", ["admin", "ADMIN", "Service"])
 def test_names_are_protected_in_every_domain_and_case(site, name):
     site.keystone.project("some", name, "d2")
@@ -379,7 +395,7 @@ def test_very_many_children_are_all_named(site):
     assert "many-049 and 70 more" in answer.error["detail"]
 
 
-# ------------------------------------------------------------------------------------------------------------------ paging
+# ---------------------------------------------------------------------------------------------- paging
 KEYS = st.permutations(schemas.SORT_KEYS).flatmap(
     lambda keys: st.integers(0, 3).flatmap(
         lambda n: st.tuples(*(st.tuples(st.just(k), st.sampled_from(["asc", "desc"])) for k in keys[:n]))
@@ -399,7 +415,7 @@ def crowd(tmp_path_factory, keystone):
             id=str(uuid.uuid4()),
             project_id=f"p{n % 7}",
             project_name="ab"[n % 2],
-            domain_id=f"d{n % 3 + 1}",
+            domain_id=f"d{n // 3 % 3 + 1}",
             mode=list(Mode)[n % 2],
             status=[Status.DELETED, Status.FAILED, Status.LEFTOVERS][n % 3],
         )
@@ -424,7 +440,7 @@ def test_walking_the_pages_yields_every_deletion_once_and_in_order(crowd, sort, 
     path, seen = f"/v1/deletions?{urllib.parse.urlencode(query)}", []
     while path:
         body = crowd.get(path, token).json
-        assert 0 < len(body["deletions"]) <= limit
+        assert (1 if seen else 0) <= len(body["deletions"]) <= limit
         seen += [d["id"] for d in body["deletions"]]
         path = body.get("links", [{}])[0].get("href", "").removeprefix("http://cleanup.example.com")
     wanted = [

@@ -1,6 +1,7 @@
 """The API in sentences: ``tests/functional/gabbits/*.yaml``, each file one test.
 
-Not by gabbi's own pytest plugin: it takes part in the collection of every other test, and trips over a ``:`` in their ids.
+Not by gabbi's own pytest plugin: it takes part in the collection of every other test, and trips over a ``:`` in
+their ids.
 """
 
 import unittest
@@ -23,7 +24,7 @@ def test_sentences(name):
         fixture_module=fixtures,
         test_loader_name="api",
     )
-    [suite] = [s for s in every if next(iter(s)).__class__.__name__.startswith(f"api_{name}_")]
+    [suite] = [s for s in every if next(iter(s)).__class__.__name__.startswith(f"{name}_")]
     result = unittest.TestResult()
     suite.run(result)
     assert result.testsRun > 1

@@ -62,7 +62,8 @@ def test_a_bad_body(site, body, code, field):
 
 
 @pytest.mark.parametrize(
-    "kind", ["text/plain", "application/xml", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded", ""]
+    "kind",
+    ["text/plain", "application/xml", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded", ""],
 )
 def test_another_content_type(site, kind):
     headers = {"Content-Type": kind}
@@ -227,14 +228,17 @@ def test_path_tricks_are_not_found(site, path, method):
     assert (answer.status, answer.error["code"]) == (404, "not_found")
 
 
-@pytest.mark.parametrize("path", ["/v1/deletions", "/v1/deletions/", "/v1/deletion%73", "/%76%31/deletions", "/v1%2Fdeletions"])
+@pytest.mark.parametrize(
+    "path", ["/v1/deletions", "/v1/deletions/", "/v1/deletion%73", "/%76%31/deletions", "/v1%2Fdeletions"]
+)
 def test_however_it_is_spelled_a_token_is_needed(site, path):
     assert site.get(path, token=None).status == 401
     assert site.get(path).status == 200
 
 
 @pytest.mark.parametrize(
-    "text", ["x", "%00", UUID.upper(), f"{UUID}%0a", f"%20{UUID}", UUID.replace("-", ""), "%27%20OR%201=1", "%F0%9F%97%91"]
+    "text",
+    ["x", "%00", UUID.upper(), f"{UUID}%0a", f"%20{UUID}", UUID.replace("-", ""), "%27%20OR%201=1", "%F0%9F%97%91"],
 )
 def test_what_cannot_be_an_id_is_not_found(site, text):
     answer = site.get(f"/v1/deletions/{text}")
@@ -255,4 +259,7 @@ def test_every_operation_has_its_schema_and_is_in_the_reference():
     assert operations == set(schemas.OPERATIONS)
     text = (Path(__file__).parents[3] / "doc/source/api/v1.rst").read_text()
     for method, path in operations:
-        assert re.search(rf"^``{method} {re.escape(path)}/?``$|^{method} {re.escape(path)}/?$", text, re.M), (method, path)
+        assert re.search(rf"^``{method} {re.escape(path)}/?``$|^{method} {re.escape(path)}/?$", text, re.M), (
+            method,
+            path,
+        )
