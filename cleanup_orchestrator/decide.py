@@ -218,6 +218,7 @@ class _View:
         if survey is None or survey.outcome is not Outcome.CLEAR:
             return False
         over = True
+        self.regain_access()
         for step in self.subjects():
             if step.kind is Kind.UNCOVERED:
                 if self.patient:
@@ -233,6 +234,14 @@ class _View:
                 over = False
                 self.again(step)
         return over
+
+    def regain_access(self) -> None:
+        """See to the project-scoped token again where sweeps miss it: somebody enabled the project, or took our role."""
+        missing = any(done(s, self.deletion.round) and s.reason == Reason.NO_PROJECT_TOKEN for s in self.subjects())
+        if self.patient and missing:
+            access = next(s for s in self.steps if s.kind is Kind.ACCESS)
+            if not self.in_flight(access) and access.finished_at is not None:
+                self.again(access, access.finished_at + self.rules.heartbeat)
 
     def results(self, outcome: Outcome) -> list[Step]:
         """Return the steps of the present round that ended so."""

@@ -97,6 +97,8 @@ def ensure_access(ground: Ground, role: str) -> Result:
 
     :raises NoProjectToken: when it does not get one even so: the project is disabled
     """
+    # Asked of Keystone anew: a token kept from before says nothing about the roles of now.
+    ground.clouds.project_auth(ground.project_id, fresh=True)
     try:
         ground.clouds.project_session(ground.project_id)
         return Result(True, message="the orchestrator's user has a role on the project already")
@@ -121,6 +123,7 @@ def disable(ground: Ground) -> Result:
     project = ground.projects.get(ground.project_id)
     canary = None
     if project.enabled:
+        ground.clouds.project_auth(ground.project_id, fresh=True)
         try:
             canary = ground.clouds.project_session(ground.project_id).get_token()
         except NoProjectToken:

@@ -294,3 +294,10 @@ def test_a_project_with_children_and_one_that_is_not_there_fail_untouched(cloud,
     assert child in record.message
     record = orchestrator.wait(orchestrator.request("0" * 32, Mode.CASCADE), Status.FAILED)
     assert record.reason == "project_not_found"
+
+
+def test_a_second_deletion_of_a_project_does_not_live_on_the_token_of_the_first(cloud, admin, orchestrator):
+    filled = filler.fill(admin, "twice", only=("key-manager",))
+    orchestrator.wait(orchestrator.request(filled.project_id, Mode.REPORT), Status.LEFTOVERS)
+    orchestrator.wait(orchestrator.request(filled.project_id, Mode.CASCADE), Status.DELETED)
+    assert left(cloud, filled.project_id) == {}

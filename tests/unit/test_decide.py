@@ -243,6 +243,20 @@ def test_after_a_retry_old_results_do_not_count():
     assert world.deletion.attempt == 2
 
 
+def test_access_that_was_lost_is_regained():
+    world = World(deletion(), PORT, SECRET)
+    enabled = {"yes": False}
+    missing = Sweep(Outcome.UNKNOWN, str(Reason.NO_PROJECT_TOKEN), "the project is disabled")
+    world.answers = {
+        "access": lambda _: CLEAR if enabled["yes"] else missing,
+        "key-manager.secret": lambda _: CLEAR if enabled["yes"] and world.dispatched.count("access") > 1 else missing,
+    }
+    world.run(limit=200)
+    assert world.deletion.status is Status.DELETING
+    enabled["yes"] = True
+    assert world.run() is Status.DELETED
+
+
 # ------------------------------------------------------------------------------------------------------- properties
 OUTCOMES = st.sampled_from([CLEAR, CLEAR, CLEAR, UNKNOWN, left("a"), left("a", "b", reason=Reason.IN_USE)])
 

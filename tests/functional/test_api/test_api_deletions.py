@@ -39,7 +39,7 @@ def journal(site, deletion_id):
     return [row.event for row in site.store.events(deletion_id, 1000)]
 
 
-# ----------------------------------------------------------------------------------------------- races
+# ---------------------------------------------------------------------------------------------------------------- races
 @pytest.mark.parametrize("modes", [("report",) * 8, ("report", "cascade") * 4], ids=["same", "conflicting"])
 def test_simultaneous_requests_make_one_record(any_site, modes):
     barrier = threading.Barrier(len(modes))
@@ -107,7 +107,7 @@ def test_a_move_that_always_conflicts_is_given_up(site, monkeypatch):
     assert (answer.status, answer.error["code"]) == (409, "conflict")
 
 
-# ------------------------------------------------------------------------------------ retry and cancel
+# ----------------------------------------------------------------------------------------------------- retry and cancel
 def test_retry_begins_a_new_attempt(any_site):
     made = any_site.ask()
     moved(any_site, made["id"], Status.INVENTORY, Status.LEFTOVERS)
@@ -173,7 +173,7 @@ def test_the_point_of_no_return(site):
     )
 
 
-# ------------------------------------------------------------------------------------ when others fail
+# ----------------------------------------------------------------------------------------------------- when others fail
 def test_a_failing_cast_does_not_fail_the_request(site, caplog):
     site.bus.broken = True
     made = site.ask()
@@ -231,7 +231,7 @@ def test_an_unexpected_error_shows_nothing_and_is_logged_with_its_request(site, 
     assert record.exc_info and "a secret detail" in str(record.exc_info[1])
 
 
-# ------------------------------------------------------------------------------------------- the lines
+# ------------------------------------------------------------------------------------------------------------ the lines
 @pytest.fixture
 def lines(site):
     """What the log has, formatted as the process would."""
@@ -295,7 +295,7 @@ def test_a_request_leaves_no_context_behind(site):
     assert oslo_context.get_current() is before
 
 
-# --------------------------------------------------------------------------------------------- details
+# -------------------------------------------------------------------------------------------------------------- details
 def test_counts_leftovers_and_blockers(any_site):
     site = any_site
     made = site.ask(mode="cascade")
@@ -311,19 +311,9 @@ def test_counts_leftovers_and_blockers(any_site):
         c.execute(storage.t.steps.insert(), [storage._step_values(row) for row in rows])
     lost = Leftover("port-1", "ünïcode", Reason.IN_USE, "still used", ({"type": "router", "id": "r1"},))
     held = site.store.claim(rows[0].id, "w", 60)
-    site.store.finish(
-        held[1],
-        Sweep(
-            Outcome.LEFTOVERS,
-            "in_use",
-            "1 left",
-            found=3,
-            kept=1,
-            calls=5,
-            leftovers=(lost,),
-            deleted=(("a", ""), ("b", "")),
-        ),
-    )
+    gone = (("a", ""), ("b", ""))
+    sweep = Sweep(Outcome.LEFTOVERS, "in_use", "1 left", found=3, kept=1, calls=5, leftovers=(lost,), deleted=gone)
+    assert site.store.finish(held[1], sweep)
     shown = site.get(f"/v1/deletions/{record.id}").json["deletion"]
     assert shown["progress"] == {
         "steps": 2, "steps_done": 1, "found": 3, "deleted": 2, "remaining": 1, "kept": 1, "unknown": 0, "calls": 5,
@@ -376,7 +366,7 @@ def test_a_stall_and_a_settling_time_are_shown(site):
     assert end - begin == datetime.timedelta(seconds=300)
 
 
-# ---------------------------------------------------------------------------------------- never delete
+# --------------------------------------------------------------------------------------------------------- never delete
 @pytest.mark.parametrize("name", ["admin", "ADMIN", "Service"])
 def test_names_are_protected_in_every_domain_and_case(site, name):
     site.keystone.project("some", name, "d2")
@@ -395,7 +385,7 @@ def test_very_many_children_are_all_named(site):
     assert "many-049 and 70 more" in answer.error["detail"]
 
 
-# ---------------------------------------------------------------------------------------------- paging
+# --------------------------------------------------------------------------------------------------------------- paging
 KEYS = st.permutations(schemas.SORT_KEYS).flatmap(
     lambda keys: st.integers(0, 3).flatmap(
         lambda n: st.tuples(*(st.tuples(st.just(k), st.sampled_from(["asc", "desc"])) for k in keys[:n]))
