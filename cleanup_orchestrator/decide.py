@@ -236,7 +236,7 @@ class _View:
         return over
 
     def regain_access(self) -> None:
-        """See to the project-scoped token again where sweeps miss it: somebody enabled the project, or took our role."""
+        """See to the project-scoped token again where sweeps miss it: the project was enabled, or our role taken."""
         missing = any(done(s, self.deletion.round) and s.reason == Reason.NO_PROJECT_TOKEN for s in self.subjects())
         if self.patient and missing:
             access = next(s for s in self.steps if s.kind is Kind.ACCESS)
@@ -618,6 +618,10 @@ def record(deletion: Deletion, step: Step, sweep: Sweep, now: datetime.datetime)
         finished_at=now,
         lease_until=None,
     )
+    if deletion.purpose is Purpose.DELETE and sweep.outcome is not Outcome.UNKNOWN:
+        # What an earlier listing had and neither listing of this sweep has went along with something else.
+        along = max(0, step.remaining - sweep.found)
+        after = dataclasses.replace(after, deleted=after.deleted + along)
     progress = (
         bool(sweep.deleted)
         or (sweep.outcome is Outcome.CLEAR and step.outcome is not Outcome.CLEAR)

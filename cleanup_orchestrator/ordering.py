@@ -63,6 +63,8 @@ def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]
 
 def _matters(step: Step, other: Step) -> bool:
     """Whether an edge leads from ``step`` to ``other``."""
+    if step.residue:  # by then everything else is proven gone: only residue waits for residue
+        return other.residue and other.name in step.after
     if other.kind is Kind.UNCOVERED:
         return EVERYTHING in step.after or any(name.split(".")[0] == other.service for name in step.after)
     if other.kind is not Kind.SWEEP or other.residue:

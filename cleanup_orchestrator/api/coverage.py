@@ -19,7 +19,7 @@ class Services:
         self._w = wiring
 
     @pecan.expose("json")
-    def list(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+    def index(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
         """Return every entry, read from Keystone now.
 
         :raises ApiError: 400 invalid_query; 403 forbidden; 503 keystone_unavailable

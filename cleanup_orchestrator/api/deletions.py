@@ -99,7 +99,7 @@ class Deletions:
         return self._shown(req, made.id)
 
     @pecan.expose("json")
-    def list(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+    def index(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
         """Return a page of the deletions that the requester may see.
 
         :raises ApiError: 400 invalid_query; 403 forbidden

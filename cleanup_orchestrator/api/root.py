@@ -62,13 +62,13 @@ class Root:
         self._table: dict[tuple[str, ...], dict[str, Any]] = {
             (): {"GET": self.versions},
             ("v1",): {"GET": self.version},
-            ("v1", "deletions"): {"GET": deletions.list, "POST": deletions.create},
+            ("v1", "deletions"): {"GET": deletions.index, "POST": deletions.create},
             ("v1", "deletions", "{id}"): {"GET": deletions.get},
             ("v1", "deletions", "{id}", "leftovers"): {"GET": deletions.leftovers},
             ("v1", "deletions", "{id}", "events"): {"GET": deletions.events},
             ("v1", "deletions", "{id}", "retry"): {"POST": deletions.retry},
             ("v1", "deletions", "{id}", "cancel"): {"POST": deletions.cancel},
-            ("v1", "services"): {"GET": services.list},
+            ("v1", "services"): {"GET": services.index},
         }
 
     def operations(self) -> set[tuple[str, str]]:

@@ -16,7 +16,7 @@ from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_st
 PORT = sweep_step("network.port")
 NETWORK = sweep_step("network.network", after=("network.port",))
 SECRET = sweep_step("key-manager.secret", token=Token.PROJECT)
-QUOTA = sweep_step("network.quota", residue=True)
+QUOTA = sweep_step("network.quota", residue=True, after=("network.port", "*"))
 UNCOVERED = dataclasses.replace(
     sweep_step("dns.x"),
     kind=Kind.UNCOVERED,

@@ -70,3 +70,12 @@ def test_everything_waits_for_all_but_its_likes_and_residue():
     quota = sweep_step("network.quota", residue=True)
     assert ordering.waits_for(trust, [trust, credential, quota, PORT], 1) == ("network.port",)
     assert ordering.waits_for(trust, [trust, credential, quota, gone(PORT)], 1) == ()
+
+
+def test_residue_waits_for_residue_alone():
+    group = sweep_step("network.default_firewall_group", residue=True, after=("network.port", ordering.EVERYTHING))
+    policy = sweep_step("network.default_firewall_policy", residue=True, after=("network.default_firewall_group",))
+    steps = [group, policy, gone(PORT, 0)]
+    assert ordering.waits_for(group, steps, 1) == ()
+    assert ordering.waits_for(policy, steps, 1) == ("network.default_firewall_group",)
+    assert ordering.waits_for(policy, [gone(group), policy, PORT], 1) == ()

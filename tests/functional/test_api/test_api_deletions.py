@@ -6,10 +6,12 @@ import datetime
 import io
 import logging
 import threading
+import types
 import urllib.parse
 import uuid
 
 import pytest
+import webob
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oslo_context import context as oslo_context
@@ -18,11 +20,13 @@ from sqlalchemy import exc as sa_exc
 
 from cleanup_orchestrator import log, transitions
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import schemas
+from cleanup_orchestrator.api import root, schemas, views
 from cleanup_orchestrator.api.deletions import KINDS
+from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.model import Event, Kind, Leftover, Mode, Outcome, Purpose, Reason, State, Status, Step, Sweep
 from cleanup_orchestrator.transitions import By
 from tests.functional.test_api import keystone as ks
+from tests.functional.test_api.site import Site
 from tests.unit.world import deletion
 
 
@@ -396,8 +400,6 @@ KEYS = st.permutations(schemas.SORT_KEYS).flatmap(
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory, keystone):
     """Forty deletions, with as many equal values as can be."""
-    from tests.functional.test_api.site import Site
-
     site = Site(tmp_path_factory.mktemp("crowd"), keystone=keystone)
     some = datetime.datetime(2026, 1, 1)
     for n in range(40):
@@ -452,3 +454,50 @@ def test_a_default_way_is_ascending(crowd):
 def test_the_users_move_is_the_users(site):
     """The tests above move by the table; this holds that the API itself moves as the user only."""
     assert {by for (_, to), by in transitions.MOVES.items() if to in (Status.ACCEPTED, Status.CANCELLING)} == {By.USER}
+
+
+# ------------------------------------------------------------------------------------------------------------- the rest
+def test_without_the_token_check_headers_prove_nothing():
+    """Were the token check ever left out of the pipeline, nothing would be handled."""
+    request = webob.Request.blank("/v1/deletions")
+    request.headers.update({"X-Identity-Status": "Confirmed", "X-Roles": "admin", "X-User-Id": "mallory"})
+    with pytest.raises(ApiError) as caught:
+        root.Identity().on_route(types.SimpleNamespace(request=request))
+    assert caught.value.status == 401
+
+
+def test_an_operators_policy_counts(tmp_path, keystone):
+    (tmp_path / "policy.yaml").write_text(
+        '"cleanup:deletions:create": "role:member and project_id:%(target.project.id)s"\n'
+        '"cleanup:deletions:list": "@"\n'
+    )
+    site = Site(tmp_path, keystone=keystone, extra=f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")
+    try:
+        assert site.post("/v1/deletions", {"project_id": "p1"}, ks.MEMBER).status == 202
+        assert site.post("/v1/deletions", {"project_id": "p2"}, ks.MEMBER).status == 403
+        assert site.post("/v1/deletions", {"project_id": "p2"}, ks.ADMIN).status == 403
+        assert len(site.get("/v1/deletions", ks.MEMBER).json["deletions"]) == 1
+    finally:
+        site.close()
+
+
+def test_numbers_of_a_deletion_over_its_life():
+    record = deletion(status=Status.DELETING, purpose=Purpose.DELETE, round=4, since_round=3)
+    base = Step("s", "d", Kind.SWEEP, "R", "network", "port", state=State.DONE, outcome=Outcome.LEFTOVERS, calls=2)
+    now_seen = dataclasses.replace(base, round=4, found=3, deleted=7, remaining=1, kept=2)
+    emptier = dataclasses.replace(base, type="net", round=3, found=0, deleted=5, outcome=Outcome.CLEAR)
+    history = dataclasses.replace(base, type="old", round=2, found=9, deleted=1, remaining=9, kept=4)
+    residue = dataclasses.replace(base, type="quota", round=0, residue=True, state=State.IDLE, calls=0)
+    lost = dataclasses.replace(base, kind=Kind.UNCOVERED, type="", round=4, outcome=Outcome.UNKNOWN, calls=0)
+    task = Step("t", "d", Kind.SURVEY, round=3, state=State.DONE, outcome=Outcome.CLEAR, calls=4)
+    steps = [now_seen, emptier, history, residue, lost, task]
+    assert views.progress(record, steps) == {
+        "steps": 4, "steps_done": 2, "found": 14, "deleted": 13, "remaining": 1, "kept": 2, "unknown": 1, "calls": 10,
+        "round": 4, "purpose": "delete",
+    }  # fmt: skip
+    shown = {c["type"]: c for c in views.counts(record, steps)}
+    assert list(shown) == ["", "net", "old", "port", "quota"]
+    assert shown["old"] | {"found": 1, "remaining": 0, "kept": 0, "outcome": "", "state": "idle"} == shown["old"]
+    assert (shown["port"]["found"], shown["net"]["found"]) == (8, 5)
+    between = dataclasses.replace(record, purpose=Purpose.NONE)
+    assert views.progress(between, steps)["steps_done"] == 3
