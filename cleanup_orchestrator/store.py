@@ -229,8 +229,8 @@ class Store:
     def live(self, project_id: str) -> Deletion | None:
         """Return the project's live deletion, if there is one."""
         with self._begin() as c:
-            row = c.execute(sa.select(t.deletions).where(t.deletions.c.live_project_id == project_id)).first()
-            return _deletion(c, row) if row else None
+            row = c.execute(_select().where(t.deletions.c.live_project_id == project_id)).first()
+            return _deletion(row) if row else None
 
     @_transient
     def list(self, page: Page, **filters: Any) -> list[Deletion]:
@@ -240,7 +240,7 @@ class Store:
         :raises NotFound: when the marker does not exist
         """
         table = t.deletions
-        query = sa.select(table)
+        query = _select()
         for name, value in filters.items():
             column = table.c[name]
             query = query.where(column.in_(value) if isinstance(value, list | tuple) else column == value)
@@ -252,7 +252,7 @@ class Store:
                     raise NotFound(f"no deletion has the id of the marker: {page.marker}")
                 query = query.where(_after(table, sort, marker))
             query = query.order_by(*(getattr(table.c[name], way)() for name, way in sort)).limit(page.limit)
-            return [_deletion(c, row) for row in c.execute(query).all()]
+            return [_deletion(row) for row in c.execute(query).all()]
 
     @_transient
     def due(self, limit: int = 100) -> list[str]:
@@ -616,12 +616,18 @@ def _deletion_values(d: Deletion) -> dict[str, Any]:
     return {k: str(v) if isinstance(v, Mode | Status | Purpose) else v for k, v in values.items()}
 
 
-def _deletion(c: Connection, row: Row[Any]) -> Deletion:
+_HOLDING = (
+    sa.exists().where(t.changes.c.deletion_id == t.deletions.c.id, t.changes.c.undone.is_(False)).label("holding")
+)
+
+
+def _select() -> sa.Select[Any]:
+    return sa.select(t.deletions, _HOLDING)
+
+
+def _deletion(row: Row[Any]) -> Deletion:
     values = dict(row._mapping)
     values.pop("live_project_id")
-    holding = c.execute(
-        sa.select(t.changes.c.id).where(t.changes.c.deletion_id == row.id, t.changes.c.undone.is_(False)).limit(1)
-    ).first()
     return Deletion(
         **{
             **values,
@@ -633,16 +639,16 @@ def _deletion(c: Connection, row: Row[Any]) -> Deletion:
                 Condition(**{**x, "last_transition_at": datetime.datetime.fromisoformat(x["last_transition_at"])})
                 for x in row.conditions
             ),
-            "holding": holding is not None,
+            "holding": bool(row.holding),
         }
     )
 
 
 def _get(c: Connection, deletion_id: str) -> Deletion:
-    row = c.execute(sa.select(t.deletions).where(t.deletions.c.id == deletion_id)).first()
+    row = c.execute(_select().where(t.deletions.c.id == deletion_id)).first()
     if row is None:
         raise NotFound(f"no deletion has the id {deletion_id}")
-    return _deletion(c, row)
+    return _deletion(row)
 
 
 def _step_values(s: Step) -> dict[str, Any]:

@@ -193,6 +193,7 @@ def _delete_one(
     type_: ResourceType, connection: Connection, project: ProjectDefinition, resource: Resource
 ) -> Verdict | None:
     """Delete one resource; ``None`` means accepted, or gone already."""
+    called: Action | None = type_.show
     try:
         if type_.show is not None:
             current = type_.resource(_row(type_.show, connection, project, resource), project)
@@ -204,6 +205,7 @@ def _delete_one(
                 return Verdict(Reason.PROTECTED, why)
         for action in (*type_.prepare, type_.delete):
             assert action is not None
+            called = action
             if isinstance(action, Sdk | Rest):
                 action.call(connection, project, resource)
             else:
@@ -214,8 +216,10 @@ def _delete_one(
         return refused.verdict
     except Exception as error:
         failure = classify(error)
-        if failure.status in (404, 410):
-            return None  # gone already; the second listing will tell
+        if failure.status in (404, 410) and called in (type_.show, type_.delete):
+            return (
+                None  # gone already; the second listing will tell. Of a breaker, it would say nothing of the resource
+            )
         return _explain(type_, connection, project, resource, failure)
     return None
 

@@ -244,10 +244,11 @@ def play(demo: Demo) -> None:
 
     headline(f"Two projects: '{PROJECT}' is to go with all that it has, '{NEIGHBOUR}' must not notice")
     neighbour = filler.fill(admin, NEIGHBOUR, objects=5, progress=say)
+    neighbour_before = count(cloud, neighbour.project_id)
     filled = filler.fill(admin, PROJECT, partner=neighbour.project_id, progress=say)
     kinds = {kind: len(ids) for kind, ids in sorted(filled.ids.items())}
     print(", ".join(f"{count} {kind}" for kind, count in kinds.items()))
-    project_before, neighbour_before = (count(cloud, p.project_id) for p in (filled, neighbour))
+    project_before = count(cloud, filled.project_id)
     say(f"{sum(project_before.values())} rows of the services' databases are the project's")
 
     headline("Who answers for what the catalog has")
@@ -277,7 +278,11 @@ def play(demo: Demo) -> None:
     identity = record["ID"]
     demo.openstack("project", "deletion", "show", identity)
     demo.openstack("project", "deletion", "leftovers", identity)
-    demo.openstack("project", "deletion", "events", identity, "-c", "At", "-c", "Type", "-c", "Message")
+    journal = demo.ask("project", "deletion", "events", identity)
+    print(f"\n$ openstack project deletion events {identity}    (its turns, out of {len(journal)} lines)")
+    for line in journal:
+        if line["Type"].split(".")[0] in ("deletion", "drain", "round", "inventory", "project", "condition"):
+            print(f"  {line['At']}  {line['Type']:20} {line['Message'][:110]}")
 
     headline("The proof, out of the services' own databases and lists")
     lines = filler.proof(cloud, filled.project_id)

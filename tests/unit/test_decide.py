@@ -40,7 +40,7 @@ def empties_after(world, n):
         if world.deletion.purpose is Purpose.DELETE:
             calls["n"] += 1
             if calls["n"] > n:
-                return dataclasses.replace(CLEAR, deleted=(("1", "one"),))
+                return dataclasses.replace(CLEAR, found=1, deleted=(("1", "one"),))
         return left("1") if calls["n"] <= n else CLEAR
 
     return answer
@@ -241,6 +241,16 @@ def test_after_a_retry_old_results_do_not_count():
     world.user(Status.ACCEPTED)
     assert world.run() is Status.DELETED
     assert world.deletion.attempt == 2
+
+
+def test_what_went_along_with_something_else_counts_as_gone():
+    world = World(deletion(), PORT)
+    world.answers = {"network.port": lambda _: CLEAR if world.deletion.purpose is Purpose.DELETE else left("a", "b")}
+    world.run(until=Status.DELETING)
+    assert world.step("network.port").remaining == 2
+    world.answers = {}
+    assert world.run() is Status.DELETED
+    assert world.step("network.port").deleted == 2
 
 
 def test_access_that_was_lost_is_regained():

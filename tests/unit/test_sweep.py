@@ -212,6 +212,16 @@ def test_prepare_runs_before_the_delete_and_its_refusal_stops_it():
     assert result.leftovers[0].reason is Reason.IN_USE
 
 
+def test_a_breaker_that_finds_nothing_is_not_taken_for_gone():
+    shelf = Shelf(row("1"))
+
+    def clear(*_):
+        raise HttpError(404)
+
+    result = run(shelf.type(prepare=(clear,)))
+    assert (shelf.deletes, result.leftovers[0].reason) == ([], Reason.NOT_SUPPORTED)
+
+
 def test_a_cancel_between_two_deletes_stops_the_second():
     shelf = Shelf(row("1"), row("2"))
 
