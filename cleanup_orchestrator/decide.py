@@ -33,7 +33,14 @@ from cleanup_orchestrator.model import (
 from cleanup_orchestrator.transitions import LIVE, ORDER, By, move
 
 #: Survey results with which a deletion cannot even begin.
-FATAL = frozenset({Reason.PROJECT_NOT_FOUND, Reason.PROJECT_IS_DOMAIN, Reason.PROJECT_HAS_CHILDREN})
+FATAL = frozenset(
+    {
+        Reason.PROJECT_NOT_FOUND,
+        Reason.PROJECT_IS_DOMAIN,
+        Reason.PROJECT_HAS_CHILDREN,
+        Reason.PROJECT_PROTECTED,
+    }
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -99,6 +99,7 @@ REMEDIES: dict[str, str] = {
     Reason.NO_PROJECT_TOKEN: "enable the project, or give the orchestrator an inherited admin role on its domain",
     Reason.INHERITED_GRANTS: "remove the inherited grants, or wait: the project is disabled before the last look",
     Reason.PROJECT_HAS_CHILDREN: "delete its child projects first",
+    Reason.PROJECT_PROTECTED: "nothing: an operator may change the never-delete list",
     Reason.PROJECT_IMMUTABLE: "unset the project's immutable option",
     Reason.PRESENT: "delete it, or ask for a cascade deletion",
     Reason.STOPPED: "nothing: it is taken up again by itself",

@@ -105,6 +105,7 @@ class Reason(StrEnum):
     PROJECT_NOT_FOUND = "project_not_found"
     PROJECT_IS_DOMAIN = "project_is_domain"
     PROJECT_HAS_CHILDREN = "project_has_children"
+    PROJECT_PROTECTED = "project_protected"  #: the orchestrator's own, or on the never-delete list
     PROJECT_IMMUTABLE = "project_immutable"
     STOPPED = "stopped"  #: the deletion was cancelled or the lease lost while the step ran
 

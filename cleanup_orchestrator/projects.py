@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1.adapter import Adapter
+from oslo_config import cfg
 
 from cleanup_orchestrator.errors import BadAnswer, CleanupError
+
+OPTS = {
+    "deletion": [
+        cfg.ListOpt(
+            "never_delete_projects",
+            default=["admin", "service"],
+            help="Projects whose deletion is always refused: ids, or names, which match in every domain and in any "
+            "case. The orchestrator's own project is refused whatever is here.",
+        )
+    ]
+}
 
 
 class ProjectNotFound(CleanupError):
@@ -29,6 +41,26 @@ class Project:
     is_domain: bool = False
     parent_id: str | None = None
     immutable: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Protection:
+    """Which projects are never deleted, whoever asks."""
+
+    never_delete: tuple[str, ...]  #: ids or names
+    own_project_id: Callable[[], str]  #: the orchestrator's own
+
+    def why(self, project_id: str, project_name: str) -> str | None:
+        """Return why a project is never deleted, ``None`` if it may be."""
+        never = {entry.casefold() for entry in self.never_delete}
+        if project_id == self.own_project_id():
+            return "this is the orchestrator's own project, which is never deleted"
+        if project_id.casefold() in never or project_name.casefold() in never:
+            return (
+                "the operator's never-delete list has this project: an operator can change [deletion] "
+                "never_delete_projects"
+            )
+        return None
 
 
 class Projects:

@@ -6,10 +6,10 @@ import dataclasses
 
 from keystoneauth1.adapter import Adapter
 
-from cleanup_orchestrator.coverage import Coverage
+from cleanup_orchestrator.coverage import Coverage, Entry
 from cleanup_orchestrator.model import Deletion, Kind, Outcome, Reason, Step, Sweep
 from cleanup_orchestrator.plugins.registry import Registry
-from cleanup_orchestrator.projects import Project, ProjectNotFound, Projects
+from cleanup_orchestrator.projects import Project, ProjectNotFound, Projects, Protection
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,8 +22,12 @@ class Survey:
     steps: tuple[Step, ...] = ()
 
 
-def survey(deletion: Deletion, identity: Adapter, registry: Registry, coverage: Coverage) -> Survey:
+def survey(
+    deletion: Deletion, identity: Adapter, registry: Registry, coverage: Coverage, protection: Protection
+) -> Survey:
     """Look at the project and the catalog.
+
+    The never-delete list is asked here, too, and not only where requests come in: it stands above whatever asks.
 
     Any error of Keystone is raised: a catalog that could not be read has no steps, and no steps would look empty.
     """
@@ -34,11 +38,14 @@ def survey(deletion: Deletion, identity: Adapter, registry: Registry, coverage: 
         return Survey(_fatal(Reason.PROJECT_NOT_FOUND, str(error)))
     if project.is_domain:
         return Survey(_fatal(Reason.PROJECT_IS_DOMAIN, f"{project.id} is a domain"), project)
+    if why := protection.why(project.id, project.name):
+        return Survey(_fatal(Reason.PROJECT_PROTECTED, why), project)
     if children := projects.children(project.id):
         return Survey(_fatal(Reason.PROJECT_HAS_CHILDREN, f"it has child projects: {', '.join(children)}"), project)
     members = tuple(sorted({*deletion.member_ids, *projects.members(project.id)}))
+    # Keystone answers us, so it is there, whether the catalog has it or not.
     steps: dict[tuple[str, ...], Step] = {}
-    for answer in coverage.answers(identity):
+    for answer in (*coverage.answers(identity), coverage.answer(Entry("", "identity", "keystone"))):
         service = registry.services.get(answer.service_type)
         region = answer.region if service is None or service.regional else ""
         if answer.answered_by == "nobody":

@@ -22,7 +22,7 @@ from cleanup_orchestrator.errors import Stopped, classify
 from cleanup_orchestrator.model import Deletion, Event, Kind, Outcome, Purpose, Reason, Step, Sweep, Token
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource
 from cleanup_orchestrator.plugins.registry import Registry
-from cleanup_orchestrator.projects import ProjectNotFound, Projects
+from cleanup_orchestrator.projects import ProjectNotFound, Projects, Protection
 from cleanup_orchestrator.rpc import Bus
 from cleanup_orchestrator.store import Store
 from cleanup_orchestrator.survey import survey
@@ -62,6 +62,7 @@ class Worker:
     ) -> None:
         self.conf, self.name = conf, name
         self.store, self.clouds, self.registry, self.coverage, self.bus = store, clouds, registry, coverage, bus
+        self.protection = Protection(tuple(conf.deletion.never_delete_projects), clouds.project_id)
         self._driver: drain.Driver | None = None
 
     def handle(self, step_id: str) -> None:
@@ -187,7 +188,7 @@ class _Task:
     # -- what each kind does
     def _survey(self) -> tuple[Sweep, dict[str, Any]]:
         identity = self.clouds.identity(self._admin(writing=False))
-        found = survey(self.deletion, identity, self.worker.registry, self.worker.coverage)
+        found = survey(self.deletion, identity, self.worker.registry, self.worker.coverage, self.worker.protection)
         if found.project is None or not found.steps:
             return found.sweep, {}
         if not self.store.put_steps(self.step, found.steps):

@@ -20,7 +20,7 @@ from cleanup_orchestrator.api.wiring import EngineCaster, Wiring
 from cleanup_orchestrator.clouds import Clouds
 from cleanup_orchestrator.coverage import Coverage
 from cleanup_orchestrator.decide import Rules
-from cleanup_orchestrator.projects import Projects
+from cleanup_orchestrator.projects import Projects, Protection
 from cleanup_orchestrator.store import Store
 
 LOG = log.getLogger(__name__)
@@ -32,14 +32,6 @@ OPTS = {
         cfg.IntOpt("threads", default=16, min=1, help="Requests that one API process answers at once."),
         cfg.IntOpt("default_limit", default=100, min=1, help="Items on a page when the request names no limit."),
         cfg.IntOpt("max_limit", default=1000, min=1, help="The most items on a page; a larger limit is cut to it."),
-    ],
-    "deletion": [
-        cfg.ListOpt(
-            "never_delete_projects",
-            default=["admin", "service"],
-            help="Projects whose deletion is always refused: ids, or names, which match in every domain and in any "
-            "case. The orchestrator's own project is refused whatever is here.",
-        )
     ],
 }
 
@@ -64,8 +56,7 @@ def build(conf: cfg.ConfigOpts, store: Store, clouds: Clouds, coverage: Coverage
         judge=policies.Judge(policies.enforcer(conf)),
         # All that the answers depend on; the others are the engine's.
         rules=Rules(settle=datetime.timedelta(seconds=conf.drain.token_cache_time)),
-        own_project_id=clouds.project_id,
-        never_delete=tuple(conf.deletion.never_delete_projects),
+        protection=Protection(tuple(conf.deletion.never_delete_projects), clouds.project_id),
         default_limit=min(conf.api.default_limit, conf.api.max_limit),
         max_limit=conf.api.max_limit,
     )

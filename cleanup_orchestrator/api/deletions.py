@@ -227,16 +227,8 @@ class Deletions:
         return project
 
     def _refuse_protected(self, project_id: str, project_name: str) -> None:
-        never = {entry.casefold() for entry in self._w.never_delete}
-        if project_id == self._w.own_project_id():
-            raise ApiError(403, "project_protected", "this is the orchestrator's own project, which is never deleted")
-        if project_id.casefold() in never or project_name.casefold() in never:
-            raise ApiError(
-                403,
-                "project_protected",
-                "the operator's never-delete list has this project: an operator can change [deletion] "
-                "never_delete_projects",
-            )
+        if why := self._w.protection.why(project_id, project_name):
+            raise ApiError(403, "project_protected", why)
 
     def _load(self, req: webob.Request, rule: str, deletion_id: str) -> tuple[Deletion, Sequence[Step], Any]:
         """Return a deletion with steps and time if the requester may do this to it.

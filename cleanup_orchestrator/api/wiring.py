@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from cleanup_orchestrator.api.policies import Judge
 from cleanup_orchestrator.decide import Rules
-from cleanup_orchestrator.projects import Projects
+from cleanup_orchestrator.projects import Projects, Protection
 from cleanup_orchestrator.store import Store
 
 
@@ -29,7 +29,6 @@ class Wiring:
     engine: EngineCaster
     judge: Judge
     rules: Rules
-    own_project_id: Callable[[], str]  #: the orchestrator's own project
-    never_delete: tuple[str, ...]  #: ids or names
+    protection: Protection
     default_limit: int
     max_limit: int

@@ -16,7 +16,6 @@ from cleanup_orchestrator.ordering import EVERYTHING, Cycle
 from cleanup_orchestrator.plugins.base import (
     SCOPED,
     ProjectDefinition,
-    Resource,
     ResourceType,
     Rest,
     Sdk,

@@ -8,7 +8,7 @@ import json
 import webob
 from oslo_config import cfg
 
-from cleanup_orchestrator import clouds, coverage, log, tables
+from cleanup_orchestrator import clouds, coverage, log, projects, tables
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import app
 from cleanup_orchestrator.drain import base as drain
@@ -78,7 +78,7 @@ class Site:
         path = folder / "api.conf"
         path.write_text(CONF.format(database=url, auth=auth, extra=extra))
         self.conf = cfg.ConfigOpts()
-        for module in (clouds, coverage, drain, storage, app):
+        for module in (clouds, coverage, drain, projects, storage, app):
             for group, options in module.OPTS.items():
                 self.conf.register_opts(options, group=group)
         log.register(self.conf)
