@@ -122,6 +122,12 @@ class Clouds:
                 self._project_auths.popitem(last=False)
             return self._project_auths[project_id]
 
+    def forget(self, project_id: str) -> None:
+        """Forget the tokens kept for ourselves and for the project, and with them the catalog that came along."""
+        with self._lock:
+            self._admin_auth = None
+            self._project_auths.pop(project_id, None)
+
     # -- sessions
     def session(self, auth: BaseIdentityPlugin, guard: Guard) -> GuardedSession:
         """Return a new session over the shared HTTP pool."""
@@ -154,6 +160,11 @@ class Clouds:
         if scope != project_id:
             raise BadAnswer(f"asked for a token of project {project_id}, got one of {scope}")
         return session
+
+    def project_roles(self, project_id: str) -> frozenset[str]:
+        """Return the names of the roles in a token scoped into the project; raises as :meth:`project_session`."""
+        session = self.project_session(project_id)
+        return frozenset(self.project_auth(project_id).get_access(session).role_names)
 
     def identity(self, session: GuardedSession) -> Adapter:
         """Return Keystone's v3 API."""

@@ -55,6 +55,8 @@ def read_catalog(identity: Adapter) -> tuple[Entry, ...]:
     services, endpoints = identity.get("/services").json(), identity.get("/endpoints").json()
     if services.get("truncated") or endpoints.get("truncated"):
         raise BadAnswer("Keystone did not list the whole catalog")
+    if not endpoints["endpoints"]:  # an empty catalog would make every project look empty
+        raise BadAnswer("Keystone listed not a single endpoint")
     by_id = {s["id"]: s for s in services["services"]}
     official = ServiceTypes()
     found: dict[tuple[str, str], Entry] = {}

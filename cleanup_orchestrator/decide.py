@@ -39,8 +39,11 @@ FATAL = frozenset(
         Reason.PROJECT_IS_DOMAIN,
         Reason.PROJECT_HAS_CHILDREN,
         Reason.PROJECT_PROTECTED,
+        Reason.PROJECT_IMMUTABLE,
     }
 )
+#: Answers to the removal that time does not mend: the project is given back, and a person decides.
+KEPT = frozenset({Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -232,9 +235,11 @@ class _View:
                     over = False
                     self.again(survey, survey.finished_at and survey.finished_at + self.rules.heartbeat)
             elif step.round < d.round:
-                over = False
                 if d.purpose is Purpose.LOOK or not ordering.waits_for(step, self.steps, d.round):
+                    over = False
                     self.dispatches.append(Dispatch(step.id))
+                elif not step.residue:  # residue may wait for residue that was given up: then it stays, too
+                    over = False
             elif self.in_flight(step):
                 over = False
             elif self.unfinished(step) and (self.patient_with(step) or step.attempt < self.rules.attempts):
@@ -256,7 +261,12 @@ class _View:
 
     # -- ends
     def rest(self, to: Status, reason: str, message: str = "") -> Actions:
-        """Move to a status that is not live, after everything that we changed is undone."""
+        """Move to a status that is not live, after every running step has ended and all that we changed is undone."""
+        running = [s for s in self.steps if s.state is State.RUNNING and s.kind is not Kind.RELEASE]
+        waiting = [s.lease_until for s in running if s.lease_until and s.lease_until > self.now]
+        if waiting:  # what is being changed right now would be left behind
+            self.wakes.append(min(waiting))
+            return ()
         if not self.deletion.holding:
             return (Move(to, reason, message),)
         release = self.task(Kind.RELEASE)
@@ -366,7 +376,11 @@ def _inventory(view: _View) -> Actions:
 def _deleting(view: _View) -> Actions:
     if view.deletion.purpose is Purpose.NONE:
         return (OpenRound(Purpose.DELETE),)
-    if view.round_over():
+    over = view.round_over()
+    if failed := view.survey_failed():
+        # Out of the round first, so that nothing is deleted any more; the next survey has the last word.
+        return (Move(Status.VERIFYING, failed.reason, failed.message),)
+    if over:
         return (Move(Status.VERIFYING, "all_deleted", ""),)
     return ()
 
@@ -410,7 +424,7 @@ def _needed(d: Deletion, rules: Rules) -> int:
 
 
 def _close(view: _View) -> Actions:
-    close = view.task(Kind.CLOSE)
+    close = view.task(Kind.CLOSE, view.deletion.round)  # an earlier one does not count: somebody enabled it again
     if close is None:
         return ()
     if close.outcome is Outcome.CLEAR:
@@ -426,18 +440,19 @@ def _close(view: _View) -> Actions:
 def _removing(view: _View) -> Actions:
     if not view.round_over():
         return ()
-    remove = view.task(Kind.REMOVE)
-    if remove is not None and remove.outcome is Outcome.CLEAR:
+    remove = view.task(Kind.REMOVE, view.deletion.round)
+    if remove is None:
+        return ()
+    if remove.outcome is Outcome.CLEAR:
         return (Move(Status.DELETED, "deleted", remove.message),)
+    tired = view.deletion.mode is Mode.REPORT and remove.attempt >= view.rules.attempts
+    if tired or remove.reason in KEPT:  # nobody can cancel any more, so nobody else would give the project back
+        view.dispatches.clear()
+        return view.rest(Status.FAILED, remove.reason, remove.message)
     return ()
 
 
 def _cancelling(view: _View) -> Actions:
-    running = [s for s in view.steps if s.state is State.RUNNING and s.kind is not Kind.RELEASE]
-    waiting = [s.lease_until for s in running if s.lease_until and s.lease_until > view.now]
-    if waiting:
-        view.wakes.append(min(waiting))
-        return ()
     return view.rest(Status.CANCELLED, "cancelled", view.deletion.message)
 
 
@@ -463,6 +478,10 @@ def _conditions(view: _View) -> Iterator[Action]:
     d, now = view.deletion, view.now
     until = settle_until(d, view.rules)
     settling = until is not None and now < until and d.status is Status.VERIFYING
+    if until is None and any(c.type == "drained" and c.status for c in d.conditions):
+        text = "somebody enabled the project again, or gave a role on it: it is closed and proven empty anew"
+        yield SetCondition("drained", False, "reopened", text)
+        yield SetCondition("settled", False, "reopened", text)
     if until is not None:
         yield SetCondition(
             "settled",
@@ -513,6 +532,10 @@ def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
 
 
 # ------------------------------------------------------------------------------------------------- applying decisions
+#: Kinds whose tries are counted anew in each round.
+_EACH_ROUND = frozenset({Kind.SWEEP, Kind.SURVEY, Kind.CLOSE, Kind.REMOVE})
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Applied:
     """What the actions made of a deletion: to be saved in one transaction, and the casts to send after it."""
@@ -568,7 +591,7 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
                 events += [event] if event else []
             case Dispatch(step_id):
                 step = by_id[step_id]
-                fresh = step.round < (after.round if step.kind in (Kind.SWEEP, Kind.SURVEY) else after.since_round)
+                fresh = step.round < (after.round if step.kind in _EACH_ROUND else after.since_round)
                 attempt = 1 if fresh else step.attempt + (step.state is State.DONE)
                 changed[step_id] = dataclasses.replace(
                     step,

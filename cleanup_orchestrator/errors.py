@@ -76,7 +76,16 @@ def classify(error: BaseException) -> Failure:
         reason = _BY_STATUS.get(status, Reason.REFUSED if 400 <= status < 500 else Reason.ERROR)
         return Failure(reason, message, status)
     names = {cls.__name__ for cls in type(error).__mro__}
-    if names & {"ConnectFailure", "ConnectTimeout", "Timeout", "ConnectionError", "TimeoutError", "EndpointNotFound"}:
+    # NotSupported: the SDK's word when nothing at the endpoint tells which versions it speaks.
+    if names & {
+        "NotSupported",
+        "ConnectFailure",
+        "ConnectTimeout",
+        "Timeout",
+        "ConnectionError",
+        "TimeoutError",
+        "EndpointNotFound",
+    }:
         return Failure(Reason.UNREACHABLE, message)
     return Failure(Reason.ERROR, f"{type(error).__name__}: {message}"[:500])
 
@@ -91,7 +100,7 @@ REMEDIES: dict[str, str] = {
     Reason.FORBIDDEN: "give the orchestrator's user the role that the service asks for",
     Reason.REFUSED: "read the service's message; the resource may need a change by hand",
     Reason.ERROR: "look into the service's log; it is tried again by itself",
-    Reason.UNREACHABLE: "bring the endpoint back, or correct it in the catalog; it is tried again by itself",
+    Reason.UNREACHABLE: "bring the endpoint back (it is tried again); if it is retired for good, cancel and ask anew",
     Reason.RATE_LIMITED: "wait: it is tried again by itself",
     Reason.NOT_SUPPORTED: "the service does not know the list call: check its version and endpoint",
     Reason.BAD_ANSWER: "check what answers at the service's endpoint",

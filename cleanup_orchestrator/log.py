@@ -25,7 +25,7 @@ _QUIET = (
     "openstack=WARNING",
     "oslo_policy=WARNING",
     "urllib3=WARNING",
-    "amqp=WARNING",
+    "amqp=ERROR",  # it warns of every consumer that an orderly stop cancels
 )
 
 

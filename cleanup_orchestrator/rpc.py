@@ -18,11 +18,31 @@ import oslo_messaging  # noqa: E402
 from oslo_config import cfg  # noqa: E402
 from oslo_log import log  # noqa: E402
 
+from cleanup_orchestrator.errors import CleanupError  # noqa: E402
+
 LOG = log.getLogger(__name__)
 
-ENGINE_TOPIC = "cleanup_orchestrator.engine"
-WORKER_TOPIC = "cleanup_orchestrator.worker"
 VERSION = "1.0"
+
+#: A cast that the broker does not take is tried once more: the tick makes up for it, and a user may be waiting for it.
+_RETRY = 1
+
+oslo_messaging.set_transport_defaults("cleanup_orchestrator")
+
+
+class BrokerUnavailable(CleanupError):
+    """The broker does not answer, or does not let us in."""
+
+    code = "broker_unavailable"
+
+
+def topic(conf: cfg.ConfigOpts, part: str) -> str:
+    """Return the topic of the engines or of the workers.
+
+    A queue has the topic's name, whatever its exchange: two orchestrators on one virtual host, each with its own
+    ``control_exchange``, would take each other's messages if the topic did not name it.
+    """
+    return f"{conf.control_exchange}.{part}"
 
 
 class Bus(Protocol):
@@ -39,11 +59,11 @@ class Caster:
     """The bus over an oslo.messaging transport."""
 
     def __init__(self, transport: Any) -> None:
-        self._engine = oslo_messaging.get_rpc_client(
-            transport, oslo_messaging.Target(topic=ENGINE_TOPIC, version=VERSION)
-        )
-        self._worker = oslo_messaging.get_rpc_client(
-            transport, oslo_messaging.Target(topic=WORKER_TOPIC, version=VERSION)
+        self._engine, self._worker = (
+            oslo_messaging.get_rpc_client(
+                transport, oslo_messaging.Target(topic=topic(transport.conf, part), version=VERSION), retry=_RETRY
+            )
+            for part in ("engine", "worker")
         )
 
     def deletion(self, deletion_id: str) -> None:
@@ -93,7 +113,19 @@ def transport(conf: cfg.ConfigOpts, in_process: bool = False) -> Any:
     return oslo_messaging.get_rpc_transport(conf, url="fake://" if in_process else None)
 
 
-def server(transport_: Any, topic: str, host: str, endpoint: Any) -> Any:
-    """Return a server that takes casts of a topic round-robin with the others; start it with its number of threads."""
-    target = oslo_messaging.Target(topic=topic, server=host, version=VERSION)
+def check(transport_: Any) -> None:
+    """Say something that nobody listens to: a server would wait for its broker for ever, with nothing but log lines.
+
+    :raises BrokerUnavailable: when the broker does not take it
+    """
+    target = oslo_messaging.Target(topic=topic(transport_.conf, "hello"), version=VERSION)
+    try:
+        oslo_messaging.get_rpc_client(transport_, target, retry=0).cast({}, "hello")
+    except Exception as error:  # whatever the driver raises
+        raise BrokerUnavailable(f"[DEFAULT] transport_url: {type(error).__name__}: {error}") from error
+
+
+def server(transport_: Any, part: str, host: str, endpoint: Any) -> Any:
+    """Return a server that takes the casts to a part round-robin with the others; start it with its number of threads."""
+    target = oslo_messaging.Target(topic=topic(transport_.conf, part), server=host, version=VERSION)
     return oslo_messaging.get_rpc_server(transport_, target, [endpoint])

@@ -7,14 +7,16 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from keystoneauth1 import exceptions as ka_exceptions
 from oslo_config import cfg
 from oslo_log import log
 
 from cleanup_orchestrator import clouds, coverage, engine, opts, rpc, store, worker
 from cleanup_orchestrator import log as our_log
+from cleanup_orchestrator.errors import CleanupError
 from cleanup_orchestrator.plugins import registry
 
 LOG = log.getLogger(__name__)
@@ -66,6 +68,16 @@ class Parts:
 
         return app.build(self.conf, self.store, self.clouds, self.coverage, self.bus)
 
+    def log_in(self) -> None:
+        """Get the orchestrator's own token.
+
+        :raises CleanupError: when Keystone gives none
+        """
+        try:
+            self.clouds.project_id()
+        except ka_exceptions.ClientException as error:
+            raise CleanupError(f"[{clouds.GROUP}]: Keystone gives no token: {error}") from error
+
 
 class Running:
     """Engines, workers and the API of one process, and their orderly end."""
@@ -80,29 +92,36 @@ class Running:
     def start_engine(self) -> None:
         """Take casts for engines, and tick."""
         part = self.parts.engine()
-        self._serve(rpc.ENGINE_TOPIC, rpc.EngineEndpoint(part.handle), self.parts.conf.engine.threads)
+        self._serve("engine", rpc.EngineEndpoint(part.handle), self.parts.conf.engine.threads)
         self._thread("tick", part.run_ticks, self.stop)
 
     def start_worker(self) -> None:
-        """Take casts for workers."""
+        """Take casts for workers.
+
+        :raises cleanup_orchestrator.errors.CleanupError: when the drain driver does not load, or Keystone gives no token
+        """
         part = self.parts.worker()
-        self._serve(rpc.WORKER_TOPIC, rpc.WorkerEndpoint(part.handle), self.parts.conf.worker.threads)
+        _ = part.driver  # now, and not when the first project waits for it
+        self.parts.log_in()
+        self._serve("worker", rpc.WorkerEndpoint(part.handle), self.parts.conf.worker.threads)
 
     def start_api(self) -> None:
         """Listen for HTTP.
 
         :raises OSError: when the address is in use
+        :raises cleanup_orchestrator.errors.CleanupError: when Keystone gives no token
         """
         from cheroot import wsgi
 
+        self.parts.log_in()
         conf = self.parts.conf.api
         self._http = wsgi.Server((conf.host, conf.port), self.parts.api(), numthreads=conf.threads)
         self._http.prepare()
         self._thread("http", self._http.serve)
         LOG.info("listening on %s port %d", conf.host, conf.port)
 
-    def _serve(self, topic: str, endpoint: Any, threads: int) -> None:
-        server = rpc.server(self.parts.transport, topic, self.parts.name, endpoint)
+    def _serve(self, part: str, endpoint: Any, threads: int) -> None:
+        server = rpc.server(self.parts.transport, part, self.parts.name, endpoint)
         server.start(override_pool_size=threads)
         self._servers.append(server)
 
@@ -133,16 +152,25 @@ class Running:
         self.parts.store.close()
 
 
-def main(prog: str, description: str, *starters: str, in_process: bool = False) -> int:
-    """Run a process of the given parts until it is told to stop; return its exit code."""
+def main(
+    prog: str, description: str, *starters: str, check: Callable[[cfg.ConfigOpts], None], in_process: bool = False
+) -> int:
+    """Run a process of the given parts until it is told to stop; return its exit code.
+
+    :param check: raises when the database is not what this release works with
+    """
+    running = None
     try:
         conf = load(sys.argv[1:], prog, description)
+        check(conf)
         running = Running(Parts(conf, in_process))
-        running.parts.store.now()
+        rpc.check(running.parts.transport)
         for starter in starters:
             getattr(running, f"start_{starter}")()
     except Exception as error:
         LOG.debug("start-up failed", exc_info=True)
+        if running is not None:
+            running.close()
         print(f"{prog}: {' '.join(str(error).split())[:500]}", file=sys.stderr)
         return 1
     running.wait()

@@ -12,7 +12,7 @@ import dataclasses
 import datetime
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -375,14 +375,7 @@ class Store:
     def may_write(self, step: Step) -> bool:
         """Whether the holder of this step may make a write call now: its fence, its lease, and no cancel."""
         with self._begin() as c:
-            row = c.execute(sa.select(t.steps).where(t.steps.c.id == step.id)).first()
-            if row is None:
-                return False
-            current = _step(row)
-            held = current.fence == step.fence and current.state is State.RUNNING
-            if not held or current.lease_until is None or current.lease_until <= _now(c):
-                return False
-            return allowed(_get(c, step.deletion_id), current, writing=True)
+            return _may_write(c, step)
 
     @_transient
     def finish(self, step: Step, sweep: Sweep, events: Sequence[Event] = (), **values: Any) -> bool:
@@ -421,11 +414,15 @@ class Store:
             return True
 
     @_transient
-    def put_steps(self, holder: Step, wanted: Sequence[Step]) -> bool:
+    def put_steps(self, holder: Step, wanted: Sequence[Step], catalog: Collection[tuple[str, str]] = ()) -> bool:
         """Make the sweep steps of a deletion what a survey found, under the survey step's fence.
 
-        Known ones keep their results; those that nobody wants any more go. ``UNCOVERED`` ones are marked unknown for
-        the survey's round. ``False``: the survey step was not ours any more, nothing saved.
+        Known ones keep their results. Those that nobody wants any more go, but not because their service or region
+        vanished from the catalog under way: what the project has there is not gone, only out of sight. They stay, and
+        are asked, and cannot answer. ``UNCOVERED`` ones are marked unknown for the survey's round.
+
+        :param catalog: (region, service) of each entry that the survey found, whoever answers for it
+        :returns: ``False``: the survey step was not ours any more, nothing saved
         """
         with self._begin() as c:
             mine = c.execute(sa.select(t.steps).where(t.steps.c.id == holder.id)).first()
@@ -434,6 +431,7 @@ class Store:
             key = lambda s: (s.kind, s.region, s.service, s.type)  # noqa: E731
             known = {key(s): s for s in _steps(c, holder.deletion_id) if s.kind in (Kind.SWEEP, Kind.UNCOVERED)}
             now = _now(c)
+            beginning = _get(c, holder.deletion_id).status is Status.ACCEPTED
             for step in wanted:
                 old = known.pop(key(step), None)
                 uncovered = step.kind is Kind.UNCOVERED
@@ -458,12 +456,17 @@ class Store:
                             **result,
                         )
                     )
+            for name, old in tuple(known.items()):
+                begun = not beginning or old.outcome is Outcome.LEFTOVERS
+                # Nobody could ever answer for an uncovered one: taking it from the catalog is an admin's way out.
+                if begun and old.kind is Kind.SWEEP and (old.region, old.service) not in catalog:
+                    del known[name]
             for gone in known.values():
                 c.execute(t.leftovers.delete().where(t.leftovers.c.step_id == gone.id))
                 c.execute(t.steps.delete().where(t.steps.c.id == gone.id))
             if known:
                 names = ", ".join(sorted(f"{s.name}@{s.region}" for s in known.values()))
-                _journal(c, holder.deletion_id, now, [Event("survey.dropped", f"no longer in the catalog: {names}")])
+                _journal(c, holder.deletion_id, now, [Event("survey.dropped", f"need not be asked any more: {names}")])
             return True
 
     # ---------------------------------------------------------------------------------------- leftovers and journal
@@ -511,13 +514,16 @@ class Store:
     # ---------------------------------------------------------------------------------------------------- changes
     @_transient
     def intend(self, step: Step, type_: str, data: Mapping[str, Any]) -> Change | None:
-        """Write down a change before it is made. ``None``: the step is not ours any more, do not make it.
+        """Write down a change before it is made. ``None``: it must not be made, the step is not ours any more.
 
-        The same change that is still to be undone is not written twice: a repeated drain records once.
+        The same change that is still to be undone is not written twice: a repeated drain records once. The deletion's
+        version grows: who decided that nothing is held has to look again.
         """
         with self._begin() as c:
-            held = c.execute(sa.select(t.steps.c.fence, t.steps.c.state).where(t.steps.c.id == step.id)).first()
-            if held is None or held.fence != step.fence or held.state != State.RUNNING:
+            # First, since it locks the row: nobody moves the deletion on between the question and the record.
+            mine = t.deletions.c.id == step.deletion_id
+            c.execute(t.deletions.update().where(mine).values(version=t.deletions.c.version + 1))
+            if not _may_write(c, step):
                 return None
             existing = _changes(c, step.deletion_id, undone=None)
             for change in existing:
@@ -555,7 +561,9 @@ class Store:
 
 def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
     """Whether a step may run, or (``writing``) make a write call, in the status that its deletion has now."""
-    if deletion.status not in LIVE:
+    if deletion.status not in LIVE or step.round < deletion.since_round:
+        return False
+    if step.kind is Kind.SWEEP and step.round != deletion.round:
         return False
     if step.kind is Kind.RELEASE:
         return True
@@ -566,10 +574,21 @@ def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
     if deletion.dry_run:
         return False
     if step.kind is Kind.SWEEP:
-        return deletion.purpose in (Purpose.DELETE, Purpose.RESIDUE)
+        return deletion.purpose is (Purpose.RESIDUE if step.residue else Purpose.DELETE)
     if step.kind is Kind.REMOVE:
         return deletion.purpose is Purpose.RESIDUE
     return step.kind in (Kind.ACCESS, Kind.DRAIN, Kind.CLOSE)
+
+
+def _may_write(c: Connection, step: Step) -> bool:
+    row = c.execute(sa.select(t.steps).where(t.steps.c.id == step.id)).first()
+    if row is None:
+        return False
+    current = _step(row)
+    held = current.fence == step.fence and current.state is State.RUNNING
+    if not held or current.lease_until is None or current.lease_until <= _now(c):
+        return False
+    return allowed(_get(c, step.deletion_id), current, writing=True)
 
 
 # ------------------------------------------------------------------------------------------------ rows and values

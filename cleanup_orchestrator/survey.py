@@ -20,6 +20,7 @@ class Survey:
     project: Project | None = None
     member_ids: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
+    catalog: frozenset[tuple[str, str]] = frozenset()  #: (region, service) of each entry, whoever answers for it
 
 
 def survey(
@@ -42,12 +43,16 @@ def survey(
         return Survey(_fatal(Reason.PROJECT_PROTECTED, why), project)
     if children := projects.children(project.id):
         return Survey(_fatal(Reason.PROJECT_HAS_CHILDREN, f"it has child projects: {', '.join(children)}"), project)
+    if project.immutable:  # here and not after everything in it is gone
+        return Survey(_fatal(Reason.PROJECT_IMMUTABLE, f"Keystone's option 'immutable' protects {project.id}"), project)
     members = tuple(sorted({*deletion.member_ids, *projects.members(project.id)}))
     # Keystone answers us, so it is there, whether the catalog has it or not.
     steps: dict[tuple[str, ...], Step] = {}
+    catalog: set[tuple[str, str]] = set()
     for answer in (*coverage.answers(identity), coverage.answer(Entry("", "identity", "keystone"))):
         service = registry.services.get(answer.service_type)
         region = answer.region if service is None or service.regional else ""
+        catalog.add((region, answer.service_type))
         if answer.answered_by == "nobody":
             step = Step("", deletion.id, Kind.UNCOVERED, region, answer.service_type)
             steps[(region, answer.service_type)] = dataclasses.replace(
@@ -67,7 +72,7 @@ def survey(
                     token=type_.token,
                 )
     message = f"{len(steps)} steps over {len({(s.region, s.service) for s in steps.values()})} services"
-    return Survey(Sweep(Outcome.CLEAR, message=message), project, members, tuple(steps.values()))
+    return Survey(Sweep(Outcome.CLEAR, message=message), project, members, tuple(steps.values()), frozenset(catalog))
 
 
 def _fatal(reason: Reason, message: str) -> Sweep:

@@ -137,6 +137,10 @@ def _list(type_: ResourceType, connection: Connection, project: ProjectDefinitio
                 message = f"its {type_.owner} is missing: protected"
                 listing.left.append(Leftover(resource.id, resource.name, Reason.OWNER_UNKNOWN, message))
         elif resource.owner != project.id:
+            if resource.owner.replace("-", "") == project.id.replace("-", ""):  # the same id, spelt otherwise
+                message = f"its {type_.owner} is {resource.owner}, and the project's id is {project.id}: protected"
+                listing.left.append(Leftover(resource.id, resource.name, Reason.OWNER_UNKNOWN, message))
+                continue
             listing.others += 1
         elif any(rule(resource, project) for rule in type_.keep):
             listing.kept += 1

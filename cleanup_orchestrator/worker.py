@@ -22,7 +22,7 @@ from cleanup_orchestrator.errors import Stopped, classify
 from cleanup_orchestrator.model import Deletion, Event, Kind, Outcome, Purpose, Reason, Step, Sweep, Token
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource
 from cleanup_orchestrator.plugins.registry import Registry
-from cleanup_orchestrator.projects import ProjectNotFound, Projects, Protection
+from cleanup_orchestrator.projects import Project, ProjectNotFound, Projects, Protection
 from cleanup_orchestrator.rpc import Bus
 from cleanup_orchestrator.store import Store
 from cleanup_orchestrator.survey import survey
@@ -42,6 +42,9 @@ OPTS = {
         ),
     ]
 }
+
+#: What the record forgets when its lock turns out to be open again.
+_REOPENED: dict[str, Any] = {"closed_at": None, "drained_at": None, "empty_inventories": 0}
 
 #: Ids in one journal line.
 _CHUNK = 100
@@ -158,6 +161,8 @@ class _Task:
             failure = classify(error)
             LOG.warning("%s@%s: %s: %s", self.step.name, self.step.region or "-", failure.reason, failure.message)
             result = Sweep(Outcome.UNKNOWN, str(failure.reason), failure.message)
+        if result.reason == Reason.UNREACHABLE:
+            self.clouds.forget(self.deletion.project_id)  # the next try sees a catalog that was mended meanwhile
         result = dataclasses.replace(result, calls=sum(s.calls for s in self.sessions))
         if not self.store.finish(self.step, result, self._events(result), **values):
             LOG.warning("%s: not ours any more, its result is dropped", self.step.name)
@@ -191,10 +196,19 @@ class _Task:
         found = survey(self.deletion, identity, self.worker.registry, self.worker.coverage, self.worker.protection)
         if found.project is None or not found.steps:
             return found.sweep, {}
-        if not self.store.put_steps(self.step, found.steps):
+        if not self.store.put_steps(self.step, found.steps, found.catalog):
             raise Stopped("the survey is not ours any more")
-        values = {"project_name": found.project.name, "domain_id": found.project.domain_id}
-        return found.sweep, {**values, "member_ids": found.member_ids}
+        values: dict[str, Any] = {"project_name": found.project.name, "domain_id": found.project.domain_id}
+        values["member_ids"] = found.member_ids
+        if self._reopened(found.project):
+            return dataclasses.replace(found.sweep, message="somebody opened the project again"), values | _REOPENED
+        return found.sweep, values
+
+    def _reopened(self, project: Project) -> bool:
+        """Whether the lock that the record has is not there any more: then nothing is proven that rests on it."""
+        if self.deletion.closed_at is not None:
+            return project.enabled
+        return self.deletion.drained_at is not None and not self.worker.driver.held(self._ground())
 
     def _ground(self) -> drain.Ground:
         def intend(type_: str, data: Any) -> None:
@@ -222,16 +236,19 @@ class _Task:
 
     def _release(self) -> tuple[Sweep, dict[str, Any]]:
         projects = Projects(self.clouds.identity(self._admin(writing=True)))
-        changes = self.store.changes(self.deletion.id)
-        for change in reversed(changes):
-            text = drain.undo(projects, self.deletion.project_id, change)
-            self.store.undone(change, Event("drain.undone", text, self.worker.name, {"type": change.type}))
-        return Sweep(Outcome.CLEAR, message=f"{len(changes)} changes undone"), {}
+        count = release(self.store, projects, self.deletion.id, self.deletion.project_id, self.worker.name)
+        return Sweep(Outcome.CLEAR, message=f"{count} changes undone"), {}
 
     def _remove(self) -> tuple[Sweep, dict[str, Any]]:
         projects = Projects(self.clouds.identity(self._admin(writing=True)))
         try:
+            if projects.get(self.deletion.project_id).enabled:
+                # All looks since the closing are void: out of the residue round, close it and look again.
+                text = "somebody enabled the project again: it is closed and proven empty anew"
+                return Sweep(Outcome.UNKNOWN, str(Reason.STOPPED), text), {**_REOPENED, "purpose": str(Purpose.NONE)}
             projects.delete(self.deletion.project_id)
+        except ProjectNotFound:
+            pass
         except ka_exceptions.Forbidden as error:
             reason = Reason.FORBIDDEN
             project = projects.get(self.deletion.project_id)
@@ -283,6 +300,27 @@ class _Task:
             for chunk in _chunks(resources)
         ]
         self.store.journal(self.deletion.id, *lines)
+
+
+def release(store: Store, projects: Projects, deletion_id: str, project_id: str, actor: str) -> int:
+    """Undo what is recorded, the latest first, and return how many changes that were.
+
+    One that cannot be undone holds up none of the others: they are what locks the users out. Its error is raised last.
+    """
+    changes = store.changes(deletion_id)
+    failed: list[Exception] = []
+    for change in reversed(changes):
+        try:
+            text = drain.undo(projects, project_id, change)
+        except Stopped:
+            raise
+        except Exception as error:
+            failed.append(error)
+            continue
+        store.undone(change, Event("drain.undone", text, actor, {"type": change.type}))
+    if failed:
+        raise failed[0]
+    return len(changes)
 
 
 def _done(result: drain.Result) -> Sweep:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from cleanup_orchestrator import service
+from cleanup_orchestrator.cmd import manage
 
 
 def main() -> int:
@@ -13,7 +14,15 @@ def main() -> int:
         "API, engine and worker in one process, without a message broker. "
         "Example: cleanup-orchestrator-all-in-one --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
     )
-    return service.main("cleanup-orchestrator-all-in-one", description, "engine", "worker", "api", in_process=True)
+    return service.main(
+        "cleanup-orchestrator-all-in-one",
+        description,
+        "engine",
+        "worker",
+        "api",
+        check=manage.require,
+        in_process=True,
+    )
 
 
 if __name__ == "__main__":

@@ -156,6 +156,16 @@ def state(url: str) -> tuple[str | None, str]:
         return _current(connection), head()
 
 
+def require(conf: cfg.ConfigOpts) -> None:
+    """Let nobody go on but with a database at the newest revision.
+
+    :raises ManageError: when the database does not answer, or has another schema
+    """
+    current, newest = state(conf.database.connection)
+    if current != newest:
+        raise ManageError(f"the database is at {current or 'nothing'}, head is {newest}; run: {PROG} db upgrade")
+
+
 def upgrade(url: str, revision: str = "head") -> tuple[str | None, str | None]:
     """Bring the schema to ``revision``, from nothing or from any earlier one; return the revisions before and after.
 
@@ -218,15 +228,13 @@ def _db_history(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 
 def _db_check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
-    current, newest = state(conf.database.connection)
-    if current != newest:
-        raise ManageError(f"the database is at {current or 'nothing'}, head is {newest}; run: {PROG} db upgrade")
+    require(conf)
     differences = drift(conf.database.connection)
     for difference in differences:
         print(difference)
     if differences:
         raise ManageError(f"the database differs from what this release works with, in {len(differences)} places")
-    print(f"{current} (head), no differences")
+    print(f"{head()} (head), no differences")
     return 0
 
 

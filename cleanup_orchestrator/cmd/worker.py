@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from cleanup_orchestrator import service
+from cleanup_orchestrator.cmd import manage
 
 
 def main() -> int:
@@ -13,7 +14,7 @@ def main() -> int:
         "Looks for and deletes what projects own. "
         "Example: cleanup-orchestrator-worker --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
     )
-    return service.main("cleanup-orchestrator-worker", description, "worker")
+    return service.main("cleanup-orchestrator-worker", description, "worker", check=manage.require)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,9 @@ GRANT_ADDED = "grant_added"
 GRANT_REMOVED = "grant_removed"
 PROJECT_DISABLED = "project_disabled"
 
+#: In a role assignment's scope: it reaches the project's children, not the project.
+INHERITED = "OS-INHERIT:inherited_to"
+
 OPTS = {
     "drain": [
         cfg.StrOpt(
@@ -87,6 +90,10 @@ class Driver(abc.ABC):
     def drain(self, ground: Ground) -> Result:
         """Lock the project so that nothing new can be created, as far as this driver can. Idempotent."""
 
+    def held(self, ground: Ground) -> bool:
+        """Whether a drain that was full still is: others may have given roles on the project since. Read-only."""
+        return True
+
     def close(self, ground: Ground) -> Result:
         """Turn the last lock: nobody, the orchestrator included, gets a token for the project. Idempotent."""
         return disable(ground)
@@ -99,12 +106,19 @@ def ensure_access(ground: Ground, role: str) -> Result:
     """
     # Asked of Keystone anew: a token kept from before says nothing about the roles of now.
     ground.clouds.project_auth(ground.project_id, fresh=True)
+    role_id = ground.projects.role_id(role)
+    direct = [r for r in ground.projects.assignments(ground.project_id) if INHERITED not in r.get("scope", {})]
+    already = Result(True, message=f"the orchestrator's user has the role {role} on the project already")
+    if any(r.get("user", {}).get("id") == ground.user_id and r["role"]["id"] == role_id for r in direct):
+        # Not ours to record, and to take back: it was there before us, or is recorded already.
+        ground.clouds.project_roles(ground.project_id)
+        return already
     try:
-        ground.clouds.project_session(ground.project_id)
-        return Result(True, message="the orchestrator's user has a role on the project already")
+        # A role that comes through a group's grant on the project may go with the drain.
+        if role in ground.clouds.project_roles(ground.project_id) and not any("group" in r for r in direct):
+            return already
     except NoProjectToken:
         pass
-    role_id = ground.projects.role_id(role)
     ground.intend(GRANT_ADDED, {"actor": "users", "actor_id": ground.user_id, "role_id": role_id})
     ground.projects.grant(ground.project_id, "users", ground.user_id, role_id)
     ground.clouds.project_auth(ground.project_id, fresh=True)
@@ -121,13 +135,14 @@ def disable(ground: Ground) -> Result:
     :raises NotHeld: when Keystone still takes the canary
     """
     project = ground.projects.get(ground.project_id)
-    canary = None
     if project.enabled:
         ground.clouds.project_auth(ground.project_id, fresh=True)
-        try:
-            canary = ground.clouds.project_session(ground.project_id).get_token()
-        except NoProjectToken:
-            canary = None  # a project that even we get no token for needs no canary
+    try:
+        # Of a project that is disabled already, we may still have one from a try before.
+        canary = ground.clouds.project_session(ground.project_id).get_token()
+    except NoProjectToken:
+        canary = None  # a project that even we get no token for needs no canary
+    if project.enabled:
         ground.intend(PROJECT_DISABLED, {})
         ground.projects.set_enabled(ground.project_id, False)
     for _ in range(3):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cleanup_orchestrator.drain.base import GRANT_REMOVED, Driver, Ground, Result
+from cleanup_orchestrator.drain.base import GRANT_REMOVED, INHERITED, Driver, Ground, Result
 from cleanup_orchestrator.model import Reason
 
 
@@ -17,8 +17,8 @@ class Revoke(Driver):
         """Remove the direct grants and see who is left."""
         removed = 0
         for row in ground.projects.assignments(ground.project_id):
-            if "OS-INHERIT:inherited_to" in row.get("scope", {}):
-                continue  # it reaches the project's children, not the project
+            if INHERITED in row.get("scope", {}):
+                continue
             actor = "users" if "user" in row else "groups"
             actor_id, role_id = row[actor[:-1]]["id"], row["role"]["id"]
             if actor == "users" and actor_id == ground.user_id:
@@ -26,9 +26,17 @@ class Revoke(Driver):
             ground.intend(GRANT_REMOVED, {"actor": actor, "actor_id": actor_id, "role_id": role_id})
             ground.projects.ungrant(ground.project_id, actor, actor_id, role_id)
             removed += 1
-        others = set(ground.projects.members(ground.project_id)) - {ground.user_id}
+        others = self._others(ground)
         if others:
             shown = ", ".join(sorted(others)[:5]) + (", …" if len(others) > 5 else "")
             message = f"{len(others)} users keep getting tokens through inherited grants: {shown}"
             return Result(False, str(Reason.INHERITED_GRANTS), message)
         return Result(True, message=f"{removed} direct grants recorded and removed")
+
+    def held(self, ground: Ground) -> bool:
+        """Whether still nobody else has a role that is in effect."""
+        return not self._others(ground)
+
+    @staticmethod
+    def _others(ground: Ground) -> set[str]:
+        return set(ground.projects.members(ground.project_id)) - {ground.user_id}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import textwrap
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
@@ -27,6 +28,10 @@ POLL_SLOW = 5.0
 REDRAW = 1.0
 #: Seconds without any answer of the API after which waiting is given up. The deletion goes on by itself.
 GIVE_UP = 300.0
+#: Characters of a message that has its details in a table below it.
+MESSAGE_WIDTH = 100
+#: What a round is for, where the status says it already.
+USUAL_PURPOSE = {Status.INVENTORY: "look", Status.DELETING: "delete", Status.VERIFYING: "look"}
 
 
 def ended(deletion: Mapping[str, Any]) -> bool:
@@ -267,15 +272,19 @@ class Waiter:
         """Everything that a line says, apart from the elapsed time: a change of it is worth a new line."""
         progress = deletion.get("progress") or {}
         status, purpose = one_line(deletion.get("status")), one_line(progress.get("purpose") or "")
-        words = status if not purpose else f"{status} ({purpose})"
+        words = status if not purpose or USUAL_PURPOSE.get(status) == purpose else f"{status} ({purpose})"
         settling = status == Status.VERIFYING and not common.is_true(deletion, "settled")
         settle = _clock(deletion.get("settle_until")) if settling else ""
         stalled = common.is_true(deletion, "stalled")
-        return words, common.progress_text(progress), settle, stalled, len(deletion.get("blockers") or ())
+        # Nothing has been listed so far: zeros would say that there is nothing.
+        numbers = "" if status in (Status.ACCEPTED, Status.DRAINING) else common.progress_text(progress)
+        return words, numbers, settle, stalled, len(deletion.get("blockers") or ())
 
     def _line(self, w: Watched) -> str:
         words, numbers, settle, stalled, blockers = self._state(w.deletion)
-        parts = [f"{label(w.deletion)}: {words}", numbers]
+        parts = [f"{label(w.deletion)}: {words}"]
+        if numbers:
+            parts.append(numbers)
         if settle:
             parts.append(f"settles until {settle} UTC")
         if stalled:
@@ -293,11 +302,14 @@ class Waiter:
         numbers = common.progress_text(deletion.get("progress") or {})
         message = one_line(deletion.get("message") or deletion.get("reason") or "")
         lines = [f"{name}: {one_line(status)} after {duration(self._elapsed())}; {numbers}"]
-        if message:
-            lines.append(f"    {message}")
+        table = []
         if status in (Status.LEFTOVERS, Status.PLANNED):
             planned = status == Status.PLANNED and deletion.get("mode") == Mode.CASCADE
-            lines += left_table(deletion, "would be deleted" if planned else "left")
+            table = left_table(deletion, "would be deleted" if planned else "left")
+        if message:
+            # The table says in full what a long message says.
+            lines.append(f"    {textwrap.shorten(message, MESSAGE_WIDTH, placeholder=' …') if table else message}")
+        lines += table
         if status in (Status.LEFTOVERS, Status.FAILED):
             lines += [f"  {line}" for line in common.blocker_lines(deletion.get("blockers") or ())]
         if status in (Status.LEFTOVERS, Status.PLANNED):

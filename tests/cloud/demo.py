@@ -5,19 +5,33 @@ all on loopback; fills a project; reports on it; deletes it with everything in i
 Exit code 0 only if all of that holds.
 """
 
+# ruff: noqa: E402
 from __future__ import annotations
 
+import os
+import signal
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+if __name__ == "__main__":
+    # A Ctrl-C during the imports, when there is nothing to stop yet.
+    for _signum in SIGNALS:
+        if signal.getsignal(_signum) != signal.SIG_IGN or _signum != signal.SIGHUP:
+            signal.signal(_signum, lambda signum, frame: os._exit(130))
+
 import argparse
+import contextlib
 import hashlib
 import importlib
 import json
-import os
 import pathlib
-import signal
+import shlex
 import subprocess
 import sys
+import textwrap
 import threading
 import time
+import traceback
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -26,15 +40,17 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.cloud.errors import CloudError  # noqa: E402
-from tests.cloud.launcher import Cloud  # noqa: E402
-from tests.cloud.processes import RUNNER, Children, last_line, port_is_free  # noqa: E402
+from tests.cloud.errors import CloudError
+from tests.cloud.launcher import Cloud
+from tests.cloud.processes import RUNNER, Children, last_line, port_is_free
 
 WORK = ROOT / ".tox"
 PROJECT, NEIGHBOUR = "demo", "neighbour"
 USER = "cleanup-orchestrator"
 CACHE_TIME = 5  #: seconds that the services cache a token's validation: short, so that settling can be watched
+WIDTH = 100  #: of the text, not of tables
 BEGAN = time.monotonic()
+STOPPING = threading.Event()  #: after a Ctrl-C nothing more is said by whoever has not noticed it yet
 
 CONFIGURATION = """\
 [DEFAULT]
@@ -80,14 +96,27 @@ class DemoError(Exception):
     """Something did not hold: one line for a person."""
 
 
+def show(text: str) -> None:
+    """Print something."""
+    if not STOPPING.is_set():
+        print(text, flush=True)
+
+
 def say(text: str) -> None:
     """Print a line with the time since the start."""
-    print(f"[{time.monotonic() - BEGAN:5.1f} s] {text}", flush=True)
+    show(f"[{time.monotonic() - BEGAN:5.1f} s] {text}")
 
 
 def headline(text: str) -> None:
     """Print what comes next."""
-    print(f"\n=== {text}", flush=True)
+    show(f"\n=== {text}")
+
+
+def interrupt(signum: int, frame: object) -> None:
+    """End by way of `finally`; tox sends a second signal after the terminal's, which must not cut that short."""
+    for each in SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 # --------------------------------------------------------------------------------------------------------- installing
@@ -112,6 +141,12 @@ def install_product(children: Children) -> None:
         return
     say("installing this checkout with pip")
     pip = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "install", "--quiet"]
+    # What an interrupted pip has left looks installed to the next one, and is not.
+    unfinished = stamp.with_suffix(".installing")
+    if unfinished.exists():
+        pip.append("--ignore-installed")
+    unfinished.touch()
+    stamp.unlink(missing_ok=True)
     children.log_directory.mkdir(parents=True, exist_ok=True)
     log = children.log_directory / "install-product.log"
     log.write_bytes(b"")
@@ -122,24 +157,31 @@ def install_product(children: Children) -> None:
             raise CloudError(f"{error} (the package index could not be reached)") from None
         raise
     stamp.write_text(wanted)
+    unfinished.unlink()
     importlib.invalidate_caches()
 
 
 def install(cloud: Cloud, logs: pathlib.Path) -> None:
     """Install the services and this checkout side by side."""
     errors: list[BaseException] = []
+    product = Children(logs)
 
     def services() -> None:
         try:
             cloud.install(logs / "install-services.log")
         except BaseException as error:  # raised again by the main thread
             errors.append(error)
+            product.stop()  # no need to wait for it any more
 
     thread = threading.Thread(target=services, daemon=True)
     thread.start()
-    product = Children(logs)
     try:
-        install_product(product)
+        try:
+            install_product(product)
+        except CloudError:
+            if errors:
+                raise errors[0] from None
+            raise
         while thread.is_alive():
             thread.join(0.2)
     finally:
@@ -165,6 +207,7 @@ class Demo:
             "PATH": f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             "PYTHONWARNINGS": "ignore",
         }
+        self._command: subprocess.Popen | None = None
 
     # -- processes
     def start_orchestrator(self) -> None:
@@ -214,25 +257,39 @@ class Demo:
 
         :raises DemoError: when its exit code is not what it should be
         """
-        self.cloud.check()
-        print(f"\n$ openstack {' '.join(arguments)}", flush=True)
-        code = subprocess.run(self._command(arguments), env=self.environment, stdin=subprocess.DEVNULL).returncode
-        print(f"(exit code {code})", flush=True)
+        show(f"\n$ openstack {' '.join(arguments)}")
+        # Both outputs into one, or tox would mix them up.
+        code, _, _ = self._run(arguments, stderr=subprocess.STDOUT)
+        show(f"(exit code {code})")
         if not expect(code):
             raise DemoError(f"'openstack {' '.join(arguments)}' ended with exit code {code}; see {self.log}")
 
     def ask(self, *arguments: str) -> Any:
         """Run a command and return its JSON."""
-        command = [*self._command(arguments), "-f", "json"]
-        result = subprocess.run(command, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if result.returncode:
-            raise DemoError(f"'openstack {' '.join(arguments)}' failed: {result.stderr.strip()}")
-        return json.loads(result.stdout)
+        code, out, err = self._run((*arguments, "-f", "json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if code:
+            raise DemoError(f"'openstack {' '.join(arguments)}' failed: {err.strip()}")
+        return json.loads(out)
 
-    def _command(self, arguments: tuple[str, ...]) -> list[str]:
-        # By way of the runner, so that it dies with this process whatever ends it.
+    def _run(self, arguments: tuple[str, ...], **streams: int) -> tuple[int, str, str]:
+        # By way of the runner, so that it dies with this process whatever ends it; in a session of its own, so that a
+        # Ctrl-C is answered by this process alone.
         binary = str(pathlib.Path(sys.executable).parent / "openstack")
-        return [sys.executable, str(RUNNER), "--parent", str(os.getpid()), "exec", "--", binary, *arguments]
+        command = [sys.executable, str(RUNNER), "--parent", str(os.getpid()), "exec", "--", binary, *arguments]
+        if STOPPING.is_set():
+            raise DemoError("it is being stopped")
+        self._command = subprocess.Popen(
+            command, env=self.environment, stdin=subprocess.DEVNULL, text=True, start_new_session=True, **streams
+        )
+        out, err = self._command.communicate()
+        return self._command.returncode, out, err
+
+    def stop(self) -> None:
+        """Stop the command that runs, if any; the cloud stops all the rest."""
+        if self._command and self._command.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._command.kill()
+            self._command.wait()
 
 
 def play(demo: Demo) -> None:
@@ -243,27 +300,28 @@ def play(demo: Demo) -> None:
     admin = filler.connect(cloud.auth_url, "admin", cloud.site.password, "admin")
 
     headline(f"Two projects: '{PROJECT}' is to go with all that it has, '{NEIGHBOUR}' must not notice")
-    neighbour = filler.fill(admin, NEIGHBOUR, objects=5, progress=say)
+    say(f"filling '{NEIGHBOUR}'")
+    neighbour = filler.fill(admin, NEIGHBOUR, objects=5)
     neighbour_before = count(cloud, neighbour.project_id)
-    filled = filler.fill(admin, PROJECT, partner=neighbour.project_id, progress=say)
-    kinds = {kind: len(ids) for kind, ids in sorted(filled.ids.items())}
-    print(", ".join(f"{count} {kind}" for kind, count in kinds.items()))
+    say(f"filling '{PROJECT}'")
+    filled = filler.fill(admin, PROJECT, partner=neighbour.project_id)
     project_before = count(cloud, filled.project_id)
-    say(f"{sum(project_before.values())} rows of the services' databases are the project's")
+    say(f"'{PROJECT}' has {sum(project_before.values())} rows in the services' databases. What was made for it:")
+    made = ", ".join(f"{kind} {len(ids)}".replace(" ", "\xa0") for kind, ids in sorted(filled.ids.items()))
+    show(textwrap.fill(made, WIDTH, initial_indent="  ", subsequent_indent="  ").replace("\xa0", " "))
 
-    headline("Who answers for what the catalog has")
+    headline("Who answers for each service of the catalog")
     demo.openstack("project", "deletion", "service", "list")
 
-    headline("A report: what would be left behind? Nothing is locked, nothing is deleted")
+    headline("A report: what would be left behind? It locks nothing and deletes nothing")
     demo.openstack("project", "delete", "--async", "--wait", PROJECT, expect=lambda code: code not in (0, 130))
     report = demo.ask("project", "deletion", "list", "--project", filled.project_id)[0]
     if report["Status"] != "leftovers":
         raise DemoError(f"the report ended in {report['Status']}, not in leftovers")
-    names = [
-        network.name
-        for network in filler.connect_as(admin, filled.user_name, filled.password, PROJECT).network.networks()
-    ]
-    say(f"the project is as usable as before: a new token of {filled.user_name} lists {len(names)} networks")
+    show("  (not 0, because '--wait' waits for 'deleted', and the report ended in 'leftovers': as it should here)")
+    user = filler.connect_as(admin, filled.user_name, filled.password, PROJECT)
+    networks = sum(1 for _ in user.network.networks(project_id=filled.project_id))
+    say(f"the project is as usable as before: {filled.user_name} gets a new token and lists its {networks} networks")
     if (now := count(cloud, filled.project_id)) != project_before:
         raise DemoError(f"the report changed something: {difference(project_before, now)}")
 
@@ -272,22 +330,28 @@ def play(demo: Demo) -> None:
     demo.openstack("project", "delete", "--async", "--cascade", "--wait", PROJECT)
     took = time.monotonic() - began
 
-    headline("The report outlives the project")
+    headline("The report, which outlives the project")
     deletions = demo.ask("project", "deletion", "list", "--project", filled.project_id)
     record = next(d for d in deletions if d["Status"] == "deleted")
     identity = record["ID"]
-    demo.openstack("project", "deletion", "show", identity)
-    demo.openstack("project", "deletion", "leftovers", identity)
+    columns = ("status", "message", "conditions", "progress", "counts")
+    options = [word for column in columns for word in ("-c", column)]
+    demo.openstack("project", "deletion", "show", "--max-width", str(WIDTH), *options, identity)
+    if left := demo.ask("project", "deletion", "leftovers", identity):
+        raise DemoError(f"the report still has {len(left)} leftovers")
+    show(f"\n$ openstack project deletion leftovers {identity}\n  (an empty list)")
     journal = demo.ask("project", "deletion", "events", identity)
-    print(f"\n$ openstack project deletion events {identity}    (its turns, out of {len(journal)} lines)")
-    for line in journal:
-        if line["Type"].split(".")[0] in ("deletion", "drain", "round", "inventory", "project", "condition"):
-            print(f"  {line['At']}  {line['Type']:20} {line['Message'][:110]}")
+    turns = [line for line in journal if line["Type"].split(".")[0] in ("deletion", "drain", "inventory", "project")]
+    show(f"\n$ openstack project deletion events {identity}\n  ({len(turns)} of its {len(journal)} lines)")
+    for line in turns:
+        show(f"  {line['At'][11:19]}  {line['Type']:18}  {textwrap.shorten(line['Message'], 70, placeholder=' …')}")
 
-    headline("The proof, out of the services' own databases and lists")
+    headline("The proof: what the services' own databases and lists have of it, before and now")
     lines = filler.proof(cloud, filled.project_id)
+    show(f"  {'Service':8}  {'What':43} {'Before':>6}  {'Now':>3}  Where")
     for service, where, what, number in lines:
-        print(f"  {service:9} {what:45} {number:4}   {where}")
+        before = project_before.get(f"{service}: {what} ({where})", "?")
+        show(f"  {service:8}  {what:43} {before:>6}  {number:>3}  {where}")
     if left := [f"{number} {what} ({service})" for service, _, what, number in lines if number]:
         raise DemoError(f"something is left: {', '.join(left)}")
     if (now := count(cloud, neighbour.project_id)) != neighbour_before:
@@ -313,6 +377,34 @@ def difference(before: dict[str, int], after: dict[str, int]) -> str:
     return ", ".join(f"{key} {before[key]} → {after.get(key)}" for key in before if before[key] != after.get(key))
 
 
+def perform(demo: Demo) -> bool:
+    """Play the main job in a thread, so that a Ctrl-C is answered at any moment; whether all of it holds."""
+    errors: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            play(demo)
+        except BaseException as error:  # looked at by the main thread
+            errors.append(error)
+
+    thread = threading.Thread(target=target, name="demo-play", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.5)
+        demo.cloud.check()
+    if not errors:
+        show("\nPASSED: everything above holds.")
+        return True
+    text = " ".join(str(errors[0]).split())
+    if not isinstance(errors[0], DemoError):
+        log = demo.cloud.log("demo")
+        log.write_text("".join(traceback.format_exception(errors[0])))
+        text = f"{type(errors[0]).__name__}: {textwrap.shorten(text, 200, placeholder=' …')}; see {log}"
+    sys.stdout.flush()
+    print(f"\nFAILED: {text}", file=sys.stderr, flush=True)
+    return False
+
+
 def main() -> int:
     """Parse, install, start, play, stop."""
     parser = argparse.ArgumentParser(
@@ -324,52 +416,61 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="stay up when it is over, until Ctrl-C")
     parser.add_argument(
         "--port-base",
+        metavar="PORT",
         type=int,
-        default=int(os.environ.get("CLEANUP_DEMO_PORT_BASE") or 15000),
-        help="first of thirty ports on 127.0.0.1 (default: $CLEANUP_DEMO_PORT_BASE or 15000)",
+        default=os.environ.get("CLEANUP_DEMO_PORT_BASE") or "15000",
+        help="first of 31 ports on 127.0.0.1 (default: $CLEANUP_DEMO_PORT_BASE or 15000)",
     )
     options = parser.parse_args()
-    # SIGTERM and a closed terminal end it as Ctrl-C does: by way of `finally`.
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(signum, signal.default_int_handler)
-    cloud = Cloud(
-        os.environ.get("CLEANUP_DEMO_DIR") or WORK / "demo-cloud",
-        os.environ.get("CLEANUP_CLOUD_VENV") or WORK / "cloud",
-        port_base=options.port_base,
-        token_cache_time=CACHE_TIME,
-        progress=say,
-        port_hint="choose others with CLEANUP_DEMO_PORT_BASE",
-    )
+    if not 1024 <= options.port_base <= 65000:
+        parser.error(f"--port-base has to be from 1024 to 65000, not {options.port_base}")
+    # SIGTERM and a closed terminal end it as Ctrl-C does; that nohup ignores SIGHUP is what it is for.
+    for signum in SIGNALS:
+        if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:
+            signal.signal(signum, interrupt)
+    logs = WORK / "demo-log"
+    over = False
     code = 1
+    cloud = demo = None
     try:
+        cloud = Cloud(
+            os.environ.get("CLEANUP_DEMO_DIR") or WORK / "demo-cloud",
+            os.environ.get("CLEANUP_CLOUD_VENV") or WORK / "cloud",
+            port_base=options.port_base,
+            token_cache_time=CACHE_TIME,
+            progress=say,
+            port_hint="choose others with CLEANUP_DEMO_PORT_BASE",
+        )
         demo = Demo(cloud)
-        install(cloud, WORK / "demo-log")
+        if (pid := cloud.runner()) is not None:
+            raise CloudError(f"the demo is running already in {cloud.directory} (process {pid}): stop that one first")
+        # All this before the minute that the installation takes.
+        cloud.directory.mkdir(parents=True, exist_ok=True)
+        if not os.access(cloud.directory, os.W_OK | os.X_OK):
+            raise CloudError(f"{cloud.directory} is not writable; choose another directory with CLEANUP_DEMO_DIR")
+        cloud.check_ports()
         if not port_is_free(demo.port):
             raise CloudError(
-                f"port {demo.port} (orchestrator) is already in use; stop what listens there or choose others with "
-                "CLEANUP_DEMO_PORT_BASE"
+                f"port {demo.port} (for the orchestrator) is already in use; stop what listens there or choose others "
+                "with CLEANUP_DEMO_PORT_BASE"
             )
+        install(cloud, logs)
         headline("Starting Keystone, Glance, Neutron, Swift, Barbican and the orchestrator on 127.0.0.1")
         cloud.wipe()
         cloud.up()
         demo.start_orchestrator()
         say(f"the orchestrator is up: {demo.url}")
-        try:
-            play(demo)
-            code = 0
-            print("\nPASSED: everything above holds.", flush=True)
-        except DemoError as error:
-            print(f"\nFAILED: {error}", file=sys.stderr, flush=True)
+        code = 0 if perform(demo) else 1
+        over = True
         if options.keep:
-            print(
+            show(
                 f"\nIt is left running. In another terminal:\n\n"
-                f"  export PATH={pathlib.Path(sys.executable).parent}:$PATH\n"
-                f"  export OS_CLIENT_CONFIG_FILE={cloud.clouds_yaml} OS_CLOUD=admin\n"
+                f"  export PATH={shlex.quote(str(pathlib.Path(sys.executable).parent))}:$PATH\n"
+                f"  export OS_CLIENT_CONFIG_FILE={shlex.quote(str(cloud.clouds_yaml))} OS_CLOUD=admin\n"
                 f"  openstack project deletion list\n"
-                f"  openstack project delete --async --dry-run --wait {NEIGHBOUR}\n"
+                f"  openstack project delete --async --cascade --dry-run --wait {NEIGHBOUR}\n"
                 f"  openstack project delete --async --cascade --wait {NEIGHBOUR}\n\n"
-                f"REST: {demo.url}/v1/  logs: {demo.log.parent}/\nCtrl-C stops it all.",
-                flush=True,
+                f"REST: {demo.url}/v1/\nLogs: {demo.log.parent}/\nCtrl-C stops it all."
             )
             while True:
                 cloud.check()
@@ -378,12 +479,24 @@ def main() -> int:
     except CloudError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"error: {where}{error.strerror or error}", file=sys.stderr, flush=True)
+        return 1
     except KeyboardInterrupt:
-        print("\ninterrupted: stopping everything", file=sys.stderr, flush=True)
-        return code if options.keep else 130
+        print("\nstopping everything" if over else "\ninterrupted: stopping everything", file=sys.stderr, flush=True)
+        return code if over else 130
     finally:
-        cloud.down()
+        STOPPING.set()
+        if demo:
+            demo.stop()
+        if cloud:
+            cloud.down()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    _code = main()
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    os._exit(_code)  # wait for no thread

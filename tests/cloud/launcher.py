@@ -25,7 +25,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 
 from tests.cloud.errors import CloudError
@@ -150,18 +150,48 @@ class Cloud:
             return
         log = pathlib.Path(log) if log else self.log("install")
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_bytes(b"")
         self.children.reset()
-        python = str(self.venv / "bin" / "python")
+        with self._install_lock():
+            if not self.installed():  # another process may have been at it
+                log.write_bytes(b"")
+                self._install(log)
+
+    @contextlib.contextmanager
+    def _install_lock(self) -> Iterator[None]:
+        """Only one process at a time installs into the venv."""
+        self.venv.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self.venv.parent, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self.progress("making the cloud's venv")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.progress(f"waiting: another process is installing into {self.venv.parent}")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _install(self, log: pathlib.Path) -> None:
+        python = str(self.venv / "bin" / "python")
+        # What an interrupted pip has left looks installed to the next one, and is not: such a venv is made anew.
+        unfinished = self.venv / "cleanup-cloud.installing"
+        if unfinished.exists():
+            for path in self.venv.iterdir():
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                elif path != unfinished:
+                    path.unlink()
+        self.venv.mkdir(exist_ok=True)
+        unfinished.touch()
+        self._stamp().unlink(missing_ok=True)
+        try:
             try:
                 self.children.run(
                     "python -m venv", [sys.executable, "-m", "venv", str(self.venv)], guarded=True, log=log
                 )
             except CloudError as error:
                 raise CloudError(f"{error} (Debian and Ubuntu have it in a package of its own, python3-venv)") from None
-            self.progress(f"installing the services with pip (about a minute; {log})")
+            self.progress("installing the services with pip: about a minute")
             pip = [python, "-m", "pip", "--no-input", "--disable-pip-version-check", "install", "--quiet"]
             pip += ["--retries", "2", "--timeout", "30", "--requirement", str(REQUIREMENTS)]
             try:
@@ -174,6 +204,7 @@ class Cloud:
         finally:
             self.children.stop()
         self._stamp().write_text(requirements_hash())
+        unfinished.unlink()
 
     def _stamp(self) -> pathlib.Path:
         return self.venv / "cleanup-cloud.installed"
@@ -189,7 +220,7 @@ class Cloud:
         try:
             self._check_file_system()
             services = [make(self.site) for make in SERVICES.values()]
-            self._check_ports(services)
+            self.check_ports()
             self.children.reset()
             self._start(services)
             self.clouds_yaml.touch(mode=0o600)
@@ -244,11 +275,14 @@ class Cloud:
                 " choose a directory on another one"
             ) from error
 
-    def _check_ports(self, services: list[Service]) -> None:
-        for process in (process for service in services for process in service.processes):
-            if not port_is_free(process.port):
-                taken = f"port {process.port} ({process.name}) is already in use"
-                raise CloudError(f"{taken}; stop what listens there or {self._port_hint}")
+    def check_ports(self) -> None:
+        """Raise if somebody listens on a port of this cloud."""
+        for name, port in self.ports.items():
+            # Some ports are set aside for services that this cloud does not have yet.
+            if (name in SERVICES or name.startswith("swift-")) and not port_is_free(port):
+                raise CloudError(
+                    f"port {port} (for {name}) is already in use; stop what listens there or {self._port_hint}"
+                )
 
     def _start(self, services: list[Service]) -> None:
         """Bring all services up at once: each in a thread, which waits only for what it really needs."""

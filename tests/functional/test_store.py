@@ -217,3 +217,30 @@ def test_pages_walk_over_everything_once(store):
         assert sorted(seen) == sorted(ids)
     with pytest.raises(NotFound):
         store.list(Page(3, "nowhere"))
+
+
+def surveying(store, record, *steps, catalog=()):
+    """Run a survey that finds these steps and this catalog."""
+    held = store.claim(dispatched(store, record).id, "w", 60)[1]
+    assert store.put_steps(held, steps, catalog)
+    store.finish(held, Sweep(Outcome.CLEAR))
+
+
+def test_what_vanishes_from_the_catalog_under_way_is_still_asked(store):
+    """An admin deletes an endpoint: what the project has there is unknown from then on, and not gone."""
+    record = create(store)
+    image = Step("", "", Kind.SWEEP, "R1", "image", "image")
+    dns = Step("", "", Kind.UNCOVERED, "R1", "dns", reason="no_plugin")
+    port = Step("", "", Kind.SWEEP, "R1", "network", "port")
+    whole = {("R1", "image"), ("R1", "network"), ("R1", "dns")}
+    surveying(store, record, image, dns, port, catalog=whole)
+    surveying(store, record, port, catalog={("R1", "network")})  # nothing was looked at yet: the catalog is as it is
+    assert {s.service for s in store.steps(record.id) if s.service} == {"network"}
+
+    surveying(store, record, image, dns, port, catalog=whole)
+    before = store.get(record.id)
+    store.save(before, dataclasses.replace(before, status=Status.VERIFYING))
+    surveying(store, record, port, catalog={("R1", "network")})
+    assert {s.service for s in store.steps(record.id) if s.service} == {"network", "image"}
+    surveying(store, record, port, catalog=whole)  # they are there, and nobody needs to be asked any more
+    assert {s.service for s in store.steps(record.id) if s.service} == {"network"}

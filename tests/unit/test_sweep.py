@@ -23,6 +23,10 @@ class HttpError(Exception):
         self.status_code = status_code
 
 
+class NotSupported(Exception):
+    """What the SDK raises when nothing at an endpoint says which versions it speaks."""
+
+
 class Shelf:
     """A service with a list, a show and a delete call."""
 
@@ -104,6 +108,7 @@ def test_an_object_that_changed_hands_after_the_listing_is_left_alone():
         (HttpError(503), Reason.ERROR),
         (TimeoutError("too slow"), Reason.UNREACHABLE),
         (ConnectionError("refused"), Reason.UNREACHABLE),
+        (NotSupported("no supported versions"), Reason.UNREACHABLE),
         (KeyError("defect of a plugin"), Reason.ERROR),
     ],
 )

@@ -46,9 +46,9 @@ class TestToTheEnd:
         assert result.json == [row]
         assert [re.sub(r"\d+s$", "Ns", line) for line in result.err.splitlines()] == [
             f"demo: deletion {id_} (cascade mode)",
-            "demo: inventory (look); found 4, deleted 0, remaining 0, steps 4/9; Ns",
-            "demo: deleting (delete); found 4, deleted 1, remaining 3; Ns",
-            "demo: verifying (look); found 4, deleted 4, remaining 0; settles until 10:05:00 UTC; Ns",
+            "demo: inventory; found 4, deleted 0, remaining 0, steps 4/9; Ns",
+            "demo: deleting; found 4, deleted 1, remaining 3; Ns",
+            "demo: verifying; found 4, deleted 4, remaining 0; settles until 10:05:00 UTC; Ns",
             "demo: deleted after 0s; found 4, deleted 4, remaining 0",
         ]
 
@@ -353,7 +353,7 @@ class TestTerminal:
         command = [*SHELL, "project", "delete", "--async", "--cascade", "--wait", "demo", "-f", "value", "-c", "Status"]
         code, out, seen = self.run(command)
         assert (code, out) == (0, "deleted\n")
-        assert "\r\x1b[Jdemo: deleting (delete); found 4, deleted 1, remaining 3; " in seen
+        assert "\r\x1b[Jdemo: deleting; found 4, deleted 1, remaining 3; " in seen
         assert "demo: stalled\n  RegionOne volume.volume: no answer from http://volume.example (unreachable)\n" in seen
         assert render(seen)[-1].startswith("demo: deleted after ")
         # Of what was drawn in between only the lines that were meant to stay are left.

@@ -1,0 +1,525 @@
+"""Attempts to break the core's promises: one test for each way in which it once was, or might be, broken."""
+
+import dataclasses
+import datetime
+import tempfile
+import types
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from keystoneauth1 import exceptions as ka_exceptions
+
+from cleanup_orchestrator import decide, sweep, tables, transitions
+from cleanup_orchestrator import worker as working
+from cleanup_orchestrator.coverage import Answer, read_catalog
+from cleanup_orchestrator.drain import base as drain
+from cleanup_orchestrator.drain.revoke import Revoke
+from cleanup_orchestrator.engine import Engine
+from cleanup_orchestrator.errors import BadAnswer, NoProjectToken
+from cleanup_orchestrator.model import Event, Kind, Mode, Outcome, Purpose, Reason, State, Status, Sweep
+from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Service
+from cleanup_orchestrator.plugins.registry import Registry
+from cleanup_orchestrator.projects import Project, ProjectNotFound
+from cleanup_orchestrator.store import Conflict, Store, allowed
+from cleanup_orchestrator.transitions import By, move
+from tests.unit.world import CLEAR, UNKNOWN, World, deletion, sweep_step
+
+PORT = sweep_step("network.port")
+GROUP = sweep_step("network.default_group", residue=True, after=("network.port",))
+QUOTA = sweep_step("network.quota", residue=True, after=("network.default_group", "*"))
+
+
+# ------------------------------------------------------------------------------------------------------------ decide
+@pytest.mark.parametrize("mode", list(Mode))
+def test_residue_that_waits_for_residue_that_fails_does_not_hold_an_empty_project(mode):
+    world = World(deletion(mode=mode), PORT, GROUP, QUOTA)
+    world.answers = {"network.default_group": lambda _: UNKNOWN}
+    assert world.run(limit=500) is Status.DELETED
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("reason", [Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE])
+def test_a_project_that_keystone_keeps_is_given_back(mode, reason):
+    world = World(deletion(mode=mode), PORT)
+    world.answers = {"remove": lambda _: Sweep(Outcome.UNKNOWN, str(reason), "Keystone says no")}
+    assert world.run(limit=500) is Status.FAILED
+    assert (world.deletion.reason, world.deletion.holding) == (str(reason), False)
+
+
+def test_a_report_never_waits_for_ever_for_the_removal():
+    world = World(deletion(mode=Mode.REPORT), PORT)
+    world.answers = {"remove": lambda _: Sweep(Outcome.UNKNOWN, str(Reason.FORBIDDEN), "no role")}
+    assert world.run(limit=500) is Status.FAILED
+    assert not world.deletion.holding
+
+
+def test_nothing_rests_while_a_step_that_may_still_change_something_runs():
+    world = World(deletion(), PORT)
+    world.run(until=Status.VERIFYING)
+    access = world.step("access")
+    world.settle_engine()
+    lease = world.now + 20 * world.rules.settle
+    world.steps["access"] = dataclasses.replace(access, state=State.RUNNING, lease_until=lease)
+    gone = Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_NOT_FOUND), "gone")
+    world.answers = {"survey": lambda _: gone}
+    world.run(limit=20)
+    assert world.now < lease
+    assert world.deletion.status is Status.VERIFYING
+    assert "release" not in world.dispatched
+    world.finish("access", CLEAR)
+    assert world.run(limit=500) is Status.FAILED
+
+
+def test_a_project_that_vanished_while_it_was_emptied_ends_the_deletion():
+    uncovered = dataclasses.replace(
+        sweep_step("dns.x"), kind=Kind.UNCOVERED, type="", state=State.DONE, outcome=Outcome.UNKNOWN, reason="no_plugin"
+    )
+    world = World(deletion(), PORT, uncovered)
+    world.run(limit=30)
+    assert world.deletion.status is Status.DELETING
+    world.answers = {"survey": lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_NOT_FOUND), "gone")}
+    assert world.run(limit=500) is Status.FAILED
+    assert not world.deletion.holding
+
+
+def reopen(world):
+    """What a worker's survey or removal does with the record when somebody enabled the project again."""
+    world.deletion = dataclasses.replace(
+        world.deletion, closed_at=None, drained_at=None, empty_inventories=0, purpose=Purpose.NONE
+    )
+
+
+def test_a_project_that_somebody_enables_again_is_closed_and_proven_empty_again():
+    world = World(deletion(), PORT)
+    reopened = []
+
+    def answer(_):
+        if reopened:
+            return CLEAR
+        reopened.append(world.now)
+        reopen(world)
+        return Sweep(Outcome.UNKNOWN, str(Reason.ERROR), "somebody enabled it")
+
+    world.answers = {"remove": answer}
+    assert world.run() is Status.DELETED
+    assert world.dispatched.count("close") == 2
+    assert world.deletion.closed_at > reopened[0]
+    # As after a drain in part: two before the closing, two after it and the caches.
+    after = [opened for opened in world.empty_rounds if opened > reopened[0]]
+    assert len(after) == 4
+    assert all(opened >= world.deletion.closed_at + world.rules.settle for opened in after[2:])
+    assert [e.data["status"] for e in world.events if e.type == "condition.drained"][-2:] == [False, True]
+
+
+# ------------------------------------------------------------------------------------------------------------- store
+def test_what_was_dispatched_for_another_round_or_attempt_does_not_run():
+    d = deletion(status=Status.DELETING, purpose=Purpose.DELETE, round=5, since_round=4)
+    assert allowed(d, dataclasses.replace(PORT, round=5), writing=True)
+    assert not allowed(d, dataclasses.replace(PORT, round=4))
+    assert not allowed(d, dataclasses.replace(GROUP, round=5), writing=True)  # residue, long before its time
+    assert not allowed(d, dataclasses.replace(PORT, kind=Kind.CLOSE, round=3))
+    assert allowed(d, dataclasses.replace(PORT, kind=Kind.CLOSE, round=4), writing=True)
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store.from_url(f"sqlite:///{tmp_path}/safety.sqlite")
+    tables.metadata.create_all(store._engine)
+    yield store
+    store.close()
+
+
+def held(store, record, kind):
+    """Dispatch a step of this kind and claim it."""
+    record, steps, now = store.load(record.id)
+    step = next(s for s in steps if s.kind is kind)
+    applied = decide.apply(record, steps, (decide.Dispatch(step.id),), now)
+    store.save(record, applied.deletion, applied.steps)
+    return store.claim(step.id, "w", 60)[1]
+
+
+TASKS = [k for k in Kind if k not in (Kind.SWEEP, Kind.UNCOVERED)]
+
+
+def made(store, **values):
+    return store.create(deletion(**values), TASKS, Event("deletion.accepted", ""))
+
+
+def test_no_change_is_begun_once_it_must_not_be_made(store):
+    step = held(store, made(store), Kind.ACCESS)
+    record = store.get("d")
+    store.save(record, move(record, Status.CANCELLING, By.USER, record.created_at, "x"))
+    assert store.intend(step, "grant_added", {}) is None
+    assert not store.get("d").holding
+
+
+def test_a_dry_run_writes_no_change_down(store):
+    step = held(store, made(store, dry_run=True), Kind.ACCESS)
+    assert store.intend(step, "grant_added", {}) is None
+
+
+def test_who_decided_that_nothing_is_held_decides_again_after_a_change(store):
+    step = held(store, made(store), Kind.ACCESS)
+    before = store.get("d")
+    assert store.intend(step, "grant_added", {}) is not None
+    with pytest.raises(Conflict):
+        store.save(before, move(before, Status.FAILED, By.ENGINE, before.created_at, "x"))
+
+
+# ------------------------------------------------------------------------------------------------------------- sweep
+def test_the_projects_id_spelt_otherwise_is_not_another_project():
+    project = ProjectDefinition("0a1b", "P", "dom", "R1")
+    type_ = ResourceType("port", lambda *_: [{"id": "1", "project_id": "0a-1b"}], delete=None)
+    result = sweep.look(type_, None, project)
+    assert (result.outcome, result.reason) == (Outcome.LEFTOVERS, "owner_unknown")
+
+
+# ---------------------------------------------------------------------------------------------------------- keystone
+class Keystone:
+    """Projects and Clouds over one project in memory, seen by the user ``me``, who is in the group ``mine``."""
+
+    def __init__(self, *grants, inherited=(), enabled=True):
+        self.grants, self.inherited, self.enabled = set(grants), set(inherited), enabled
+        self.changes, self.broken = [], set()
+
+    # -- Clouds
+    def project_auth(self, _project_id, fresh=False):
+        return self
+
+    def project_roles(self, _project_id):
+        if not self.enabled:
+            raise NoProjectToken("disabled")
+        roles = self.inherited | {r for _, who, r in self.grants if who in ("me", "mine")}
+        if not roles:
+            raise NoProjectToken("no role")
+        return frozenset(f"name-{r}" for r in roles)
+
+    def project_session(self, _project_id):
+        self.project_roles(_project_id)
+
+    # -- Projects
+    def role_id(self, name):
+        return name.removeprefix("name-")
+
+    def assignments(self, _project_id, effective=False):
+        return [
+            {actor[:-1]: {"id": who}, "role": {"id": role}, "scope": {"project": {"id": "p"}}}
+            for actor, who, role in sorted(self.grants)
+        ]
+
+    def members(self, _project_id):
+        return {who for _, who, _ in self.grants}
+
+    def grant(self, _project_id, actor, who, role):
+        if who in self.broken:
+            raise RuntimeError("Keystone says no")
+        self.grants.add((actor, who, role))
+
+    def ungrant(self, _project_id, actor, who, role):
+        self.grants.discard((actor, who, role))
+
+    def ground(self):
+        return drain.Ground("p", "me", self, self, lambda *_: None, lambda t, data: self.changes.append((t, data)))
+
+
+MINE = ("users", "me", "admin")
+
+
+def test_a_grant_that_the_orchestrator_had_before_is_not_recorded_as_ours():
+    keystone = Keystone(MINE, enabled=False)
+    with pytest.raises(NoProjectToken):
+        drain.ensure_access(keystone.ground(), "name-admin")
+    assert keystone.changes == []  # undoing it would take away what was there before us
+
+
+def test_a_role_through_a_group_of_the_project_goes_with_the_drain_so_we_take_our_own():
+    keystone = Keystone(("groups", "mine", "admin"))
+    drain.ensure_access(keystone.ground(), "name-admin")
+    assert MINE in keystone.grants
+    Revoke().drain(keystone.ground())
+    assert keystone.grants == {MINE}
+
+
+def test_any_role_is_not_the_role_that_the_work_needs():
+    keystone = Keystone(("users", "me", "reader"))
+    drain.ensure_access(keystone.ground(), "name-admin")
+    assert [c[0] for c in keystone.changes] == ["grant_added"]
+
+
+def test_an_inherited_role_is_enough():
+    keystone = Keystone(("users", "u", "member"), inherited=["admin"])
+    drain.ensure_access(keystone.ground(), "name-admin")
+    assert keystone.changes == []
+
+
+def test_a_drain_in_which_others_got_a_role_since_is_not_held():
+    keystone = Keystone(MINE)
+    assert Revoke().held(keystone.ground())
+    keystone.grants.add(("users", "u", "member"))
+    assert not Revoke().held(keystone.ground())
+
+
+def test_one_change_that_cannot_be_undone_keeps_nobody_else_locked_out(store):
+    step = held(store, made(store), Kind.DRAIN)
+    for who in ("u1", "u2", "u3"):
+        store.intend(step, drain.GRANT_REMOVED, {"actor": "users", "actor_id": who, "role_id": "member"})
+    keystone = Keystone()
+    keystone.broken = {"u2"}
+    with pytest.raises(RuntimeError):
+        working.release(store, keystone, "d", "p", "w")
+    assert {who for _, who, _ in keystone.grants} == {"u1", "u3"}
+    assert [c.data["actor_id"] for c in store.changes("d")] == ["u2"]
+
+
+class Identity:
+    """An adapter that answers these bodies by path."""
+
+    def __init__(self, **bodies):
+        self.bodies = bodies
+
+    def get(self, path):
+        body = self.bodies[path.strip("/")]
+        return type("Response", (), {"json": staticmethod(lambda: body)})
+
+
+def test_a_catalog_without_any_endpoint_is_no_answer():
+    with pytest.raises(BadAnswer):
+        read_catalog(Identity(services={"services": []}, endpoints={"endpoints": []}))
+
+
+# -------------------------------------------------------------------------------------------------------- everything
+class Crash(BaseException):
+    """The worker's process dies here."""
+
+
+class Cloud:
+    """Keystone and one service in memory. Every call may be the last one that a worker's process makes."""
+
+    def __init__(self):
+        self.exists, self.enabled = True, True
+        self.before = {("users", "u", "member"), ("groups", "g", "member")}
+        self.grants, self.ports, self.quota = set(self.before), {"1", "2"}, True
+        self.fuse, self.deleted = -1, set()
+
+    def call(self, session=None):
+        if session is not None:
+            session.guard("PUT", "somewhere")
+        self.fuse -= 1
+        if self.fuse == 0:
+            raise Crash
+        return self
+
+    # -- what others do meanwhile
+    def meddle(self, what):
+        if not self.exists:
+            return
+        if what == "create" and self.enabled and any(who != "me" for _, who, _ in self.grants):
+            self.ports.add(f"new{len(self.ports) + len(self.deleted)}")
+        elif what == "enable":
+            self.enabled = True
+        elif what == "invite" and self.enabled:
+            self.grants.add(("users", "guest", "member"))
+
+    # -- the worker's clouds
+    def admin_session(self, guard=None):
+        return types.SimpleNamespace(guard=guard, calls=0)
+
+    def project_session(self, project_id, guard=None):
+        self.project_roles(project_id)
+        return types.SimpleNamespace(guard=guard, calls=0, get_token=lambda: "token")
+
+    def project_roles(self, _project_id):
+        if not (self.exists and self.enabled and ("users", "me", "admin") in self.grants):
+            raise NoProjectToken("no")
+        return frozenset({"admin"})
+
+    def project_auth(self, project_id, fresh=False):
+        return None
+
+    def forget(self, _project_id):
+        pass
+
+    def user_id(self):
+        return "me"
+
+    def identity(self, session):
+        return session
+
+    def connection(self, session, _region):
+        return session
+
+    # -- the plugin's hooks
+    def list_ports(self, _session, project):
+        self.call()
+        return [{"id": i, "project_id": project.id} for i in sorted(self.ports)]
+
+    def delete_port(self, session, _project, resource):
+        self.call(session).ports.discard(resource.id)
+        self.deleted.add(resource.id)
+        self.call()
+
+    def list_quota(self, _session, project):
+        return [{"id": "q", "project_id": project.id}] if self.quota else []
+
+    def delete_quota(self, session, _project, _resource):
+        assert not self.ports and not self.enabled, "the quota goes right before the project"
+        self.call(session).quota = False
+
+    def answers(self, _identity):
+        return (Answer("R1", "network", "neutron", "plugin"),)
+
+    def answer(self, entry):
+        return Answer("R1", entry.service_type, entry.name, "nothing_to_own")
+
+
+def keystone_of(cloud):
+    """Return what stands for ``Projects``: reads and writes of the cloud, through the session's guard."""
+
+    class Fake:
+        def __init__(self, session):
+            self.session = session
+
+        def get(self, project_id):
+            if not cloud.exists:
+                raise ProjectNotFound(project_id)
+            return Project(project_id, "P", "dom", cloud.enabled)
+
+        def children(self, _project_id):
+            return ()
+
+        def members(self, _project_id):
+            return tuple(sorted({who for _, who, _ in cloud.grants}))
+
+        assignments = Keystone.assignments
+
+        @property
+        def grants(self):
+            return cloud.grants
+
+        def role_id(self, name):
+            return name
+
+        def grant(self, _project_id, *grant):
+            cloud.call(self.session)
+            if not cloud.exists:
+                raise ka_exceptions.NotFound
+            cloud.grants.add(grant)
+            cloud.call()
+
+        def ungrant(self, _project_id, *grant):
+            cloud.call(self.session).grants.discard(grant)
+            cloud.call()
+
+        def set_enabled(self, _project_id, enabled):
+            cloud.call(self.session)
+            if not cloud.exists:
+                raise ka_exceptions.NotFound
+            cloud.enabled = enabled
+            cloud.call()
+
+        def delete(self, _project_id):
+            assert not cloud.ports, "the project goes with something left in it"
+            assert not cloud.enabled
+            cloud.call(self.session).exists = False
+            cloud.call()
+
+    return Fake
+
+
+MEDDLING = st.sampled_from(["create", "create", "enable", "invite"])
+CHAOS = st.lists(
+    st.one_of(
+        st.tuples(st.just("work"), st.integers(0, 20)),
+        st.tuples(st.just("crash"), st.integers(0, 20), st.integers(1, 6)),
+        st.tuples(st.just("hang"), st.integers(0, 20)),
+        st.tuples(st.just("meddle"), MEDDLING),
+        st.tuples(st.just("cancel")),
+    ),
+    max_size=60,
+)
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate]
+)
+@given(CHAOS, st.sampled_from(Mode), st.integers(0, 25))
+def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(chaos, mode, calm):
+    cloud = Cloud()
+    if mode is Mode.REPORT:
+        cloud.ports.clear()  # else it ends with the first look
+    zero = datetime.timedelta(0)
+    rules = decide.Rules(zero, datetime.timedelta(1), zero, zero, 3, 0.0, 0.0)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(working, "Projects", keystone_of(cloud))
+        patch.setattr("cleanup_orchestrator.survey.Projects", keystone_of(cloud))
+        patch.setattr(drain.time, "sleep", lambda _: None)
+        patch.setattr(drain, "_flush_token_cache", lambda _: None)
+        patch.setattr(drain, "_accepted", lambda *_: False)
+        store = Store.from_url(f"sqlite:///{folder}/all.sqlite")
+        tables.metadata.create_all(store._engine)
+        made(store, mode=mode)
+        engine = Engine.__new__(Engine)
+        bus = types.SimpleNamespace(step=lambda _: None, deletion=lambda _: None)  # every cast is lost
+        engine.store, engine.bus, engine.rules = store, bus, rules
+        port = ResourceType("port", cloud.list_ports, cloud.delete_port, fresh="test")
+        quota = ResourceType("quota", cloud.list_quota, cloud.delete_quota, fresh="test", residue=True)
+        worker = types.SimpleNamespace(
+            store=store,
+            clouds=cloud,
+            name="w",
+            registry=Registry([Service("network", (port, quota))]),
+            coverage=cloud,
+            driver=Revoke(),
+            protection=types.SimpleNamespace(why=lambda *_: None),
+            conf=types.SimpleNamespace(
+                drain=types.SimpleNamespace(project_role="admin"), worker=types.SimpleNamespace(parallel_deletes=1)
+            ),
+        )
+        hung = []
+
+        def work(index, fuse=-1, hang=False):
+            engine.handle("d")
+            steps = [s for s in store.steps("d") if s.state is State.DISPATCHED]
+            claim = store.claim(steps[index % len(steps)].id, "w", 60) if steps else None
+            if claim is None:
+                return
+            if hang:  # its lease ends, and it goes on later, with what it knew
+                hung.append(claim)
+                store.renew(claim[1], -1)
+                return
+            cloud.fuse = fuse
+            try:
+                working._Task(worker, *claim).run()
+            except Crash:
+                store.renew(claim[1], -1)
+            cloud.fuse = -1
+
+        for _ in range(calm):
+            work(0)
+        for what, *how in chaos:
+            if what == "meddle":
+                cloud.meddle(*how)
+            elif what == "cancel":
+                record = store.get("d")
+                if transitions.cancellable(record):
+                    store.save(record, move(record, Status.CANCELLING, By.USER, record.created_at, "x"))
+            else:
+                work(how[0], *how[1:], hang=what == "hang")
+        for claim in hung:
+            working._Task(worker, *claim).run()
+        for index in range(300):
+            work(index)
+            record = store.get("d")
+            if record.status not in transitions.LIVE:
+                break
+        store.close()
+    assert record.status in (Status.DELETED, Status.LEFTOVERS, Status.CANCELLED), record
+    assert not record.holding
+    assert cloud.exists is (record.status is not Status.DELETED)
+    if cloud.exists:
+        assert cloud.enabled
+        assert cloud.grants - {("users", "guest", "member")} == cloud.before
+        assert cloud.quota
+    if mode is Mode.REPORT:
+        assert not cloud.deleted
