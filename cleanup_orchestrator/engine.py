@@ -10,6 +10,7 @@ from oslo_log import log
 
 from cleanup_orchestrator import decide as deciding
 from cleanup_orchestrator import log as our_log
+from cleanup_orchestrator.actions import apply
 from cleanup_orchestrator.rpc import Bus
 from cleanup_orchestrator.store import Conflict, NotFound, Store
 
@@ -59,7 +60,7 @@ class Engine:
                 actions = deciding.decide(deletion, steps, now, self.rules)
                 if not actions:
                     return
-                applied = deciding.apply(deletion, steps, actions, now)
+                applied = apply(deletion, steps, actions, now)
                 with our_log.context(
                     deletion_id=deletion.id, project_id=deletion.project_id, request_id=deletion.request_id
                 ):

@@ -25,6 +25,8 @@ _QUIET = (
     "openstack=WARNING",
     "oslo_policy=WARNING",
     "urllib3=WARNING",
+    "alembic=WARNING",
+    "stevedore=ERROR",  # what does not load is said where it is wanted
     "amqp=ERROR",  # it warns of every consumer that an orderly stop cancels
 )
 

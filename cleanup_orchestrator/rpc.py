@@ -126,6 +126,6 @@ def check(transport_: Any) -> None:
 
 
 def server(transport_: Any, part: str, host: str, endpoint: Any) -> Any:
-    """Return a server that takes the casts to a part round-robin with the others; start it with its number of threads."""
+    """Return a server that takes a part's casts round-robin with the others; start it with its number of threads."""
     target = oslo_messaging.Target(topic=topic(transport_.conf, part), server=host, version=VERSION)
     return oslo_messaging.get_rpc_server(transport_, target, [endpoint])

@@ -98,7 +98,7 @@ class Running:
     def start_worker(self) -> None:
         """Take casts for workers.
 
-        :raises cleanup_orchestrator.errors.CleanupError: when the drain driver does not load, or Keystone gives no token
+        :raises cleanup_orchestrator.errors.CleanupError: the drain driver does not load, or Keystone gives no token
         """
         part = self.parts.worker()
         _ = part.driver  # now, and not when the first project waits for it

@@ -22,27 +22,24 @@ from sqlalchemy import event as sa_event
 from sqlalchemy import exc as sa_exc
 from sqlalchemy.engine import Connection, Engine, Row
 
+from cleanup_orchestrator import records
 from cleanup_orchestrator import tables as t
-from cleanup_orchestrator.decide import record
+from cleanup_orchestrator.actions import record
 from cleanup_orchestrator.errors import CleanupError
 from cleanup_orchestrator.model import (
     Change,
-    Condition,
     Deletion,
     Event,
     Kind,
     Leftover,
-    Mode,
     Outcome,
-    Purpose,
     Reason,
     State,
     Status,
     Step,
     Sweep,
-    Token,
 )
-from cleanup_orchestrator.transitions import LIVE
+from cleanup_orchestrator.transitions import allowed
 
 OPTS = {
     "database": [
@@ -205,8 +202,8 @@ class Store:
                 deletion = dataclasses.replace(
                     deletion, created_at=now, updated_at=now, status_at=now, progress_at=now, wake_at=now
                 )
-                c.execute(t.deletions.insert(), [_deletion_values(deletion)])
-                rows = [_step_values(Step(id=_uuid(), deletion_id=deletion.id, kind=kind)) for kind in kinds]
+                c.execute(t.deletions.insert(), [records.deletion_values(deletion)])
+                rows = [records.step_values(Step(id=_uuid(), deletion_id=deletion.id, kind=kind)) for kind in kinds]
                 c.execute(t.steps.insert(), rows)
                 _journal(c, deletion.id, now, [event])
                 return deletion
@@ -229,8 +226,8 @@ class Store:
     def live(self, project_id: str) -> Deletion | None:
         """Return the project's live deletion, if there is one."""
         with self._begin() as c:
-            row = c.execute(_select().where(t.deletions.c.live_project_id == project_id)).first()
-            return _deletion(row) if row else None
+            row = c.execute(records.select_deletions().where(t.deletions.c.live_project_id == project_id)).first()
+            return records.deletion(row) if row else None
 
     @_transient
     def list(self, page: Page, **filters: Any) -> list[Deletion]:
@@ -240,7 +237,7 @@ class Store:
         :raises NotFound: when the marker does not exist
         """
         table = t.deletions
-        query = _select()
+        query = records.select_deletions()
         for name, value in filters.items():
             column = table.c[name]
             query = query.where(column.in_(value) if isinstance(value, list | tuple) else column == value)
@@ -252,7 +249,7 @@ class Store:
                     raise NotFound(f"no deletion has the id of the marker: {page.marker}")
                 query = query.where(_after(table, sort, marker))
             query = query.order_by(*(getattr(table.c[name], way)() for name, way in sort)).limit(page.limit)
-            return [_deletion(row) for row in c.execute(query).all()]
+            return [records.deletion(row) for row in c.execute(query).all()]
 
     @_transient
     def due(self, limit: int = 100) -> list[str]:
@@ -298,12 +295,12 @@ class Store:
             result = c.execute(
                 t.deletions.update()
                 .where(t.deletions.c.id == before.id, t.deletions.c.version == before.version)
-                .values(**_deletion_values(after))
+                .values(**records.deletion_values(after))
             )
             if result.rowcount != 1:
                 raise Conflict(f"deletion {before.id} changed meanwhile")
             for step in steps:
-                values = _step_values(dataclasses.replace(step, version=step.version + 1))
+                values = records.step_values(dataclasses.replace(step, version=step.version + 1))
                 result = c.execute(
                     t.steps.update().where(t.steps.c.id == step.id, t.steps.c.version == step.version).values(**values)
                 )
@@ -325,7 +322,7 @@ class Store:
         found: dict[str, list[Step]] = {}
         with self._begin() as c:
             for row in c.execute(sa.select(t.steps).where(t.steps.c.deletion_id.in_(deletion_ids))):
-                found.setdefault(row.deletion_id, []).append(_step(row))
+                found.setdefault(row.deletion_id, []).append(records.step(row))
         return {deletion_id: tuple(steps) for deletion_id, steps in found.items()}
 
     @_transient
@@ -338,7 +335,7 @@ class Store:
             row = c.execute(sa.select(t.steps).where(t.steps.c.id == step_id)).first()
             if row is None:
                 return None
-            step = _step(row)
+            step = records.step(row)
             deletion = _get(c, step.deletion_id)
             if step.state is not State.DISPATCHED or not allowed(deletion, step):
                 return None
@@ -355,7 +352,7 @@ class Store:
             result = c.execute(
                 t.steps.update()
                 .where(t.steps.c.id == step.id, t.steps.c.version == step.version)
-                .values(**_step_values(claimed))
+                .values(**records.step_values(claimed))
             )
             return (deletion, claimed) if result.rowcount == 1 else None
 
@@ -388,13 +385,13 @@ class Store:
             if row is None or row.fence != step.fence or row.state != State.RUNNING:
                 return False
             now = _now(c)
-            current = _step(row)
+            current = records.step(row)
             deletion, after = record(_get(c, step.deletion_id), current, sweep, now)
             after = dataclasses.replace(after, version=current.version + 1)
             result = c.execute(
                 t.steps.update()
                 .where(t.steps.c.id == step.id, t.steps.c.version == current.version)
-                .values(**_step_values(after))
+                .values(**records.step_values(after))
             )
             if result.rowcount != 1:
                 return False
@@ -442,7 +439,7 @@ class Store:
                     else {}
                 )
                 if old is None:
-                    values = _step_values(dataclasses.replace(step, id=_uuid(), deletion_id=holder.deletion_id))
+                    values = records.step_values(dataclasses.replace(step, id=_uuid(), deletion_id=holder.deletion_id))
                     c.execute(t.steps.insert(), [values | result])
                 else:
                     c.execute(
@@ -559,38 +556,6 @@ class Store:
             _journal(c, change.deletion_id, _now(c), [event])
 
 
-def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
-    """Whether a step may run, or (``writing``) make a write call, in the status that its deletion has now."""
-    if deletion.status not in LIVE or step.round < deletion.since_round:
-        return False
-    if step.kind is Kind.SWEEP and step.round != deletion.round:
-        return False
-    if step.kind is Kind.RELEASE:
-        return True
-    if deletion.status is Status.CANCELLING:
-        return False
-    if not writing:
-        return True
-    if deletion.dry_run:
-        return False
-    if step.kind is Kind.SWEEP:
-        return deletion.purpose is (Purpose.RESIDUE if step.residue else Purpose.DELETE)
-    if step.kind is Kind.REMOVE:
-        return deletion.purpose is Purpose.RESIDUE
-    return step.kind in (Kind.ACCESS, Kind.DRAIN, Kind.CLOSE)
-
-
-def _may_write(c: Connection, step: Step) -> bool:
-    row = c.execute(sa.select(t.steps).where(t.steps.c.id == step.id)).first()
-    if row is None:
-        return False
-    current = _step(row)
-    held = current.fence == step.fence and current.state is State.RUNNING
-    if not held or current.lease_until is None or current.lease_until <= _now(c):
-        return False
-    return allowed(_get(c, step.deletion_id), current, writing=True)
-
-
 # ------------------------------------------------------------------------------------------------ rows and values
 def _uuid() -> str:
     return str(uuid.uuid4())
@@ -615,6 +580,17 @@ def _now(c: Connection) -> datetime.datetime:
     return value
 
 
+def _may_write(c: Connection, step: Step) -> bool:
+    row = c.execute(sa.select(t.steps).where(t.steps.c.id == step.id)).first()
+    if row is None:
+        return False
+    current = records.step(row)
+    held = current.fence == step.fence and current.state is State.RUNNING
+    if not held or current.lease_until is None or current.lease_until <= _now(c):
+        return False
+    return allowed(_get(c, step.deletion_id), current, writing=True)
+
+
 def _after(table: sa.Table, sort: Sequence[tuple[str, str]], marker: Row[Any]) -> sa.ColumnElement[bool]:
     """Return the condition for "sorts after the marker", column by column."""
     clauses = []
@@ -625,73 +601,18 @@ def _after(table: sa.Table, sort: Sequence[tuple[str, str]], marker: Row[Any]) -
     return sa.or_(*clauses)
 
 
-def _deletion_values(d: Deletion) -> dict[str, Any]:
-    values = {f.name: getattr(d, f.name) for f in dataclasses.fields(d) if f.name != "holding"}
-    values["live_project_id"] = d.project_id if d.status in LIVE else None
-    values["member_ids"] = list(d.member_ids)
-    values["conditions"] = [
-        dataclasses.asdict(c) | {"last_transition_at": c.last_transition_at.isoformat()} for c in d.conditions
-    ]
-    return {k: str(v) if isinstance(v, Mode | Status | Purpose) else v for k, v in values.items()}
-
-
-_HOLDING = (
-    sa.exists().where(t.changes.c.deletion_id == t.deletions.c.id, t.changes.c.undone.is_(False)).label("holding")
-)
-
-
-def _select() -> sa.Select[Any]:
-    return sa.select(t.deletions, _HOLDING)
-
-
-def _deletion(row: Row[Any]) -> Deletion:
-    values = dict(row._mapping)
-    values.pop("live_project_id")
-    return Deletion(
-        **{
-            **values,
-            "mode": Mode(row.mode),
-            "status": Status(row.status),
-            "purpose": Purpose(row.purpose),
-            "member_ids": tuple(row.member_ids),
-            "conditions": tuple(
-                Condition(**{**x, "last_transition_at": datetime.datetime.fromisoformat(x["last_transition_at"])})
-                for x in row.conditions
-            ),
-            "holding": bool(row.holding),
-        }
-    )
-
-
 def _get(c: Connection, deletion_id: str) -> Deletion:
-    row = c.execute(_select().where(t.deletions.c.id == deletion_id)).first()
+    row = c.execute(records.select_deletions().where(t.deletions.c.id == deletion_id)).first()
     if row is None:
         raise NotFound(f"no deletion has the id {deletion_id}")
-    return _deletion(row)
-
-
-def _step_values(s: Step) -> dict[str, Any]:
-    values = {f.name: getattr(s, f.name) for f in dataclasses.fields(s)}
-    values["after"] = list(s.after)
-    return {k: str(v) if isinstance(v, Kind | State | Outcome | Token) else v for k, v in values.items()}
-
-
-def _step(row: Row[Any]) -> Step:
-    return Step(
-        **{
-            **row._mapping,
-            "kind": Kind(row.kind),
-            "state": State(row.state),
-            "outcome": Outcome(row.outcome),
-            "token": Token(row.token),
-            "after": tuple(row.after),
-        }
-    )
+    return records.deletion(row)
 
 
 def _steps(c: Connection, deletion_id: str) -> tuple[Step, ...]:
     query = sa.select(t.steps).where(t.steps.c.deletion_id == deletion_id)
-    return tuple(_step(r) for r in c.execute(query.order_by(t.steps.c.region, t.steps.c.service, t.steps.c.type)))
+    return tuple(
+        records.step(r) for r in c.execute(query.order_by(t.steps.c.region, t.steps.c.service, t.steps.c.type))
+    )
 
 
 def _replace_leftovers(c: Connection, step: Step, leftovers: Sequence[Leftover]) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 from enum import StrEnum
 
-from cleanup_orchestrator.model import Deletion, Purpose, Status
+from cleanup_orchestrator.model import Deletion, Kind, Purpose, Status, Step
 
 
 class By(StrEnum):
@@ -112,3 +112,24 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
             conditions=(),
         )
     return after
+
+
+def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
+    """Whether a step may run, or (``writing``) make a write call, in the status that its deletion has now."""
+    if deletion.status not in LIVE or step.round < deletion.since_round:
+        return False
+    if step.kind is Kind.SWEEP and step.round != deletion.round:
+        return False
+    if step.kind is Kind.RELEASE:
+        return True
+    if deletion.status is Status.CANCELLING:
+        return False
+    if not writing:
+        return True
+    if deletion.dry_run:
+        return False
+    if step.kind is Kind.SWEEP:
+        return deletion.purpose is (Purpose.RESIDUE if step.residue else Purpose.DELETE)
+    if step.kind is Kind.REMOVE:
+        return deletion.purpose is Purpose.RESIDUE
+    return step.kind in (Kind.ACCESS, Kind.DRAIN, Kind.CLOSE)

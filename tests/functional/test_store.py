@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from cleanup_orchestrator import decide, tables
+from cleanup_orchestrator import actions, tables
 from cleanup_orchestrator.model import Event, Kind, Leftover, Outcome, Purpose, Reason, State, Status, Step, Sweep
 from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, Store
 from cleanup_orchestrator.transitions import By, move
@@ -33,7 +33,7 @@ def dispatched(store, record, kind=Kind.SURVEY, **values):
     """Dispatch one step and return it."""
     record, steps, now = store.load(record.id)
     step = next(s for s in steps if s.kind is kind)
-    applied = decide.apply(record, steps, (decide.Dispatch(step.id),), now)
+    applied = actions.apply(record, steps, (actions.Dispatch(step.id),), now)
     store.save(record, dataclasses.replace(applied.deletion, **values), applied.steps)
     return applied.steps[0]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cleanup_orchestrator import decide
+from cleanup_orchestrator import actions, decide
 from cleanup_orchestrator.model import Kind, Mode, Outcome, Purpose, Reason, State, Status, Sweep, Token
 from cleanup_orchestrator.transitions import LIVE
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
@@ -354,11 +354,11 @@ def test_deciding_twice_on_the_same_facts_says_the_same(behaviour, moment, mode)
     first = decide.decide(world.deletion, steps, world.now, world.rules)
     assert first == decide.decide(world.deletion, steps, world.now, world.rules)
     # and applying it, then deciding with no time gone by, repeats no dispatch
-    applied = decide.apply(world.deletion, steps, first, world.now)
+    applied = actions.apply(world.deletion, steps, first, world.now)
     if not applied.changed:
         after = {**world.steps, **{s.id: s for s in applied.steps}}
         again = decide.decide(applied.deletion, tuple(after.values()), world.now, world.rules)
-        assert not [a for a in again if isinstance(a, decide.Dispatch)]
+        assert not [a for a in again if isinstance(a, actions.Dispatch)]
 
 
 @settings(max_examples=200, deadline=None)

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from keystoneauth1 import exceptions as ka_exceptions
 
-from cleanup_orchestrator import decide, sweep, tables, transitions
+from cleanup_orchestrator import actions, decide, sweep, tables, transitions
 from cleanup_orchestrator import worker as working
 from cleanup_orchestrator.coverage import Answer, read_catalog
 from cleanup_orchestrator.drain import base as drain
@@ -134,7 +134,7 @@ def held(store, record, kind):
     """Dispatch a step of this kind and claim it."""
     record, steps, now = store.load(record.id)
     step = next(s for s in steps if s.kind is kind)
-    applied = decide.apply(record, steps, (decide.Dispatch(step.id),), now)
+    applied = actions.apply(record, steps, (actions.Dispatch(step.id),), now)
     store.save(record, applied.deletion, applied.steps)
     return store.claim(step.id, "w", 60)[1]
 
@@ -520,6 +520,7 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
     if cloud.exists:
         assert cloud.enabled
         assert cloud.grants - {("users", "guest", "member")} == cloud.before
-        assert cloud.quota
+        # Residue goes right before the project: who opens the project in that moment, and cancels, has lost it.
+        assert cloud.quota or ("meddle", "enable") in chaos
     if mode is Mode.REPORT:
         assert not cloud.deleted

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 from collections.abc import Callable
 
-from cleanup_orchestrator import decide, transitions
+from cleanup_orchestrator import actions, decide, transitions
 from cleanup_orchestrator.model import (
     Deletion,
     Event,
@@ -85,10 +85,10 @@ class World:
         """One decision; whether anything changed."""
         before = self.deletion
         steps = tuple(self.steps.values())
-        actions = decide.decide(self.deletion, steps, self.now, self.rules)
-        applied = decide.apply(self.deletion, steps, actions, self.now)
-        for action in actions:
-            if isinstance(action, decide.CountEmpty):
+        decided = decide.decide(self.deletion, steps, self.now, self.rules)
+        applied = actions.apply(self.deletion, steps, decided, self.now)
+        for action in decided:
+            if isinstance(action, actions.CountEmpty):
                 assert before.round_opened_at
                 self.empty_rounds.append(before.round_opened_at)
         self.deletion = applied.deletion
@@ -130,7 +130,7 @@ class World:
             self.deletion = dataclasses.replace(self.deletion, holding=False)
         if step.kind is Kind.RELEASE and result.outcome is Outcome.CLEAR:
             self.deletion = dataclasses.replace(self.deletion, holding=False)
-        self.deletion, self.steps[step_id] = decide.record(self.deletion, step, result, self.now)
+        self.deletion, self.steps[step_id] = actions.record(self.deletion, step, result, self.now)
 
     def run(self, limit: int = 2000, until: Status | None = None) -> Status:
         """Let engine and workers run, time included, until only a person can go on (or ``until`` is reached)."""

@@ -18,7 +18,7 @@ from oslo_context import context as oslo_context
 from oslo_log import formatters
 from sqlalchemy import exc as sa_exc
 
-from cleanup_orchestrator import log, transitions
+from cleanup_orchestrator import log, records, transitions
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import root, schemas, views
 from cleanup_orchestrator.api.deletions import KINDS
@@ -312,7 +312,7 @@ def test_counts_leftovers_and_blockers(any_site):
     record = dataclasses.replace(record, status=Status.DELETING, purpose=Purpose.DELETE)
     site.store.save(site.store.get(record.id), record)
     with site.store._begin() as c:
-        c.execute(storage.t.steps.insert(), [storage._step_values(row) for row in rows])
+        c.execute(storage.t.steps.insert(), [records.step_values(row) for row in rows])
     lost = Leftover("port-1", "ünïcode", Reason.IN_USE, "still used", ({"type": "router", "id": "r1"},))
     held = site.store.claim(rows[0].id, "w", 60)
     gone = (("a", ""), ("b", ""))

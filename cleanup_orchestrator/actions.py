@@ -1,0 +1,215 @@
+"""What decisions are made of, and what they make of a deletion. Pure.
+
+``apply`` turns actions into new values and journal lines; ``record`` does the same with a finished sweep.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Sequence
+
+from cleanup_orchestrator.model import (
+    Condition,
+    Deletion,
+    Event,
+    Kind,
+    Outcome,
+    Purpose,
+    State,
+    Status,
+    Step,
+    Sweep,
+)
+from cleanup_orchestrator.transitions import LIVE, ORDER, By, move
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Move:
+    """Change the status; the reason goes into the journal."""
+
+    to: Status
+    reason: str
+    message: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OpenRound:
+    """Begin a new round: every result so far is history."""
+
+    purpose: Purpose
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Hand a step to the workers."""
+
+    step_id: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CountEmpty:
+    """The round was a complete and empty inventory: close it and count it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MarkDrained:
+    """The drain took hold at this time."""
+
+    at: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MarkClosed:
+    """The project is disabled since this time: nobody gets a token for it."""
+
+    at: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SetCondition:
+    """State an observed property."""
+
+    type: str
+    status: bool
+    reason: str
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wake:
+    """Look again at this time, message or no message."""
+
+    at: datetime.datetime
+
+
+Action = Move | OpenRound | Dispatch | CountEmpty | MarkDrained | MarkClosed | SetCondition | Wake
+Actions = tuple[Action, ...]
+
+
+#: Kinds whose tries are counted anew in each round.
+_EACH_ROUND = frozenset({Kind.SWEEP, Kind.SURVEY, Kind.CLOSE, Kind.REMOVE})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Applied:
+    """What the actions made of a deletion: to be saved in one transaction, and the casts to send after it."""
+
+    deletion: Deletion
+    steps: tuple[Step, ...]  #: the changed ones
+    events: tuple[Event, ...]
+    casts: tuple[str, ...]  #: step ids
+    changed: bool  #: whether another decision should follow at once
+
+
+def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: datetime.datetime) -> Applied:
+    """Turn actions into new values and journal lines."""
+    after = deletion
+    by_id = {s.id: s for s in steps}
+    changed: dict[str, Step] = {}
+    events: list[Event] = []
+    casts: list[str] = []
+    again = False
+    for action in actions:
+        match action:
+            case Move(to, reason, message):
+                backwards = to in ORDER and after.status in ORDER and ORDER.index(to) < ORDER.index(after.status)
+                data = {"from": str(after.status), "to": str(to), "reason": reason, "backwards": backwards}
+                after = move(after, to, By.ENGINE, now, reason, message)
+                events.append(Event(f"deletion.{to}", message or f"{data['from']} → {to}", data=data))
+                again = to in LIVE
+            case OpenRound(purpose):
+                after = dataclasses.replace(
+                    after, round=after.round + 1, purpose=purpose, round_opened_at=now, progress_at=now
+                )
+                data = {"round": after.round, "purpose": str(purpose)}
+                events.append(Event("round.opened", f"round {after.round}: {purpose}", data=data))
+                again = True
+            case CountEmpty():
+                after = dataclasses.replace(
+                    after, empty_inventories=after.empty_inventories + 1, purpose=Purpose.NONE, progress_at=now
+                )
+                text = f"inventory {after.round} is complete and empty ({after.empty_inventories} in a row)"
+                events.append(Event("inventory.empty", text, data={"round": after.round}))
+                again = True
+            case MarkDrained(at):
+                after = dataclasses.replace(after, drained_at=at)
+                events.append(Event("drain.held", f"the drain took hold at {at.isoformat()}Z"))
+            case MarkClosed(at):
+                after = dataclasses.replace(
+                    after, closed_at=at, drained_at=after.drained_at or at, empty_inventories=0, progress_at=now
+                )
+                events.append(Event("project.closed", f"the project is disabled since {at.isoformat()}Z"))
+                again = True
+            case SetCondition():
+                after, event = _set_condition(after, action, now)
+                events += [event] if event else []
+            case Dispatch(step_id):
+                step = by_id[step_id]
+                fresh = step.round < (after.round if step.kind in _EACH_ROUND else after.since_round)
+                attempt = 1 if fresh else step.attempt + (step.state is State.DONE)
+                changed[step_id] = dataclasses.replace(
+                    step,
+                    round=after.round,
+                    attempt=attempt,
+                    state=State.DISPATCHED,
+                    dispatched_at=now,
+                    lease_until=None,
+                )
+                casts.append(step_id)
+            case Wake(at):
+                after = dataclasses.replace(after, wake_at=at)
+    if after != deletion:
+        after = dataclasses.replace(after, updated_at=now)
+    return Applied(after, tuple(changed.values()), tuple(events), tuple(casts), again)
+
+
+def _set_condition(d: Deletion, action: SetCondition, now: datetime.datetime) -> tuple[Deletion, Event | None]:
+    old = next((c for c in d.conditions if c.type == action.type), None)
+    if old is None and not action.status and action.type == "stalled":
+        return d, None
+    if old and (old.status, old.reason, old.message) == (action.status, action.reason, action.message):
+        return d, None
+    flipped = old is None or old.status is not action.status
+    new = Condition(
+        action.type,
+        action.status,
+        action.reason,
+        action.message,
+        now if flipped or old is None else old.last_transition_at,
+    )
+    conditions = (*(c for c in d.conditions if c.type != action.type), new)
+    event = Event(
+        f"condition.{action.type}",
+        action.message or action.reason,
+        data={"status": action.status, "reason": action.reason},
+    )
+    return dataclasses.replace(d, conditions=conditions), event if flipped else None
+
+
+def record(deletion: Deletion, step: Step, sweep: Sweep, now: datetime.datetime) -> tuple[Deletion, Step]:
+    """Return deletion and step with a finished sweep's result in them."""
+    after = dataclasses.replace(
+        step,
+        state=State.DONE,
+        outcome=sweep.outcome,
+        reason=sweep.reason,
+        message=sweep.message,
+        found=sweep.found,
+        kept=sweep.kept,
+        remaining=len(sweep.leftovers),
+        deleted=step.deleted + len(sweep.deleted),
+        calls=step.calls + sweep.calls,
+        finished_at=now,
+        lease_until=None,
+    )
+    if deletion.purpose is Purpose.DELETE and sweep.outcome is not Outcome.UNKNOWN:
+        # What an earlier listing had and neither listing of this sweep has went along with something else.
+        along = max(0, step.remaining - sweep.found)
+        after = dataclasses.replace(after, deleted=after.deleted + along)
+    progress = (
+        bool(sweep.deleted)
+        or (sweep.outcome is Outcome.CLEAR and step.outcome is not Outcome.CLEAR)
+        or (sweep.outcome is Outcome.LEFTOVERS and len(sweep.leftovers) < step.remaining)
+    )
+    return dataclasses.replace(deletion, progress_at=now if progress else deletion.progress_at, updated_at=now), after
