@@ -387,11 +387,11 @@ class Store:
             now = _now(c)
             current = records.step(row)
             deletion, after = record(_get(c, step.deletion_id), current, sweep, now)
-            after = dataclasses.replace(after, version=current.version + 1)
+            # By fence and state, not by version: our own lease may be renewed at this very moment.
             result = c.execute(
                 t.steps.update()
-                .where(t.steps.c.id == step.id, t.steps.c.version == current.version)
-                .values(**records.step_values(after))
+                .where(t.steps.c.id == step.id, t.steps.c.fence == step.fence, t.steps.c.state == State.RUNNING)
+                .values(**{**records.step_values(after), "version": t.steps.c.version + 1})
             )
             if result.rowcount != 1:
                 return False

@@ -164,8 +164,12 @@ class _Task:
         if result.reason == Reason.UNREACHABLE:
             self.clouds.forget(self.deletion.project_id)  # the next try sees a catalog that was mended meanwhile
         result = dataclasses.replace(result, calls=sum(s.calls for s in self.sessions))
+        where = f"{self.step.name}@{self.step.region or '-'}"
         if not self.store.finish(self.step, result, self._events(result), **values):
-            LOG.warning("%s: not ours any more, its result is dropped", self.step.name)
+            LOG.warning("%s: not ours any more, its result is dropped", where)
+            return
+        gone, left, outcome = len(result.deleted), len(result.leftovers), result.outcome
+        LOG.info("%s: %s, %d found, %d gone, %d left, %d calls", where, outcome, result.found, gone, left, result.calls)
 
     def _events(self, result: Sweep) -> list[Event]:
         where = {"region": self.step.region, "service": self.step.service, "type": self.step.type}

@@ -3,6 +3,7 @@
 import concurrent.futures
 import dataclasses
 import datetime
+import threading
 import uuid
 
 import pytest
@@ -141,6 +142,25 @@ def test_a_cancel_stops_the_next_write_and_the_next_claim(store):
     assert not store.may_write(held)
     waiting = dispatched(store, record, Kind.ACCESS)
     assert store.claim(waiting.id, "w", 60) is None
+
+
+def test_a_result_is_not_lost_to_the_renewal_of_its_own_lease(store):
+    record = create(store)
+    for _ in range(15):
+        _, held = store.claim(dispatched(store, record, Kind.DRAIN).id, "w", 60)
+        over = threading.Event()
+
+        def renew(held=held, over=over):
+            while not over.is_set():
+                store.renew(held, 60)
+
+        thread = threading.Thread(target=renew)
+        thread.start()
+        try:
+            assert store.finish(held, Sweep(Outcome.CLEAR))
+        finally:
+            over.set()
+            thread.join()
 
 
 def test_a_survey_lays_out_the_steps_and_keeps_their_results(store):
