@@ -55,6 +55,10 @@ FATAL = frozenset(
 KEPT = frozenset({Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE})
 
 
+#: Why a deletion goes back: something is there that was confirmed gone.
+FOUND_AGAIN = "found_while_verifying"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rules:
     """The operator's settings that decisions depend on, read once by the engine."""
@@ -319,7 +323,13 @@ def _inventory(view: _View) -> Actions:
 
 
 def _deleting(view: _View) -> Actions:
-    if view.deletion.purpose is Purpose.NONE:
+    d, rules = view.deletion, view.rules
+    if d.purpose is Purpose.NONE:
+        if d.reason == FOUND_AGAIN:  # what comes back each time must not make us go round and round at full speed
+            at = d.status_at + backoff.delay((d.round - d.since_round) // 3, rules.retry_base, rules.retry_cap)
+            if view.now < at:
+                view.wakes.append(at)
+                return ()
         return (OpenRound(Purpose.DELETE),)
     over = view.round_over()
     if failed := view.survey_failed():
@@ -346,8 +356,8 @@ def _verifying(view: _View) -> Actions:
             return (CountEmpty(),)
         summary = _summary(leftovers, unknown)
         if d.mode is Mode.REPORT:
-            return view.rest(Status.LEFTOVERS, "found_while_verifying", summary)
-        return (Move(Status.DELETING, "found_while_verifying", f"going back: verification found {summary}"),)
+            return view.rest(Status.LEFTOVERS, FOUND_AGAIN, summary)
+        return (Move(Status.DELETING, FOUND_AGAIN, f"going back: verification found {summary}"),)
     if d.empty_inventories >= _needed(d, rules):
         return (OpenRound(Purpose.RESIDUE),) if d.closed_at else _close(view)
     until = settle_until(d, rules)

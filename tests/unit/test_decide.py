@@ -168,6 +168,25 @@ def test_found_while_verifying_goes_back_to_deleting_and_starts_the_proof_anew()
     assert len(world.empty_rounds) == 4
 
 
+def test_what_comes_back_each_time_is_met_with_growing_waits():
+    world = World(deletion(), PORT)
+    world.answers = {"network.port": lambda _: CLEAR if world.deletion.purpose is Purpose.DELETE else left("again")}
+    backs, opened = [], []
+    world.run(until=Status.VERIFYING)
+    for _ in range(3000):
+        before = len(world.events)
+        world.run(limit=1)
+        for event in world.events[before:]:
+            backs += [world.deletion.status_at] if event.data.get("reason") == decide.FOUND_AGAIN else []
+            opened += [world.deletion.round_opened_at] if event.data.get("purpose") == Purpose.DELETE else []
+        if len(backs) == 12:
+            break
+    waits = [(b - a).total_seconds() for a, b in zip(backs, opened, strict=False)]
+    assert waits == sorted(waits)
+    assert waits[0] <= 2
+    assert waits[-1] >= 30
+
+
 def test_a_cast_that_nobody_took_is_repeated():
     world = World(deletion(), PORT)
     world.settle_engine()
