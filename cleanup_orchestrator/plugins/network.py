@@ -326,14 +326,22 @@ def clear_routes(connection: Connection, project: ProjectDefinition, resource: R
 def remove_interfaces(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
     """Remove a router's interfaces, plain, distributed and replicated; each takes its port along.
 
-    So a port of another project is left where it is, and named.
+    So a port of another project is left where it is, and named. One that is refused keeps none of the others.
     """
+    from openstack import exceptions
+
     ports = list(_rows(connection, "ports", device_id=resource.id))
     interfaces = [p for p in ports if p.get("device_id") == resource.id and p.get("device_owner") in ROUTER_INTERFACES]
+    refusals = []
     for port in interfaces:
         if _owner(port) == project.id:
-            connection.network.remove_interface_from_router(resource.id, port=port["id"])
+            try:
+                connection.network.remove_interface_from_router(resource.id, port=port["id"])
+            except exceptions.ConflictException as error:
+                refusals.append(error)
     _refuse_foreign(project, "removing its interface would delete", [_blocker("port", p) for p in interfaces])
+    if refusals:
+        raise refusals[0]
 
 
 def explain_router(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:

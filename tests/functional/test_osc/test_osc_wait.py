@@ -302,7 +302,9 @@ class TestProcess:
         demo = cloud.add_project("demo")
         cloud.script(demo, "deleting")
         command = [*SHELL, "project", "delete", "--async", "--cascade", "--wait", "demo", "-f", "value"]
-        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # What a script starts in the background ignores SIGINT, and so would everything below it.
+        heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **heeding)
         first = running.stderr.readline()
         assert "cascade mode" in first
         running.stderr.readline()
