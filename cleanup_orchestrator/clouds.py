@@ -156,7 +156,7 @@ class Clouds:
         try:
             scope = session.get_project_id()
         except (ka_exceptions.Unauthorized, ka_exceptions.Forbidden, ka_exceptions.NotFound) as error:
-            raise NoProjectToken(f"Keystone gives no token for project {project_id}: {error}") from None
+            raise NoProjectToken(f"Keystone gives us no token for the project (HTTP {error.http_status})") from None
         if scope != project_id:
             raise BadAnswer(f"asked for a token of project {project_id}, got one of {scope}")
         return session
