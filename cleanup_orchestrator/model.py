@@ -49,6 +49,10 @@ class Kind(StrEnum):
     REMOVE = "remove"  #: delete the project in Keystone
 
 
+#: What every deletion has from its first moment; the survey adds the others.
+TASKS = tuple(kind for kind in Kind if kind not in (Kind.SWEEP, Kind.UNCOVERED))
+
+
 class State(StrEnum):
     """Whether a step is under way. ``IDLE`` also means: not yet run in the present round."""
 

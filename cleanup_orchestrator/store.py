@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import json
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -396,7 +395,7 @@ class Store:
             if result.rowcount != 1:
                 return False
             _replace_leftovers(c, after, sweep.leftovers)
-            stored = {"member_ids": json.loads(json.dumps(values["member_ids"]))} if "member_ids" in values else {}
+            stored = {"member_ids": list(values["member_ids"])} if "member_ids" in values else {}
             c.execute(
                 t.deletions.update()
                 .where(t.deletions.c.id == deletion.id)

@@ -18,13 +18,10 @@ from cleanup_orchestrator import transitions
 from cleanup_orchestrator.api import policies, schemas, views
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.wiring import Wiring
-from cleanup_orchestrator.model import Deletion, Event, Kind, Mode, Purpose, Status, Step
+from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Purpose, Status, Step
 from cleanup_orchestrator.projects import Project, ProjectNotFound
 
 LOG = log.getLogger(__name__)
-
-#: What every deletion has from its first moment; the survey adds the others.
-KINDS = tuple(kind for kind in Kind if kind not in (Kind.SWEEP, Kind.UNCOVERED))
 
 #: So many times a user's move is tried against an engine that writes at the same time.
 _TRIES = 10
@@ -84,7 +81,7 @@ class Deletions:
         data = {"mode": str(mode), "dry_run": dry_run, "project_name": project.name, "user_name": wanted.user_name}
         event = self._event(req, "deletion.accepted", what, data)
         try:
-            made = self._w.store.create(wanted, KINDS, event)
+            made = self._w.store.create(wanted, TASKS, event)
             our_log.about(made.id, project.id)
             LOG.info("accepted: %s", what)
         except storage.AlreadyUnderWay as under_way:

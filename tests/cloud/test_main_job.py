@@ -14,13 +14,12 @@ import pytest
 
 from cleanup_orchestrator import service, tables, transitions
 from cleanup_orchestrator.decide import blockers
-from cleanup_orchestrator.model import Deletion, Event, Kind, Mode, Outcome, Purpose, Status
+from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Outcome, Purpose, Status
 from cleanup_orchestrator.ordering import confirmed_gone
 from tests.cloud import filler
 from tests.cloud.conftest import Sweeper
 from tests.cloud.launcher import Cloud
 
-TASKS = [k for k in Kind if k not in (Kind.SWEEP, Kind.UNCOVERED)]
 EVERYTHING = ("keystone", "neutron", "glance", "barbican")
 
 CONFIGURATION = """

@@ -9,12 +9,23 @@ import uuid
 import pytest
 
 from cleanup_orchestrator import actions, tables
-from cleanup_orchestrator.model import Event, Kind, Leftover, Outcome, Purpose, Reason, State, Status, Step, Sweep
+from cleanup_orchestrator.model import (
+    TASKS,
+    Event,
+    Kind,
+    Leftover,
+    Outcome,
+    Purpose,
+    Reason,
+    State,
+    Status,
+    Step,
+    Sweep,
+)
 from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, Store
 from cleanup_orchestrator.transitions import By, move
 from tests.unit.world import deletion
 
-TASKS = [k for k in Kind if k not in (Kind.SWEEP, Kind.UNCOVERED)]
 ACCEPTED = Event("deletion.accepted", "asked for", "user")
 
 

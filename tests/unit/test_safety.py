@@ -17,7 +17,7 @@ from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain.revoke import Revoke
 from cleanup_orchestrator.engine import Engine
 from cleanup_orchestrator.errors import BadAnswer, NoProjectToken
-from cleanup_orchestrator.model import Event, Kind, Mode, Outcome, Purpose, Reason, State, Status, Sweep
+from cleanup_orchestrator.model import TASKS, Event, Kind, Mode, Outcome, Purpose, Reason, State, Status, Sweep
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Service
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.projects import Project, ProjectNotFound
@@ -137,9 +137,6 @@ def held(store, record, kind):
     applied = actions.apply(record, steps, (actions.Dispatch(step.id),), now)
     store.save(record, applied.deletion, applied.steps)
     return store.claim(step.id, "w", 60)[1]
-
-
-TASKS = [k for k in Kind if k not in (Kind.SWEEP, Kind.UNCOVERED)]
 
 
 def made(store, **values):

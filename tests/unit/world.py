@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from cleanup_orchestrator import actions, decide, transitions
 from cleanup_orchestrator.model import (
+    TASKS,
     Deletion,
     Event,
     Kind,
@@ -67,7 +68,7 @@ class World:
 
     def __init__(self, record: Deletion, *sweeps: Step, rules: decide.Rules | None = None) -> None:
         self.deletion = record
-        tasks = [Step(str(k), "d", k) for k in Kind if k not in (Kind.SWEEP, Kind.UNCOVERED)]
+        tasks = [Step(str(k), "d", k) for k in TASKS]
         self.steps = {s.id: s for s in (*tasks, *sweeps)}
         self.rules = rules or decide.Rules()
         self.now = T0

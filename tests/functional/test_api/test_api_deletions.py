@@ -21,9 +21,21 @@ from sqlalchemy import exc as sa_exc
 from cleanup_orchestrator import log, records, transitions
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import root, schemas, views
-from cleanup_orchestrator.api.deletions import KINDS
 from cleanup_orchestrator.api.errors import ApiError
-from cleanup_orchestrator.model import Event, Kind, Leftover, Mode, Outcome, Purpose, Reason, State, Status, Step, Sweep
+from cleanup_orchestrator.model import (
+    TASKS,
+    Event,
+    Kind,
+    Leftover,
+    Mode,
+    Outcome,
+    Purpose,
+    Reason,
+    State,
+    Status,
+    Step,
+    Sweep,
+)
 from cleanup_orchestrator.transitions import By
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
@@ -56,7 +68,7 @@ def test_simultaneous_requests_make_one_record(any_site, modes):
         answers = list(pool.map(ask, modes))
     [record] = any_site.store.list(storage.Page(10))
     assert [e.type for e in journal(any_site, record.id)] == ["deletion.accepted"]
-    assert len(any_site.store.steps(record.id)) == len(KINDS)
+    assert len(any_site.store.steps(record.id)) == len(TASKS)
     for mode, answer in zip(modes, answers, strict=True):
         if mode == record.mode:
             assert (answer.status, answer.json["deletion"]["id"]) == (202, record.id)
@@ -411,7 +423,7 @@ def crowd(tmp_path_factory, keystone):
             mode=list(Mode)[n % 2],
             status=[Status.DELETED, Status.FAILED, Status.LEFTOVERS][n % 3],
         )
-        made = site.store.create(made, KINDS, Event("deletion.accepted", "x"))
+        made = site.store.create(made, TASKS, Event("deletion.accepted", "x"))
         when = some + datetime.timedelta(seconds=n // 5)
         times = dict.fromkeys(("created_at", "updated_at", "status_at", "progress_at"), when)
         site.store.save(made, dataclasses.replace(made, **times))
