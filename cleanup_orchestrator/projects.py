@@ -11,6 +11,7 @@ from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
 from cleanup_orchestrator.errors import BadAnswer, CleanupError
+from cleanup_orchestrator.keystone import protocol
 
 OPTS = {
     "deletion": [
@@ -41,6 +42,7 @@ class Project:
     is_domain: bool = False
     parent_id: str | None = None
     immutable: bool = False
+    fence: str | None = None  #: id of the deletion that fenced it; none: no fence
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class Projects:
         row = body.get("project") if isinstance(body, Mapping) else None
         if not isinstance(row, Mapping) or row.get("id") != project_id:
             raise BadAnswer(f"Keystone did not answer about project {project_id}")
+        options = row.get("options") or {}
         return Project(
             id=row["id"],
             name=row["name"],
@@ -91,7 +94,8 @@ class Projects:
             enabled=bool(row["enabled"]),
             is_domain=bool(row.get("is_domain")),
             parent_id=row.get("parent_id"),
-            immutable=bool((row.get("options") or {}).get("immutable")),
+            immutable=bool(options.get("immutable")),
+            fence=options.get(protocol.FENCE_OPTION),
         )
 
     def children(self, project_id: str) -> tuple[str, ...]:
@@ -151,12 +155,23 @@ class Projects:
         """Enable or disable the project."""
         self._identity.patch(f"/projects/{project_id}", json={"project": {"enabled": enabled}})
 
-    def delete(self, project_id: str) -> bool:
-        """Delete the project. ``False``: it was gone already."""
+    def set_fence(self, project_id: str, fence: str | None) -> None:
+        """Set or lift the token fence; its value is the id of the deletion that it belongs to.
+
+        :raises keystoneauth1.exceptions.BadRequest: when the Keystone that answers has no fence
+        """
+        options = {"options": {protocol.FENCE_OPTION: fence}}
+        self._identity.patch(f"/projects/{project_id}", json={"project": options})
+
+    def delete(self, project_id: str, deletion_id: str) -> bool:
+        """Delete the project. ``False``: it was gone already.
+
+        :param deletion_id: of the deletion that this is the end of: Keystone's pipeline lets it through
+        """
         if not project_id:
             raise ValueError("an empty project id")
         try:
-            self._identity.delete(f"/projects/{project_id}")
+            self._identity.delete(f"/projects/{project_id}", headers={protocol.FINAL_HEADER: deletion_id})
         except ka_exceptions.NotFound:
             return False
         return True

@@ -221,6 +221,7 @@ class _Task:
 
         session = self._admin(writing=True)
         return drain.Ground(
+            self.deletion.id,
             self.deletion.project_id,
             self.clouds.user_id(),
             self.clouds,
@@ -250,7 +251,7 @@ class _Task:
                 # All looks since the closing are void: out of the residue round, close it and look again.
                 text = "somebody enabled the project again: it is closed and proven empty anew"
                 return Sweep(Outcome.UNKNOWN, str(Reason.STOPPED), text), {**_REOPENED, "purpose": str(Purpose.NONE)}
-            projects.delete(self.deletion.project_id)
+            projects.delete(self.deletion.project_id, self.deletion.id)
         except ProjectNotFound:
             pass
         except ka_exceptions.Forbidden as error:

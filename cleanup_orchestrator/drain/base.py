@@ -20,13 +20,14 @@ from oslo_log import log
 from cleanup_orchestrator.clouds import Clouds, Guard
 from cleanup_orchestrator.errors import CleanupError, NoProjectToken
 from cleanup_orchestrator.model import Change
-from cleanup_orchestrator.projects import Projects
+from cleanup_orchestrator.projects import ProjectNotFound, Projects
 
 LOG = log.getLogger(__name__)
 
 GRANT_ADDED = "grant_added"
 GRANT_REMOVED = "grant_removed"
 PROJECT_DISABLED = "project_disabled"
+PROJECT_FENCED = "project_fenced"
 
 #: In a role assignment's scope: it reaches the project's children, not the project.
 INHERITED = "OS-INHERIT:inherited_to"
@@ -75,6 +76,7 @@ class Result:
 class Ground:
     """What a driver works with."""
 
+    deletion_id: str
     project_id: str
     user_id: str  #: the orchestrator's own
     clouds: Clouds
@@ -180,6 +182,11 @@ def undo(projects: Projects, project_id: str, change: Change) -> str:
         if change.type == PROJECT_DISABLED:
             projects.set_enabled(project_id, True)
             return "enabled the project again"
-    except ka_exceptions.NotFound:
+        if change.type == PROJECT_FENCED:
+            if projects.get(project_id).fence != change.data["fence"]:
+                return "the fence was lifted by somebody else, or is another deletion's"
+            projects.set_fence(project_id, None)
+            return "lifted the fence"
+    except (ka_exceptions.NotFound, ProjectNotFound):
         return f"nothing to undo any more: {change.type} on a project, user, group or role that is gone"
     raise CleanupError(f"a change of type {change.type} cannot be undone by this version")

@@ -217,7 +217,7 @@ class Keystone:
         self.grants.discard((actor, who, role))
 
     def ground(self):
-        return drain.Ground("p", "me", self, self, lambda *_: None, lambda t, data: self.changes.append((t, data)))
+        return drain.Ground("d", "p", "me", self, self, lambda *_: None, lambda t, data: self.changes.append((t, data)))
 
 
 MINE = ("users", "me", "admin")
@@ -415,7 +415,7 @@ def keystone_of(cloud):
             cloud.enabled = enabled
             cloud.call()
 
-        def delete(self, _project_id):
+        def delete(self, _project_id, _deletion_id):
             assert not cloud.ports, "the project goes with something left in it"
             assert not cloud.enabled
             cloud.call(self.session).exists = False
