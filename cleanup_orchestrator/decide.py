@@ -31,6 +31,7 @@ from cleanup_orchestrator.model import (
     Deletion,
     Kind,
     Mode,
+    Origin,
     Outcome,
     Purpose,
     Reason,
@@ -44,7 +45,6 @@ from cleanup_orchestrator.transitions import LIVE
 #: Survey results with which a deletion cannot even begin.
 FATAL = frozenset(
     {
-        Reason.PROJECT_NOT_FOUND,
         Reason.PROJECT_IS_DOMAIN,
         Reason.PROJECT_HAS_CHILDREN,
         Reason.PROJECT_PROTECTED,
@@ -87,8 +87,12 @@ def in_scope(deletion: Deletion, step: Step) -> bool:
 
 
 def settle_until(deletion: Deletion, rules: Rules) -> datetime.datetime | None:
-    """Return when the last token validated before the drain has left every cache, ``None`` without a drain."""
-    return deletion.drained_at + rules.settle if deletion.drained_at else None
+    """Return when the last token validated before the drain has left every cache, ``None`` without a drain.
+
+    A project that is gone is drained: nobody gets a token for it.
+    """
+    since = deletion.drained_at or deletion.project_gone_at
+    return since + rules.settle if since else None
 
 
 def retry_at(step: Step, rules: Rules) -> datetime.datetime:
@@ -157,8 +161,16 @@ class _View:
         return step.outcome is Outcome.UNKNOWN or (step.outcome is Outcome.LEFTOVERS and not looking)
 
     def patient_with(self, step: Step) -> bool:
-        """Whether the round waits for this step for ever; residue never keeps a project that is empty."""
-        return self.patient and not step.residue
+        """Whether the round waits for this step for ever.
+
+        Residue never keeps a project that is empty, and nobody gets a token for a project that is gone.
+        """
+        return self.patient and not step.residue and not self.out_of_reach(step)
+
+    def out_of_reach(self, step: Step) -> bool:
+        """Whether a step will never be answered: it needs a project that somebody else deleted, or a token for it."""
+        needs_it = step.token is Token.PROJECT or step.reason == Reason.PROJECT_GONE
+        return self.deletion.project_gone_at is not None and needs_it
 
     def subjects(self) -> list[Step]:
         """Return the steps of the present round."""
@@ -199,7 +211,7 @@ class _View:
     def regain_access(self) -> None:
         """See to the project-scoped token again where sweeps miss it: the project was enabled, or our role taken."""
         missing = any(done(s, self.deletion.round) and s.reason == Reason.NO_PROJECT_TOKEN for s in self.subjects())
-        if self.patient and missing:
+        if self.patient and missing and self.deletion.project_gone_at is None:
             access = next(s for s in self.steps if s.kind is Kind.ACCESS)
             if not self.in_flight(access) and access.finished_at is not None:
                 self.again(access, access.finished_at + self.rules.heartbeat)
@@ -223,11 +235,41 @@ class _View:
             self.again(release)  # it undid what it found, and still something is recorded: undo again
         return ()
 
+    # -- project trees
+    @property
+    def survey(self) -> Step:
+        """The latest survey."""
+        return next(s for s in self.steps if s.kind is Kind.SURVEY)
+
+    @property
+    def below(self) -> str:
+        """What the latest survey says of projects below this one; empty: there are none."""
+        return self.survey.message if self.survey.reason == Reason.PROJECT_HAS_CHILDREN else ""
+
+    @property
+    def news_from_below(self) -> bool:
+        """Whether a project below went after the latest survey began."""
+        since = self.survey.started_at
+        gone = [c for c in self.deletion.children if c.status is Status.DELETED]
+        return any(since is None or c.status_at >= since for c in gone)
+
+    @property
+    def children_under_way(self) -> bool:
+        """Whether what is below may still go without anybody's doing."""
+        return self.news_from_below or any(c.status in LIVE for c in self.deletion.children)
+
+    def await_children(self) -> Actions:
+        """Ask Keystone again for the projects below: as soon as one is announced as gone, and now and then."""
+        if not self.in_flight(self.survey):
+            assert self.survey.finished_at is not None
+            at = self.now if self.news_from_below else self.survey.finished_at + self.rules.heartbeat
+            self.again(self.survey, at)
+        return (SetCondition("waiting", True, "children", self.below),)
+
     def survey_failed(self) -> Step | None:
         """Return the survey if it says that the deletion cannot go on at all."""
-        survey = next(s for s in self.steps if s.kind is Kind.SURVEY)
-        fresh = done(survey, self.deletion.since_round) and survey.outcome is Outcome.UNKNOWN
-        return survey if fresh and survey.reason in FATAL else None
+        fresh = done(self.survey, self.deletion.since_round) and self.survey.outcome is Outcome.UNKNOWN
+        return self.survey if fresh and self.survey.reason in FATAL else None
 
 
 # --------------------------------------------------------------------------------------------------------- decisions
@@ -242,7 +284,7 @@ def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, ru
         return ()
     view = _View(deletion, steps, now, rules or Rules())
     actions = _HANDLERS[deletion.status](view)
-    if any(isinstance(a, Move | OpenRound | CountEmpty | MarkClosed) for a in actions):
+    if any(isinstance(a, Move | OpenRound | CountEmpty | MarkDrained | MarkClosed) for a in actions):
         return actions  # the world has changed: decided anew at once, in the new round or status
     return (*actions, *_conditions(view), *view.dispatches, Wake(min(view.wakes)))
 
@@ -260,6 +302,10 @@ def _accepted(view: _View) -> Actions:
         return (Move(Status.INVENTORY, "dry_run", "looking without any write"),)
     if view.deletion.mode is Mode.REPORT:
         return (Move(Status.INVENTORY, "look_first", "a project that is plainly not empty is never locked"),)
+    if view.deletion.project_gone_at:
+        return (Move(Status.INVENTORY, "project_gone", survey.message),)
+    if view.below:
+        return view.await_children()
     return (Move(Status.DRAINING, "cascade", ""),)
 
 
@@ -279,6 +325,8 @@ def _access(view: _View) -> bool:
 
 def _draining(view: _View) -> Actions:
     d = view.deletion
+    if d.project_gone_at:
+        return (Move(Status.INVENTORY, "project_gone", "somebody else deleted the project: nothing is left to lock"),)
     if not _access(view):
         return ()
     drain = view.task(Kind.DRAIN)
@@ -300,7 +348,7 @@ def _draining(view: _View) -> Actions:
 def _inventory(view: _View) -> Actions:
     d = view.deletion
     if d.purpose is Purpose.NONE:
-        if not d.dry_run and not _access(view):
+        if not d.dry_run and not d.project_gone_at and not _access(view):
             return ()
         return (OpenRound(Purpose.LOOK),)
     over = view.round_over()
@@ -317,7 +365,12 @@ def _inventory(view: _View) -> Actions:
         return (Move(Status.DELETING, "cascade", summary),)
     if leftovers or unknown:
         return view.rest(Status.LEFTOVERS, "leftovers" if leftovers else "unknown", summary)
-    if not any(s.kind is Kind.DRAIN and done(s, d.since_round) and s.outcome is Outcome.CLEAR for s in view.steps):
+    drained = any(s.kind is Kind.DRAIN and done(s, d.since_round) and s.outcome is Outcome.CLEAR for s in view.steps)
+    if not drained and not d.project_gone_at:
+        if view.below and view.children_under_way:
+            return view.await_children()
+        if view.below:
+            return view.rest(Status.LEFTOVERS, Reason.PROJECT_HAS_CHILDREN, view.below)
         return (Move(Status.DRAINING, "look_found_nothing", "going back to drain: the look without a drain was empty"),)
     return (Move(Status.VERIFYING, "inventory_empty", ""),)
 
@@ -355,16 +408,49 @@ def _verifying(view: _View) -> Actions:
         if not leftovers and not unknown:
             return (CountEmpty(),)
         summary = _summary(leftovers, unknown)
+        if d.project_gone_at and not leftovers and all(view.out_of_reach(s) for s in unknown):
+            text = "somebody else deleted the project, and nobody gets a token for it any more: "
+            return view.rest(Status.LEFTOVERS, "project_gone", text + summary)
         if d.mode is Mode.REPORT:
             return view.rest(Status.LEFTOVERS, FOUND_AGAIN, summary)
         return (Move(Status.DELETING, FOUND_AGAIN, f"going back: verification found {summary}"),)
+    if _lost(view):
+        return _drain_again(view)
     if d.empty_inventories >= _needed(d, rules):
-        return (OpenRound(Purpose.RESIDUE),) if d.closed_at else _close(view)
+        if d.origin is Origin.NOTICED:
+            text = "somebody else deleted the project, and nothing of it is left that its members had made"
+            return (Move(Status.DELETED, "project_gone", text),)
+        return (OpenRound(Purpose.RESIDUE),) if d.closed_at or d.project_gone_at else _close(view)
     until = settle_until(d, rules)
     if until and view.now < until:
         view.wakes.append(until)
         return ()
     return (OpenRound(Purpose.LOOK),)
+
+
+def _lost(view: _View) -> bool:
+    """Whether the project has to be drained once more: it was, and somebody was let in again since."""
+    d = view.deletion
+    if d.drained_at or d.closed_at or d.project_gone_at or d.origin is Origin.NOTICED:
+        return False
+    drain = next(s for s in view.steps if s.kind is Kind.DRAIN)
+    if not done(drain, d.since_round):
+        return True
+    return drain.outcome is Outcome.UNKNOWN or not drain.reason  # with a reason, it never held as a whole
+
+
+def _drain_again(view: _View) -> Actions:
+    """Lock the project anew before anything counts: of what needs a token of the project this is the last chance."""
+    drain = view.task(Kind.DRAIN, view.deletion.round)
+    if drain is None:
+        return ()
+    if drain.outcome is Outcome.CLEAR:
+        assert drain.finished_at is not None
+        return (MarkDrained(drain.finished_at), SetCondition("drained", True, "drained", drain.message))
+    if view.deletion.mode is Mode.REPORT and drain.attempt >= view.rules.attempts:
+        view.dispatches.clear()
+        return view.rest(Status.LEFTOVERS, "drain_failed", drain.message)
+    return ()
 
 
 def _needed(d: Deletion, rules: Rules) -> int:
@@ -384,12 +470,21 @@ def _close(view: _View) -> Actions:
         return ()
     if close.outcome is Outcome.CLEAR:
         assert close.finished_at is not None
-        condition = SetCondition("drained", True, "project_disabled", close.message)
+        condition = SetCondition("drained", True, "project_disabled", close.message + _rests_on(view))
         return (MarkClosed(close.finished_at), condition)
     if view.deletion.mode is Mode.REPORT and close.attempt >= view.rules.attempts:
         view.dispatches.clear()
         return view.rest(Status.FAILED, close.reason, close.message)
     return ()
+
+
+def _rests_on(view: _View) -> str:
+    """Say what the closing proves nothing about: nobody sees it any more."""
+    scoped = sorted({s.name for s in view.steps if s.kind is Kind.SWEEP and s.token is Token.PROJECT})
+    if not scoped:
+        return ""
+    when = "behind the drain" if view.deletion.drained_at else "while others still got tokens"
+    return f"; empty at the last look with a token of the project, {when}: {', '.join(scoped)}"
 
 
 def _removing(view: _View) -> Actions:
@@ -437,6 +532,14 @@ def _conditions(view: _View) -> Iterator[Action]:
         text = "somebody enabled the project again, or gave a role on it: it is closed and proven empty anew"
         yield SetCondition("drained", False, "reopened", text)
         yield SetCondition("settled", False, "reopened", text)
+    if d.project_gone_at:
+        since = d.project_gone_at.isoformat(timespec="seconds")
+        text = f"Keystone did not know the project any more at {since}Z: somebody else deleted it"
+        yield SetCondition("project_gone", True, "deleted_elsewhere", text)
+    elif any(c.type == "project_gone" and c.status for c in d.conditions):
+        yield SetCondition("project_gone", False, "back", "Keystone knows the project again")
+    if not view.below and any(c.type == "waiting" and c.status for c in d.conditions):
+        yield SetCondition("waiting", False, "children", "the projects below are gone")
     if until is not None:
         yield SetCondition(
             "settled",
@@ -444,7 +547,8 @@ def _conditions(view: _View) -> Iterator[Action]:
             "settled" if now >= until else "token_caches",
             f"tokens validated before the drain may be cached by services until {until.isoformat(timespec='seconds')}Z",
         )
-    stalled = not settling and now - d.progress_at >= view.rules.stall_after
+    waiting = bool(view.below) and view.children_under_way
+    stalled = not settling and not waiting and now - d.progress_at >= view.rules.stall_after
     if stalled:
         names = sorted({f"{b.service}.{b.type}@{b.region}: {b.reason}" for b in blockers(d, view.steps)})
         yield SetCondition(
@@ -452,7 +556,7 @@ def _conditions(view: _View) -> Iterator[Action]:
         )
     else:
         yield SetCondition("stalled", False, "progress", "")
-        if not settling:
+        if not settling and not waiting:
             view.wakes.append(d.progress_at + view.rules.stall_after)
 
 
@@ -471,7 +575,7 @@ def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
             left = step.outcome is Outcome.LEFTOVERS and step.reason != Reason.PRESENT
             blocks = current and in_scope(deletion, step) and (left or step.outcome is Outcome.UNKNOWN)
         else:
-            blocks = step.outcome is Outcome.UNKNOWN
+            blocks = step.outcome is Outcome.UNKNOWN or step.reason == Reason.PROJECT_HAS_CHILDREN
         if blocks:
             found.append(
                 Blocker(

@@ -13,6 +13,7 @@ from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.actions import apply
 from cleanup_orchestrator.rpc import Bus
 from cleanup_orchestrator.store import Conflict, NotFound, Store
+from cleanup_orchestrator.transitions import LIVE
 
 LOG = log.getLogger(__name__)
 
@@ -74,6 +75,8 @@ class Engine:
                 return
             for step_id in applied.casts:
                 self.bus.step(step_id)
+            if deletion.parent_deletion_id and applied.deletion.status not in LIVE:
+                self.bus.deletion(deletion.parent_deletion_id)
             if not applied.changed:
                 return
         LOG.error("deletion %s: %d decisions in a row; the tick goes on with it", deletion_id, _MAX_DECISIONS)

@@ -37,6 +37,12 @@ class NoProjectToken(CleanupError):
     code = "no_project_token"
 
 
+class ProjectGone(CleanupError):
+    """Only while Keystone knew the project could this have been answered."""
+
+    code = "project_gone"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:
     """What an error means: a reason code and a sentence that names the way out."""
@@ -71,6 +77,8 @@ def classify(error: BaseException) -> Failure:
         return Failure(Reason.BAD_ANSWER, message)
     if isinstance(error, NoProjectToken):
         return Failure(Reason.NO_PROJECT_TOKEN, message)
+    if isinstance(error, ProjectGone):
+        return Failure(Reason.PROJECT_GONE, message)
     status = getattr(error, "status_code", None) or getattr(error, "http_status", None)
     if isinstance(status, int):
         reason = _BY_STATUS.get(status, Reason.REFUSED if 400 <= status < 500 else Reason.ERROR)
@@ -106,7 +114,8 @@ REMEDIES: dict[str, str] = {
     Reason.BAD_ANSWER: "check what answers at the service's endpoint",
     Reason.NO_PLUGIN: "install a plugin for it, or declare in [catalog] that it owns nothing",
     Reason.NO_PROJECT_TOKEN: "enable the project, or give the orchestrator an inherited admin role on its domain",
-    Reason.INHERITED_GRANTS: "remove the inherited grants, or wait: the project is disabled before the last look",
+    Reason.INHERITED_GRANTS: "remove these grants; with [drain] inherited_grants = close it goes on without that",
+    Reason.PROJECT_GONE: "an admin has to look: Keystone does not know the project any more, and only it could tell",
     Reason.PROJECT_HAS_CHILDREN: "delete its child projects first",
     Reason.PROJECT_PROTECTED: "nothing: an operator may change the never-delete list",
     Reason.PROJECT_IMMUTABLE: "unset the project's immutable option",

@@ -20,6 +20,13 @@ class Mode(StrEnum):
     CASCADE = "cascade"  #: delete it, prove it gone, then remove the project
 
 
+class Origin(StrEnum):
+    """How we came to know that a project is to go, or went."""
+
+    REQUEST = "request"  #: somebody asked for its deletion
+    NOTICED = "noticed"  #: Keystone said that it was deleted, and nobody had asked us: looked at, never written to
+
+
 class Status(StrEnum):
     """Where a deletion stands. The legal moves between them are ``transitions.MOVES``."""
 
@@ -106,7 +113,7 @@ class Reason(StrEnum):
     NO_PLUGIN = "no_plugin"  #: a catalog entry that nobody answers for
     NO_PROJECT_TOKEN = "no_project_token"  #: no token scoped into the project can be had
     INHERITED_GRANTS = "inherited_grants"  #: users keep getting tokens through inherited or system-wide roles
-    PROJECT_NOT_FOUND = "project_not_found"
+    PROJECT_GONE = "project_gone"  #: somebody else deleted the project, and only it could tell
     PROJECT_IS_DOMAIN = "project_is_domain"
     PROJECT_HAS_CHILDREN = "project_has_children"
     PROJECT_PROTECTED = "project_protected"  #: the orchestrator's own, or on the never-delete list
@@ -118,11 +125,21 @@ class Reason(StrEnum):
 class Condition:
     """One observed property of a deletion, Kubernetes style. It never changes the status by itself."""
 
-    type: str  #: ``drained``, ``settled``, ``stalled``
+    type: str  #: ``drained``, ``settled``, ``stalled``, ``project_gone``, ``waiting``
     status: bool
     reason: str
     message: str
     last_transition_at: datetime.datetime  #: UTC; when ``status`` last changed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Child:
+    """The deletion of a project below, as the deletion of the project above sees it."""
+
+    deletion_id: str
+    project_id: str
+    status: Status
+    status_at: datetime.datetime  #: since when
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -144,6 +161,9 @@ class Deletion:
     request_id: str = ""  #: of the API call that asked for it
     user_id: str = ""  #: who asked
     user_name: str = ""
+    origin: Origin = Origin.REQUEST
+    include_subtree: bool = False  #: the projects below have deletions of their own, and this one waits for them
+    parent_deletion_id: str = ""  #: the deletion that waits for this one; empty: none does
     reason: str = ""  #: why the status was entered, one code
     message: str = ""  #: the same for a person
     attempt: int = 1  #: one more with each retry
@@ -154,10 +174,12 @@ class Deletion:
     empty_inventories: int = 0  #: complete and empty ones in a row in the present verification
     drained_at: datetime.datetime | None = None  #: when the drain took hold; none: it did not (yet)
     closed_at: datetime.datetime | None = None  #: when the project was found or made disabled
+    project_gone_at: datetime.datetime | None = None  #: when we saw that somebody else had deleted the project
     member_ids: tuple[str, ...] = ()  #: users with an effective role on the project when first looked
     conditions: tuple[Condition, ...] = ()
     finished_at: datetime.datetime | None = None
     holding: bool = False  #: recorded changes of ours that are not undone (derived from the changes table)
+    children: tuple[Child, ...] = ()  #: derived, and there only where a whole deletion is loaded with its steps
     version: int = 0  #: of the row, for compare-and-swap
 
 

@@ -19,6 +19,7 @@ MODULES = (
     "cleanup_orchestrator.coverage",
     "cleanup_orchestrator.drain.base",
     "cleanup_orchestrator.engine",
+    "cleanup_orchestrator.listener",
     "cleanup_orchestrator.projects",
     "cleanup_orchestrator.store",
     "cleanup_orchestrator.worker",

@@ -79,9 +79,15 @@ class Projects:
         """
         if not project_id or "/" in project_id:
             raise ProjectNotFound(f"no project has the id {project_id!r}")
+        return self._read(project_id, self._identity.get)
+
+    @staticmethod
+    def _read(project_id: str, call: Callable[[str], Any]) -> Project:
         try:
-            body = self._identity.get(f"/projects/{project_id}").json()
-        except ka_exceptions.NotFound:
+            body = call(f"/projects/{project_id}").json()
+        except ka_exceptions.NotFound as error:
+            if not _says_not_found(error):
+                raise BadAnswer(f"something answered 404 for project {project_id}, and not as Keystone does") from None
             raise ProjectNotFound(f"no project has the id {project_id}") from None
         row = body.get("project") if isinstance(body, Mapping) else None
         if not isinstance(row, Mapping) or row.get("id") != project_id:
@@ -99,16 +105,20 @@ class Projects:
         )
 
     def children(self, project_id: str) -> tuple[str, ...]:
-        """Return the ids of every project below this one.
+        """Return the ids of every project below this one."""
+        return tuple(sorted(child for child, _parent in self.subtree(project_id)))
+
+    def subtree(self, project_id: str) -> tuple[tuple[str, str], ...]:
+        """Return (id, parent's id) of every project below this one, each before the one above it.
 
         ``subtree_as_ids``, because ``subtree_as_list`` shows only what the caller has a role on.
         """
         body = self._identity.get(f"/projects/{project_id}?subtree_as_ids").json()
 
-        def walk(tree: Any) -> list[str]:
-            return [i for key, below in (tree or {}).items() for i in (key, *walk(below))]
+        def walk(tree: Any, parent: str) -> list[tuple[str, str]]:
+            return [pair for key, below in (tree or {}).items() for pair in (*walk(below, key), (key, parent))]
 
-        return tuple(sorted(walk(body["project"].get("subtree"))))
+        return tuple(walk(body["project"].get("subtree"), project_id))
 
     def members(self, project_id: str) -> tuple[str, ...]:
         """Return the users with an effective role on the project (groups and inheritance resolved)."""
@@ -151,9 +161,25 @@ class Projects:
             raise BadAnswer(f"{len(matching)} roles are named {name!r}")
         return str(matching[0])
 
+    def role_ids(self) -> tuple[str, ...]:
+        """Return the ids of all global roles, the one that allows least (``reader``) first where it is there."""
+        roles = [r for r in self._identity.get("/roles").json()["roles"] if not r.get("domain_id")]
+        return tuple(str(r["id"]) for r in sorted(roles, key=lambda r: (r["name"] != "reader", r["name"])))
+
     def set_enabled(self, project_id: str, enabled: bool) -> None:
         """Enable or disable the project."""
         self._identity.patch(f"/projects/{project_id}", json={"project": {"enabled": enabled}})
+
+    def get_uncached(self, project_id: str) -> Project:
+        """Return one project as Keystone's database has it; raises as :meth:`get`. For Keystone this is a write.
+
+        A Keystone process may show a project for minutes as it was, but what an update answers comes from the
+        database: so this is an update that changes nothing. A Keystone without our part drops a fence with it, as with
+        any update of the project: then there is none any more, as it says.
+        """
+        if not project_id or "/" in project_id:
+            raise ProjectNotFound(f"no project has the id {project_id!r}")
+        return self._read(project_id, lambda path: self._identity.patch(path, json={"project": {"options": {}}}))
 
     def set_fence(self, project_id: str, fence: str | None) -> None:
         """Set or lift the token fence; its value is the id of the deletion that it belongs to.
@@ -175,3 +201,19 @@ class Projects:
         except ka_exceptions.NotFound:
             return False
         return True
+
+
+def _says_not_found(error: ka_exceptions.NotFound) -> bool:
+    """Whether it is Keystone that does not know something, and not a proxy that does not know Keystone.
+
+    A project that is taken for gone is looked after without any lock; so the answer has to have Keystone's shape.
+    """
+    response = getattr(error, "response", None)
+    if response is None:
+        return True
+    try:
+        body = response.json()
+    except ValueError:
+        return False
+    said = body.get("error") if isinstance(body, Mapping) else None
+    return isinstance(said, Mapping) and said.get("code") == 404 and bool(said.get("message"))

@@ -11,10 +11,12 @@ from sqlalchemy.engine import Row
 
 from cleanup_orchestrator import tables as t
 from cleanup_orchestrator.model import (
+    Child,
     Condition,
     Deletion,
     Kind,
     Mode,
+    Origin,
     Outcome,
     Purpose,
     State,
@@ -24,16 +26,19 @@ from cleanup_orchestrator.model import (
 )
 from cleanup_orchestrator.transitions import LIVE
 
+#: Fields of a deletion that other tables and rows have.
+_DERIVED = frozenset({"holding", "children"})
+
 
 def deletion_values(d: Deletion) -> dict[str, Any]:
     """Return what is stored of a deletion; its project counts as live only while it is."""
-    values = {f.name: getattr(d, f.name) for f in dataclasses.fields(d) if f.name != "holding"}
+    values = {f.name: getattr(d, f.name) for f in dataclasses.fields(d) if f.name not in _DERIVED}
     values["live_project_id"] = d.project_id if d.status in LIVE else None
     values["member_ids"] = list(d.member_ids)
     values["conditions"] = [
         dataclasses.asdict(c) | {"last_transition_at": c.last_transition_at.isoformat()} for c in d.conditions
     ]
-    return {k: str(v) if isinstance(v, Mode | Status | Purpose) else v for k, v in values.items()}
+    return {k: str(v) if isinstance(v, Mode | Status | Purpose | Origin) else v for k, v in values.items()}
 
 
 _HOLDING = (
@@ -54,6 +59,7 @@ def deletion(row: Row[Any]) -> Deletion:
         **{
             **values,
             "mode": Mode(row.mode),
+            "origin": Origin(row.origin),
             "status": Status(row.status),
             "purpose": Purpose(row.purpose),
             "member_ids": tuple(row.member_ids),
@@ -64,6 +70,11 @@ def deletion(row: Row[Any]) -> Deletion:
             "holding": bool(row.holding),
         }
     )
+
+
+def child(row: Row[Any]) -> Child:
+    """Return what a deletion sees of one that it waits for."""
+    return Child(row.id, row.project_id, Status(row.status), row.status_at)
 
 
 def step_values(s: Step) -> dict[str, Any]:

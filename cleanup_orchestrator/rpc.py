@@ -113,6 +113,16 @@ def transport(conf: cfg.ConfigOpts, in_process: bool = False) -> Any:
     return oslo_messaging.get_rpc_transport(conf, url="fake://" if in_process else None)
 
 
+def notifications(conf: cfg.ConfigOpts, exchange: str, topic_: str, endpoint: Any) -> Any:
+    """Return a server that takes the notifications of another service's exchange; start it with its number of threads.
+
+    Its queue is shared by all who ask for the same topic, so each notification is taken by one of them.
+    """
+    transport_ = oslo_messaging.get_notification_transport(conf)
+    targets = [oslo_messaging.Target(exchange=exchange, topic=topic_)]
+    return oslo_messaging.get_notification_listener(transport_, targets, [endpoint], "threading", allow_requeue=True)
+
+
 def check(transport_: Any) -> None:
     """Say something that nobody listens to: a server would wait for its broker for ever, with nothing but log lines.
 

@@ -14,7 +14,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from oslo_config import cfg
 from oslo_log import log
 
-from cleanup_orchestrator import clouds, coverage, engine, opts, rpc, store, worker
+from cleanup_orchestrator import clouds, coverage, engine, listener, opts, rpc, store, worker
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.errors import CleanupError
 from cleanup_orchestrator.plugins import registry
@@ -90,10 +90,18 @@ class Running:
         self._http: Any = None
 
     def start_engine(self) -> None:
-        """Take casts for engines, and tick."""
+        """Take casts for engines, and tick; hear from Keystone, where the operator wants that.
+
+        :raises cleanup_orchestrator.errors.CleanupError: it is to hear from Keystone, which gives no token
+        """
         part = self.parts.engine()
         self._serve("engine", rpc.EngineEndpoint(part.handle), self.parts.conf.engine.threads)
         self._thread("tick", part.run_ticks, self.stop)
+        options = self.parts.conf[listener.GROUP]
+        if options.listen:
+            self.parts.log_in()
+            heard = listener.Listener(self.parts.store, self.parts.clouds, self.parts.bus)
+            self._start(rpc.notifications(self.parts.conf, options.exchange, options.topic, heard), 1)
 
     def start_worker(self) -> None:
         """Take casts for workers.
@@ -121,7 +129,9 @@ class Running:
         LOG.info("listening on %s port %d", conf.host, conf.port)
 
     def _serve(self, part: str, endpoint: Any, threads: int) -> None:
-        server = rpc.server(self.parts.transport, part, self.parts.name, endpoint)
+        self._start(rpc.server(self.parts.transport, part, self.parts.name, endpoint), threads)
+
+    def _start(self, server: Any, threads: int) -> None:
         server.start(override_pool_size=threads)
         self._servers.append(server)
 

@@ -27,6 +27,7 @@ from cleanup_orchestrator.actions import record
 from cleanup_orchestrator.errors import CleanupError
 from cleanup_orchestrator.model import (
     Change,
+    Child,
     Deletion,
     Event,
     Kind,
@@ -187,30 +188,37 @@ class Store:
             _now(c)
 
     # -------------------------------------------------------------------------------------------------- deletions
-    @_transient
     def create(self, deletion: Deletion, kinds: Iterable[Kind], event: Event) -> Deletion:
-        """Record a new deletion with its deletion-wide steps.
+        """Record a new deletion with its deletion-wide steps; see :meth:`create_all`."""
+        return self.create_all([(deletion, event)], kinds)[0]
 
-        The times of ``deletion`` are replaced by the database's.
+    @_transient
+    def create_all(self, wanted: Sequence[tuple[Deletion, Event]], kinds: Iterable[Kind]) -> tuple[Deletion, ...]:
+        """Record new deletions, each with its deletion-wide steps and its first journal line: all of them or none.
 
-        :raises AlreadyUnderWay: when the project has a live one
+        The times are replaced by the database's.
+
+        :raises AlreadyUnderWay: when one of the projects has a live one
         """
+        kinds, made = tuple(kinds), []
         try:
             with self._begin() as c:
                 now = _now(c)
-                deletion = dataclasses.replace(
-                    deletion, created_at=now, updated_at=now, status_at=now, progress_at=now, wake_at=now
-                )
-                c.execute(t.deletions.insert(), [records.deletion_values(deletion)])
-                rows = [records.step_values(Step(id=_uuid(), deletion_id=deletion.id, kind=kind)) for kind in kinds]
-                c.execute(t.steps.insert(), rows)
-                _journal(c, deletion.id, now, [event])
-                return deletion
+                for deletion, event in wanted:
+                    deletion = dataclasses.replace(
+                        deletion, created_at=now, updated_at=now, status_at=now, progress_at=now, wake_at=now
+                    )
+                    c.execute(t.deletions.insert(), [records.deletion_values(deletion)])
+                    rows = [records.step_values(Step(id=_uuid(), deletion_id=deletion.id, kind=kind)) for kind in kinds]
+                    c.execute(t.steps.insert(), rows)
+                    _journal(c, deletion.id, now, [event])
+                    made.append(deletion)
         except sa_exc.IntegrityError:
-            existing = self.live(deletion.project_id)
-            if existing is None:
-                raise
-            raise AlreadyUnderWay(existing) from None
+            for deletion, _event in wanted:
+                if existing := self.live(deletion.project_id):
+                    raise AlreadyUnderWay(existing) from None
+            raise
+        return tuple(made)
 
     @_transient
     def get(self, deletion_id: str) -> Deletion:
@@ -268,6 +276,8 @@ class Store:
         """Return a deletion, all its steps, and the time, as of one transaction."""
         with self._begin() as c:
             deletion = _get(c, deletion_id)
+            if deletion.include_subtree:
+                deletion = dataclasses.replace(deletion, children=_children(c, deletion_id))
             return deletion, _steps(c, deletion_id), _now(c)
 
     @_transient
@@ -374,9 +384,12 @@ class Store:
             return _may_write(c, step)
 
     @_transient
-    def finish(self, step: Step, sweep: Sweep, events: Sequence[Event] = (), **values: Any) -> bool:
+    def finish(
+        self, step: Step, sweep: Sweep, events: Sequence[Event] = (), yielded: Iterable[Change] = (), **values: Any
+    ) -> bool:
         """Save a sweep's result, with leftovers and journal. ``False``: the step was not ours any more, nothing saved.
 
+        :param yielded: recorded changes that somebody else undid: they are not ours to undo any more
         :param values: fields of the deletion that the result settles (a survey's project name and members)
         """
         with self._begin() as c:
@@ -395,6 +408,8 @@ class Store:
             if result.rowcount != 1:
                 return False
             _replace_leftovers(c, after, sweep.leftovers)
+            for change in yielded:
+                c.execute(t.changes.update().where(t.changes.c.id == change.id).values(undone=True))
             stored = {"member_ids": list(values["member_ids"])} if "member_ids" in values else {}
             c.execute(
                 t.deletions.update()
@@ -556,6 +571,13 @@ class Store:
 
 
 # ------------------------------------------------------------------------------------------------ rows and values
+def _children(c: Connection, deletion_id: str) -> tuple[Child, ...]:
+    table = t.deletions
+    query = sa.select(table.c.id, table.c.project_id, table.c.status, table.c.status_at)
+    rows = c.execute(query.where(table.c.parent_deletion_id == deletion_id).order_by(table.c.project_id))
+    return tuple(records.child(row) for row in rows)
+
+
 def _uuid() -> str:
     return str(uuid.uuid4())
 

@@ -64,12 +64,18 @@ deletions = sa.Table(
     sa.Column("wake_at", _TIME, nullable=False),
     sa.Column("finished_at", _TIME, nullable=True),
     sa.Column("version", sa.Integer, nullable=False),
+    # The defaults are for a process of the release before these columns, while both run.
+    sa.Column("origin", _CODE, nullable=False, server_default="request"),
+    sa.Column("include_subtree", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("parent_deletion_id", _ID, nullable=False, server_default=""),
+    sa.Column("project_gone_at", _TIME, nullable=True),
     sa.UniqueConstraint("live_project_id"),
     sa.Index(None, "live_project_id", "wake_at"),
     sa.Index(None, "project_id"),
     sa.Index(None, "domain_id", "created_at"),
     sa.Index(None, "created_at", "id"),
     sa.Index(None, "status", "created_at"),
+    sa.Index(None, "parent_deletion_id"),
     **_OPTIONS,
 )
 

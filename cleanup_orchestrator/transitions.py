@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 from enum import StrEnum
 
-from cleanup_orchestrator.model import Deletion, Kind, Purpose, Status, Step
+from cleanup_orchestrator.model import Deletion, Kind, Origin, Purpose, Status, Step
 
 
 class By(StrEnum):
@@ -109,6 +109,7 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
             since_round=deletion.round + 1,
             drained_at=None,
             closed_at=None,
+            project_gone_at=None,
             conditions=(),
         )
     return after
@@ -126,7 +127,7 @@ def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
         return False
     if not writing:
         return True
-    if deletion.dry_run:
+    if deletion.dry_run or deletion.origin is Origin.NOTICED:
         return False
     if step.kind is Kind.SWEEP:
         return deletion.purpose is (Purpose.RESIDUE if step.residue else Purpose.DELETE)

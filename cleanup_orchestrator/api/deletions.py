@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import urllib.parse
 import uuid
@@ -49,51 +50,75 @@ class Deletions:
         body = schemas.check_body(req, schemas.CREATE_BODY)
         project = self._project(req.context, body["project_id"])
         our_log.about("-", project.id)
-        self._refuse_protected(project.id, project.name)
-        if children := self._w.projects.children(project.id):
-            named = ", ".join(children[:_NAMED])
-            more = f" and {len(children) - _NAMED} more" if len(children) > _NAMED else ""
-            raise ApiError(
-                409,
-                "project_has_children",
-                f"delete the projects below this one first: {named}{more}",
-                children=list(children),
-            )
-        mode, dry_run = Mode(body.get("mode", Mode.REPORT)), body.get("dry_run", False)
-        wanted = Deletion(
-            id=str(uuid.uuid4()),
-            project_id=project.id,
-            project_name=project.name,
-            domain_id=project.domain_id,
-            mode=mode,
-            dry_run=dry_run,
-            status=Status.ACCEPTED,
-            created_at=_SOME_TIME,
-            updated_at=_SOME_TIME,
-            status_at=_SOME_TIME,
-            progress_at=_SOME_TIME,
-            wake_at=_SOME_TIME,
-            request_id=req.context.request_id,
-            user_id=req.context.user_id or "",
-            user_name=req.context.user_name or "",
-        )
-        what = f"{mode} deletion of project {project.name} ({project.id})" + (", dry run" if dry_run else "")
-        data = {"mode": str(mode), "dry_run": dry_run, "project_name": project.name, "user_name": wanted.user_name}
-        event = self._event(req, "deletion.accepted", what, data)
-        try:
-            made = self._w.store.create(wanted, TASKS, event)
-            our_log.about(made.id, project.id)
-            LOG.info("accepted: %s", what)
-        except storage.AlreadyUnderWay as under_way:
-            made = under_way.existing
-            same = (made.mode, made.dry_run) == (mode, dry_run) and made.status is not Status.CANCELLING
-            if not same:
-                raise self._under_way(made) from None
-            our_log.about(made.id, project.id)
-        self._cast(made.id)
+        self._refuse_protected(project)
+        below = self._w.projects.subtree(project.id)
+        if below and not body.get("include_subtree", False):
+            raise _has_children(tuple(sorted(child for child, _parent in below)))
+        wanted = self._tree(req, body, project, below)
+        root = wanted[project.id][0]
+        while wanted:
+            try:
+                self._w.store.create_all(tuple(wanted.values()), TASKS)
+                break
+            except storage.AlreadyUnderWay as under_way:
+                made = under_way.existing
+                if not _same_request(made, root, made.project_id == project.id):
+                    raise self._under_way(made) from None
+                if made.project_id == project.id:
+                    root, wanted = made, {}
+                else:  # it goes on as it is; Keystone tells the one above when the project is gone
+                    del wanted[made.project_id]
+        for record, event in wanted.values():
+            our_log.about(record.id, record.project_id)
+            LOG.info("accepted: %s", event.message)
+            self._cast(record.id)
+        if not wanted:
+            self._cast(root.id)
+        our_log.about(root.id, project.id)
         resp.status = 202
-        resp.headers["Location"] = self._href(req, made.id)
-        return self._shown(req, made.id)
+        resp.headers["Location"] = self._href(req, root.id)
+        return self._shown(req, root.id)
+
+    def _tree(
+        self, req: webob.Request, body: Mapping[str, Any], project: Project, below: Sequence[tuple[str, str]]
+    ) -> dict[str, tuple[Deletion, Event]]:
+        """Return the records to make, by project, the deepest first: each is known to the one above it.
+
+        :raises ApiError: 403 when one of the projects may not be deleted
+        """
+        mode, dry_run = Mode(body.get("mode", Mode.REPORT)), body.get("dry_run", False)
+        members = {child: self._project(req.context, child) for child, _parent in below} | {project.id: project}
+        for member in members.values():
+            self._refuse_protected(member)
+        ids = {project_id: str(uuid.uuid4()) for project_id in members}
+        above = {child: ids[parent] for child, parent in below}
+        upper = {parent for _child, parent in below}
+        made = {}
+        for member in members.values():
+            record = Deletion(
+                id=ids[member.id],
+                project_id=member.id,
+                project_name=member.name,
+                domain_id=member.domain_id,
+                mode=mode,
+                dry_run=dry_run,
+                status=Status.ACCEPTED,
+                created_at=_SOME_TIME,
+                updated_at=_SOME_TIME,
+                status_at=_SOME_TIME,
+                progress_at=_SOME_TIME,
+                wake_at=_SOME_TIME,
+                request_id=req.context.request_id,
+                user_id=req.context.user_id or "",
+                user_name=req.context.user_name or "",
+                include_subtree=member.id in upper or (member.id == project.id and body.get("include_subtree", False)),
+                parent_deletion_id=above.get(member.id, ""),
+            )
+            what = f"{mode} deletion of project {member.name} ({member.id})" + (", dry run" if dry_run else "")
+            data = {"mode": str(mode), "dry_run": dry_run, "project_name": member.name, "user_name": record.user_name}
+            data["include_subtree"] = record.include_subtree
+            made[member.id] = (record, self._event(req, "deletion.accepted", what, data))
+        return made
 
     @pecan.expose("json")
     def index(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
@@ -102,7 +127,8 @@ class Deletions:
         :raises ApiError: 400 invalid_query; 403 forbidden
         """
         query = schemas.check_query(req, schemas.LIST_QUERY)
-        filters: dict[str, Any] = {k: query[k][0] for k in ("mode", "project_id", "domain_id") if k in query}
+        plain = ("mode", "project_id", "domain_id", "origin", "parent_deletion_id")
+        filters: dict[str, Any] = {k: query[k][0] for k in plain if k in query}
         if "dry_run" in query:
             filters["dry_run"] = query["dry_run"][0].lower() == "true"
         if "status" in query:
@@ -170,17 +196,34 @@ class Deletions:
 
     @pecan.expose("json")
     def cancel(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
-        """Stop it and undo what the drain changed; what is deleted stays deleted.
+        """Stop it, and those below it, and undo what the drain changed; what is deleted stays deleted.
 
         :raises ApiError: 400; 403 forbidden; 404 deletion_not_found; 409 not_cancellable
         """
-        return self._act(req, resp, deletion_id, policies.CANCEL, Status.CANCELLING, "not_cancellable", "cancelling")
+        shown = self._act(req, resp, deletion_id, policies.CANCEL, Status.CANCELLING, "not_cancellable", "cancelling")
+        waiting = [deletion_id]
+        while waiting:
+            for child in self._w.store.load(waiting.pop())[0].children:
+                waiting.append(child.deletion_id)
+                if child.status in transitions.LIVE:
+                    with contextlib.suppress(ApiError):  # it is gone, or going: too late for that one
+                        self._move(req, child.deletion_id, policies.CANCEL, Status.CANCELLING, "-", "cancelling")
+        return shown
 
     def _act(
         self, req: webob.Request, resp: webob.Response, deletion_id: str, rule: str, to: Status, refusal: str, verb: str
     ) -> dict[str, Any]:
         schemas.check_query(req, schemas.NOTHING)
         schemas.check_body(req, schemas.NO_BODY)
+        self._move(req, deletion_id, rule, to, refusal, verb)
+        resp.status = 202
+        return self._shown(req, deletion_id)
+
+    def _move(self, req: webob.Request, deletion_id: str, rule: str, to: Status, refusal: str, verb: str) -> None:
+        """Make a user's move against whatever engines and workers write at the same time.
+
+        :raises ApiError: 403; 404; 409
+        """
         for _ in range(_TRIES):
             d, _steps, now = self._load(req, rule, deletion_id)
             who = req.context.user_name or req.context.user_id or "somebody"
@@ -190,7 +233,7 @@ class Deletions:
             except transitions.IllegalMove:
                 raise ApiError(409, refusal, _why_not(d, to), status_now=str(d.status)) from None
             if to is Status.ACCEPTED:
-                self._refuse_protected(d.project_id, d.project_name)
+                self._refuse_protected(d)
             backwards = to is Status.ACCEPTED
             data = {"from": str(d.status), "to": str(to), "attempt": after.attempt, "backwards": backwards}
             try:
@@ -204,8 +247,6 @@ class Deletions:
             raise ApiError(409, "conflict", "the deletion changes too fast at the moment: try again")
         LOG.info("%s", message)
         self._cast(deletion_id)
-        resp.status = 202
-        return self._shown(req, deletion_id)
 
     # ------------------------------------------------------------------------------------------------------- helpers
     def _project(self, context: Any, project_id: str) -> Project:
@@ -223,9 +264,12 @@ class Deletions:
             raise ApiError(400, "project_is_domain", "this is a domain's id: delete the projects in it, one by one")
         return project
 
-    def _refuse_protected(self, project_id: str, project_name: str) -> None:
-        if why := self._w.protection.why(project_id, project_name):
-            raise ApiError(403, "project_protected", why)
+    def _refuse_protected(self, about: Project | Deletion) -> None:
+        project_id, name = (
+            (about.id, about.name) if isinstance(about, Project) else (about.project_id, about.project_name)
+        )
+        if why := self._w.protection.why(project_id, name):
+            raise ApiError(403, "project_protected", f"{name} ({project_id}): {why}", project_id=project_id)
 
     def _load(self, req: webob.Request, rule: str, deletion_id: str) -> tuple[Deletion, Sequence[Step], Any]:
         """Return a deletion with steps and time if the requester may do this to it.
@@ -295,10 +339,10 @@ class Deletions:
     @staticmethod
     def _under_way(existing: Deletion) -> ApiError:
         if existing.status is Status.CANCELLING:
-            text = f"deletion {existing.id} of this project is being cancelled: ask again when that is over"
+            text = f"deletion {existing.id} of project {existing.project_id} is being cancelled: ask again when that is over"
         else:
             how = f"{existing.mode}{', dry run' if existing.dry_run else ''}"
-            text = f"deletion {existing.id} of this project ({how}) is under way: follow it, or cancel it first"
+            text = f"deletion {existing.id} of project {existing.project_id} ({how}) is under way: follow it, or cancel it first"
         return ApiError(409, "deletion_under_way", text, deletion_id=existing.id)
 
 
@@ -306,6 +350,19 @@ def _forbidden() -> ApiError:
     return ApiError(
         403, "forbidden", "only an admin, or a manager of the project's domain with a token of that domain, may do this"
     )
+
+
+def _has_children(children: Sequence[str]) -> ApiError:
+    named = ", ".join(children[:_NAMED])
+    more = f" and {len(children) - _NAMED} more" if len(children) > _NAMED else ""
+    text = f"there are projects below this one: {named}{more}; delete them first, or ask with include_subtree"
+    return ApiError(409, "project_has_children", text, children=list(children))
+
+
+def _same_request(made: Deletion, wanted: Deletion, root: bool) -> bool:
+    """Whether a deletion that is under way is what is asked for."""
+    tree = not root or made.include_subtree == wanted.include_subtree
+    return tree and (made.mode, made.dry_run) == (wanted.mode, wanted.dry_run) and made.status is not Status.CANCELLING
 
 
 def _why_not(d: Deletion, to: Status) -> str:

@@ -16,7 +16,7 @@ import jsonschema
 import webob
 
 from cleanup_orchestrator.api.errors import ApiError
-from cleanup_orchestrator.model import Mode, Reason, Status
+from cleanup_orchestrator.model import Mode, Origin, Reason, Status
 
 # ``$`` also matches before a last newline; the lookahead takes that away.
 _END = r"$(?!\n)"
@@ -72,6 +72,7 @@ CREATE_BODY = _body(
     project_id=ID,
     mode={"enum": [str(mode) for mode in Mode]},
     dry_run={"type": "boolean"},
+    include_subtree={"type": "boolean"},
 )
 LIST_QUERY = _query(
     {"status": {"enum": [*(str(status) for status in Status), LIVE]}},
@@ -79,6 +80,8 @@ LIST_QUERY = _query(
     dry_run=BOOLEAN,
     project_id=ID,
     domain_id=ID,
+    origin={"enum": [str(origin) for origin in Origin]},
+    parent_deletion_id=UUID,
     limit=LIMIT,
     marker=UUID,
     sort=SORT,

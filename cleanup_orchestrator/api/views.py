@@ -27,7 +27,7 @@ def time(value: datetime.datetime | None) -> str | None:
 
 
 def deletion(d: Deletion, steps: Sequence[Step], rules: Rules, href: str, detail: bool = True) -> dict[str, Any]:
-    """Return a deletion; ``detail`` adds counts and blockers.
+    """Return a deletion; ``detail`` adds children, counts and blockers.
 
     :param steps: all steps of this deletion
     :param href: its URL
@@ -39,6 +39,9 @@ def deletion(d: Deletion, steps: Sequence[Step], rules: Rules, href: str, detail
         "domain_id": d.domain_id,
         "mode": str(d.mode),
         "dry_run": d.dry_run,
+        "include_subtree": d.include_subtree,
+        "parent_deletion_id": d.parent_deletion_id,
+        "origin": str(d.origin),
         "status": str(d.status),
         "reason": d.reason,
         "message": d.message,
@@ -54,6 +57,7 @@ def deletion(d: Deletion, steps: Sequence[Step], rules: Rules, href: str, detail
         "progress_at": time(d.progress_at),
         "finished_at": time(d.finished_at),
         "drained_at": time(d.drained_at),
+        "project_gone_at": time(d.project_gone_at),
         "settle_until": time(settle_until(d, rules)),
         "conditions": [
             {
@@ -69,6 +73,9 @@ def deletion(d: Deletion, steps: Sequence[Step], rules: Rules, href: str, detail
         "links": [{"rel": "self", "href": href}],
     }
     if detail:
+        shown["children"] = [
+            {"deletion_id": c.deletion_id, "project_id": c.project_id, "status": str(c.status)} for c in d.children
+        ]
         shown["counts"] = counts(d, steps)
         shown["blockers"] = [
             {

@@ -133,9 +133,16 @@ class Proxy(proxy.Proxy):
             self._root = endpoint if re.search(r"/v1(\.\d+)?$", endpoint) else f"{endpoint}/v1"
         return self._root
 
-    def create_deletion(self, project_id: str, mode: str = "report", dry_run: bool = False) -> dict[str, Any]:
-        """Ask for the deletion of a project; the same request again returns the one under way."""
+    def create_deletion(
+        self, project_id: str, mode: str = "report", dry_run: bool = False, include_subtree: bool = False
+    ) -> dict[str, Any]:
+        """Ask for the deletion of a project; the same request again returns the one under way.
+
+        :param include_subtree: the projects below get deletions of their own, and go first
+        """
         body = {"project_id": project_id, "mode": mode, "dry_run": dry_run}
+        if include_subtree:  # else a server that does not know the word has nothing to refuse
+            body["include_subtree"] = True
         return self._one("POST", "/deletions", json=body)
 
     def deletions(self, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,7 @@ from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 from osc_lib.cli import format_columns
 
-from cleanup_orchestrator.model import Mode, Reason, Status
+from cleanup_orchestrator.model import Mode, Origin, Reason, Status
 from cleanup_orchestrator.osc import common, request, wait
 from cleanup_orchestrator.osc.client import one_line
 
@@ -86,6 +86,12 @@ class ListDeletion(common.Lister):
             help="Let the server sort: keys such as created_at, status or project_name, each with :asc or :desc, "
             "several separated by commas (default: created_at:desc)",
         )
+        parser.add_argument(
+            "--origin",
+            choices=[str(origin) for origin in Origin],
+            help="Only deletions that somebody asked for, or only projects that were deleted past us and noticed",
+        )
+        parser.add_argument("--parent", metavar="<deletion>", help="Only those that this deletion (ID) waits for")
         parser.add_argument("--long", action="store_true", help="List more columns")
         common.add_limit(parser, "deletions")
         parser.add_argument("--marker", metavar="<deletion>", help="List what comes after this deletion (ID)")
@@ -115,6 +121,8 @@ class ListDeletion(common.Lister):
                 "Reason": lambda d: d.get("reason"),
                 "Message": lambda d: d.get("message"),
                 "User": lambda d: d.get("user_name"),
+                "Origin": lambda d: d.get("origin"),
+                "Parent Deletion": lambda d: d.get("parent_deletion_id"),
                 "Updated At": lambda d: d.get("updated_at"),
                 "Finished At": lambda d: d.get("finished_at"),
             }
@@ -126,6 +134,8 @@ class ListDeletion(common.Lister):
         filters: dict[str, Any] = {
             "status": parsed_args.status,
             "mode": parsed_args.mode,
+            "origin": parsed_args.origin,
+            "parent_deletion_id": parsed_args.parent,
             "sort": parsed_args.sort,
             "marker": parsed_args.marker,
         }

@@ -33,6 +33,9 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
       See what that would delete, without a single write:
         openstack project delete --async --cascade --dry-run --wait demo
 
+      Delete a project with every project below it, the lowest first:
+        openstack project delete --async --cascade --include-subtree --wait demo
+
       Start it for two projects and keep the ids of the deletions:
         openstack project delete --async --cascade -f value -c "Deletion ID" demo test
 
@@ -61,6 +64,11 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
             action="store_true",
             help="Do as if, without any write: list what the same request would find and delete",
         )
+        group.add_argument(
+            "--include-subtree",
+            action="store_true",
+            help="Every project below gets a deletion of its own, and goes first (default: refuse, and name them)",
+        )
         request.add_wait_options(group, "the deletion has ended")
         return parser
 
@@ -72,6 +80,7 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
         given = {
             "--cascade": parsed_args.cascade,
             "--dry-run": parsed_args.dry_run,
+            "--include-subtree": parsed_args.include_subtree,
             "--wait": parsed_args.wait,
             "--wait-timeout": parsed_args.wait_timeout is not None,
             "--format": parsed_args.formatter != self.formatter_default,
@@ -94,6 +103,6 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
 
         def ask(project: str) -> dict[str, Any]:
             project_id = common.find_project(identity, project, parsed_args.domain)
-            return self.client.create_deletion(project_id, str(mode), parsed_args.dry_run)
+            return self.client.create_deletion(project_id, str(mode), parsed_args.dry_run, parsed_args.include_subtree)
 
         return self.request_all(parsed_args.projects, ask, "Cannot delete project", wait.deleted, parsed_args)

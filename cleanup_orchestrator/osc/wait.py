@@ -278,6 +278,8 @@ class Waiter:
         stalled = common.is_true(deletion, "stalled")
         # Nothing has been listed so far: zeros would say that there is nothing.
         numbers = "" if status in (Status.ACCEPTED, Status.DRAINING) else common.progress_text(progress)
+        if common.is_true(deletion, "waiting"):
+            words = f"{words}, waits for the projects below"
         return words, numbers, settle, stalled, len(deletion.get("blockers") or ())
 
     def _line(self, w: Watched) -> str:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from openstack import exceptions
 
-from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.errors import BadAnswer, ProjectGone
 from cleanup_orchestrator.plugins.base import (
     EVERYTHING,
     ProjectDefinition,
@@ -34,11 +34,19 @@ if TYPE_CHECKING:
 
 
 def _users(connection: Connection, project: ProjectDefinition) -> list[str]:
-    """Return the users that have, or had when first looked, an effective role on the project."""
+    """Return the users that have, or had at an earlier look, an effective role on the project.
+
+    :raises ProjectGone: when Keystone does not know the project any more, and nobody had looked before
+    """
     assignments = Rest(
         "identity", "/role_assignments?effective", key="role_assignments", query={"scope.project.id": "{project_id}"}
     )
-    now = {row["user"]["id"] for row in assignments.rows(connection, project) if "user" in row}
+    try:
+        now = {row["user"]["id"] for row in assignments.rows(connection, project) if "user" in row}
+    except exceptions.NotFoundException:  # of the project: the call itself is as old as the API
+        if not project.member_ids:
+            raise ProjectGone("who had a role on the project can only be asked while Keystone knows it") from None
+        now = set()
     return sorted(now.union(project.member_ids))
 
 

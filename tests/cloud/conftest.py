@@ -38,19 +38,25 @@ def free_port_base() -> int:
 
 
 @pytest.fixture(scope="session")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """The light cloud; its services live in a venv of their own, made when CLEANUP_CLOUD_VENV says where."""
+def cloud_venv(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Where the services are installed; done here when CLEANUP_CLOUD_VENV says where and nobody has yet."""
     wanted = os.environ.get("CLEANUP_CLOUD_VENV")
     venv = pathlib.Path(wanted or ROOT / ".tox" / "cloud")
     if not wanted and not (venv / "bin" / "keystone-manage").exists():
         pytest.skip("no cloud: set CLEANUP_CLOUD_VENV, or run tox")
+    Cloud(tmp_path_factory.mktemp("install"), venv).install()
+    return venv
+
+
+@pytest.fixture(scope="session")
+def cloud(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """The light cloud."""
     made = Cloud(
         tmp_path_factory.mktemp("cloud"),
-        venv,
+        cloud_venv,
         port_base=free_port_base(),
         extra_config={"swift": {"app:proxy-server": {"allow_account_management": "yes"}}},
     )
-    made.install()
     with made:
         yield made
 

@@ -203,7 +203,7 @@ def test_the_store_is_down(site, monkeypatch, caplog):
         raise sa_exc.OperationalError("SELECT secret FROM t", {}, Exception("connection refused"))
 
     monkeypatch.setattr(site.store._engine, "begin", lambda: refuse())
-    for name in ("load", "list", "create", "now"):  # without the twenty seconds of patience
+    for name in ("load", "list", "create_all", "now"):  # without the twenty seconds of patience
         unwrapped = getattr(storage.Store, name).__wrapped__.__get__(site.store)
         monkeypatch.setattr(site.store, name, unwrapped)
     for answer in (
@@ -399,6 +399,93 @@ def test_very_many_children_are_all_named(site):
         del site.keystone.projects[f"many-{n:03}"]
     assert answer.error["children"] == [f"many-{n:03}" for n in range(120)]
     assert "many-049 and 70 more" in answer.error["detail"]
+
+
+# ---------------------------------------------------------------------------------------------------------------- trees
+def tree(site, **body):
+    return site.post("/v1/deletions", {"project_id": "parent", "include_subtree": True, **body})
+
+
+def by_project(site):
+    listed = site.get("/v1/deletions?sort=created_at:asc").json["deletions"]
+    return {d["project_id"]: d for d in listed}
+
+
+def test_a_tree_is_one_deletion_for_each_project_and_each_is_known_to_the_one_above(site):
+    answer = tree(site, mode="cascade")
+    assert answer.status == 202
+    made = by_project(site)
+    assert set(made) == {"parent", "child-1", "child-2"}
+    root, middle, leaf = made["parent"], made["child-1"], made["child-2"]
+    assert answer.json["deletion"]["id"] == root["id"]
+    assert [d["parent_deletion_id"] for d in (root, middle, leaf)] == ["", root["id"], middle["id"]]
+    assert [d["include_subtree"] for d in (root, middle, leaf)] == [True, True, False]
+    assert {d["mode"] for d in made.values()} == {"cascade"}
+    (child,) = answer.json["deletion"]["children"]
+    assert child == {"deletion_id": middle["id"], "project_id": "child-1", "status": "accepted"}
+    below = site.get(f"/v1/deletions?parent_deletion_id={root['id']}").json["deletions"]
+    assert [d["id"] for d in below] == [middle["id"]]
+
+
+def test_the_deepest_is_told_to_the_engines_first(site):
+    made = tree(site).json and by_project(site)
+    told = [site.store.get(deletion_id).project_id for deletion_id in site.bus.casts]
+    assert told == ["child-2", "child-1", "parent"]
+    assert len(made) == 3
+
+
+def test_the_same_tree_twice_is_one_set_of_deletions(site):
+    first, second = tree(site), tree(site)
+    assert first.json["deletion"]["id"] == second.json["deletion"]["id"]
+    assert site.count() == 3
+
+
+def test_a_tree_takes_in_a_deletion_that_is_under_way_below_it(site):
+    alone = site.post("/v1/deletions", {"project_id": "child-2"}).json["deletion"]
+    assert tree(site).status == 202
+    made = by_project(site)
+    assert made["child-2"]["id"] == alone["id"]
+    assert site.count() == 3
+
+
+def test_a_tree_with_another_kind_of_deletion_below_it_is_refused_as_a_whole(site):
+    alone = site.post("/v1/deletions", {"project_id": "child-2"}).json["deletion"]
+    answer = tree(site, mode="cascade")
+    assert (answer.status, answer.error["code"], answer.error["deletion_id"]) == (
+        409,
+        "deletion_under_way",
+        alone["id"],
+    )
+    assert "child-2" in answer.error["detail"]
+    assert site.count() == 1
+
+
+def test_a_protected_project_below_refuses_the_whole_tree(site):
+    site.keystone.project("kept", "service", "d1", parent="child-2")
+    try:
+        answer = tree(site)
+    finally:
+        del site.keystone.projects["kept"]
+    assert (answer.status, answer.error["code"], answer.error["project_id"]) == (403, "project_protected", "kept")
+    assert site.count() == 0
+
+
+def test_a_cancel_stops_what_is_below_as_well(site):
+    root = tree(site).json["deletion"]["id"]
+    made = by_project(site)
+    moved(site, made["child-2"]["id"], Status.FAILED)
+    assert site.post(f"/v1/deletions/{root}/cancel").status == 202
+    assert {p: d["status"] for p, d in by_project(site).items()} == {
+        "parent": "cancelling",
+        "child-1": "cancelling",
+        "child-2": "failed",
+    }
+
+
+def test_what_was_noticed_can_be_told_from_what_was_asked_for(site):
+    site.post("/v1/deletions", {"project_id": "p1"})
+    assert len(site.get("/v1/deletions?origin=request").json["deletions"]) == 1
+    assert site.get("/v1/deletions?origin=noticed").json["deletions"] == []
 
 
 # --------------------------------------------------------------------------------------------------------------- paging

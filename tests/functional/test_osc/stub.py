@@ -263,7 +263,7 @@ class Cloud:
         if project is None:
             return self.error(404, "project_not_found", f"There is no project {body['project_id']}.")
         states = self.scripts.get(project["id"], [{"status": "accepted"}])
-        asked = {"mode": body["mode"], "dry_run": body["dry_run"]}
+        asked = {"mode": body["mode"], "dry_run": body["dry_run"], "include_subtree": "include_subtree" in body}
         id_ = self.add_deletion(project, *states, **asked)
         return 202, {"deletion": self.step(id_)}, {"Location": f"{self.url}{CLEANUP}/v1/deletions/{id_}"}
 

@@ -88,6 +88,13 @@ class TestRequest:
         assert openstack("project", "delete", "--async", "--cascade", "--dry-run", demo["id"]).code == 0
         assert bodies(cloud) == [{"project_id": demo["id"], "mode": "cascade", "dry_run": True}]
 
+    def test_a_subtree(self, openstack, cloud):
+        demo = cloud.add_project("demo")
+        assert openstack("project", "delete", "--async", "--include-subtree", "demo").code == 0
+        assert bodies(cloud) == [
+            {"project_id": demo["id"], "mode": "report", "dry_run": False, "include_subtree": True}
+        ]
+
     def test_output_for_scripts(self, openstack, cloud):
         one, two = cloud.add_project("one"), cloud.add_project("two")
         result = openstack("project", "delete", "--async", one["id"], "two", "-f", "value", "-c", "Deletion ID")
