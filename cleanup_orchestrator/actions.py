@@ -16,6 +16,7 @@ from cleanup_orchestrator.model import (
     Kind,
     Outcome,
     Purpose,
+    Reason,
     State,
     Status,
     Step,
@@ -88,7 +89,7 @@ Actions = tuple[Action, ...]
 
 
 #: Kinds whose tries are counted anew in each round.
-_EACH_ROUND = frozenset({Kind.SWEEP, Kind.SURVEY, Kind.CLOSE, Kind.REMOVE})
+_EACH_ROUND = frozenset({Kind.SWEEP, Kind.SURVEY, Kind.DRAIN, Kind.CLOSE, Kind.REMOVE})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -133,8 +134,9 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
                 events.append(Event("inventory.empty", text, data={"round": after.round}))
                 again = True
             case MarkDrained(at):
-                after = dataclasses.replace(after, drained_at=at)
+                after = dataclasses.replace(after, drained_at=at, empty_inventories=0, progress_at=now)
                 events.append(Event("drain.held", f"the drain took hold at {at.isoformat()}Z"))
+                again = True
             case MarkClosed(at):
                 after = dataclasses.replace(
                     after, closed_at=at, drained_at=after.drained_at or at, empty_inventories=0, progress_at=now
@@ -147,7 +149,8 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
             case Dispatch(step_id):
                 step = by_id[step_id]
                 fresh = step.round < (after.round if step.kind in _EACH_ROUND else after.since_round)
-                attempt = 1 if fresh else step.attempt + (step.state is State.DONE)
+                failed = step.state is State.DONE and step.reason != Reason.QUEUED
+                attempt = 1 if fresh else step.attempt + failed
                 changed[step_id] = dataclasses.replace(
                     step,
                     round=after.round,

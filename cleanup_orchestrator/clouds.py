@@ -8,8 +8,12 @@ stops it.
 from __future__ import annotations
 
 import collections
+import contextlib
+import copy
+import datetime
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import requests
@@ -22,6 +26,8 @@ from openstack.config import cloud_region
 from openstack.connection import Connection
 from oslo_config import cfg
 
+from cleanup_orchestrator import limits, metrics
+from cleanup_orchestrator.budget import Budget
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoProjectToken, WriteRefused
 
 GROUP = "orchestrator"
@@ -41,6 +47,17 @@ OPTS = {
 SAMPLE_OPTS = {GROUP: ka_loading.get_auth_plugin_conf_options("password")}
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+#: Seconds before a call that only reads is made again: a step makes dozens, and one that fails would undo them all.
+AGAIN = (0.1, 0.2, 0.4)
+#: What a service, or a proxy in front of it, may say for a moment.
+PASSING = frozenset({429, 500, 502, 503, 504})
+#: What says that we ask too much: always (498 is Swift's), or where it comes with ``Retry-After``.
+TOO_MANY = frozenset({429, 498})
+TOO_MANY_IF_ASKED = frozenset({413, 503})
+#: Of these, what says that the call was not done: even a write may be made again.
+NOT_DONE = frozenset({413, 429, 498})
+#: The longest ``Retry-After`` that is waited for, in seconds; beyond that the step comes back later.
+PATIENCE = 5.0
 Guard = Callable[[str, str], None]  #: called with (method, url) before each write; raises to refuse it
 
 
@@ -50,26 +67,148 @@ def read_only(method: str, url: str) -> None:
 
 
 class GuardedSession(ka_session.Session):
-    """A session that counts calls and asks the guard before each write. Getting a token is no write."""
+    """A session that counts calls and asks the guard before each write. Getting a token is no write.
 
-    def __init__(self, guard: Guard, **kwargs: Any) -> None:
+    What only reads is asked again when it fails in passing. A write never is: it may have been done, and whether it
+    should be done again is for the one to say who looks at what is there now.
+    """
+
+    def __init__(self, guard: Guard, budget: Budget | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._guard = guard
+        self._guard, self._budget = guard, budget
+        self._local = threading.local()
         self._lock = threading.Lock()
         self.calls = 0
         self.writes = 0
+        self.writing = 0  #: write calls that are under way: they may still take effect
 
     def request(self, url: str, method: str, **kwargs: Any) -> Any:
-        """Make one call; see ``keystoneauth1.session.Session.request``."""
+        """Make a call, one that only reads a few times if it must be; see ``keystoneauth1.session.Session.request``.
+
+        A write is made again only where its service said that it did not do it, for it was asked too much.
+        """
         verb = method.upper()
         authenticating = kwargs.get("authenticated") is False and verb == "POST" and url.endswith("/auth/tokens")
-        if verb not in SAFE_METHODS and not authenticating:
-            self._guard(verb, url)
+        writing = verb not in SAFE_METHODS and not authenticating
+        once = not isinstance(kwargs.get("data"), str | bytes | None)  # a stream is used up by the first attempt
+        where = ("identity", "") if authenticating else self._where(kwargs.get("endpoint_filter"))
+        for pause in (*(() if once else AGAIN), None):
+            # A new one each time: keystoneauth writes into what it is given. Its own words for what we wait for are
+            # the right place: around each call on the wire, redirects included, and not around getting a token first.
+            given = {**kwargs, "headers": dict(kwargs.get("headers") or {})}
+            given["rate_semaphore"] = _Turn(self, verb, url, where, writing)
+            try:
+                with self._at(where):
+                    response = self._request(url, method, **given)
+            except ka_exceptions.ConnectFailure:
+                if writing or pause is None:
+                    raise
+                wait: float | None = pause
+            except ka_exceptions.HttpError as error:
+                if (wait := self._before_another(error.http_status, error.response, pause, where, writing)) is None:
+                    raise
+            else:
+                if (wait := self._before_another(response.status_code, response, pause, where, writing)) is None:
+                    return response
+            time.sleep(wait)
+        raise AssertionError("unreachable")
+
+    def _request(self, url: str, method: str, **kwargs: Any) -> Any:
+        with metrics.call(kwargs.get("endpoint_filter")) as answered:
+            response = super().request(url, method, **kwargs)
+            answered(response.status_code)
+            return response
+
+    @contextlib.contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Count a write as under way: it may still take effect."""
+        with self._lock:
+            self.writing += 1
+        try:
+            yield
+        finally:
             with self._lock:
-                self.writes += 1
+                self.writing -= 1
+
+    def count(self, writing: bool) -> None:
+        """Count a call."""
         with self._lock:
             self.calls += 1
-        return super().request(url, method, **kwargs)
+            self.writes += writing
+
+    # -- whose call it is
+    def get_endpoint(self, *args: Any, **kwargs: Any) -> Any:
+        """Return an endpoint; what is called to find it is called on behalf of its service."""
+        with self._at(self._where(kwargs)):
+            return super().get_endpoint(*args, **kwargs)
+
+    def get_endpoint_data(self, *args: Any, **kwargs: Any) -> Any:
+        """Return an endpoint's data; see :meth:`get_endpoint`."""
+        with self._at(self._where(kwargs)):
+            return super().get_endpoint_data(*args, **kwargs)
+
+    def _where(self, named: Mapping[str, Any] | None) -> tuple[str, str]:
+        """Return service type and region of a call; of one that names none, those on whose behalf it is made."""
+        if named and named.get("service_type"):
+            return str(named["service_type"]), str(named.get("region_name") or "")
+        return getattr(self._local, "where", ("", ""))
+
+    @contextlib.contextmanager
+    def _at(self, where: tuple[str, str]) -> Iterator[None]:
+        before = getattr(self._local, "where", ("", ""))
+        self._local.where = where
+        try:
+            yield
+        finally:
+            self._local.where = before
+
+    def _before_another(
+        self, status: int, response: Any, pause: float | None, where: tuple[str, str], writing: bool
+    ) -> float | None:
+        """Return the seconds to wait before a call is made again, ``None`` if its answer counts."""
+        headers = response.headers if response is not None else {}
+        now = datetime.datetime.now(datetime.UTC)
+        asked = limits.retry_after(headers.get("Retry-After"), headers.get("Date"), now)
+        slow_down = status in TOO_MANY or (status in TOO_MANY_IF_ASKED and asked is not None)
+        if slow_down and self._budget is not None:
+            tries = AGAIN.index(pause) if pause is not None else len(AGAIN)
+            self._budget.pause(*where, 2.0**tries if asked is None else max(asked, AGAIN[0]))
+        if pause is None or (writing and not (slow_down and status in NOT_DONE)):
+            return None
+        if slow_down and self._budget is not None:
+            # Its next turn comes when the pause is over; one that is longer than calls wait is for the step to sit out.
+            return 0.0 if self._budget.may_wait(*where) else None
+        if status not in PASSING | TOO_MANY or (writing and self._budget is None):
+            return None
+        wait = pause if asked is None else asked
+        return wait if wait <= PATIENCE else None
+
+
+class _Turn:
+    """Around a call on the wire: its turn first, then, right before a write leaves, the guard."""
+
+    def __init__(self, session: GuardedSession, verb: str, url: str, where: tuple[str, str], writing: bool) -> None:
+        self._session, self._verb, self._url, self._where, self._writing = session, verb, url, where, writing
+        self._stack = contextlib.ExitStack()
+
+    def _ask(self) -> None:
+        self._session._guard(self._verb, self._url)
+
+    def __enter__(self) -> None:
+        session = self._session
+        with contextlib.ExitStack() as stack:
+            if session._budget is not None:
+                still = self._ask if self._writing else None
+                stack.enter_context(session._budget.turn(*self._where, delete=self._verb == "DELETE", still=still))
+            if self._writing:
+                # From before the guard is asked: who has it refuse from now on, and then sees none under way, is sure.
+                stack.enter_context(session.under_way())
+                self._ask()
+            session.count(self._writing)
+            self._stack = stack.pop_all()
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
 
 
 class Clouds:
@@ -81,9 +220,16 @@ class Clouds:
         self._http = requests.Session()
         for scheme in ("http://", "https://"):
             self._http.mount(scheme, requests.adapters.HTTPAdapter(pool_connections=32, pool_maxsize=64))
-        self._admin_auth: BaseIdentityPlugin | None = None
+        self._own_auth: list[BaseIdentityPlugin] = []  #: one at most; a list, for :meth:`within` shares it
         self._project_auths: collections.OrderedDict[str, BaseIdentityPlugin] = collections.OrderedDict()
         self._lock = threading.Lock()
+        self._budget: Budget | None = None
+
+    def within(self, budget: Budget) -> Clouds:
+        """Return the same clouds with the same tokens, in sessions whose calls keep the limits."""
+        limited = copy.copy(self)
+        limited._budget = budget
+        return limited
 
     # -- authentication
     def _load_auth(self, **overrides: Any) -> BaseIdentityPlugin:
@@ -94,9 +240,9 @@ class Clouds:
     def admin_auth(self) -> BaseIdentityPlugin:
         """Return the orchestrator's own authentication, shared by all sessions."""
         with self._lock:
-            if self._admin_auth is None:
-                self._admin_auth = self._load_auth()
-            return self._admin_auth
+            if not self._own_auth:
+                self._own_auth.append(self._load_auth())
+            return self._own_auth[0]
 
     def scratch_auth(self) -> BaseIdentityPlugin:
         """Return an authentication of its own, whose token may be revoked without harm to anybody."""
@@ -125,17 +271,18 @@ class Clouds:
     def forget(self, project_id: str) -> None:
         """Forget the tokens kept for ourselves and for the project, and with them the catalog that came along."""
         with self._lock:
-            self._admin_auth = None
+            self._own_auth.clear()
             self._project_auths.pop(project_id, None)
 
     # -- sessions
-    def session(self, auth: BaseIdentityPlugin, guard: Guard) -> GuardedSession:
-        """Return a new session over the shared HTTP pool."""
+    def session(self, auth: BaseIdentityPlugin, guard: Guard, alone: bool = False) -> GuardedSession:
+        """Return a new session over the shared HTTP pool; ``alone``: over a connection of its own."""
         o = self._options
         return GuardedSession(
             guard,
+            self._budget,
             auth=auth,
-            session=self._http,
+            session=None if alone else self._http,
             verify=False if o.insecure else (o.cafile or True),
             cert=(o.certfile, o.keyfile) if o.certfile and o.keyfile else o.certfile,
             timeout=o.call_timeout,

@@ -70,6 +70,7 @@ class Rules:
     attempts: int = 3  #: tries at a step before "unknown" is reported, where waiting for ever would lock a user out
     retry_base: float = 1.0  #: seconds
     retry_cap: float = 60.0  #: seconds
+    steps_at_once: int = 8  #: sweeps of one deletion that may be dispatched or run at the same time
     empty_inventories: int = 2  #: complete and empty, in a row, before the project goes
 
 
@@ -148,6 +149,41 @@ class _View:
         else:
             self.wakes.append(at)
 
+    def in_turn(self) -> list[Dispatch]:
+        """Return the dispatches that may go out now: so many sweeps at once that no deletion takes every worker.
+
+        Those under way first (their cast or their worker was lost), then those that have not run for the longest time:
+        each gets its turn. Whatever ends brings the engine here again, and what was lost is not counted any more.
+        """
+        by_id = {step.id: step for step in self.steps}
+        sweeps = [a for a in self.dispatches if by_id[a.step_id].kind is Kind.SWEEP]
+        lost = {a.step_id for a in sweeps}
+        busy = [until for s in self.steps if s.id not in lost and (until := self._busy_until(s)) is not None]
+        free = max(0, self.rules.steps_at_once - len(busy))
+        if len(sweeps) <= free:
+            return self.dispatches
+
+        def order(dispatch: Dispatch) -> tuple[bool, bool, datetime.datetime]:
+            step = by_id[dispatch.step_id]
+            again = step.round == self.deletion.round and step.finished_at is not None
+            under_way = step.state in (State.DISPATCHED, State.RUNNING) and step.round == self.deletion.round
+            return not under_way, again, step.finished_at if again and step.finished_at else self.now
+
+        chosen = {a.step_id for a in sorted(sweeps, key=order)[:free]}
+        self.wakes += busy
+        return [a for a in self.dispatches if a.step_id in chosen or by_id[a.step_id].kind is not Kind.SWEEP]
+
+    def _busy_until(self, step: Step) -> datetime.datetime | None:
+        """Return when a sweep that is under way counts as lost, ``None`` if it is not, or is lost already."""
+        if step.kind is not Kind.SWEEP:
+            return None
+        until = None
+        if step.state is State.DISPATCHED and step.dispatched_at:
+            until = step.dispatched_at + self.rules.claim_timeout
+        elif step.state is State.RUNNING:
+            until = step.lease_until
+        return until if until and until > self.now else None
+
     # -- rounds
     @property
     def patient(self) -> bool:
@@ -203,6 +239,9 @@ class _View:
                     over = False
             elif self.in_flight(step):
                 over = False
+            elif self.unfinished(step) and step.reason == Reason.QUEUED:
+                over = False
+                self.again(step, step.finished_at)  # at once, behind whoever waits in the queue
             elif self.unfinished(step) and (self.patient_with(step) or step.attempt < self.rules.attempts):
                 over = False
                 self.again(step)
@@ -286,7 +325,10 @@ def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, ru
     actions = _HANDLERS[deletion.status](view)
     if any(isinstance(a, Move | OpenRound | CountEmpty | MarkDrained | MarkClosed) for a in actions):
         return actions  # the world has changed: decided anew at once, in the new round or status
-    return (*actions, *_conditions(view), *view.dispatches, Wake(min(view.wakes)))
+    dispatches = view.in_turn()
+    if dispatches:  # should the cast be lost, it is cast again then
+        view.wakes.append(now + view.rules.claim_timeout)
+    return (*actions, *_conditions(view), *dispatches, Wake(min(view.wakes)))
 
 
 def _accepted(view: _View) -> Actions:
@@ -572,7 +614,7 @@ def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
             continue
         if step.kind in (Kind.SWEEP, Kind.UNCOVERED):
             current = step.round == deletion.round or step.kind is Kind.UNCOVERED
-            left = step.outcome is Outcome.LEFTOVERS and step.reason != Reason.PRESENT
+            left = step.outcome is Outcome.LEFTOVERS and step.reason not in (Reason.PRESENT, Reason.QUEUED)
             blocks = current and in_scope(deletion, step) and (left or step.outcome is Outcome.UNKNOWN)
         else:
             blocks = step.outcome is Outcome.UNKNOWN or step.reason == Reason.PROJECT_HAS_CHILDREN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from cleanup_orchestrator.model import Reason
+from cleanup_orchestrator.redact import redact
 
 
 class CleanupError(Exception):
@@ -35,6 +36,12 @@ class NoProjectToken(CleanupError):
     """No token scoped into the project can be had."""
 
     code = "no_project_token"
+
+
+class RateLimited(CleanupError):
+    """There was no turn to make a call in time: our own limits, or a service that asked us to wait."""
+
+    code = "rate_limited"
 
 
 class ProjectGone(CleanupError):
@@ -70,7 +77,8 @@ def classify(error: BaseException) -> Failure:
     It knows openstacksdk's and keystoneauth's exceptions by their attributes (``status_code`` or ``http_status``), so
     that the core does not import either. 404 is ``not_supported`` here: whoever deletes treats it as gone before.
     """
-    message = " ".join(str(error).split())[:500] or type(error).__name__
+    # Redacted before it is cut, else half a token would stay.
+    message = redact(" ".join(str(error).split()))[:500] or type(error).__name__
     if isinstance(error, Stopped):
         return Failure(Reason.STOPPED, message)
     if isinstance(error, BadAnswer):
@@ -79,6 +87,8 @@ def classify(error: BaseException) -> Failure:
         return Failure(Reason.NO_PROJECT_TOKEN, message)
     if isinstance(error, ProjectGone):
         return Failure(Reason.PROJECT_GONE, message)
+    if isinstance(error, RateLimited):
+        return Failure(Reason.RATE_LIMITED, message)
     status = getattr(error, "status_code", None) or getattr(error, "http_status", None)
     if isinstance(status, int):
         reason = _BY_STATUS.get(status, Reason.REFUSED if 400 <= status < 500 else Reason.ERROR)
@@ -119,6 +129,7 @@ REMEDIES: dict[str, str] = {
     Reason.PROJECT_HAS_CHILDREN: "delete its child projects first",
     Reason.PROJECT_PROTECTED: "nothing: an operator may change the never-delete list",
     Reason.PROJECT_IMMUTABLE: "unset the project's immutable option",
+    Reason.QUEUED: "nothing: its turn comes by itself",
     Reason.PRESENT: "delete it, or ask for a cascade deletion",
     Reason.STOPPED: "nothing: it is taken up again by itself",
 }

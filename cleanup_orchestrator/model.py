@@ -98,6 +98,7 @@ class Reason(StrEnum):
     """Why a resource is left over, or why a step does not know. Stable, machine-readable codes of the API."""
 
     PRESENT = "present"  #: it is there (a look deletes nothing)
+    QUEUED = "queued"  #: its turn has not come: a sweep ends after a while, so that others get theirs, then goes on
     IN_USE = "in_use"  #: its service refuses (409): something still uses it
     PROTECTED = "protected"  #: public, shared out or otherwise guarded; not deleted without an operator's word
     FOREIGN = "foreign"  #: another project's resource stands in the way; never deleted

@@ -18,6 +18,7 @@ OPTS = {
         cfg.ListOpt(
             "never_delete_projects",
             default=["admin", "service"],
+            mutable=True,
             help="Projects whose deletion is always refused: ids, or names, which match in every domain and in any "
             "case. The orchestrator's own project is refused whatever is here.",
         )
@@ -125,6 +126,34 @@ class Projects:
         rows = self.assignments(project_id, effective=True)
         return tuple(sorted({r["user"]["id"] for r in rows if "user" in r}))
 
+    def inherited_groups(self, project_id: str) -> tuple[str, ...]:
+        """Return the groups without local users that inherit a role on the project, from its domain or a parent.
+
+        Keystone lists no federated user as a member of a group, so that such a group may well let somebody in.
+
+        :raises BadAnswer: when Keystone cut a list short
+        """
+        project = self._identity.get(f"/projects/{project_id}?parents_as_ids").json()["project"]
+
+        def ids(tree: Any) -> list[str]:
+            return [i for key, above in (tree or {}).items() for i in (key, *ids(above))]
+
+        scopes = [f"scope.domain.id={project['domain_id']}"]
+        scopes += [f"scope.project.id={i}" for i in ids(project.get("parents")) if i != project["domain_id"]]
+        groups = set()
+        for scope in scopes:
+            body = self._identity.get(f"/role_assignments?{scope}&scope.OS-INHERIT:inherited_to=projects").json()
+            if not isinstance(body.get("role_assignments"), list) or body.get("truncated"):
+                raise BadAnswer("Keystone did not list all role assignments")
+            groups |= {row["group"]["id"] for row in body["role_assignments"] if "group" in row}
+        return tuple(sorted(group for group in groups if not self._has_users(group)))
+
+    def _has_users(self, group_id: str) -> bool:
+        try:
+            return bool(self._identity.get(f"/groups/{group_id}/users").json()["users"])
+        except ka_exceptions.NotFound:  # an assignment that outlived its group, or a group that nobody shows us
+            return False
+
     def assignments(self, project_id: str, effective: bool = False) -> list[Mapping[str, Any]]:
         """Return the role assignments on the project: the direct ones, or those that are in effect.
 
@@ -162,9 +191,9 @@ class Projects:
         return str(matching[0])
 
     def role_ids(self) -> tuple[str, ...]:
-        """Return the ids of all global roles, the one that allows least (``reader``) first where it is there."""
+        """Return the ids of all global roles, those that allow least (``reader``, ``member``) first."""
         roles = [r for r in self._identity.get("/roles").json()["roles"] if not r.get("domain_id")]
-        return tuple(str(r["id"]) for r in sorted(roles, key=lambda r: (r["name"] != "reader", r["name"])))
+        return tuple(str(r["id"]) for r in sorted(roles, key=lambda r: (r["name"] != "reader", r["name"] != "member")))
 
     def set_enabled(self, project_id: str, enabled: bool) -> None:
         """Enable or disable the project."""

@@ -21,7 +21,7 @@ from sqlalchemy import event as sa_event
 from sqlalchemy import exc as sa_exc
 from sqlalchemy.engine import Connection, Engine, Row
 
-from cleanup_orchestrator import records
+from cleanup_orchestrator import limits, records
 from cleanup_orchestrator import tables as t
 from cleanup_orchestrator.actions import record
 from cleanup_orchestrator.errors import CleanupError
@@ -117,6 +117,17 @@ class Page:
     sort: tuple[tuple[str, str], ...] = (("created_at", "desc"),)  #: (column, ``asc`` or ``desc``)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Figures:
+    """What the record looks like as a whole, for who watches over it."""
+
+    deletions: Mapping[str, int]  #: by status
+    stalled: int
+    steps: Mapping[str, int]  #: of live deletions, by state: ``dispatched``, ``running``
+    unclaimed: float  #: seconds since the oldest step was dispatched that nobody has taken
+    overdue: float  #: seconds by which the most overdue deletion should have been looked at
+
+
 _transient = tenacity.retry(
     retry=tenacity.retry_if_exception(
         lambda e: (
@@ -126,6 +137,11 @@ _transient = tenacity.retry(
     wait=tenacity.wait_random_exponential(multiplier=0.05, max=2),
     stop=tenacity.stop_after_delay(20),
     reraise=True,
+)
+
+#: Two that make the same row at the same moment: the second one finds it when it looks again.
+_first_of_two = tenacity.retry(
+    retry=tenacity.retry_if_exception_type(sa_exc.IntegrityError), stop=tenacity.stop_after_attempt(3), reraise=True
 )
 
 
@@ -186,6 +202,38 @@ class Store:
         """Ask the database for a sign of life, once: a health check does not wait for better times."""
         with self._begin() as c:
             _now(c)
+
+    def figures(self) -> Figures:
+        """Return what the record looks like as a whole. Asked once: who watches asks again by themselves.
+
+        All but the count by status looks at live deletions only, whatever has gathered in the past.
+        """
+        live = t.deletions.c.live_project_id.is_not(None)
+        of_live = t.steps.join(t.deletions, t.deletions.c.id == t.steps.c.deletion_id)
+        under_way = live & t.steps.c.state.in_([str(State.DISPATCHED), str(State.RUNNING)])
+        by_state = (
+            sa.select(t.steps.c.state, sa.func.count(), sa.func.min(t.steps.c.dispatched_at))
+            .select_from(of_live)
+            .where(under_way)
+            .group_by(t.steps.c.state)
+        )
+        # The text only narrows it down: a condition that is over is there, too.
+        maybe_stalled = sa.cast(t.deletions.c.conditions, sa.Text).contains("stalled")
+        with self._begin() as c:
+            now = _now(c)
+            counts = c.execute(sa.select(t.deletions.c.status, sa.func.count()).group_by(t.deletions.c.status)).all()
+            conditions = c.execute(sa.select(t.deletions.c.conditions).where(live, maybe_stalled)).scalars().all()
+            wake_at = c.execute(sa.select(sa.func.min(t.deletions.c.wake_at)).where(live)).scalar()
+            states = {state: (count, since) for state, count, since in c.execute(by_state)}
+        _, since = states.get(str(State.DISPATCHED), (0, None))
+        age = lambda at: max(0.0, (now - at).total_seconds()) if at else 0.0  # noqa: E731
+        return Figures(
+            deletions=dict(row._tuple() for row in counts),
+            stalled=sum(any(x["type"] == "stalled" and x["status"] for x in found) for found in conditions),
+            steps={state: count for state, (count, _) in states.items()},
+            unclaimed=age(since),
+            overdue=age(wake_at),
+        )
 
     # -------------------------------------------------------------------------------------------------- deletions
     def create(self, deletion: Deletion, kinds: Iterable[Kind], event: Event) -> Deletion:
@@ -424,6 +472,21 @@ class Store:
             _journal(c, deletion.id, now, events)
             return True
 
+    def give_back(self, step: Step) -> bool:
+        """Give a step that we hold back to the queue, as if it had just been dispatched. ``False``: it is not ours.
+
+        Only for a holder with no write call under way: the next one takes it at once, and a cancel does not wait for
+        it. Tried once: a store that does not answer does not hold up the end of a process; the lease runs out.
+        """
+        with self._begin() as c:
+            values = {"state": str(State.DISPATCHED), "dispatched_at": _now(c), "lease_until": None}
+            result = c.execute(
+                t.steps.update()
+                .where(t.steps.c.id == step.id, t.steps.c.fence == step.fence, t.steps.c.state == State.RUNNING)
+                .values(**values, version=t.steps.c.version + 1)
+            )
+            return result.rowcount == 1
+
     @_transient
     def put_steps(self, holder: Step, wanted: Sequence[Step], catalog: Collection[tuple[str, str]] = ()) -> bool:
         """Make the sweep steps of a deletion what a survey found, under the survey step's fence.
@@ -569,8 +632,65 @@ class Store:
             c.execute(t.changes.update().where(t.changes.c.id == change.id).values(undone=True))
             _journal(c, change.deletion_id, _now(c), [event])
 
+    # ----------------------------------------------------------------------------------------------------- limits
+    @_first_of_two
+    def visit_account(self, service: str, region: str, ask: limits.Ask) -> limits.Grant:
+        """Take turns and slots; see :func:`cleanup_orchestrator.limits.visit`. Tried once: the caller asks again."""
+        with self._begin() as c:
+            account = _account(c, service, region)
+            now = _now(c)  # not before the row is ours: who waited for it must not go back in time
+            table = t.account_leases
+            here = sa.and_(table.c.service == service, table.c.region == region)
+            rows = c.execute(
+                sa.select(table.c.holder, table.c.slots, table.c.wanted, table.c.since, table.c.until).where(here)
+            )
+            leases = [limits.Lease(*row) for row in rows]
+            after, lease, grant = limits.visit(account, leases, ask, now)
+            if after != account:
+                _put_account(c, service, region, after)
+            void = {one.holder for one in leases if one.until <= now}
+            known = ask.holder in {one.holder for one in leases} - void
+            mine = sa.and_(here, table.c.holder == ask.holder)
+            if void:
+                c.execute(table.delete().where(here, table.c.until <= now))
+            if lease is None and known:
+                c.execute(table.delete().where(mine))
+            elif lease is not None:
+                values = dataclasses.asdict(lease)
+                key = {"service": service, "region": region}
+                c.execute(table.update().where(mine).values(values) if known else table.insert().values(key | values))
+            return grant
+
+    @_first_of_two
+    def pause_account(self, service: str, region: str, seconds: float) -> None:
+        """Let nobody call a service for so many seconds, unless it is to be longer already."""
+        with self._begin() as c:
+            account = _account(c, service, region)
+            until = _now(c) + datetime.timedelta(seconds=seconds)
+            if account.paused_until is None or account.paused_until < until:
+                _put_account(c, service, region, dataclasses.replace(account, paused_until=until))
+
 
 # ------------------------------------------------------------------------------------------------ rows and values
+def _account(c: Connection, service: str, region: str) -> limits.Account:
+    """Return an account and hold its row, until the transaction ends: for milliseconds, and never during a call."""
+    table = t.accounts
+    query = sa.select(table.c.calls_at, table.c.deletes_at, table.c.paused_until)
+    query = query.where(table.c.service == service, table.c.region == region).with_for_update()
+    row = c.execute(query).first()
+    if row is None:
+        # Two at once: the second one fails, and looks again.
+        c.execute(table.insert().values(service=service, region=region))
+        return limits.Account()
+    return limits.Account(*row)
+
+
+def _put_account(c: Connection, service: str, region: str, account: limits.Account) -> None:
+    table = t.accounts
+    mine = sa.and_(table.c.service == service, table.c.region == region)
+    c.execute(table.update().where(mine).values(dataclasses.asdict(account)))
+
+
 def _children(c: Connection, deletion_id: str) -> tuple[Child, ...]:
     table = t.deletions
     query = sa.select(table.c.id, table.c.project_id, table.c.status, table.c.status_at)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,12 +16,14 @@ from oslo_log import log
 
 from cleanup_orchestrator import drain as drain_drivers
 from cleanup_orchestrator import log as our_log
+from cleanup_orchestrator import metrics, work
 from cleanup_orchestrator import sweep as sweeping
+from cleanup_orchestrator.budget import Budget
 from cleanup_orchestrator.clouds import Clouds, GuardedSession, read_only
 from cleanup_orchestrator.coverage import Coverage
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import Stopped, classify
-from cleanup_orchestrator.model import Deletion, Event, Kind, Outcome, Purpose, Reason, Step, Sweep, Token
+from cleanup_orchestrator.model import Change, Deletion, Event, Kind, Outcome, Purpose, Reason, Step, Sweep, Token
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.projects import Project, ProjectNotFound, Projects, Protection
@@ -32,7 +36,7 @@ LOG = log.getLogger(__name__)
 OPTS = {
     "worker": [
         cfg.IntOpt("threads", default=8, min=1, help="Steps that one worker process works on at once."),
-        cfg.IntOpt("parallel_deletes", default=4, min=1, help="Delete calls at once within one step."),
+        cfg.IntOpt("parallel_deletes", default=4, min=1, mutable=True, help="Delete calls at once within one step."),
         cfg.IntOpt(
             "lease",
             default=60,
@@ -40,11 +44,22 @@ OPTS = {
             help="Seconds for which a worker owns a step without a sign of life. After a crash the step is taken "
             "up again when they are over.",
         ),
+        cfg.FloatOpt(
+            "slice",
+            default=60.0,
+            min=1.0,
+            mutable=True,
+            help="Seconds after which a sweep that deletes much begins no further delete. What is left goes to the end "
+            "of the queue, so that a big project does not keep small ones waiting.",
+        ),
     ]
 }
 
 #: What the record forgets when its lock turns out to be open again.
 _REOPENED: dict[str, Any] = {"closed_at": None, "drained_at": None, "empty_inventories": 0}
+
+#: What is done to the project itself, and cannot be where it is gone.
+_ON_THE_PROJECT = frozenset({Kind.ACCESS, Kind.DRAIN, Kind.CLOSE})
 
 #: Ids in one journal line.
 _CHUNK = 100
@@ -64,27 +79,71 @@ class Worker:
         bus: Bus,
     ) -> None:
         self.conf, self.name = conf, name
-        self.store, self.clouds, self.registry, self.coverage, self.bus = store, clouds, registry, coverage, bus
-        self.protection = Protection(tuple(conf.deletion.never_delete_projects), clouds.project_id)
+        self.budget = Budget(conf, store, metrics.waited)
+        self.store, self.clouds = store, clouds.within(self.budget)
+        self.registry, self.coverage, self.bus = registry, coverage, bus
         self._driver: drain.Driver | None = None
+        self._tasks: set[_Task] = set()  #: under way in this process
+        self._refusing = self._halting = False
+
+    @property
+    def protection(self) -> Protection:
+        """Which projects are never deleted, as the configuration has it now."""
+        return Protection(tuple(self.conf.deletion.never_delete_projects), self.clouds.project_id)
+
+    def refuse(self) -> None:
+        """Take no further step: a cast that still arrives is passed on to another worker."""
+        self._refusing = True
+
+    def hand_back(self, patience: float) -> None:
+        """Give every step that is under way back to the queue: the process ends. Its writes are withheld from now on.
+
+        A write call that is under way may still take effect; whoever takes its step meanwhile, or cancels, could be
+        overtaken by it. It is waited for, and if it does not end, the step stays ours until its lease runs out.
+
+        :param patience: seconds in which such calls may end
+        """
+        self.refuse()
+        self._halting = True
+        deadline = time.monotonic() + patience
+        for task in tuple(self._tasks):
+            task.stopping = True
+        while waiting := [task for task in tuple(self._tasks) if not task.hand_back()]:
+            if time.monotonic() >= deadline:
+                names = ", ".join(f"{task.step.name} ({task.step.id})" for task in waiting)
+                LOG.warning("a write call does not end: left until the lease runs out: %s", names)
+                return
+            time.sleep(0.05)
 
     def handle(self, step_id: str) -> None:
         """Take a step, if it is still there to be taken, and see it through."""
+        if self._refusing:
+            self.bus.step(step_id)
+            return
         lease = float(self.conf.worker.lease)
         claimed = self.store.claim(step_id, self.name, lease)
         if claimed is None:
             LOG.debug("step %s is not there to be taken", step_id)
             return
         deletion, step = claimed
-        with (
-            our_log.context(deletion_id=deletion.id, project_id=deletion.project_id, request_id=deletion.request_id),
-            _Lease(self.store, step, lease),
-        ):
-            try:
-                _Task(self, deletion, step).run()
-            except Exception:
-                LOG.exception("step %s (%s) could not save its result", step.name, step.id)
-                return
+        task = _Task(self, deletion, step)
+        self._tasks.add(task)
+        task.stopping = self._halting  # taken at the very moment in which the others were told
+        try:
+            with (
+                our_log.context(
+                    deletion_id=deletion.id, project_id=deletion.project_id, request_id=deletion.request_id
+                ),
+                work.on(f"{step.name}@{step.region or '-'}", deletion.id, deletion.project_id, step.id),
+                _Lease(self.store, step, lease),
+            ):
+                try:
+                    task.run()
+                except Exception:
+                    LOG.exception("step %s (%s) could not save its result", step.name, step.id)
+                    return
+        finally:
+            self._tasks.discard(task)
         self.bus.deletion(deletion.id)
 
     @property
@@ -127,10 +186,30 @@ class _Task:
         self.worker, self.deletion, self.step = worker, deletion, step
         self.store, self.clouds = worker.store, worker.clouds
         self.sessions: list[GuardedSession] = []
+        self.yielded: list[Change] = []  #: recorded changes that somebody else undid meanwhile
+        self.stopping = False  #: the process ends: no further write, and whatever comes out is done anew by another
+        self._given_back = False
+
+    def hand_back(self) -> bool:
+        """Give the step back, unless a write call of its is under way; return whether it is off our hands."""
+        if any(session.writing for session in tuple(self.sessions)):
+            return False
+        where = f"{self.step.name}@{self.step.region or '-'}"
+        try:
+            if not self._given_back and self.store.give_back(self.step):
+                LOG.info("%s: handed back", where)
+                metrics.STEPS.labels(str(self.step.kind), "handed_back").inc()
+                self.worker.bus.step(self.step.id)
+        except Exception as error:
+            LOG.warning("%s: not handed back, it is taken up when its lease runs out: %s", where, error)
+        self._given_back = True
+        return True
 
     # -- the guard of every write call
     def guard(self, method: str, url: str) -> None:
         """Let a write call pass only while the step is ours and its deletion wants it."""
+        if self.stopping:
+            raise Stopped(f"{method} withheld: this worker is being stopped, another one goes on with {self.step.name}")
         if self.deletion.dry_run:
             read_only(method, url)
         if not self.store.may_write(self.step):
@@ -155,19 +234,27 @@ class _Task:
             Kind.REMOVE: self._remove,
         }
         values: dict[str, Any] = {}
+        began = time.monotonic()
         try:
             result, values = actions[self.step.kind]()
         except Exception as error:
             failure = classify(error)
             LOG.warning("%s@%s: %s: %s", self.step.name, self.step.region or "-", failure.reason, failure.message)
             result = Sweep(Outcome.UNKNOWN, str(failure.reason), failure.message)
+            if self.step.kind in _ON_THE_PROJECT and self._gone():
+                values = {"project_gone_at": self.store.now()}
         if result.reason == Reason.UNREACHABLE:
             self.clouds.forget(self.deletion.project_id)  # the next try sees a catalog that was mended meanwhile
         result = dataclasses.replace(result, calls=sum(s.calls for s in self.sessions))
         where = f"{self.step.name}@{self.step.region or '-'}"
-        if not self.store.finish(self.step, result, self._events(result), **values):
-            LOG.warning("%s: not ours any more, its result is dropped", where)
+        if self.stopping:  # what was withheld made it look like a failure
+            self.hand_back()
             return
+        if not self.store.finish(self.step, result, self._events(result), self.yielded, **values):
+            LOG.warning("%s: not ours any more, its result is dropped", where)
+            metrics.step_ended(self.step, "dropped", time.monotonic() - began)
+            return
+        metrics.step_ended(self.step, str(result.outcome), time.monotonic() - began)
         gone, left, outcome = len(result.deleted), len(result.leftovers), result.outcome
         LOG.info("%s: %s, %d found, %d gone, %d left, %d calls", where, outcome, result.found, gone, left, result.calls)
 
@@ -181,6 +268,10 @@ class _Task:
                 {**where, "resources": [{"id": i, "name": n} for i, n in chunk]},
             )
             for chunk in _chunks(result.deleted)
+        ]
+        events += [
+            Event("drain.yielded", f"somebody else undid it: {drain.describe(c)}", self.worker.name, {"type": c.type})
+            for c in self.yielded
         ]
         changed = (str(result.outcome), result.reason) != (str(self.step.outcome), self.step.reason)
         if self.step.kind is not Kind.SWEEP:
@@ -198,12 +289,19 @@ class _Task:
     def _survey(self) -> tuple[Sweep, dict[str, Any]]:
         identity = self.clouds.identity(self._admin(writing=False))
         found = survey(self.deletion, identity, self.worker.registry, self.worker.coverage, self.worker.protection)
-        if found.project is None or not found.steps:
+        if not found.steps:
             return found.sweep, {}
         if not self.store.put_steps(self.step, found.steps, found.catalog):
             raise Stopped("the survey is not ours any more")
+        if found.project is None:
+            return found.sweep, {"project_gone_at": self.deletion.project_gone_at or self.store.now()}
         values: dict[str, Any] = {"project_name": found.project.name, "domain_id": found.project.domain_id}
         values["member_ids"] = found.member_ids
+        if self.deletion.project_gone_at is not None:
+            message = "Keystone knows the project again: what was concluded without it is void"
+            values |= _REOPENED | {"project_gone_at": None}
+            return dataclasses.replace(found.sweep, message=message), values
+        self._yield(found.project)
         if self._reopened(found.project):
             return dataclasses.replace(found.sweep, message="somebody opened the project again"), values | _REOPENED
         return found.sweep, values
@@ -213,6 +311,23 @@ class _Task:
         if self.deletion.closed_at is not None:
             return project.enabled
         return self.deletion.drained_at is not None and not self.worker.driver.held(self._ground())
+
+    def _yield(self, project: Project) -> None:
+        """Note which recorded changes somebody else undid: should they do them again, that is none of our business."""
+        if changes := self.store.changes(self.deletion.id):
+            projects = Projects(self.clouds.identity(self._admin(writing=False)))
+            closed = self.deletion.closed_at is not None
+            self.yielded = drain.undone_by_others(projects, project, changes, closed)
+
+    def _gone(self) -> bool:
+        """Whether a failure is no wonder: somebody deleted the project."""
+        try:
+            Projects(self.clouds.identity(self._admin(writing=False))).get(self.deletion.project_id)
+        except ProjectNotFound:
+            return True
+        except Exception as error:  # then we know no more than before
+            LOG.debug("project %s could not be read: %s", self.deletion.project_id, error)
+        return False
 
     def _ground(self) -> drain.Ground:
         def intend(type_: str, data: Any) -> None:
@@ -234,7 +349,10 @@ class _Task:
         return _done(drain.ensure_access(self._ground(), self.worker.conf.drain.project_role)), {}
 
     def _drain(self) -> tuple[Sweep, dict[str, Any]]:
-        return _done(self.worker.driver.drain(self._ground())), {}
+        result = self.worker.driver.drain(self._ground())
+        if result.reason == Reason.INHERITED_GRANTS and self.worker.conf.drain.inherited_grants == "block":
+            return Sweep(Outcome.UNKNOWN, result.reason, result.message), {}
+        return _done(result), {}
 
     def _close(self) -> tuple[Sweep, dict[str, Any]]:
         return _done(self.worker.driver.close(self._ground())), {}
@@ -247,7 +365,10 @@ class _Task:
     def _remove(self) -> tuple[Sweep, dict[str, Any]]:
         projects = Projects(self.clouds.identity(self._admin(writing=True)))
         try:
-            if projects.get(self.deletion.project_id).enabled:
+            # Not as a cache has it: who enabled it a moment ago may have made something in it.
+            project = projects.get_uncached(self.deletion.project_id)
+            if project.enabled:
+                self._yield(project)
                 # All looks since the closing are void: out of the residue round, close it and look again.
                 text = "somebody enabled the project again: it is closed and proven empty anew"
                 return Sweep(Outcome.UNKNOWN, str(Reason.STOPPED), text), {**_REOPENED, "purpose": str(Purpose.NONE)}
@@ -291,7 +412,13 @@ class _Task:
         connection = self.clouds.connection(session, self.step.region)
         if not deleting:
             return sweeping.look(type_, connection, project), {}
-        return sweeping.delete(type_, connection, project, self._intend, self.worker.conf.worker.parallel_deletes), {}
+        options = self.worker.conf.worker
+        # Residue is little, and at the point of no return nothing is put off.
+        seconds = options.slice if self.deletion.purpose is Purpose.DELETE else math.inf
+        result = sweeping.delete(
+            type_, connection, project, self._intend, options.parallel_deletes, seconds, self.step.attempt
+        )
+        return result, {}
 
     def _intend(self, resources: Sequence[Resource]) -> None:
         where = {"region": self.step.region, "service": self.step.service, "type": self.step.type}

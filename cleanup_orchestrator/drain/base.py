@@ -10,17 +10,17 @@ from __future__ import annotations
 import abc
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from keystoneauth1 import exceptions as ka_exceptions
 from oslo_config import cfg
 from oslo_log import log
 
-from cleanup_orchestrator.clouds import Clouds, Guard
+from cleanup_orchestrator.clouds import Clouds, Guard, read_only
 from cleanup_orchestrator.errors import CleanupError, NoProjectToken
 from cleanup_orchestrator.model import Change
-from cleanup_orchestrator.projects import ProjectNotFound, Projects
+from cleanup_orchestrator.projects import Project, ProjectNotFound, Projects
 
 LOG = log.getLogger(__name__)
 
@@ -37,7 +37,8 @@ OPTS = {
         cfg.StrOpt(
             "driver",
             default="revoke",
-            help="How a project is locked before it is deleted. 'revoke' records and removes every direct grant on it; "
+            help="How a project is locked before it is deleted. 'fence' (recommended) has Keystone refuse every token "
+            "for it, and needs our part in every Keystone; 'revoke' records and removes every direct grant on it; "
             "'none' locks nothing until the project is disabled at the very end.",
         ),
         cfg.StrOpt(
@@ -53,8 +54,25 @@ OPTS = {
             help="The longest [keystone_authtoken] token_cache_time of any service of the cloud, in seconds. Nothing "
             "that is found before the drain is this old counts as final.",
         ),
+        cfg.StrOpt(
+            "inherited_grants",
+            default="close",
+            choices=[
+                ("close", "go on; the project is disabled before the last look, which then counts alone"),
+                ("block", "wait, locked as far as it goes, until an admin has removed these grants"),
+            ],
+            help="What follows when users still get tokens for the project after the drain, through grants that they "
+            "inherit from its domain or from a project above.",
+        ),
     ]
 }
+
+
+#: How often the same is asked, each time over a new connection: a load balancer may choose another Keystone process.
+PROBES = 10
+
+#: Seconds after a change until whoever began to validate before it is done, and all nodes of the database have it.
+_WAIT = 2
 
 
 class NotHeld(CleanupError):
@@ -129,14 +147,14 @@ def ensure_access(ground: Ground, role: str) -> Result:
 
 
 def disable(ground: Ground) -> Result:
-    """Disable the project and make sure that Keystone knows.
+    """Disable the project and make sure that every Keystone process knows.
 
     Keystone drops its token cache before the database write, so that a validation in between keeps an old token good
-    for minutes. Revoking a token of our own flushes the cache; then a canary token must be refused.
+    for minutes. And each process may show, and go by, the project as it was.
 
-    :raises NotHeld: when Keystone still takes the canary
+    :raises NotHeld: when Keystone still gives or takes a token for the project
     """
-    project = ground.projects.get(ground.project_id)
+    project = ground.projects.get_uncached(ground.project_id)
     if project.enabled:
         ground.clouds.project_auth(ground.project_id, fresh=True)
     try:
@@ -147,27 +165,105 @@ def disable(ground: Ground) -> Result:
     if project.enabled:
         ground.intend(PROJECT_DISABLED, {})
         ground.projects.set_enabled(ground.project_id, False)
-    for _ in range(3):
-        time.sleep(1)
+    for _ in range(2):
+        time.sleep(_WAIT)
+        # It drops the cached project, which somebody may have read right before the write and put back right after.
+        if ground.projects.get_uncached(ground.project_id).enabled:
+            raise NotHeld(f"somebody enabled project {ground.project_id} again while it was being disabled")
         _flush_token_cache(ground)
-        if canary is None or not _accepted(ground, canary):
-            ground.clouds.project_auth(ground.project_id, fresh=True)
+        if not _usable(ground, canary):
             return Result(True, message="the project is disabled" if project.enabled else "it was disabled already")
-    raise NotHeld(f"project {ground.project_id} is disabled, and Keystone still accepts a token for it")
+    raise NotHeld(f"project {ground.project_id} is disabled, and Keystone still gives or accepts a token for it")
+
+
+def forget_tokens(ground: Ground) -> None:
+    """Make Keystone forget which tokens it found valid before what was just changed.
+
+    :raises NotHeld: when a Keystone process still remembers
+    """
+    time.sleep(_WAIT)
+    _flush_token_cache(ground)
 
 
 def _flush_token_cache(ground: Ground) -> None:
+    """Empty Keystone's token cache, and see that all its processes share it.
+
+    Taking a role from a user empties it in every release. (Revoking a token does so since Keystone 30 only.) So we give
+    ourselves one that we do not have, written down like any other, and take it back.
+
+    The cache of a process that shares it with no other stays as it is. So a token of our own is made known to as many
+    processes as we reach, and revoked: one that still takes it then may take others' tokens, too.
+    """
+    mine = {
+        row["role"]["id"]
+        for row in ground.projects.assignments(ground.project_id)
+        if row.get("user", {}).get("id") == ground.user_id
+    }
+    role_id = next((role for role in ground.projects.role_ids() if role not in mine), None)
+    if role_id is None:
+        raise CleanupError("the orchestrator's user has every role on the project: it can take none back")
+    ground.intend(GRANT_ADDED, {"actor": "users", "actor_id": ground.user_id, "role_id": role_id})
+    ground.projects.grant(ground.project_id, "users", ground.user_id, role_id)
+    ground.projects.ungrant(ground.project_id, "users", ground.user_id, role_id)
+
     session = ground.clouds.session(ground.clouds.scratch_auth(), ground.guard)
-    ground.clouds.identity(session).delete("/auth/tokens", headers={"X-Subject-Token": session.get_token()})
+    scratch = session.get_token()
+    assert scratch is not None
+    for _ in range(PROBES):
+        _accepted(ground, scratch)
+    ground.clouds.identity(session).delete("/auth/tokens", headers={"X-Subject-Token": scratch})
+    if any(_accepted(ground, scratch) for _ in range(PROBES)):
+        raise NotHeld(
+            "Keystone still accepts a token that was revoked: its processes do not share their cache. Set [cache] "
+            "backend in keystone.conf to one that they share, such as memcached"
+        )
+
+
+def _usable(ground: Ground, canary: str | None) -> bool:
+    """Whether a token for the project can be had, or the one that we had before is still good somewhere."""
+    ground.clouds.project_auth(ground.project_id, fresh=True)
+    try:
+        ground.clouds.project_session(ground.project_id)
+        return True
+    except NoProjectToken:
+        return canary is not None and any(_accepted(ground, canary) for _ in range(PROBES))
 
 
 def _accepted(ground: Ground, token: str) -> bool:
-    session = ground.clouds.admin_session()
+    """Whether the Keystone process that gets to answer accepts the token."""
+    session = ground.clouds.session(ground.clouds.admin_auth(), read_only, alone=True)
     try:
         ground.clouds.identity(session).get("/auth/tokens", headers={"X-Subject-Token": token})
     except ka_exceptions.NotFound:
         return False
     return True
+
+
+def undone_by_others(projects: Projects, project: Project, changes: Iterable[Change], closed: bool) -> list[Change]:
+    """Return which recorded changes somebody else has undone. Only for a drain that is complete. Read-only.
+
+    :param closed: whether the closing disable is complete, too: before that, it may be recorded and not yet made
+    """
+    changes = tuple(changes)
+    found = [c for c in changes if c.type == PROJECT_DISABLED and closed and project.enabled]
+    removed = [c for c in changes if c.type == GRANT_REMOVED]
+    if removed:
+        direct = {grant_of(r) for r in projects.assignments(project.id) if INHERITED not in r.get("scope", {})}
+        found += [c for c in removed if (c.data["actor"], c.data["actor_id"], c.data["role_id"]) in direct]
+    return found
+
+
+def grant_of(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return (``users`` or ``groups``, id, role id) of a role assignment."""
+    actor = "user" if "user" in row else "group"
+    return f"{actor}s", row[actor]["id"], row["role"]["id"]
+
+
+def describe(change: Change) -> str:
+    """Return a recorded change in a few words."""
+    data = change.data
+    who = f"{data['actor'][:-1]} {data['actor_id']}, role {data['role_id']}" if "actor" in data else ""
+    return f"{change.type} ({who})" if who else change.type
 
 
 def undo(projects: Projects, project_id: str, change: Change) -> str:
@@ -183,8 +279,8 @@ def undo(projects: Projects, project_id: str, change: Change) -> str:
             projects.set_enabled(project_id, True)
             return "enabled the project again"
         if change.type == PROJECT_FENCED:
-            if projects.get(project_id).fence != change.data["fence"]:
-                return "the fence was lifted by somebody else, or is another deletion's"
+            if projects.get_uncached(project_id).fence != change.data["fence"]:
+                return "the fence is not there any more, or is another deletion's"
             projects.set_fence(project_id, None)
             return "lifted the fence"
     except (ka_exceptions.NotFound, ProjectNotFound):

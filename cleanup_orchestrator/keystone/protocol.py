@@ -10,9 +10,12 @@ GROUP = "project_cleanup"
 FENCE_OPTION = "cleanup_fence"
 #: Its key in Keystone's table ``project_option``: four characters, never to be changed.
 FENCE_OPTION_ID = "CLFN"
+#: Seconds after which a fence that was set is in effect in every process: the longest ``fence_max_age`` there is.
+FENCE_MAX_AGE = 1.0
 
-#: On ``GET /v3/auth/tokens``: treat the token as anybody's, although it is the orchestrator's own. It can only make
-#: the answer stricter, so anybody may send it. That is how the driver sees that a fence holds.
+#: On ``GET /v3/auth/tokens``, with a deletion's id: where the project has this deletion's fence, treat the token as
+#: anybody's, although it is the orchestrator's own. It can only make the answer stricter, so anybody may send it. That
+#: is how the driver sees that its fence holds in the process that answers.
 CANARY_HEADER = "X-Project-Cleanup-Canary"
 
 #: On the orchestrator's own ``DELETE /v3/projects/{id}``, with the deletion's id: go through the pipeline's hook.

@@ -30,8 +30,10 @@ PORTS = 32  # a cloud takes fewer
 
 
 def free_port_base() -> int:
+    """The first of a range of ports that nobody listens on; of two test processes each has ranges of its own."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2
     for _ in range(200):
-        base = random.randrange(20000, 30000, 50)
+        base = random.randrange(20000, 30000, 100) + 50 * number
         if all(port_is_free(base + offset) for offset in range(PORTS)):
             return base
     raise RuntimeError("no free range of ports")

@@ -1,7 +1,8 @@
 """The main job, end to end, against real services: `tox -e demo`, or `tox -e demo -- --keep` to leave it running.
 
-It installs this checkout and, into a venv of their own, Keystone, Glance, Neutron, Swift and Barbican; starts them
-all on loopback; fills a project; reports on it; deletes it with everything in it; and proves that nothing is left.
+It installs this checkout and, into a venv of their own, Keystone, Glance, Neutron, Swift and Barbican; starts them all
+on loopback, Keystone with our part in it; fills a project; reports on it; deletes it with everything in it; and proves
+that nothing is left.
 Exit code 0 only if all of that holds.
 """
 
@@ -26,6 +27,7 @@ import importlib
 import json
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -45,6 +47,9 @@ from tests.cloud.launcher import Cloud
 from tests.cloud.processes import RUNNER, Children, last_line, port_is_free
 
 WORK = ROOT / ".tox"
+#: Where this checkout is installed once more, alone: what Keystone gets. Its venv is shared with the tests, who have
+#: Keystones without our part.
+KEYSTONE_PART = WORK / "keystone-part"
 PROJECT, NEIGHBOUR = "demo", "neighbour"
 USER = "cleanup-orchestrator"
 CACHE_TIME = 5  #: seconds that the services cache a token's validation: short, so that settling can be watched
@@ -79,6 +84,7 @@ host = 127.0.0.1
 port = {port}
 
 [drain]
+driver = fence
 # The longest token_cache_time of this cloud's services.
 token_cache_time = {cache_time}
 
@@ -161,6 +167,19 @@ def install_product(children: Children) -> None:
     importlib.invalidate_caches()
 
 
+def install_keystone_part(children: Children) -> None:
+    """`pip install --no-deps`, as into Keystone's own environment, unless that has been done."""
+    stamp = KEYSTONE_PART / "cleanup-orchestrator.installed"
+    wanted = fingerprint()
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    shutil.rmtree(KEYSTONE_PART, ignore_errors=True)
+    pip = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+    log = children.log_directory / "install-product.log"
+    children.run("pip", [*pip, "--target", str(KEYSTONE_PART), str(ROOT)], guarded=True, log=log)
+    stamp.write_text(wanted)
+
+
 def install(cloud: Cloud, logs: pathlib.Path) -> None:
     """Install the services and this checkout side by side."""
     errors: list[BaseException] = []
@@ -178,6 +197,7 @@ def install(cloud: Cloud, logs: pathlib.Path) -> None:
     try:
         try:
             install_product(product)
+            install_keystone_part(product)
         except CloudError:
             if errors:
                 raise errors[0] from None
@@ -439,6 +459,9 @@ def main() -> int:
             port_base=options.port_base,
             token_cache_time=CACHE_TIME,
             progress=say,
+            keystone_module="cleanup_orchestrator.keystone.wsgi:application",
+            cleanup_user=USER,
+            python_path=(str(KEYSTONE_PART),),
             port_hint="choose others with CLEANUP_DEMO_PORT_BASE",
         )
         demo = Demo(cloud)

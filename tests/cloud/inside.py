@@ -1,6 +1,8 @@
 """Steps of the preparation that run in the cloud's own venv, where the services can be imported.
 
-    inside.py keystone CONFIG PASSWORD REGION URL    schema, keys and the first user, in one process
+    inside.py keystone CONFIG PASSWORD REGION URL [PROJECT USER]
+                                                     schema, keys and the first user, in one process; and a second one,
+                                                     whose id is in cleanup-user.conf then
     inside.py neutron-schema DATABASE-URL            the schema, straight from the models
     inside.py swift-rings DIRECTORY HOST PORT PORT PORT
 
@@ -12,22 +14,28 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import sqlite3
 import sys
 
 
-def keystone(config: str, password: str, region: str, url: str) -> None:
+def keystone(config: str, password: str, region: str, url: str, project: str = "", user: str = "") -> None:
     """What an operator does with four calls of keystone-manage."""
+    import serve  # beside this file
     from keystone.cmd import cli
 
-    user, group = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name
-    owner = ["--keystone-user", user, "--keystone-group", group]
+    serve.register_shared_cache()
+    account, group = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name
+    owner = ["--keystone-user", account, "--keystone-group", group]
     commands = [
         ["db_sync"],
         ["fernet_setup", *owner],
         ["credential_setup", *owner],
-        ["bootstrap", "--bootstrap-password", password, "--bootstrap-region-id", region]
+        ["bootstrap", f"--bootstrap-password={password}", "--bootstrap-region-id", region]
         + [f"--bootstrap-{interface}-url={url}" for interface in ("public", "internal", "admin")],
     ]
+    if user:
+        who = [f"--bootstrap-username={user}", f"--bootstrap-project-name={project}"]
+        commands.append(["bootstrap", f"--bootstrap-password={password}", *who])
     for command in commands:
         # Its configuration object can be set up only once per process, hence a fork for each.
         if (pid := os.fork()) == 0:
@@ -43,6 +51,12 @@ def keystone(config: str, password: str, region: str, url: str) -> None:
         _, status = os.waitpid(pid, 0)
         if status:
             sys.exit(f"keystone-manage {command[0]} failed")
+    if user:
+        home = os.path.dirname(config)
+        with sqlite3.connect(os.path.join(home, "keystone.sqlite")) as database:
+            ((user_id,),) = database.execute("SELECT user_id FROM local_user WHERE name = ?", (user,)).fetchall()
+        with open(os.path.join(home, "cleanup-user.conf"), "w") as file:
+            file.write(f"[project_cleanup]\nuser_id = {user_id}\n")
 
 
 def neutron_schema(url: str) -> None:

@@ -25,7 +25,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import TracebackType
 
 from tests.cloud.errors import CloudError
@@ -37,11 +37,13 @@ from tests.cloud.services import (
     SERVICE_PROJECT,
     SERVICE_ROLES,
     SERVICES,
+    STOCK_KEYSTONE,
     Ini,
     Process,
     Service,
     Site,
     clouds_yaml,
+    keystone_processes,
 )
 
 REQUIREMENTS = pathlib.Path(__file__).with_name("requirements.txt")
@@ -60,8 +62,11 @@ class Cloud:
     """One cloud in one directory.
 
     `ports` overrides single ports (by the names of `services.PORT_OFFSETS`) of those that `port_base` gives.
-    `keystone_module` is Keystone's WSGI application, for one that is wrapped; `python_path` is put before the services'
-    own modules; `extra_config` is added to their configuration: {service: {section: {option: value}}}.
+    `services` names those to start, Keystone always among them. `keystone_module` is Keystone's WSGI application, for
+    one that is wrapped; a tuple of several starts one process for each, see `keystone_urls`. `keystone_cache` is a key
+    of `services.KEYSTONE_CACHES`. `cleanup_user` is a user that is made before Keystone starts, an admin of the service
+    project, and named in Keystone's configuration as the orchestrator's. `python_path` is put before the services' own
+    modules; `extra_config` is added to their configuration: {service: {section: {option: value}}}.
     """
 
     def __init__(
@@ -72,7 +77,11 @@ class Cloud:
         ports: Mapping[str, int] | None = None,
         token_cache_time: int = 5,
         progress: Progress = silent,
-        keystone_module: str = "keystone.wsgi.api:application",
+        services: Collection[str] = tuple(SERVICES),
+        keystone_module: str | tuple[str, ...] = STOCK_KEYSTONE,
+        keystone_processes: int = 1,
+        keystone_cache: str = "process",
+        cleanup_user: str = "",
         python_path: tuple[str, ...] = (),
         extra_config: Mapping[str, Ini] | None = None,
         port_hint: str = "choose another --port-base",
@@ -83,7 +92,11 @@ class Cloud:
         self.progress = progress
         self.children = Children(self.directory / "log")
         self._token_cache_time = token_cache_time
-        self._keystone_module = keystone_module
+        self._services = [name for name in SERVICES if name in services or name == "keystone"]
+        modules = (keystone_module,) * keystone_processes if isinstance(keystone_module, str) else keystone_module
+        self._keystone_modules = modules
+        self._keystone_cache = keystone_cache
+        self._cleanup_user = cleanup_user
         self._python_path = python_path
         self._extra_config = dict(extra_config or {})
         self._port_hint = port_hint
@@ -103,7 +116,9 @@ class Cloud:
                 ports=self.ports,
                 password=self._read_marker()["password"],
                 token_cache_time=self._token_cache_time,
-                keystone_module=self._keystone_module,
+                keystone_modules=self._keystone_modules,
+                keystone_cache=self._keystone_cache,
+                cleanup_user=self._cleanup_user,
                 extra_config=self._extra_config,
             )
         return self._site
@@ -118,6 +133,11 @@ class Cloud:
     @property
     def auth_url(self) -> str:
         return f"http://{HOST}:{self.ports['keystone']}/v3"
+
+    @property
+    def keystone_urls(self) -> tuple[str, ...]:
+        """Where each single Keystone process answers, past the address that all of them share (`auth_url`)."""
+        return tuple(f"http://{HOST}:{process.port}/v3" for process in keystone_processes(self.site))
 
     @property
     def clouds_yaml(self) -> pathlib.Path:
@@ -219,7 +239,7 @@ class Cloud:
         self._claim_directory()
         try:
             self._check_file_system()
-            services = [make(self.site) for make in SERVICES.values()]
+            services = self._made()
             self.check_ports()
             self.children.reset()
             self._start(services)
@@ -266,6 +286,8 @@ class Cloud:
 
     def _check_file_system(self) -> None:
         """Swift keeps what it knows of an object in extended attributes."""
+        if "swift" not in self._services:
+            return
         probe = self.directory / MARKER
         try:
             os.setxattr(probe, "user.swift.probe", b"1")
@@ -279,7 +301,7 @@ class Cloud:
         """Raise if somebody listens on a port of this cloud."""
         for name, port in self.ports.items():
             # Some ports are set aside for services that this cloud does not have yet.
-            if (name in SERVICES or name.startswith("swift-")) and not port_is_free(port):
+            if name.partition("-")[0] in self._services and not port_is_free(port):
                 raise CloudError(
                     f"port {port} (for {name}) is already in use; stop what listens there or {self._port_hint}"
                 )
@@ -403,7 +425,10 @@ class Cloud:
 
     def status(self) -> dict[str, bool]:
         """For each process, whether something answers on its port; works from any process."""
-        return {process.name: answers(process) for make in SERVICES.values() for process in make(self.site).processes}
+        return {process.name: answers(process) for service in self._made() for process in service.processes}
+
+    def _made(self) -> list[Service]:
+        return [SERVICES[name](self.site) for name in self._services]
 
     # ---------------------------------------------------------------- down
 

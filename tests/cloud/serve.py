@@ -17,8 +17,10 @@ import argparse
 import ctypes
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 import time
 
 PR_SET_PDEATHSIG = 1
@@ -115,6 +117,45 @@ def tune_sqlite() -> None:
         raise exception.DBDeadlock(error)  # the word for it that makes the services try again
 
 
+def register_shared_cache() -> None:
+    """Put a cache in a SQLite file in the place of ``dogpile.cache.dbm``: one for all processes, without a server.
+
+    The real one is slow where Python has only the dumb kind of DBM, and oslo.cache knows its backends by name.
+    """
+    try:
+        from dogpile.cache import register_backend
+        from dogpile.cache.api import NO_VALUE, BytesBackend
+    except ImportError:  # a service without a cache
+        return
+
+    class SharedCache(BytesBackend):
+        def __init__(self, arguments) -> None:
+            self.filename = arguments["filename"]
+            self.local = threading.local()
+
+        def execute(self, statement: str, *arguments):
+            if getattr(self.local, "database", None) is None:
+                database = sqlite3.connect(self.filename, timeout=30, isolation_level=None)
+                database.execute("PRAGMA journal_mode = WAL")
+                database.execute("PRAGMA synchronous = OFF")
+                database.execute("CREATE TABLE IF NOT EXISTS cache (key TEXT PRIMARY KEY, value BLOB)")
+                self.local.database = database
+            return self.local.database.execute(statement, arguments).fetchall()
+
+        def get_serialized(self, key: str):
+            found = self.execute("SELECT value FROM cache WHERE key = ?", key)
+            return found[0][0] if found else NO_VALUE
+
+        def set_serialized(self, key: str, value: bytes) -> None:
+            self.execute("INSERT OR REPLACE INTO cache VALUES (?, ?)", key, value)
+
+        def delete(self, key: str) -> None:
+            self.execute("DELETE FROM cache WHERE key = ?", key)
+
+    globals()["SharedCache"] = SharedCache
+    register_backend("dogpile.cache.dbm", __name__, "SharedCache")
+
+
 def load(module: str | None, paste: str | None):
     """The WSGI application named on the command line."""
     if paste:
@@ -133,13 +174,28 @@ def wsgi(options: argparse.Namespace) -> None:
     # The services parse sys.argv when they are imported: they get what is meant for them and nothing else.
     sys.argv = [options.name, *options.arguments]
     tune_sqlite()
+    register_shared_cache()
     application = load(options.module, options.paste)
-    server = Server(
-        (HOST, options.port), access_log(application), numthreads=options.threads, request_queue_size=128, timeout=60
-    )
-    # A client that reuses a connection must not find it closed under its hands when many are open.
-    server.keep_alive_conn_limit = 256
-    server.safe_start()
+    application = access_log(application)
+
+    def server(port: int, shared: bool = False):
+        made = Server(
+            (HOST, port),
+            application,
+            numthreads=options.threads,
+            request_queue_size=128,
+            timeout=60,
+            reuse_port=shared,
+        )
+        # A client that reuses a connection must not find it closed under its hands when many are open.
+        made.keep_alive_conn_limit = 256
+        return made
+
+    if options.shared_port:
+        shared = server(options.shared_port, shared=True)
+        shared.prepare()  # it listens, before the own port says that this process is up
+        threading.Thread(target=shared.serve, name="shared-port", daemon=True).start()
+    server(options.port).safe_start()
 
 
 def main() -> int:
@@ -151,6 +207,7 @@ def main() -> int:
     serve = verbs.add_parser("wsgi")
     serve.add_argument("--name", default="wsgi")
     serve.add_argument("--port", type=int, required=True)
+    serve.add_argument("--shared-port", type=int, help="another port, which several processes listen on")
     serve.add_argument("--threads", type=int, default=8)
     what = serve.add_mutually_exclusive_group(required=True)
     what.add_argument("--module")

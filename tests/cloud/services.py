@@ -19,6 +19,7 @@ HOST = "127.0.0.1"
 REGION = "RegionOne"
 SERVICE_PROJECT = "service"
 SERVICE_ROLES = ("admin", "service")
+STOCK_KEYSTONE = "keystone.wsgi.api:application"
 INSIDE = pathlib.Path(__file__).with_name("inside.py")
 
 # Offsets from the port base. A place is kept for what may join later, so that no port ever moves.
@@ -39,6 +40,11 @@ PORT_OFFSETS = {
     "swift-account": 20,
     "swift-container": 21,
     "swift-object": 22,
+    # Where there are several Keystone processes: each one's own, besides the one that they share.
+    "keystone-1": 23,
+    "keystone-2": 24,
+    "keystone-3": 25,
+    "keystone-4": 26,
     "orchestrator": 30,
 }
 
@@ -54,7 +60,9 @@ class Site:
     ports: Mapping[str, int]
     password: str
     token_cache_time: int
-    keystone_module: str = "keystone.wsgi.api:application"
+    keystone_modules: tuple[str, ...] = (STOCK_KEYSTONE,)  #: one process for each
+    keystone_cache: str = "process"  #: a key of KEYSTONE_CACHES
+    cleanup_user: str = ""  #: the orchestrator's user, if Keystone has to know it from its configuration
     extra_config: Mapping[str, Ini] = field(default_factory=dict)
 
     @property
@@ -156,6 +164,7 @@ def wsgi(
     target: tuple[str, str],
     *,
     threads: int = 8,
+    options: tuple[str, ...] = (),
     arguments: tuple[str, ...] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Process:
@@ -165,11 +174,40 @@ def wsgi(
         name=service,
         arguments=(
             "wsgi", "--name", f"{service}-api", "--port", str(site.ports[service]), "--threads", str(threads),
-            option, value, *(("--", *arguments) if arguments else ()),
+            *options, option, value, *(("--", *arguments) if arguments else ()),
         ),
         port=site.ports[service],
         environment=environment or {},
     )  # fmt: skip
+
+
+#: Where Keystone caches tokens and more: each process for itself, or all of them together (in a file instead of in
+#: memcached, see serve.py).
+KEYSTONE_CACHES: dict[str, Callable[[Site], dict[str, object]]] = {
+    "process": lambda site: {"enabled": "true", "backend": "dogpile.cache.memory"},
+    "shared": lambda site: {
+        "enabled": "true",
+        "backend": "dogpile.cache.dbm",
+        "backend_argument": f"filename:{site.home('keystone') / 'cache.sqlite'}",
+    },
+    "none": lambda site: {"enabled": "false"},
+}
+
+
+def keystone_processes(site: Site) -> tuple[Process, ...]:
+    """One process, or several: each of them on a port of its own, and all on the port of Keystone.
+
+    There the kernel gives each new connection to one of them, as a load balancer would.
+    """
+    files = [site.home("keystone") / name for name in ("keystone.conf", "cleanup-user.conf")]
+    environment = {"OS_KEYSTONE_CONFIG_FILES": ";".join(map(str, files if site.cleanup_user else files[:1]))}
+    if len(site.keystone_modules) == 1:
+        return (wsgi(site, "keystone", ("--module", site.keystone_modules[0]), environment=environment),)
+    shared = ("--shared-port", str(site.ports["keystone"]))
+    return tuple(
+        wsgi(site, f"keystone-{number}", ("--module", module), options=shared, environment=environment)
+        for number, module in enumerate(site.keystone_modules, 1)
+    )
 
 
 def keystone(site: Site) -> Service:
@@ -180,7 +218,7 @@ def keystone(site: Site) -> Service:
         "token": {"provider": "fernet"},
         "fernet_tokens": {"key_repository": home / "fernet"},
         "credential": {"key_repository": home / "credential"},
-        "cache": {"enabled": "true", "backend": "dogpile.cache.memory"},
+        "cache": KEYSTONE_CACHES[site.keystone_cache](site),
         "identity": {"password_hash_rounds": 4},  # the least bcrypt takes: a dozen users are created at the start
     }
     return Service(
@@ -188,12 +226,9 @@ def keystone(site: Site) -> Service:
         files={"keystone.conf": ini(config, site.extra_config.get("keystone"))},
         preparation=(
             (site.bin("python"), str(INSIDE), "keystone", str(home / "keystone.conf"), site.password, REGION,
-             site.keystone_url),
+             site.keystone_url, *((SERVICE_PROJECT, site.cleanup_user) if site.cleanup_user else ())),
         ),
-        processes=(
-            wsgi(site, "keystone", ("--module", site.keystone_module),
-                 environment={"OS_KEYSTONE_CONFIG_FILES": str(home / "keystone.conf")}),
-        ),
+        processes=keystone_processes(site),
         catalog_type="identity",
         catalog_url=site.keystone_url,
         seed=seed_keystone,

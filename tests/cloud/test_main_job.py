@@ -16,6 +16,7 @@ from cleanup_orchestrator import service, tables, transitions
 from cleanup_orchestrator.decide import blockers
 from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Outcome, Purpose, Status
 from cleanup_orchestrator.ordering import confirmed_gone
+from cleanup_orchestrator.store import Conflict
 from tests.cloud import filler
 from tests.cloud.conftest import Sweeper
 from tests.cloud.launcher import Cloud
@@ -85,9 +86,14 @@ class Orchestrator:
         raise AssertionError(f"still {record.status}: {blockers(record, steps)}")
 
     def cancel(self, deletion_id: str) -> None:
-        record = self.store.get(deletion_id)
-        moved = transitions.move(record, Status.CANCELLING, transitions.By.USER, self.store.now(), "cancel")
-        self.store.save(record, moved)
+        while True:
+            record = self.store.get(deletion_id)
+            moved = transitions.move(record, Status.CANCELLING, transitions.By.USER, self.store.now(), "cancel")
+            try:
+                self.store.save(record, moved)
+                break
+            except Conflict:  # an engine or a worker wrote at the same moment
+                continue
         self.parts.bus.deletion(deletion_id)
 
     def step(self, deletion_id: str, name: str):

@@ -3,13 +3,14 @@
 import ast
 import configparser
 import functools
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "cleanup_orchestrator"
-PURE = ("model", "transitions", "decide", "actions", "ordering", "backoff")
+PURE = ("model", "transitions", "decide", "actions", "ordering", "backoff", "limits")
 
 
 def name_of(path):
@@ -131,6 +132,16 @@ def test_the_api_never_calls_plugins(module):
 def test_only_the_store_has_a_session(module):
     if module not in ours("store", "records", "tables", "cmd.manage"):
         assert offenders(module, ["sqlalchemy", "alembic"], imports(module)) == []
+
+
+@pytest.mark.parametrize("module", inside("keystone"))
+def test_what_runs_inside_keystone_needs_nothing_that_keystone_does_not_bring(module):
+    """``pip install --no-deps cleanup-orchestrator`` into Keystone's environment is all that an operator does."""
+    found = reach(module)
+    assert [name for name in found if name in SOURCES and name != PACKAGE and name not in inside("keystone")] == []
+    brought = {"flask", "keystone", "keystoneauth1", "oslo_config", "oslo_log", "requests", "webob", "werkzeug"}
+    outside = {name.partition(".")[0] for name in found} - set(sys.stdlib_module_names) - {PACKAGE, "__future__"}
+    assert outside <= brought
 
 
 @pytest.mark.parametrize("module", inside("osc"))

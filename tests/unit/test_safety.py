@@ -209,6 +209,9 @@ class Keystone:
     def members(self, _project_id):
         return {who for _, who, _ in self.grants}
 
+    def inherited_groups(self, _project_id):
+        return ()
+
     def grant(self, _project_id, actor, who, role):
         if who in self.broken:
             raise RuntimeError("Keystone says no")
@@ -386,11 +389,16 @@ def keystone_of(cloud):
                 raise ProjectNotFound(project_id)
             return Project(project_id, "P", "dom", cloud.enabled)
 
+        get_uncached = get
+
         def children(self, _project_id):
             return ()
 
         def members(self, _project_id):
             return tuple(sorted({who for _, who, _ in cloud.grants}))
+
+        def inherited_groups(self, _project_id):
+            return ()
 
         assignments = Keystone.assignments
 
@@ -476,7 +484,8 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
             driver=Revoke(),
             protection=types.SimpleNamespace(why=lambda *_: None),
             conf=types.SimpleNamespace(
-                drain=types.SimpleNamespace(project_role="admin"), worker=types.SimpleNamespace(parallel_deletes=1)
+                drain=types.SimpleNamespace(project_role="admin"),
+                worker=types.SimpleNamespace(parallel_deletes=1, slice=60.0),
             ),
         )
         hung = []

@@ -11,6 +11,7 @@ from oslo_config import cfg, generator
 from oslo_policy import generator as policy_generator
 
 from cleanup_orchestrator import opts
+from cleanup_orchestrator.keystone import options as keystone_options
 
 ROOT = Path(__file__).parents[2]
 ETC = ROOT / "etc"
@@ -93,6 +94,12 @@ def test_the_sample_configuration_is_a_configuration(committed, tmp_path):
                 assert value == one.default, f"[{group}] {one.name}"
 
 
+def test_the_sample_for_keystone_is_in_step(tmp_path):
+    path = tmp_path / "config"
+    generator.main(["--config-file", str(ETC / "oslo-config-generator-keystone.conf"), "--output-file", str(path)])
+    assert (ETC / "keystone-project-cleanup.conf.sample").read_text() == path.read_text(), "run tox -e genconfig"
+
+
 def test_the_sample_policy_is_in_step(tmp_path):
     path = tmp_path / "policy"
     arguments = ["--config-file", str(ETC / "oslo-policy-generator.conf"), "--output-file", str(path)]
@@ -113,11 +120,12 @@ def test_every_module_with_options_is_collected():
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             if any(isinstance(target, ast.Name) and target.id == "OPTS" for target in targets):
                 declared.add(".".join(path.relative_to(ROOT).with_suffix("").parts))
-    assert declared == set(opts.MODULES)
+    assert declared == {*opts.MODULES, *keystone_options.MODULES}
 
 
 def test_every_option_has_a_help_text():
-    missing = [f"[{group}] {one.name}" for group, options in opts.list_opts() for one in options if not one.help]
+    groups = [*opts.list_opts(), *keystone_options.list_opts()]
+    missing = [f"[{group}] {one.name}" for group, declared in groups for one in declared if not one.help]
     assert missing == []
 
 

@@ -1,0 +1,199 @@
+"""The hook in Keystone's pipeline: a request to delete a project becomes a deletion of the orchestrator's.
+
+It goes by what Flask routed, not by paths: whatever reaches Keystone's own delete of a project or a domain comes by
+here, however its URL was spelled. It runs after Keystone has checked the token, and enforces Keystone's own policy, in
+process and by Keystone's own code, before anything else: who may not delete the project gets Keystone's own answer.
+
+Keystone and Flask are imported when it is installed, not before: Keystone's schemas are made when they are imported,
+and the fence has to come first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oslo_config import cfg
+from oslo_log import log
+
+from cleanup_orchestrator.keystone import intercept, options, protocol
+
+if TYPE_CHECKING:
+    import flask
+
+LOG = log.getLogger(__name__)
+
+OPTS: dict[str, list] = {
+    protocol.GROUP: [
+        cfg.StrOpt(
+            "intercept",
+            default=intercept.OFF,
+            choices=[
+                (intercept.OFF, "Keystone deletes projects as it always did"),
+                (intercept.OPT_IN, f"only requests with the header {protocol.MODE_HEADER}, or ?{protocol.MODE_QUERY}="),
+                (intercept.ALWAYS, "every delete of a project"),
+            ],
+            help="Which requests to delete a project are handed over to cleanup-orchestrator. Unless it is off, no "
+            "domain is deleted, and no parent, while a deletion is under way below.",
+        ),
+        cfg.URIOpt(
+            "endpoint",
+            schemes=["http", "https"],
+            help="Root URL of cleanup-orchestrator's API, without a version. Required unless intercept is off. "
+            "Clients get it as the Location of their deletion.",
+        ),
+        cfg.StrOpt(
+            "default_mode",
+            default=intercept.REPORT,
+            choices=[
+                (intercept.REPORT, "the project is deleted if it owns nothing; else what it owns is listed"),
+                (intercept.CASCADE, "what it owns is deleted first"),
+            ],
+            help="With intercept = always: the mode of a request that names none.",
+        ),
+        cfg.FloatOpt(
+            "timeout",
+            default=20.0,
+            min=0.1,
+            help="Seconds that one request waits for cleanup-orchestrator. After that it is answered with 503.",
+        ),
+        cfg.StrOpt("cafile", help="CA bundle to verify cleanup-orchestrator's certificate with."),
+    ]
+}
+
+_PROJECT, _DOMAIN = "project", "domain"
+
+
+def settings(conf: cfg.ConfigOpts) -> intercept.Settings:
+    """Register the options; return what they say.
+
+    :raises cleanup_orchestrator.keystone.intercept.ConfigurationError: they cannot be worked with
+    """
+    options.register(conf)
+    group = conf[protocol.GROUP]
+    return intercept.Settings(
+        intercept=group.intercept,
+        endpoint=group.endpoint or "",
+        default_mode=group.default_mode,
+        timeout=group.timeout,
+        cafile=group.cafile,
+        user_id=(group.user_id or "").strip(),
+    ).check()
+
+
+def install(application: flask.Flask) -> None:
+    """Put the hook into Keystone's Flask application. With ``intercept = off`` nothing is put in at all.
+
+    :raises cleanup_orchestrator.keystone.intercept.ConfigurationError: this Keystone, or its configuration, is not one
+        that the hook can work with
+    """
+    import keystone.conf
+
+    wanted = settings(keystone.conf.CONF)
+    if wanted.intercept == intercept.OFF:
+        return
+    from keystone.api import domains, projects
+
+    kinds = {projects.ProjectResource: _PROJECT, domains.DomainResource: _DOMAIN}
+    routes = {
+        endpoint: kinds[view.view_class]
+        for endpoint, view in application.view_functions.items()
+        if getattr(view, "view_class", None) in kinds
+    }
+    if set(routes.values()) != set(kinds.values()):
+        raise intercept.ConfigurationError("this release of Keystone is not known: its routes were not found")
+    application.before_request(_Hook(wanted, routes))
+    LOG.info("deletes of projects are intercepted: %s, %s", wanted.intercept, wanted.endpoint)
+
+
+class _Hook:
+    """Flask calls it before each request's view; ``None`` lets the request go on."""
+
+    def __init__(self, wanted: intercept.Settings, routes: dict[str, str]) -> None:
+        self._settings, self._routes = wanted, routes
+
+    def __call__(self) -> Any:
+        import flask
+
+        kind = self._routes.get(flask.request.endpoint or "")
+        if kind is None or flask.request.method != "DELETE":
+            return None
+        return self._delete(kind)
+
+    def _delete(self, kind: str) -> Any:
+        import flask
+        from keystone.common import context
+
+        self._enforce(kind)
+        headers, environ = flask.request.headers, flask.request.environ
+        who = environ.get(context.REQUEST_CONTEXT_ENV)
+        if self._settings.is_final(getattr(who, "user_id", None), headers.get(protocol.FINAL_HEADER)):
+            return None
+        target = self._target(kind)
+        caller = intercept.Caller(
+            token=headers.get("X-Auth-Token", ""),
+            mode=headers.get(protocol.MODE_HEADER),
+            query=flask.request.query_string.decode("utf-8", "replace"),
+            request_id=headers.get("X-OpenStack-Request-Id") or environ.get("openstack.request_id", ""),
+        )
+        answer = intercept.handle(self._settings, target, caller)
+        if answer is None:
+            return None
+        if answer.status == 404:
+            # "Gone", for a client. Keystone knew it a moment ago, and only Keystone can say that now it does not.
+            self._target(kind)
+            answer = intercept.Refused(
+                503,
+                "The project has not been deleted: cleanup-orchestrator does not find it. Does it use this Keystone?",
+            ).answer
+        response = flask.jsonify(answer.body)
+        response.status_code = answer.status
+        response.headers.update(answer.headers)
+        return response
+
+    @staticmethod
+    def _enforce(kind: str) -> None:
+        """Raise what Keystone's own view would raise for who may not. It will enforce again: that does no harm."""
+        from keystone.api import projects
+        from keystone.common.rbac_enforcer import enforcer
+
+        if kind == _DOMAIN:
+            enforcer.RBACEnforcer.enforce_call(action="identity:delete_domain")
+            return
+        enforcer.RBACEnforcer.enforce_call(
+            action="identity:delete_project", build_target=projects._build_project_target_enforcement
+        )
+
+    @staticmethod
+    def _target(kind: str) -> intercept.Target:
+        """Return what is to be deleted; raise what Keystone's own delete would, if it is not there, or immutable.
+
+        From the driver, as Keystone's own delete does it: the cache may have what is gone, and not what is new.
+        """
+        import flask
+        from keystone import exception
+        from keystone.common import provider_api
+        from keystone.common.resource_options.options import immutable
+
+        manager = provider_api.ProviderAPIs.resource_api
+        id_ = flask.request.view_args[f"{kind}_id"]
+        try:
+            found = manager.driver.get_project(id_)
+        except exception.ProjectNotFound:
+            if kind == _DOMAIN:
+                raise exception.DomainNotFound(domain_id=id_) from None
+            raise
+        is_domain = bool(found.get("is_domain"))
+        if kind == _DOMAIN and not is_domain:
+            raise exception.DomainNotFound(domain_id=id_)
+        immutable.check_immutable_delete(
+            resource_ref=found, resource_type=_DOMAIN if is_domain else _PROJECT, resource_id=id_
+        )
+        below = () if is_domain else manager.driver.list_projects_in_subtree(id_)
+        return intercept.Target(
+            id=id_,
+            name=found["name"],
+            domain_id=id_ if is_domain else found["domain_id"],
+            is_domain=is_domain,
+            below=frozenset(project["id"] for project in below),
+            fence=(found.get("options") or {}).get(protocol.FENCE_OPTION),
+        )

@@ -1,0 +1,506 @@
+"""The token fence against a real Keystone of several processes: what it stops, how fast, and what if it fails.
+
+Run with ``-s`` to see the table of logins and the times to effect.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import itertools
+import pathlib
+import sqlite3
+import statistics
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import requests
+from oslo_config import cfg
+
+from cleanup_orchestrator import opts
+from cleanup_orchestrator.clouds import Clouds
+from cleanup_orchestrator.drain import base
+from cleanup_orchestrator.drain.fence import Fence
+from cleanup_orchestrator.drain.revoke import Revoke
+from cleanup_orchestrator.keystone import protocol
+from cleanup_orchestrator.model import Change
+from cleanup_orchestrator.projects import Projects
+from tests.cloud.conftest import ROOT, free_port_base
+from tests.cloud.errors import CloudError
+from tests.cloud.flows import Flows, token_of
+from tests.cloud.launcher import Cloud
+from tests.cloud.services import STOCK_KEYSTONE
+
+OURS = "cleanup_orchestrator.keystone.wsgi:application"
+USER = "fencer"
+
+CONFIGURATION = """
+[orchestrator]
+auth_type = password
+auth_url = {auth_url}
+username = fencer
+password = {password}
+project_name = service
+user_domain_id = default
+project_domain_id = default
+interface = public
+"""
+
+
+def keystone(directory: pathlib.Path, venv: pathlib.Path, **parameters: Any) -> Cloud:
+    """Keystone alone, that knows our user."""
+    made = Cloud(
+        directory,
+        venv,
+        port_base=free_port_base(),
+        services=(),
+        python_path=(str(ROOT),),
+        **{"keystone_module": OURS, "cleanup_user": USER} | parameters,
+    )
+    made.install()
+    return made
+
+
+@pytest.fixture(scope="module")
+def shared(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """Three processes with one cache, as with memcached."""
+    directory = tmp_path_factory.mktemp("shared")
+    with keystone(directory, cloud_venv, keystone_processes=3, keystone_cache="shared") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def apart(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """Three processes, each with a cache that the others cannot empty: the hardest for a fence."""
+    with keystone(tmp_path_factory.mktemp("apart"), cloud_venv, keystone_processes=3) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def mixed(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """Two processes, and our part was forgotten in one of them."""
+    with keystone(tmp_path_factory.mktemp("mixed"), cloud_venv, keystone_module=(OURS, STOCK_KEYSTONE)) as made:
+        yield made
+
+
+class Orchestrator:
+    """Our user in a cloud, and what a worker would hand to a drain driver for one project."""
+
+    def __init__(self, cloud: Cloud, directory: pathlib.Path, project_id: str) -> None:
+        self.cloud, self.changes = cloud, list[Change]()
+        path = directory / "orchestrator.conf"
+        path.write_text(CONFIGURATION.format(auth_url=cloud.auth_url, password=cloud.site.password))
+        conf = cfg.ConfigOpts()
+        opts.register(conf)
+        conf(["--config-file", str(path)], project="cleanup-orchestrator")
+        clouds = Clouds(conf)
+        guard = lambda method, url: None  # noqa: E731
+        self.projects = Projects(clouds.identity(clouds.admin_session(guard)))
+        self.ground = base.Ground(
+            str(uuid.uuid4()), project_id, clouds.user_id(), clouds, self.projects, guard, self._intend
+        )
+
+    def _intend(self, type_: str, data: Mapping[str, Any]) -> None:
+        self.changes.append(Change(str(uuid.uuid4()), self.ground.deletion_id, len(self.changes) + 1, type_, data))
+
+    def undo(self) -> list[str]:
+        """Undo what is recorded, the latest first."""
+        texts = [base.undo(self.projects, self.ground.project_id, change) for change in reversed(self.changes)]
+        self.changes.clear()
+        return texts
+
+
+def fence_by_hand(cloud: Cloud, project_id: str, value: str | None, url: str = "") -> None:
+    """The very PATCH of the manual."""
+    body = {"project": {"options": {protocol.FENCE_OPTION: value}}}
+    cloud.admin.call("PATCH", f"{url or cloud.auth_url}/projects/{project_id}", body)
+
+
+def rows(cloud: Cloud, project_id: str) -> list[tuple]:
+    with sqlite3.connect(cloud.site.database("keystone"), timeout=30) as database:
+        query = "SELECT option_id, option_value FROM project_option WHERE project_id = ?"
+        found = database.execute(query, (project_id,)).fetchall()
+    database.close()
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- what it stops
+#: What a login is answered, and then the validation of a token from before, in each state of the project.
+TABLE = {
+    #                          none       fence      revoke     revoke+close  fence+close
+    "password":               ("201/200", "401/404", "401/404", "401/404", "401/404"),
+    "token, rescoped":        ("201/200", "401/404", "401/404", "401/404", "401/404"),
+    "application credential": ("201/200", "401/404", "401/404", "404/404", "404/404"),
+    "trust (trustee)":        ("201/200", "401/404", "403/403", "401/404", "401/404"),
+    "EC2":                    ("200/200", "401/404", "401/404", "401/404", "401/404"),
+    "S3":                     ("200/-",   "401/-",   "401/-",   "401/-",   "401/-"),
+    "OAuth1":                 ("201/200", "401/404", "401/404", "404/404", "404/404"),
+    "OAuth2 client":          ("200/200", "401/404", "401/404", "404/404", "404/404"),
+    "federated (mapped)":     ("201/200", "401/404", "401/404", "401/404", "401/404"),
+    "group's role":           ("201/200", "401/404", "401/404", "401/404", "401/404"),
+    "inherited role":         ("201/200", "401/404", "201/200", "401/404", "401/404"),
+    "the orchestrator":       ("201/200", "201/200", "201/200", "401/404", "401/404"),
+}  # fmt: skip
+STATES = ("none", "fence", "revoke", "revoke+close", "fence+close")
+
+
+def test_what_every_way_in_is_answered_behind_every_lock(shared, tmp_path):
+    """All of it by each of the three processes, with tokens that all of them have validated before."""
+    flows = Flows(shared, USER, shared.site.password)
+    orchestrator = Orchestrator(shared, tmp_path, flows.project_id)
+    ground, before = orchestrator.ground, None
+    seen: dict[str, dict[str, str]] = {}
+
+    def look(state: str) -> None:
+        answers = flows.answers()
+        assert [name for name, both in answers.items() if any(len(a) > 1 for a in both)] == [], "not all the same"
+        shown = {n: "/".join("".join(map(str, codes)) or "-" for codes in both) for n, both in answers.items()}
+        if state in seen:
+            assert shown == seen[state], "undoing did not bring everything back"
+        seen[state] = shown
+
+    for driver, state in ((None, "none"), (Fence(), "fence"), (Revoke(), "revoke")):
+        base.ensure_access(ground, "admin")
+        if driver is None:
+            flows.first_tokens()
+            before = rows(shared, flows.project_id)
+            look(state)
+            continue
+        driver.drain(ground)
+        assert driver.held(ground) is (state == "fence"), "revoke leaves inherited grants"
+        look(state)
+        driver.close(ground)
+        look(f"{state}+close")
+        orchestrator.undo()
+        base.ensure_access(ground, "admin")
+        flows.first_tokens()
+        look("none")
+    assert rows(shared, flows.project_id) == before
+
+    print()
+    print(f"{'login / token of before':24} " + " ".join(f"{state:13}" for state in STATES))
+    for name in flows.logins:
+        print(f"{name:24} " + " ".join(f"{seen[state][name]:13}" for state in STATES))
+    assert {name: tuple(seen[state][name] for state in STATES) for name in flows.logins} == TABLE
+
+
+def test_a_fenced_project_s_token_opens_nothing_in_keystone_itself(shared):
+    """Not as the caller's own token, nor to be exchanged for another one."""
+    flows = Flows(shared, only=("password",))
+    flows.first_tokens()
+    fence_by_hand(shared, flows.project_id, "a-deletion")
+    time.sleep(protocol.FENCE_MAX_AGE)
+    token = flows.tokens["password"]
+    for url in shared.keystone_urls:
+        assert requests.get(f"{url}/auth/catalog", headers={"X-Auth-Token": token}, timeout=60).status_code == 401
+        body = {"auth": {"identity": {"methods": ["token"], "token": {"id": token}}}}
+        assert requests.post(f"{url}/auth/tokens", json=body, timeout=60).status_code in (401, 404)
+        allow_expired = f"{url}/auth/tokens?allow_expired=1"
+        headers = flows.admin | {"X-Subject-Token": token}
+        assert requests.get(allow_expired, headers=headers, timeout=60).status_code == 404
+        assert requests.head(allow_expired, headers=headers, timeout=60).status_code == 404
+
+
+def test_who_has_other_projects_goes_on_working_there(shared):
+    """The fence is on the project, and on nobody: unscoped, domain-scoped and other projects' tokens are as before."""
+    flows = Flows(shared, only=())
+    other = shared.admin.call("POST", "/projects", {"project": {"name": "other", "domain_id": flows.domain_id}})
+    other_id = other["project"]["id"]
+    path = f"/users/{flows.user_id}/roles/{flows.role_id}"
+    shared.admin.call("PUT", f"/projects/{other_id}{path}")
+    shared.admin.call("PUT", f"/domains/{flows.domain_id}{path}")
+    fence_by_hand(shared, flows.project_id, "a-deletion")
+    time.sleep(protocol.FENCE_MAX_AGE)
+    scopes = ("unscoped", {"domain": {"id": flows.domain_id}}, {"project": {"id": other_id}})
+    for url, scope in itertools.product(shared.keystone_urls, scopes):
+        answer = flows.login(url, flows._password(flows.user_id), scope)
+        assert answer.status_code == 201, scope
+        assert flows.validate(url, str(token_of(answer))) == 200
+
+
+def test_a_canary_lets_nobody_through_and_stops_only_the_orchestrator_of_the_named_deletion(shared, tmp_path):
+    flows = Flows(shared, USER, shared.site.password, only=("password",))
+    orchestrator = Orchestrator(shared, tmp_path, flows.project_id)
+    base.ensure_access(orchestrator.ground, "admin")
+    flows.first_tokens()
+    fence_by_hand(shared, flows.project_id, "this")
+    time.sleep(protocol.FENCE_MAX_AGE)
+    ours, theirs = flows.tokens["the orchestrator"], flows.tokens["password"]
+    for url in shared.keystone_urls:
+        for canary, expected in (("this", 404), ("another", 200), ("", 200)):
+            assert flows.validate(url, ours, **{protocol.CANARY_HEADER: canary}) == expected
+            assert flows.validate(url, theirs, **{protocol.CANARY_HEADER: canary}) == 404
+
+
+# ------------------------------------------------------------------------------------------------- how fast
+class Watch:
+    """Validates one token in one process without end, and notes when the answer changed."""
+
+    def __init__(self, flows: Flows, url: str, token: str) -> None:
+        self.answers: list[tuple[float, float, int]] = []  # asked, answered, status
+        self._over = threading.Event()
+        self._headers = flows.admin | {"X-Subject-Token": token}
+        self._url = f"{url}/auth/tokens?nocatalog"
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with requests.Session() as session:
+            while not self._over.is_set():
+                asked = time.monotonic()
+                status = session.get(self._url, headers=self._headers, timeout=60).status_code
+                self.answers.append((asked, time.monotonic(), status))
+                time.sleep(0.005)
+
+    def stop(self) -> None:
+        self._over.set()
+        self._thread.join(30)
+
+    def last_other(self, status: int, since: float) -> float:
+        """Seconds after `since` when the latest request was sent that got another answer."""
+        return max([asked - since for asked, _, got in self.answers if got != status and asked > since], default=0.0)
+
+
+def test_fence_and_unfence_take_effect_within_a_second_in_every_process(apart, tmp_path, capsys):
+    flows = Flows(apart, only=("password",))
+    flows.first_tokens()
+    watches = [Watch(flows, url, flows.tokens["password"]) for url in apart.keystone_urls]
+    times: dict[str, list[float]] = {"fence": [], "unfence": []}
+    try:
+        for round_, (what, value, status) in itertools.product(
+            range(6), (("fence", "a-deletion", 404), ("unfence", None, 200))
+        ):
+            fence_by_hand(apart, flows.project_id, value, apart.keystone_urls[round_ % 3])
+            done = time.monotonic()
+            time.sleep(1.1)
+            times[what] += [watch.last_other(status, done) for watch in watches]
+            assert [w.answers[-1][2] for w in watches] == [status] * 3
+    finally:
+        for watch in watches:
+            watch.stop()
+    with capsys.disabled():
+        for what, seconds in times.items():
+            median, longest = statistics.median(seconds), max(seconds)
+            print(f"\n{what}: in effect {median:.2f} s (median), {longest:.2f} s (longest) after the PATCH", end="")
+    assert max(itertools.chain(*times.values())) < 1
+    assert {status for w in watches for *_, status in w.answers} == {200, 404}, "nothing but yes and no"
+
+
+# ------------------------------------------------------------------------------------------------- what fails
+#: How the source breaks: what breaks it, and what mends it.
+BREAKS = {
+    # Only our own query fails on it: the rest of Keystone goes on.
+    "a row that is no JSON": (
+        "INSERT INTO project_option VALUES ('no-project', 'CLFN', '{')",
+        "DELETE FROM project_option WHERE project_id = 'no-project'",
+    ),
+    # Here Keystone itself stumbles, too, over whatever it has not cached.
+    "the table is away": (
+        "ALTER TABLE project_option RENAME TO hidden_option",
+        "ALTER TABLE hidden_option RENAME TO project_option",
+    ),
+}
+
+
+@contextlib.contextmanager
+def broken(cloud: Cloud, how: str) -> Iterator[None]:
+    """The fences cannot be read inside."""
+    database = sqlite3.connect(cloud.site.database("keystone"), timeout=30, isolation_level=None)
+    breaks, mends = BREAKS[how]
+    database.execute(breaks)
+    try:
+        yield
+    finally:
+        database.execute(mends)
+        database.close()
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_fences_that_cannot_be_read_refuse_every_project_s_token_until_they_can(apart, tmp_path, how):
+    fenced, free = (Flows(apart, *user, only=("password",)) for user in ((), (USER, apart.site.password)))
+    base.ensure_access(Orchestrator(apart, tmp_path, free.project_id).ground, "admin")
+    fenced.first_tokens()
+    free.first_tokens()
+    unscoped = str(token_of(free.login(apart.auth_url, free._password(free.user_id), "unscoped")))
+    fence_by_hand(apart, fenced.project_id, "a-deletion")
+    time.sleep(protocol.FENCE_MAX_AGE)
+
+    def ask(url: str, token: str) -> int:
+        # The asker is the orchestrator, whom no fence stops: an administrator's project is one like any other.
+        headers = {"X-Auth-Token": free.tokens["the orchestrator"], "X-Subject-Token": token}
+        return requests.get(f"{url}/auth/tokens?nocatalog", headers=headers, timeout=60).status_code
+
+    known = (fenced.tokens["password"], free.tokens["password"], unscoped, free.tokens["the orchestrator"])
+    for url in apart.keystone_urls:
+        assert [ask(url, token) for token in known] == [404, 200, 200, 200], "and from now on in its caches"
+    statuses: set[int] = set()
+    with broken(apart, how):
+        deadline = time.monotonic() + 3
+        while time.monotonic() < deadline:
+            statuses |= {ask(url, fenced.tokens["password"]) for url in apart.keystone_urls}
+        answers = [[ask(url, token) for token in known] for url in apart.keystone_urls]
+        logins = {free.login(url, free._password(free.user_id)).status_code for url in apart.keystone_urls}
+    print(f"\n{how}: {statuses}, then {answers}, logins {logins}")
+    assert 200 not in statuses, "a fenced project's token was accepted"
+    assert all(code >= 500 for two in answers for code in two[:2]), "unknown is not unfenced"
+    assert all(code >= 500 for code in logins)
+    if how == "a row that is no JSON":
+        assert statuses == {404, 503}
+        assert answers == [[503, 503, 200, 200]] * 3, "nothing to know about a token without a project, nor about ours"
+        assert logins == {503}
+    deadline = time.monotonic() + 5
+    while any(ask(url, free.tokens["password"]) != 200 for url in apart.keystone_urls):
+        assert time.monotonic() < deadline, "it did not recover by itself"
+    assert [ask(url, fenced.tokens["password"]) for url in apart.keystone_urls] == [404] * 3
+
+
+def test_a_hundred_requests_at_once_after_an_idle_time_are_all_answered_rightly(apart):
+    fenced, free = Flows(apart, only=("password",)), Flows(apart, only=("password",))
+    fenced.first_tokens()
+    free.first_tokens()
+    fence_by_hand(apart, fenced.project_id, "a-deletion")
+    time.sleep(protocol.FENCE_MAX_AGE)
+    headers = free.admin
+
+    def ask(number: int) -> tuple[int, int]:
+        whose, expected = ((fenced, 404), (free, 200))[number % 2]
+        url = apart.keystone_urls[number % 3]
+        subject = {"X-Subject-Token": whose.tokens["password"]}
+        answer = requests.get(f"{url}/auth/tokens?nocatalog", headers=headers | subject, timeout=60)
+        return answer.status_code, expected
+
+    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+        assert [pair for pair in pool.map(ask, range(100)) if pair[0] != pair[1]] == []
+
+
+# ------------------------------------------------------------------------------------------------- the driver
+@pytest.fixture
+def project(shared: Cloud) -> str:
+    name = f"project-{uuid.uuid4().hex[:8]}"
+    made = shared.admin.call("POST", "/projects", {"project": {"name": name, "domain_id": "default"}})
+    return str(made["project"]["id"])
+
+
+def test_the_driver_writes_it_down_first_and_can_be_repeated(shared, project, tmp_path):
+    orchestrator = Orchestrator(shared, tmp_path, project)
+    base.ensure_access(orchestrator.ground, "admin")
+    written: list[list[tuple]] = []
+    intend = orchestrator._intend
+
+    def noted(type_: str, data: Mapping[str, Any]) -> None:
+        written.append(rows(shared, project))
+        intend(type_, data)
+
+    object.__setattr__(orchestrator.ground, "intend", noted)
+    assert Fence().drain(orchestrator.ground).full
+    assert written == [[]], "no fence yet when it was written down"
+    assert rows(shared, project) == [(protocol.FENCE_OPTION_ID, f'"{orchestrator.ground.deletion_id}"')]
+    assert Fence().drain(orchestrator.ground).full
+    assert Fence().held(orchestrator.ground)
+    assert "lifted the fence" in orchestrator.undo()
+    assert rows(shared, project) == []
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda cloud, project_id: fence_by_hand(cloud, project_id, None),
+        lambda cloud, project_id: fence_by_hand(cloud, project_id, "another-deletion"),
+    ],
+    ids=["lifted", "replaced"],
+)
+def test_a_lost_fence_is_noticed(shared, project, tmp_path, how):
+    orchestrator = Orchestrator(shared, tmp_path, project)
+    base.ensure_access(orchestrator.ground, "admin")
+    Fence().drain(orchestrator.ground)
+    how(shared, project)
+    time.sleep(protocol.FENCE_MAX_AGE)
+    assert not Fence().held(orchestrator.ground)
+
+
+def test_a_fence_of_another_deletion_is_left_alone(shared, project, tmp_path):
+    orchestrator = Orchestrator(shared, tmp_path, project)
+    base.ensure_access(orchestrator.ground, "admin")
+    fence_by_hand(shared, project, "another-deletion")
+    with pytest.raises(base.NotHeld, match="another-deletion"):
+        Fence().drain(orchestrator.ground)
+    assert [change.type for change in orchestrator.changes] == [base.GRANT_ADDED]
+    orchestrator._intend(base.PROJECT_FENCED, {"fence": orchestrator.ground.deletion_id})
+    assert "the fence is not there any more, or is another deletion's" in orchestrator.undo()
+    assert rows(shared, project) == [(protocol.FENCE_OPTION_ID, '"another-deletion"')]
+
+
+def test_a_disabled_project_is_fenced_and_not_said_to_be_proven(shared, project, tmp_path):
+    orchestrator = Orchestrator(shared, tmp_path, project)
+    shared.admin.call("PATCH", f"/projects/{project}", {"project": {"enabled": False}})
+    result = Fence().drain(orchestrator.ground)
+    assert (result.full, result.reason) == (False, "no_project_token")
+    assert rows(shared, project) == [(protocol.FENCE_OPTION_ID, f'"{orchestrator.ground.deletion_id}"')]
+
+
+def test_the_fence_goes_with_the_project(shared, project):
+    fence_by_hand(shared, project, "a-deletion")
+    shared.admin.call("DELETE", f"/projects/{project}")
+    assert rows(shared, project) == []
+
+
+def test_a_stock_keystone_is_told_from_a_broken_one(cloud_venv, tmp_path_factory, tmp_path):
+    with keystone(tmp_path_factory.mktemp("stock"), cloud_venv, keystone_module=STOCK_KEYSTONE) as stock:
+        made = stock.admin.call("POST", "/projects", {"project": {"name": "stock", "domain_id": "default"}})
+        orchestrator = Orchestrator(stock, tmp_path, made["project"]["id"])
+        base.ensure_access(orchestrator.ground, "admin")
+        with pytest.raises(base.NotHeld, match=r"has no token fence.*driver = revoke"):
+            Fence().drain(orchestrator.ground)
+        assert len(orchestrator.undo()) == 2, "what was written down for nothing is undone like anything else"
+
+
+def test_one_forgotten_keystone_process_is_found_out(mixed, tmp_path):
+    """The kernel gives it about every second connection."""
+    name = f"project-{uuid.uuid4().hex[:8]}"
+    made = mixed.admin.call("POST", "/projects", {"project": {"name": name, "domain_id": "default"}})
+    orchestrator = Orchestrator(mixed, tmp_path, made["project"]["id"])
+    base.ensure_access(orchestrator.ground, "admin")
+    with pytest.raises(base.NotHeld, match="in every Keystone"):
+        Fence().drain(orchestrator.ground)
+
+
+def test_a_fence_is_lifted_through_a_keystone_process_that_does_not_know_it(mixed, tmp_path):
+    """It would have locked the users out for good: to that process the project has no fence."""
+    name = f"project-{uuid.uuid4().hex[:8]}"
+    made = mixed.admin.call("POST", "/projects", {"project": {"name": name, "domain_id": "default"}})
+    project_id = made["project"]["id"]
+    orchestrator = Orchestrator(mixed, tmp_path, project_id)
+    ours, stock = mixed.keystone_urls
+    identity = orchestrator.projects._identity
+    for url in (ours, stock):
+        orchestrator._intend(base.PROJECT_FENCED, {"fence": orchestrator.ground.deletion_id})
+        fence_by_hand(mixed, project_id, orchestrator.ground.deletion_id, ours)
+        identity.endpoint_override = url
+        orchestrator.undo()
+        assert rows(mixed, project_id) == [], url
+
+
+def test_a_wrong_user_in_keystone_s_configuration_is_named_as_such(cloud_venv, tmp_path_factory, tmp_path):
+    wrong = {"keystone": {"project_cleanup": {"user_id": "nobody"}}}
+    directory = tmp_path_factory.mktemp("wrong")
+    made = keystone(directory, cloud_venv, cleanup_user="", extra_config=wrong)
+    with made:
+        made.admin.ensure_user(USER, made.site.password, "service", ("admin", "service"))
+        body = {"project": {"name": "wrong", "domain_id": "default"}}
+        project_id = made.admin.call("POST", "/projects", body)["project"]["id"]
+        orchestrator = Orchestrator(made, tmp_path, project_id)
+        base.ensure_access(orchestrator.ground, "admin")
+        with pytest.raises(base.NotHeld, match="user_id"):
+            Fence().drain(orchestrator.ground)
+        assert "lifted the fence" in orchestrator.undo()
+
+
+def test_keystone_does_not_start_without_knowing_the_orchestrator(cloud_venv, tmp_path_factory):
+    made = keystone(tmp_path_factory.mktemp("nobody"), cloud_venv, cleanup_user="")
+    with pytest.raises(CloudError, match="did not start"), made:
+        pass
+    assert "[project_cleanup] user_id is empty in keystone.conf" in made.log("keystone").read_text()
