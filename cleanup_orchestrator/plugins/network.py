@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +78,7 @@ MOST_BLOCKERS = 50  #: named in one verdict; the report is for people
 # ---------------------------------------------------------------- extensions
 
 _EXTENSIONS_SECONDS = 30.0  # one round of sweeps asks dozens of times; an upgrade of Neutron takes longer
-_extensions: weakref.WeakKeyDictionary[Connection, tuple[float, frozenset[str]]] = weakref.WeakKeyDictionary()
+_extensions: dict[str, tuple[float, frozenset[str]]] = {}  # by endpoint: each step has a connection of its own
 _extensions_lock = threading.Lock()
 
 
@@ -88,15 +87,17 @@ def _aliases(connection: Connection) -> frozenset[str]:
 
     :raises BadAnswer: when it claims to have no extension at all, which no Neutron has
     """
+    endpoint = str(connection.network.get_endpoint() or "")
     with _extensions_lock:
-        read_at, known = _extensions.get(connection, (0.0, frozenset()))
+        read_at, known = _extensions.get(endpoint, (0.0, frozenset()))
     if known and time.monotonic() - read_at < _EXTENSIONS_SECONDS:
         return known
     found = frozenset(str(row["alias"]) for row in Sdk("network", "extensions").rows(connection, _NOBODY))
     if not found:
         raise BadAnswer("GET /v2.0/extensions answered with an empty list")
-    with _extensions_lock:
-        _extensions[connection] = (time.monotonic(), found)
+    if endpoint:
+        with _extensions_lock:
+            _extensions[endpoint] = (time.monotonic(), found)
     return found
 
 
@@ -809,6 +810,12 @@ CORE = (
     _simple(
         "security_groups_default_statefulness",
         "security_groups_default_statefulness",
+        # openstacksdk looks for another key in the answer, and would find no owner in it.
+        show=Rest(
+            "network",
+            "/security-groups-default-statefulness/{id}",
+            key="security_groups_default_statefulness",
+        ),
         available=extension("security-groups-default-statefulness"),
         title="id",
         residue=True,

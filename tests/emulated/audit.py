@@ -1,0 +1,108 @@
+"""The auditor: every write that reached a service, whose it was, and whether it had to be."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tests.emulated.state import Touch
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One request that was meant to change something, or did."""
+
+    at: float  #: seconds since the cloud began
+    user: str  #: the token's
+    project: str  #: the token's
+    method: str
+    target: str  #: the URL
+    status: int
+    answered: bool  #: whether the client got the answer
+    touched: tuple[Touch, ...]  #: what it made, changed or deleted, what was asked for first
+
+    @property
+    def owner(self) -> str:
+        """The owner of what was asked for."""
+        return self.touched[0].owner if self.touched else ""
+
+
+@dataclass
+class Audit:
+    """What was done in the cloud."""
+
+    under_deletion: set[str] = field(default_factory=set)  #: set by the test
+    writes: list[Write] = field(default_factory=list)
+    not_empty: list[tuple[str, dict[str, int]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._busy: Counter[str] = Counter()
+        self._peak: Counter[str] = Counter()
+        self._calls: dict[str, Counter[int]] = defaultdict(Counter)
+        self._deletes: dict[str, Counter[int]] = defaultdict(Counter)
+
+    @contextlib.contextmanager
+    def call(self, service: str, method: str) -> Iterator[None]:
+        """Count a call while it is under way."""
+        second = int(time.monotonic() - self._began)
+        with self._lock:
+            self._busy[service] += 1
+            self._peak[service] = max(self._peak[service], self._busy[service])
+            self._calls[service][second] += 1
+            self._deletes[service][second] += method == "DELETE"
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy[service] -= 1
+
+    def write(
+        self, user: str, project: str, method: str, target: str, status: int, answered: bool, touched: list[Touch]
+    ) -> None:
+        at = time.monotonic() - self._began
+        with self._lock:
+            self.writes.append(Write(at, user, project, method, target, status, answered, tuple(touched)))
+
+    def foreign_writes(self) -> list[Write]:
+        """Those that changed or deleted what belongs to no project under deletion.
+
+        What a service takes along counts, too, where it is somebody's. Tokens are nobody's, and what a token makes in
+        its own project is its own affair (Neutron makes a default security group at the first list).
+        """
+
+        def foreign(write: Write) -> bool:
+            return any(
+                touch.owner not in self.under_deletion
+                and (touch.owner or number == 0)
+                and touch.kind != "identity.token"
+                and (touch.what, touch.owner) != ("made", write.project)
+                for number, touch in enumerate(write.touched)
+            )
+
+        return [write for write in self.writes if foreign(write)]
+
+    def deleted_while_not_empty(self) -> list[tuple[str, dict[str, int]]]:
+        """Projects that Keystone deleted while something of theirs was left, and what that was."""
+        return list(self.not_empty)
+
+    def concurrency(self) -> dict[str, int]:
+        """The most calls at once, by service."""
+        return dict(self._peak)
+
+    def rates(self) -> dict[str, dict[str, int]]:
+        """The most calls and deletes within one second of the clock, and all of them, by service."""
+        return {
+            service: {
+                "calls": calls.total(),
+                "calls_a_second": max(calls.values(), default=0),
+                "deletes": self._deletes[service].total(),
+                "deletes_a_second": max(self._deletes[service].values(), default=0),
+            }
+            for service, calls in list(self._calls.items())
+        }

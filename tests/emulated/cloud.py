@@ -1,0 +1,295 @@
+"""The emulated cloud: services, state, faults and the auditor behind one port."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import traceback
+from typing import Any
+
+from tests.emulated import tables
+from tests.emulated.audit import Audit
+from tests.emulated.faults import Faults
+from tests.emulated.http import Request, Response, Server
+from tests.emulated.identity import DOMAIN, Identity, Project, Token
+from tests.emulated.image import Image
+from tests.emulated.key_manager import KeyManager
+from tests.emulated.network import Network
+from tests.emulated.object_store import ObjectStore
+from tests.emulated.service import Call, Refusal, Service
+from tests.emulated.state import State, Touch
+
+REGIONAL = (Network, Image, ObjectStore, KeyManager)
+ROLES = ("reader", "member", "manager", "admin", "service", "ResellerAdmin")
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+USER = "orchestrator"  #: the orchestrator's own, and its password
+OWN_PROJECT = "service"
+
+
+class Emulated:
+    """A cloud with projects in it. All about it follows from the arguments; `seed` decides what is random.
+
+    `projects` are to be deleted by the test, `bystanders` share things with them and must survive; `resources` is the
+    least number in each project; with `everything` each gets one of every type, else what the draw says. `plugged`:
+    with what other packages add to Neutron; `fences`: with the orchestrator's part in Keystone; `page`: Neutron's
+    `pagination_max_limit`.
+    """
+
+    def __init__(
+        self,
+        projects: int = 1,
+        *,
+        bystanders: int = 1,
+        resources: int = 0,
+        seed: int = 0,
+        regions: tuple[str, ...] = ("RegionOne",),
+        everything: bool = False,
+        plugged: bool = True,
+        fences: bool = False,
+        page: int = 1000,
+        port: int = 0,
+    ) -> None:
+        from tests.emulated import population
+
+        self.regions, self.page, self.seed = regions, page, seed
+        self.extensions = tables.STOCK | (tables.EXTRA if plugged else frozenset())
+        self.state: State = State(tables.KINDS, regions, seed)
+        self.audit, self.faults = Audit(), Faults(seed)
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._server = Server(self._answer, port)
+        self.url = self._server.url
+        self.identity = Identity(self, "")
+        self.identity.fences = fences
+        self.services: dict[tuple[str, str], Service] = {
+            (region, made.type): made(self, region) for region in regions for made in REGIONAL
+        }
+        self.orchestrator_id = ""
+        self.projects: list[str] = []
+        self.bystanders: list[str] = []
+        self.defects: list[str] = []  #: what went wrong here, and not because a test wanted it
+        self._furnish()
+        population.populate(self, projects, bystanders, resources, everything)
+        self.audit.under_deletion = set(self.projects)
+        self._server.start()
+
+    def __enter__(self) -> Emulated:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop. Hanging calls end."""
+        self._closing.set()
+        self._server.close()
+
+    # -- what is there from the start
+    @property
+    def auth_url(self) -> str:
+        """Keystone's."""
+        return self.identity.url
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return time.time()
+
+    def _furnish(self) -> None:
+        add = self.state.add
+        add("", "identity.domain", "", id=DOMAIN, name="Default")
+        for region in self.regions:
+            add("", "identity.region", "", id=region)
+        for role in ROLES:
+            add("", "identity.role", "", name=role)
+        self.add_service("identity", "keystone", self.identity.url, self.regions[:1])
+        for made, name in zip(REGIONAL, ("neutron", "glance", "swift", "barbican"), strict=True):
+            urls = {region: self.services[region, made.type] for region in self.regions}
+            for region, service in urls.items():
+                self.add_service(made.type, name, getattr(service, "endpoint", service.url), (region,))
+        own = self.add_project(OWN_PROJECT)
+        self.add_project("admin")
+        self.orchestrator_id = self.add_user(USER, USER)
+        for role in ("admin", "service", "ResellerAdmin"):
+            self.grant(own, self.orchestrator_id, role)
+
+    def add_service(self, type_: str, name: str, url: str, regions: tuple[str, ...]) -> str:
+        """Put a service into the catalog."""
+        known = self.state.table("", "identity.service").rows.values()
+        row = next((s for s in known if s.get("type") == type_), None)
+        row = row or self.state.add("", "identity.service", "", name=name, type=type_)
+        for region in regions:
+            for interface in ("public", "internal", "admin"):
+                values = {"interface": interface, "region_id": region, "region": region, "service_id": row.id}
+                self.state.add("", "identity.endpoint", "", url=url, **values)
+        return row.id
+
+    def add_project(self, name: str, parent: str = DOMAIN) -> str:
+        """Make a project and return its id."""
+        id_ = self.state.new_id(dashes=False)
+        self.identity.projects[id_] = Project(id_, name, parent)
+        self.identity.grants[id_] = set()
+        return id_
+
+    def add_user(self, name: str, password: str = "") -> str:
+        """Make a user and return its id."""
+        row = self.state.add("", "identity.user", "", name=name)
+        self.identity.passwords[row.id] = password or name
+        return row.id
+
+    def grant(self, target: str, user: str, role: str, actor: str = "users") -> None:
+        """Give a role on a project, or on the domain (``default``), which its projects inherit."""
+        roles = self.state.table("", "identity.role").rows.values()
+        self.identity.grants[target].add((actor, user, next(r.id for r in roles if r.get("name") == role)))
+
+    # -- what a test asks
+    def left(self, project: str, residue: bool = True, history: bool = False) -> dict[str, int]:
+        """How many of what belongs to a project, by type, over all regions. Empty: nothing is left."""
+        found: dict[str, int] = {}
+        for table in self.state.tables.values():
+            if (table.kind.residue and not residue) or (table.kind.history and not history):
+                continue
+            rows = list(table.owned.get(project, {}).values())
+            if not residue and table.kind.service == "network":  # defaults that Neutron makes, and their rules
+                rows = [row for row in rows if not str(row.get("name") or "").startswith("default")]
+            if not residue and table.kind.name == "security_group_rule":
+                continue
+            if rows:
+                found[table.kind.full] = found.get(table.kind.full, 0) + len(rows)
+        for service in self.services.values():
+            if isinstance(service, ObjectStore):
+                for name, count in service.left(project).items():
+                    found[name] = found.get(name, 0) + count
+        return found
+
+    def project_deleted(self, project: str) -> None:
+        """Keystone deleted a project: note what it had."""
+        if left := self.left(project, residue=False):
+            self.audit.not_empty.append((project, left))
+
+    def exists(self, project: str) -> bool:
+        """Whether Keystone knows a project."""
+        return project in self.identity.projects
+
+    # -- answering
+    def _answer(self, request: Request) -> Response | None:
+        service, region, parts = self._route(request)
+        if service is None:
+            return self._control(request)
+        with self.audit.call(service.type, request.method):
+            concerned = self._concerned(request, region, parts) if self.faults.by_project else ()
+            fate = self.faults.fate(service.type, region, request.method, request.target, concerned)
+            if fate.delay:
+                self._closing.wait(fate.delay)
+            if fate.kind == "hang":
+                self._closing.wait(self.faults.hang)
+            if fate.kind in ("reset", "hang"):
+                return None
+            if fate.kind == "error":
+                return service.error(
+                    Refusal(500, "An unexpected error prevented the server from fulfilling your request.")
+                )
+            if fate.kind == "unavailable":
+                text = b"<html><body><h1>503 Service Unavailable</h1>No server is available.</body></html>"
+                return Response(503, text, type="text/html")
+            if fate.kind == "throttled":
+                response = service.error(Refusal(429, "Too Many Requests"))
+                response.headers["Retry-After"] = str(self.faults.retry_after)
+                return response
+            response = self._perform(service, request, parts, fate.kind)
+        if fate.kind == "lost":
+            return None
+        if fate.kind == "truncated" and request.method != "HEAD":
+            text = response.body if isinstance(response.body, bytes) else json.dumps(response.body).encode()
+            response.body = text[: len(text) * 2 // 3]
+        return response
+
+    def _route(self, request: Request) -> tuple[Service | None, str, list[str]]:
+        """The service that a path is for, and the path below its version; no service: it is about the emulation."""
+        parts = [part for part in request.parts if part]
+        service: Service | None
+        if parts[:1] == ["identity"]:
+            service, rest = self.identity, parts[1:]
+        else:
+            service, rest = self.services.get(tuple(parts[:2])), parts[2:]  # type: ignore[arg-type]
+        if service is None:
+            return None, "", parts
+        return service, service.region, rest[1:] if rest[:1] == [service.version] else []
+
+    def _perform(self, service: Service, request: Request, parts: list[str], fault: str) -> Response:
+        with self._lock:
+            call = Call(request, parts, Token("", ""))
+            try:
+                if not parts:
+                    return service.versions(request)
+                if not (service is self.identity and parts == ["auth", "tokens"] and request.method == "POST"):
+                    token = self.identity.good(request.headers.get("x-auth-token", ""))
+                    if token is None:
+                        raise Refusal(401, "The request you have made requires authentication.", "Unauthorized")
+                    call.token = token
+                response = service.answer(call)
+            except Refusal as refusal:
+                response = service.error(refusal)
+            except Exception:  # ours, and no fault that a test wished for: it must not pass for one
+                self.defects.append(f"{request.method} {request.target}\n{traceback.format_exc()}")
+                response = service.error(Refusal(500, "the emulated service has a defect"))
+            if request.method not in READING or call.touched:
+                token, answered = call.token, fault not in ("lost", "truncated")
+                self.audit.write(
+                    token.user, token.project, request.method, request.target, response.status, answered, call.touched
+                )
+            return response
+
+    def _concerned(self, request: Request, region: str, parts: list[str]) -> set[str]:
+        """The projects that a request is about: the token's, those that it names, and the owners of what it names."""
+        names = {value for _, value in request.query}.union(parts, (part.removeprefix("AUTH_") for part in parts))
+        token = self.identity.tokens.get(request.headers.get("x-auth-token", ""))
+        found = {token.project} if token else set()
+        with self._lock:
+            found |= {name for name in names if name in self.identity.projects}
+            for (where, _), table in self.state.tables.items():
+                if where in ("", region):
+                    found |= {table.rows[name].owner for name in names if name in table.rows}
+        return found
+
+    # -- the emulation itself, over HTTP
+    def _control(self, request: Request) -> Response:
+        if request.parts[:1] != ["emulated"] or request.method != "POST":
+            return Response(404, {"error": f"nothing is at {request.path}"})
+        said = request.json()
+        try:
+            return Response(200, {"answer": self.control(said["call"], said.get("with", {}))})
+        except (KeyError, TypeError, ValueError) as error:
+            return Response(400, {"error": f"{type(error).__name__}: {error}"})
+
+    def control(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Call one of the methods that a process of its own can be asked for, by name."""
+        calls: dict[str, Any] = {
+            "faults.errors": self.faults.errors,
+            "faults.down": self.faults.down,
+            "faults.up": self.faults.up,
+            "faults.latency": self.faults.latency,
+            "faults.clear": self.faults.clear,
+            "faults.hang": lambda seconds: setattr(self.faults, "hang", seconds),
+            "faults.seen": lambda: {" ".join(key): count for key, count in self.faults.seen.items()},
+            "audit.under_deletion": lambda projects: self.audit.under_deletion.update(projects),
+            "audit.foreign_writes": lambda: [_plain(write) for write in self.audit.foreign_writes()],
+            "audit.deleted_while_not_empty": self.audit.deleted_while_not_empty,
+            "audit.concurrency": self.audit.concurrency,
+            "audit.rates": self.audit.rates,
+            "defects": lambda: self.defects,
+            "left": self.left,
+            "exists": self.exists,
+            "projects": lambda: self.projects,
+            "bystanders": lambda: self.bystanders,
+        }
+        with self._lock:
+            return calls[name](**arguments)
+
+
+def _plain(write: Any) -> dict[str, Any]:
+    touched = [{key: getattr(touch, key) for key in Touch.__dataclass_fields__} for touch in write.touched]
+    return {
+        **{key: getattr(write, key) for key in ("at", "user", "project", "method", "target", "status")},
+        "touched": touched,
+    }

@@ -1,0 +1,98 @@
+"""The orchestrator over an emulated cloud: engine and workers in this process, the store in a SQLite file."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import pathlib
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+
+from cleanup_orchestrator import service, tables
+from cleanup_orchestrator.decide import blockers
+from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Status
+from cleanup_orchestrator.transitions import LIVE
+from tests.emulated.cloud import OWN_PROJECT, USER, Emulated
+
+#: What is quick in a test and would not be wise in a cloud.
+OPTIONS: Mapping[str, Mapping[str, object]] = {
+    "orchestrator": {
+        "auth_type": "password",
+        "username": USER,
+        "password": USER,
+        "project_name": OWN_PROJECT,
+        "user_domain_id": "default",
+        "project_domain_id": "default",
+        "interface": "public",
+        "call_timeout": 10,
+    },
+    "drain": {"driver": "fence", "token_cache_time": 1},
+    "engine": {"tick": 0.2, "retry_base": 0.1, "retry_cap": 1},
+    "service_image": {"delete_shared_images": "true"},
+}
+
+
+def configuration(directory: pathlib.Path, auth_url: str, **options: Mapping[str, object]) -> pathlib.Path:
+    """Write a configuration file; `options` are put over `OPTIONS`, group by group."""
+    groups = {name: dict(OPTIONS.get(name, {}), **options.get(name, {})) for name in {*OPTIONS, *options}}
+    groups["orchestrator"]["auth_url"] = auth_url
+    groups.setdefault("database", {"connection": f"sqlite:///{directory}/orchestrator.sqlite"})
+    lines = [line for name, each in groups.items() for line in (f"[{name}]", *(f"{k} = {v}" for k, v in each.items()))]
+    path = directory / "orchestrator.conf"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+class Orchestrator:
+    """Engine and workers, and what a test asks of them."""
+
+    def __init__(self, cloud: Emulated, directory: pathlib.Path, **options: Mapping[str, object]) -> None:
+        path = configuration(directory, cloud.auth_url, **options)
+        self.parts = service.Parts(service.load(["--config-file", str(path)]), in_process=True)
+        self.store = self.parts.store
+        tables.metadata.create_all(self.store._engine)
+        self._running = service.Running(self.parts)
+
+    def __enter__(self) -> Orchestrator:
+        engine = self.parts.engine()
+        engine.rules = dataclasses.replace(engine.rules, heartbeat=datetime.timedelta(seconds=2))
+        self.parts.engine = lambda: engine  # type: ignore[method-assign]
+        self._running.start_engine()
+        self._running.start_worker()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+    def request(self, project_id: str, mode: Mode = Mode.CASCADE, dry_run: bool = False) -> str:
+        """Ask for a deletion, as the API does."""
+        now = self.store.now()
+        record = Deletion(
+            str(uuid.uuid4()), project_id, "?", "default", mode, dry_run, Status.ACCEPTED, now, now, now, now, now
+        )
+        self.store.create(record, TASKS, Event("deletion.accepted", "a test asks for it"))
+        self.parts.bus.deletion(record.id)
+        return record.id
+
+    def wait(self, deletion_ids: Iterable[str], seconds: float = 90) -> dict[str, Status]:
+        """Wait until none of them is live, or none has made progress for so long; say what became of each.
+
+        How long it takes in all says more about the machine than about them.
+        """
+        ids = tuple(deletion_ids)
+        seen: object = None
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            records = [self.store.get(i) for i in ids]
+            if not any(record.status in LIVE for record in records):
+                break
+            if (now := [record.progress_at for record in records]) != seen:
+                seen, deadline = now, time.monotonic() + seconds
+            time.sleep(0.2)
+        return {i: self.store.get(i).status for i in ids}
+
+    def blockers(self, deletion_id: str) -> dict[str, str]:
+        """What keeps a deletion from going on."""
+        found = blockers(self.store.get(deletion_id), self.store.steps(deletion_id))
+        return {f"{b.service}.{b.type}": f"{b.reason}: {b.message}" for b in found}

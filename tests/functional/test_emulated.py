@@ -1,0 +1,641 @@
+"""The emulated cloud itself, and a first run of the whole orchestrator over it while it fails a tenth of its calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import requests
+from keystoneauth1.identity.v3 import Password
+from openstack.connection import Connection
+
+from cleanup_orchestrator import sweep
+from cleanup_orchestrator.clouds import GuardedSession, read_only
+from cleanup_orchestrator.drain.base import Ground
+from cleanup_orchestrator.drain.fence import Fence
+from cleanup_orchestrator.keystone import protocol
+from cleanup_orchestrator.model import Outcome, Status, Token
+from cleanup_orchestrator.plugins import registry
+from cleanup_orchestrator.plugins.base import ProjectDefinition
+from cleanup_orchestrator.projects import Projects
+from tests.emulated import Emulated
+from tests.emulated.cloud import OWN_PROJECT, USER
+from tests.emulated.faults import KINDS, Faults
+from tests.emulated.orchestrator import Orchestrator
+from tests.emulated.server import Process
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def log_in(cloud, project_id=None, user=USER):
+    """What Keystone answers to a password."""
+    scope = {"id": project_id} if project_id else {"name": OWN_PROJECT, "domain": {"id": "default"}}
+    who = {"name": user, "domain": {"id": "default"}, "password": user}
+    identity = {"methods": ["password"], "password": {"user": who}}
+    body = {"auth": {"identity": identity, "scope": {"project": scope}}}
+    return requests.post(f"{cloud.auth_url}/auth/tokens", json=body, timeout=5)
+
+
+class Caller:
+    """Calls a cloud with a token, as curl would."""
+
+    def __init__(self, cloud, project_id=None, user=USER):
+        self.cloud = cloud
+        self.session = requests.Session()
+        self.session.headers["X-Auth-Token"] = log_in(cloud, project_id, user).headers["X-Subject-Token"]
+
+    def call(self, method, path, service="network", **options):
+        base = self.cloud.auth_url if service == "identity" else f"{self.cloud.url}/RegionOne/{service}"
+        return self.session.request(method, base + path, timeout=5, **options)
+
+    def get(self, path, service="network", **query):
+        return self.call("GET", path, service, params=query)
+
+
+@pytest.fixture
+def cloud():
+    with Emulated(projects=2, bystanders=1, seed=7, everything=True, fences=True) as made:
+        yield made
+        assert made.defects == []
+
+
+@pytest.fixture
+def admin(cloud):
+    return Caller(cloud)
+
+
+def rows(cloud, kind, project, region="RegionOne"):
+    return list(cloud.state.table(region, kind).owned.get(project, {}).values())
+
+
+def inventory(cloud, project_id):
+    """What each plugin's look says about a project."""
+    found = {}
+    plugins = registry.load()
+    cloud.grant(project_id, cloud.orchestrator_id, "admin")
+    for service in plugins.services.values():
+        options = {option.dest: option.default for option in service.options}
+        options |= {"sweep_memberships": True, "delete_account": True}
+        name = cloud.identity.projects[project_id].name
+        members = tuple({user for user, _, _ in cloud.identity.effective(project_id)})
+        definition = ProjectDefinition(project_id, name, "default", "RegionOne", members, options)
+        for type_ in service.types:
+            scope = {"project_name": OWN_PROJECT, "project_domain_id": "default"}
+            if type_.token is Token.PROJECT:
+                scope = {"project_id": project_id}
+            auth = Password(cloud.auth_url, username=USER, password=USER, user_domain_id="default", **scope)
+            session = GuardedSession(read_only, auth=auth)
+            connection = Connection(session=session, region_name="RegionOne")
+            found[f"{service.service_type}.{type_.name}"] = sweep.look(type_, connection, definition)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------ what is in it
+
+
+def everything_in(cloud):
+    """All rows of a cloud, as they would be shown; without URLs, which have its port in them."""
+    tables = {f"{region} {kind}": table for (region, kind), table in cloud.state.tables.items()}
+    shown = {name: [row.render() for row in table.rows.values()] for name, table in tables.items()}
+    return json.loads(json.dumps(shown).replace(cloud.url, ""))
+
+
+def test_the_same_seed_makes_the_same_cloud_and_another_seed_another():
+    made = []
+    for seed in (3, 3, 4):
+        with Emulated(projects=4, bystanders=2, seed=seed) as cloud:
+            made.append(everything_in(cloud))
+    assert made[0] == made[1]
+    assert made[0] != made[2]
+
+
+def test_every_type_that_the_plugins_list_is_found_in_a_full_project(cloud):
+    found = inventory(cloud, cloud.projects[0])
+    unknown = {name: swept.message for name, swept in found.items() if swept.outcome is Outcome.UNKNOWN}
+    assert unknown == {}
+    nothing = {name for name, swept in found.items() if not swept.found and not swept.kept}
+    assert nothing == set()
+
+
+def test_an_inventory_writes_nothing(cloud):
+    before = everything_in(cloud)
+    inventory(cloud, cloud.bystanders[0])
+    own = Counter(touch.owner for write in cloud.audit.writes for touch in write.touched if "token" not in touch.kind)
+    service = next(p.id for p in cloud.identity.projects.values() if p.name == OWN_PROJECT)
+    assert set(own) == {service}, (
+        "Neutron's default security group of the orchestrator's own project, at the first list"
+    )
+    after = everything_in(cloud)
+    same = {kind for kind, there in before.items() if there == after[kind]}
+    assert set(before) - same == {"RegionOne network.security_group", "RegionOne network.security_group_rule"}
+
+
+def test_regions_have_their_own_resources_and_one_keystone():
+    with Emulated(projects=1, seed=1, regions=("North", "South"), everything=True) as cloud:
+        project = cloud.projects[0]
+        assert rows(cloud, "network.network", project, "North")
+        north = {row.id for row in rows(cloud, "network.network", project, "North")}
+        assert north.isdisjoint(row.id for row in rows(cloud, "network.network", project, "South"))
+        endpoints = Caller(cloud).get("/endpoints", "identity").json()["endpoints"]
+        assert {e["region_id"] for e in endpoints if "/network" in e["url"]} == {"North", "South"}
+        assert {e["region_id"] for e in endpoints if "/identity" in e["url"]} == {"North"}
+
+
+def test_neutron_is_asked_for_its_extensions_once_for_all_types_and_not_once_for_each(cloud):
+    """Each step of a deletion has a connection of its own, and the answer is the longest that Neutron has."""
+    inventory(cloud, cloud.add_project("nothing in it"))
+    types = len(registry.load().services["network"].types)
+    assert cloud.audit.rates()["network"]["calls"] <= types + 10
+
+
+# --------------------------------------------------------------------------------------------------- who gets a token
+
+
+def test_without_a_role_there_is_no_token_and_with_one_there_is(cloud):
+    project = cloud.projects[0]
+    assert log_in(cloud, project).status_code == 401
+    cloud.grant(project, cloud.orchestrator_id, "admin")
+    assert log_in(cloud, project).json()["token"]["project"]["id"] == project
+
+
+def test_a_role_that_the_domain_hands_down_gives_a_token(cloud):
+    cloud.grant("default", cloud.orchestrator_id, "admin")
+    assert log_in(cloud, cloud.projects[0]).status_code == 201
+
+
+def test_a_token_dies_with_the_role_that_it_rests_on(cloud, admin):
+    project = cloud.projects[0]
+    user, role, _ = next(each for each in cloud.identity.effective(project) if not each[2])
+    name = cloud.identity.table("user").rows[user].get("name")
+    token = log_in(cloud, project, name).headers["X-Subject-Token"]
+    asked = lambda: admin.call("GET", "/auth/tokens", "identity", headers={"X-Subject-Token": token})  # noqa: E731
+    assert asked().status_code == 200
+    assert admin.call("DELETE", f"/projects/{project}/users/{user}/roles/{role}", "identity").status_code == 204
+    assert asked().status_code == 404
+    assert log_in(cloud, project, name).status_code == 401
+
+
+def test_a_disabled_project_gives_nobody_a_token(cloud, admin):
+    project = cloud.projects[0]
+    cloud.grant(project, cloud.orchestrator_id, "admin")
+    inside = Caller(cloud, project)
+    assert inside.get("/v1/secrets", "key-manager").status_code == 200
+    body = {"project": {"enabled": False}}
+    assert admin.call("PATCH", f"/projects/{project}", "identity", json=body).status_code == 200
+    assert inside.get("/v1/secrets", "key-manager").status_code == 401
+    assert log_in(cloud, project).status_code == 401
+
+
+def test_a_fence_keeps_out_everybody_but_the_orchestrator(cloud, admin):
+    project = cloud.projects[0]
+    cloud.grant(project, cloud.orchestrator_id, "admin")
+    user = next(each for each, _, _ in cloud.identity.effective(project) if each != cloud.orchestrator_id)
+    name = cloud.identity.table("user").rows[user].get("name")
+    assert log_in(cloud, project, name).status_code == 201
+    body = {"project": {"options": {protocol.FENCE_OPTION: "d"}}}
+    assert admin.call("PATCH", f"/projects/{project}", "identity", json=body).status_code == 200
+    assert log_in(cloud, project, name).status_code == 401
+    assert log_in(cloud, project).status_code == 201
+
+
+def test_a_keystone_without_our_part_refuses_the_fence():
+    with Emulated() as cloud:
+        body = {"project": {"options": {protocol.FENCE_OPTION: "d"}}}
+        answer = Caller(cloud).call("PATCH", f"/projects/{cloud.projects[0]}", "identity", json=body)
+        assert answer.status_code == 400
+        assert answer.json()["error"]["title"] == "Bad Request"
+
+
+def test_another_projects_token_opens_neither_account_nor_secrets(cloud):
+    ours, theirs = cloud.projects
+    cloud.grant(ours, cloud.orchestrator_id, "admin")
+    inside = Caller(cloud, ours)
+    assert inside.get(f"/v1/AUTH_{ours}", "object-store").status_code == 200
+    assert inside.get(f"/v1/AUTH_{theirs}", "object-store").status_code == 403
+    secret = rows(cloud, "key-manager.secret", theirs)[0].id
+    assert inside.get(f"/v1/secrets/{secret}", "key-manager").status_code == 403
+
+
+# -------------------------------------------------------------------------------------------------- ordinary refusals
+
+
+def refused(answer, status, type_=""):
+    """Whether a service said no, in its own way."""
+    said = answer.json().get("NeutronError", {}) if "json" in answer.headers.get("Content-Type", "") else {}
+    return answer.status_code == status and (not type_ or said.get("type") == type_)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "status", "type_"),
+    [
+        ("network", "networks", 409, "NetworkInUse"),
+        ("subnet", "subnets", 409, "SubnetInUse"),
+        ("router", "routers", 409, "RouterInUse"),
+        ("address_scope", "address-scopes", 409, "AddressScopeInUse"),
+        ("address_group", "address-groups", 409, "AddressGroupInUse"),
+        ("qos_policy", "qos/policies", 409, "QosPolicyInUse"),
+        ("local_ip", "local_ips", 409, "LocalIPInUse"),
+        ("vpn_ike_policy", "vpn/ikepolicies", 409, "IKEPolicyInUse"),
+        ("sfc_port_chain", "sfc/port_chains", 409, "ServiceGraphPortChainInUse"),
+    ],
+)
+def test_what_is_in_use_is_not_deleted(cloud, admin, kind, path, status, type_):
+    held = rows(cloud, f"network.{kind}", cloud.projects[0])[0]
+    assert refused(admin.call("DELETE", f"/v2.0/{path}/{held.id}"), status, type_)
+    assert held.id in held.table.rows
+
+
+def test_the_port_of_a_trunk_and_that_of_a_router_are_in_use(cloud, admin):
+    trunk = rows(cloud, "network.trunk", cloud.projects[0])[0]
+    assert refused(admin.call("DELETE", f"/v2.0/ports/{trunk.get('port_id')}"), 409, "PortInUseAsTrunkParent")
+    ports = rows(cloud, "network.port", cloud.projects[0])
+    interface = next(port for port in ports if port.get("device_owner") == "network:router_interface")
+    assert refused(admin.call("DELETE", f"/v2.0/ports/{interface.id}"), 409, "ServicePortInUse")
+
+
+def test_a_routers_interface_stays_while_a_route_needs_it(cloud, admin):
+    router = rows(cloud, "network.router", cloud.projects[0])[0]
+    router.table.change(router, {"routes": [{"destination": "203.0.113.0/24", "nexthop": "10.0.0.77"}]})
+    for fip in rows(cloud, "network.floating_ip", cloud.projects[0]):
+        fip.table.change(fip, {"router_id": None})
+    for proxy in rows(cloud, "network.ndp_proxy", cloud.projects[0]):
+        proxy.table.change(proxy, {"router_id": None})
+    ports = router.table, admin.get("/v2.0/ports", device_id=router.id).json()["ports"]
+    interface = next(p["id"] for p in ports[1] if p["device_owner"] == "network:router_interface")
+    remove = lambda: admin.call(  # noqa: E731
+        "PUT", f"/v2.0/routers/{router.id}/remove_router_interface", json={"port_id": interface}
+    )
+    assert refused(remove(), 409, "RouterInterfaceInUseByRoute")
+    admin.call("PUT", f"/v2.0/routers/{router.id}", json={"router": {"routes": []}})
+    assert remove().json()["port_id"] == interface
+    assert admin.get(f"/v2.0/ports/{interface}").status_code == 404
+
+
+def test_a_protected_image_is_deleted_only_once_it_is_not(cloud, admin):
+    project = cloud.projects[0]
+    image = cloud.state.add("RegionOne", "image.image", project, protected=True).id
+    assert refused(admin.call("DELETE", f"/v2/images/{image}", "image"), 403)
+    patch = [{"op": "replace", "path": "/protected", "value": False}]
+    admin.call("PATCH", f"/v2/images/{image}", "image", json=patch)
+    assert admin.call("DELETE", f"/v2/images/{image}", "image").status_code == 204
+
+
+def test_a_container_with_objects_is_not_deleted_and_an_empty_one_is(cloud):
+    project = cloud.projects[0]
+    cloud.grant(project, cloud.orchestrator_id, "admin")
+    inside, account = Caller(cloud, project), f"/v1/AUTH_{project}"
+    assert refused(inside.call("DELETE", f"{account}/plain", "object-store"), 409)
+    names = [row["name"] for row in inside.get(f"{account}/plain", "object-store", format="json").json()]
+    body = "\n".join(f"/plain/{name}" for name in [*names, "never there"]).encode()
+    answer = inside.call("POST", f"{account}?bulk-delete=true", "object-store", data=body).json()
+    assert (answer["Number Deleted"], answer["Number Not Found"]) == (len(names), 1)
+    assert inside.call("DELETE", f"{account}/plain", "object-store").status_code == 204
+
+
+def test_a_secret_with_consumers_goes_only_by_force_or_for_who_knows_no_better(cloud):
+    project = cloud.projects[0]
+    cloud.grant(project, cloud.orchestrator_id, "admin")
+    inside = Caller(cloud, project)
+    used = [{"service": "image", "resource_type": "image", "resource_id": "i"}]
+    secrets = [cloud.state.add("RegionOne", "key-manager.secret", project, secret_consumers=used).id for _ in range(2)]
+    new = {"headers": {"OpenStack-API-Version": "key-manager 1.2"}}
+    assert refused(inside.call("DELETE", f"/v1/secrets/{secrets[0]}", "key-manager", **new), 400)
+    forced = inside.call("DELETE", f"/v1/secrets/{secrets[0]}?force=true", "key-manager", **new)
+    assert forced.status_code == inside.call("DELETE", f"/v1/secrets/{secrets[1]}", "key-manager").status_code == 204
+
+
+def test_a_project_with_a_child_or_an_immutable_one_is_not_deleted(cloud, admin):
+    parent = cloud.add_project("parent")
+    child = cloud.add_project("child", parent)
+    tree = admin.get(f"/projects/{parent}?subtree_as_ids", "identity").json()["project"]["subtree"]
+    assert tree == {child: None}
+    assert refused(admin.call("DELETE", f"/projects/{parent}", "identity"), 403)
+    cloud.identity.projects[child].options["immutable"] = True
+    assert refused(admin.call("DELETE", f"/projects/{child}", "identity"), 403)
+
+
+def test_keystone_takes_along_with_a_project_what_it_does_and_leaves_what_it_leaves(cloud, admin):
+    project = cloud.projects[0]
+    assert admin.call("DELETE", f"/projects/{project}", "identity").status_code == 204
+    left = cloud.left(project)
+    assert {"identity.application_credential", "identity.oauth1_access_token"} < set(left)
+    assert not {"identity.trust", "identity.credential", "identity.limit"} & set(left)
+
+
+# ------------------------------------------------------------------------------------------------------------- pages
+
+
+def test_neutron_pages_by_links_and_every_row_comes_once():
+    with Emulated(projects=1, resources=3000, page=200, seed=1) as cloud:
+        admin, project = Caller(cloud), cloud.projects[0]
+        url, sizes, seen = f"{cloud.url}/RegionOne/network/v2.0/ports?project_id={project}", [], []
+        while url:
+            body = admin.session.get(url, timeout=5).json()
+            sizes.append(len(body["ports"]))
+            seen += [port["id"] for port in body["ports"]]
+            url = next((link["href"] for link in body.get("ports_links", ()) if link["rel"] == "next"), None)
+        assert max(sizes) == 200 < sum(sizes) == len(set(seen)) == len(rows(cloud, "network.port", project))
+
+
+def test_a_marker_that_was_deleted_is_an_error_and_not_the_end(cloud, admin):
+    port = cloud.state.add("RegionOne", "network.port", cloud.projects[0], network_id=None).id
+    admin.call("DELETE", f"/v2.0/ports/{port}")
+    assert admin.get("/v2.0/ports", marker=port, limit=1).status_code == 404
+
+
+def test_glance_gives_25_unless_asked_for_more_and_says_what_is_next(cloud, admin):
+    project = cloud.projects[0]
+    for _ in range(60):
+        cloud.state.add("RegionOne", "image.image", project)
+    first = admin.get("/v2/images", "image", owner=project).json()
+    assert len(first["images"]) == 25
+    second = admin.call("GET", first["next"], "image").json()
+    assert {i["id"] for i in first["images"]}.isdisjoint(i["id"] for i in second["images"])
+
+
+def test_barbican_pages_by_offset_a_hundred_at_most(cloud):
+    project = cloud.projects[0]
+    cloud.grant(project, cloud.orchestrator_id, "admin")
+    for _ in range(250):
+        cloud.state.add("RegionOne", "key-manager.secret", project)
+    inside = Caller(cloud, project)
+    total = len(rows(cloud, "key-manager.secret", project))
+    sizes = [
+        len(inside.get("/v1/secrets", "key-manager", limit=1000, offset=at).json()["secrets"])
+        for at in (0, 100, 200, 300)
+    ]
+    assert sizes == [100, 100, total - 200, 0]
+    assert len(inside.get("/v1/secrets", "key-manager").json()["secrets"]) == 10
+
+
+def test_neutrons_list_of_groups_makes_a_default_group_unasked(cloud, admin):
+    project = cloud.add_project("pristine")
+    admin.get("/v2.0/security-groups", project_id=project)
+    assert [row.get("name") for row in rows(cloud, "network.security_group", project)] == ["default"]
+    assert [write.method for write in cloud.audit.foreign_writes()] == ["GET"]
+
+
+def test_an_unknown_filter_is_refused_and_not_ignored(cloud, admin):
+    assert refused(admin.get("/v2.0/networks", owner=cloud.projects[0]), 400, "HTTPBadRequest")
+
+
+# ------------------------------------------------------------------------------------------------------------ faults
+
+
+def port_to_delete(cloud):
+    return cloud.state.add("RegionOne", "network.port", cloud.projects[0], network_id=None).id
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_fault_is_what_its_name_says(cloud, admin, kind):
+    port = port_to_delete(cloud)
+    cloud.faults.hang = 0.2
+    cloud.faults.errors(1.0, {kind: 1.0}, service="network")
+    statuses = {"error": 500, "unavailable": 503, "throttled": 429}
+    if kind in statuses:
+        answer = admin.call("DELETE", f"/v2.0/ports/{port}")
+        assert answer.status_code == statuses[kind]
+        assert (answer.headers.get("Retry-After") == "1") is (kind == "throttled")
+    elif kind == "truncated":
+        with pytest.raises(requests.exceptions.JSONDecodeError):
+            admin.get(f"/v2.0/ports/{port}").json()
+        assert admin.call("DELETE", f"/v2.0/ports/{port}").status_code == 204
+    else:
+        with pytest.raises(requests.ConnectionError):
+            admin.call("DELETE", f"/v2.0/ports/{port}")
+    there = port in cloud.state.table("RegionOne", "network.port").rows
+    assert there is (kind not in ("lost", "truncated"))
+    assert cloud.faults.seen["network", kind] >= 1
+
+
+def test_what_is_lost_is_on_record_as_done_and_not_answered(cloud, admin):
+    port = port_to_delete(cloud)
+    cloud.faults.errors(1.0, {"lost": 1.0}, service="network")
+    with pytest.raises(requests.ConnectionError):
+        admin.call("DELETE", f"/v2.0/ports/{port}")
+    write = cloud.audit.writes[-1]
+    assert (write.status, write.answered, write.touched[0].id) == (204, False, port)
+
+
+def test_no_fault_ever_makes_up_an_empty_list(cloud, admin):
+    path = f"{cloud.url}/RegionOne/network/v2.0/ports?project_id={cloud.projects[0]}"
+    cloud.faults.hang = 0
+    cloud.faults.errors(0.5, dict.fromkeys(KINDS, 1.0), service="network")
+    seen = set()
+    for _ in range(100):
+        try:
+            answer = admin.session.get(path, timeout=5)
+            seen.add(len(answer.json()["ports"]) if answer.status_code == 200 else None)
+        except requests.RequestException:
+            seen.add(None)
+    assert seen == {None, len(rows(cloud, "network.port", cloud.projects[0]))}
+
+
+def test_the_same_seed_fails_the_same_calls_and_about_as_many_as_it_should():
+    def fates(seed):
+        faults = Faults(seed)
+        faults.errors(0.1)
+        calls = [("GET", f"/ports/{n % 50}") for n in range(2000)]
+        return [faults.fate("network", "RegionOne", *call).kind for call in calls]
+
+    assert fates(1) == fates(1) != fates(2)
+    failed = Counter(fates(1))
+    assert 0.08 < 1 - failed[""] / 2000 < 0.12
+    assert set(failed) - {""} == set(KINDS) - {"hang"}
+
+
+def test_the_order_of_other_calls_does_not_change_what_fails():
+    def fates(order):
+        faults = Faults(5)
+        faults.errors(0.3)
+        return {(n, k): faults.fate("image", "R", "GET", f"/{n}").kind for k in range(3) for n in order}
+
+    assert fates(range(100)) == fates(range(99, -1, -1))
+
+
+def test_a_service_may_be_down_for_one_project_alone(cloud, admin):
+    ours, theirs = cloud.projects
+    cloud.faults.down("network", project=ours)
+    assert admin.get("/v2.0/ports", project_id=ours).status_code == 503
+    assert admin.get("/v2.0/ports", project_id=theirs).status_code == 200
+    assert admin.get(f"/v2.0/ports/{rows(cloud, 'network.port', ours)[0].id}").status_code == 503
+    assert admin.get(f"/v2.0/ports/{rows(cloud, 'network.port', theirs)[0].id}").status_code == 200
+    cloud.faults.up("network", project=ours)
+    assert admin.get("/v2.0/ports", project_id=ours).status_code == 200
+
+
+def test_a_service_may_be_down_in_one_region_alone():
+    with Emulated(regions=("RegionOne", "South")) as cloud:
+        cloud.faults.down("image", region="RegionOne")
+        admin = Caller(cloud)
+        assert admin.get("/v2/images", "image").status_code == 503
+        assert admin.session.get(f"{cloud.url}/South/image/v2/images", timeout=5).status_code == 200
+
+
+def test_latency_and_concurrency_are_as_set_and_as_seen(cloud, admin):
+    cloud.faults.latency(200, service="network")
+    began = time.monotonic()
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(lambda _: Caller(cloud).get("/v2.0/networks"), range(5)))
+    assert time.monotonic() - began >= 0.2
+    assert cloud.audit.concurrency()["network"] >= 2
+    assert cloud.audit.rates()["network"]["calls"] == 5
+
+
+# ----------------------------------------------------------------------------------------------------------- auditor
+
+
+def test_the_auditor_sees_a_write_to_what_is_not_under_deletion(cloud, admin):
+    port = next(p for p in rows(cloud, "network.port", cloud.bystanders[0]) if not p.get("device_owner"))
+    ours = port_to_delete(cloud)
+    admin.call("DELETE", f"/v2.0/ports/{ours}")
+    assert cloud.audit.foreign_writes() == []
+    cloud.state.table("RegionOne", "network.trunk").rows.clear()
+    assert admin.call("PUT", f"/v2.0/ports/{port.id}", json={"port": {"name": "mine now"}}).status_code == 200
+    (write,) = cloud.audit.foreign_writes()
+    assert (write.owner, write.touched[0].id, write.method) == (cloud.bystanders[0], port.id, "PUT")
+
+
+def test_the_auditor_sees_what_a_service_takes_along_of_others(cloud, admin):
+    ours, theirs = cloud.projects[0], cloud.bystanders[0]
+    add = cloud.state.add
+    network = add("RegionOne", "network.network", ours).id
+    subnet = add("RegionOne", "network.subnet", theirs, network_id=network).id
+    assert admin.call("DELETE", f"/v2.0/networks/{network}").status_code == 204
+    (write,) = cloud.audit.foreign_writes()
+    assert subnet in {touch.id for touch in write.touched}
+
+
+def test_a_refused_write_is_on_record_and_harms_nobody(cloud, admin):
+    network = rows(cloud, "network.network", cloud.bystanders[0])[0].id
+    assert admin.call("DELETE", f"/v2.0/networks/{network}").status_code == 409
+    assert cloud.audit.writes[-1].status == 409
+    assert cloud.audit.foreign_writes() == []
+
+
+def test_a_project_that_goes_while_it_is_not_empty_is_noticed(cloud, admin):
+    full, empty = cloud.projects[0], cloud.add_project("empty")
+    for project in (full, empty):
+        assert admin.call("DELETE", f"/projects/{project}", "identity").status_code == 204
+    ((project, left),) = cloud.audit.deleted_while_not_empty()
+    assert project == full
+    assert left["network.network"] == 1
+    assert not {"network.quota", "image.task", "identity.trust"} & set(left), "bookkeeping, history, Keystone's own"
+
+
+def test_a_defect_of_the_emulation_does_not_pass_for_a_fault():
+    with Emulated() as cloud:
+        admin = Caller(cloud)
+        assert (
+            admin.call(
+                "PUT", f"/v2.0/networks/{rows(cloud, 'network.network', cloud.projects[0])[0].id}", data="{"
+            ).status_code
+            == 500
+        )
+        assert "JSONDecodeError" in cloud.defects[0]
+
+
+# ------------------------------------------------------------------------------------------------- size and processes
+
+
+def resident(pid):
+    """Megabytes of memory that a process has."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) / 1024
+
+
+def test_a_hundred_thousand_resources_fit_into_little_memory():
+    with Process("--resources", "100000", "--bystanders", "0") as process:
+        (project,) = process.call("projects")
+        assert sum(process.call("left", project=project).values()) >= 100_000
+        assert resident(process.pid) < 200
+
+
+def test_a_process_obeys_and_tells_what_it_saw():
+    with Process("--seed", "3", "--projects", "2") as process:
+        first, second = process.call("projects")
+        admin = Caller(process)
+        process.call("faults.down", service="network", project=first)
+        assert admin.get("/v2.0/ports", project_id=first).status_code == 503
+        assert admin.get("/v2.0/ports", project_id=second).status_code == 200
+        process.call("faults.clear")
+        (bystander,) = process.call("bystanders")
+        port = admin.get("/v2.0/ports", project_id=bystander, device_owner="").json()["ports"][0]["id"]
+        admin.call("PUT", f"/v2.0/ports/{port}", json={"port": {"name": "mine now"}})
+        (write,) = process.call("audit.foreign_writes")
+        assert write["touched"][0] == {"what": "changed", "kind": "network.port", "id": port, "owner": bystander}
+        assert process.call("audit.rates")["network"]["calls"] == 4
+
+
+def test_a_process_dies_with_its_parent():
+    code = "import os, sys; from tests.emulated.server import Process; print(Process().pid, flush=True); os._exit(0)"
+    said = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=30, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    pid = int(said.stdout)
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline and alive(pid):
+        time.sleep(0.05)
+    assert not alive(pid)
+
+
+def alive(pid):
+    """Whether a process runs; one that waits to be buried does not."""
+    try:
+        os.kill(pid, signal.SIG_DFL)
+        return "Z" not in pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+# ------------------------------------------------------------------------------------------------ the orchestrator
+
+
+def test_looks_through_a_fence_survive_that_a_tenth_of_the_calls_fails(cloud, tmp_path):
+    """Each asks Keystone some forty times: if every failed call were its end, none would ever come to one."""
+    project = cloud.projects[0]
+    parts = Orchestrator(cloud, tmp_path).parts
+    cloud.identity.projects[project].options[protocol.FENCE_OPTION] = "d"
+    cloud.grant(project, cloud.orchestrator_id, "admin")
+    projects = Projects(parts.clouds.identity(parts.clouds.admin_session()))
+    ground = Ground("d", project, cloud.orchestrator_id, parts.clouds, projects, read_only, lambda *_: None)
+    cloud.faults.errors(0.1, {"error": 1, "unavailable": 1, "throttled": 1, "reset": 1})
+    assert [Fence().held(ground) for _ in range(3)] == [True] * 3
+    assert cloud.faults.seen.total() > 5
+    parts.store.close()
+
+
+def test_a_project_with_one_of_everything_goes_to_the_last_row(tmp_path):
+    """Without faults, by the driver for a stock Keystone, and bookkeeping included."""
+    with Emulated(projects=1, seed=2, everything=True) as cloud:
+        with Orchestrator(cloud, tmp_path, drain={"driver": "revoke"}) as running:
+            deletion = running.request(cloud.projects[0])
+            assert running.wait([deletion]) == {deletion: Status.DELETED}, running.blockers(deletion)
+        assert cloud.left(cloud.projects[0]) == {}
+        assert cloud.audit.foreign_writes() == cloud.defects == []
+
+
+def test_ten_projects_are_deleted_while_a_tenth_of_all_calls_fails(tmp_path):
+    with Emulated(projects=10, bystanders=2, seed=1, fences=True) as cloud, Orchestrator(cloud, tmp_path) as running:
+        before = {project: cloud.left(project) for project in cloud.bystanders}
+        cloud.faults.errors(0.1)
+        deletions = [running.request(project) for project in cloud.projects]
+        ends = running.wait(deletions)
+        cloud.faults.clear()
+        assert cloud.defects == []
+        assert {i: running.blockers(i) for i, end in ends.items() if end is not Status.DELETED} == {}
+        assert [project for project in cloud.projects if cloud.exists(project)] == []
+        assert {project: left for project in cloud.projects if (left := cloud.left(project, residue=False))} == {}
+        assert cloud.audit.foreign_writes() == []
+        assert cloud.audit.deleted_while_not_empty() == []
+        assert {project: cloud.left(project) for project in cloud.bystanders} == before
+        assert {kind for _, kind in cloud.faults.seen} == set(KINDS) - {"hang"}, "it did fail, in every way"
