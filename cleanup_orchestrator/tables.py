@@ -159,3 +159,29 @@ changes = sa.Table(
     sa.UniqueConstraint("deletion_id", "sequence"),
     **_OPTIONS,
 )
+
+#: What all processes together may ask of one service in one region; see ``limits``.
+accounts = sa.Table(
+    "accounts",
+    metadata,
+    sa.Column("service", sa.String(128), primary_key=True),
+    sa.Column("region", sa.String(128), primary_key=True),
+    sa.Column("calls_at", _TIME, nullable=True),
+    sa.Column("deletes_at", _TIME, nullable=True),
+    sa.Column("paused_until", _TIME, nullable=True),
+    **_OPTIONS,
+)
+
+#: Each process's part of the calls that may be under way at once.
+account_leases = sa.Table(
+    "account_leases",
+    metadata,
+    sa.Column("service", sa.String(128), primary_key=True),
+    sa.Column("region", sa.String(128), primary_key=True),
+    sa.Column("holder", sa.String(255), primary_key=True),
+    sa.Column("slots", sa.Integer, nullable=False),
+    sa.Column("wanted", sa.Integer, nullable=False),
+    sa.Column("since", _TIME, nullable=False),
+    sa.Column("until", _TIME, nullable=False),
+    **_OPTIONS,
+)
