@@ -14,6 +14,8 @@ from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_log import log
 
+from cleanup_orchestrator.redact import redact
+
 _IDS = "[%(request_id)s deletion=%(deletion_id)s project=%(target_project_id)s]"
 #: The ids come from the context that :func:`context` sets; ``-`` without one.
 FORMAT = f"%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s {_IDS} %(message)s"
@@ -57,6 +59,21 @@ def setup(conf: cfg.ConfigOpts) -> None:
     log.setup(conf, "cleanup-orchestrator")
     if not isinstance(logging.getLogRecordFactory(), _Factory):
         logging.setLogRecordFactory(_Factory(logging.getLogRecordFactory()))
+    for handler in logging.getLogger().handlers:
+        if handler.formatter is not None and not isinstance(handler.formatter, _Redacting):
+            handler.setFormatter(_Redacting(handler.formatter))
+
+
+class _Redacting(logging.Formatter):
+    """Formats as another does, and takes the secrets out of what came of it, tracebacks and all."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        return redact(self._inner.format(record))
 
 
 class _Factory:

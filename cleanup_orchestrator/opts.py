@@ -15,12 +15,15 @@ from cleanup_orchestrator.plugins import registry
 
 MODULES = (
     "cleanup_orchestrator.api.app",
+    "cleanup_orchestrator.budget",
     "cleanup_orchestrator.clouds",
     "cleanup_orchestrator.coverage",
     "cleanup_orchestrator.drain.base",
     "cleanup_orchestrator.engine",
     "cleanup_orchestrator.listener",
+    "cleanup_orchestrator.monitoring",
     "cleanup_orchestrator.projects",
+    "cleanup_orchestrator.service",
     "cleanup_orchestrator.store",
     "cleanup_orchestrator.worker",
 )

@@ -18,14 +18,23 @@ import oslo_messaging  # noqa: E402
 from oslo_config import cfg  # noqa: E402
 from oslo_log import log  # noqa: E402
 
+from cleanup_orchestrator import metrics  # noqa: E402
 from cleanup_orchestrator.errors import CleanupError  # noqa: E402
 
 LOG = log.getLogger(__name__)
 
+#: Since which version of the interface each method is there. A cast names its own method's version, and not the newest:
+#: so a process of the release before takes all that it knows. What it does not know it drops, with a line in its log,
+#: and the tick makes up for it. A method is never changed nor removed within a major version: it gets a successor.
+METHODS = {"deletion": "1.0", "step": "1.0"}
+
+#: What this release serves: the newest of the above.
 VERSION = "1.0"
 
 #: A cast that the broker does not take is tried once more: the tick makes up for it, and a user may be waiting for it.
 _RETRY = 1
+#: A notification has nobody who waits for it, and nothing that makes up for it.
+_NOTIFICATION_RETRY = 5
 
 oslo_messaging.set_transport_defaults("cleanup_orchestrator")
 
@@ -77,8 +86,9 @@ class Caster:
     @staticmethod
     def _cast(client: Any, method: str, **ids: str) -> None:
         try:
-            client.cast({}, method, **ids)
+            client.prepare(version=METHODS[method]).cast({}, method, **ids)
         except Exception as error:  # whatever the driver raises: SQL has it, and the tick will look
+            metrics.CASTS_FAILED.inc()
             LOG.warning("cast %s %s failed, the next tick takes it up: %s", method, ids, error)
 
 
@@ -123,6 +133,21 @@ def notifications(conf: cfg.ConfigOpts, exchange: str, topic_: str, endpoint: An
     return oslo_messaging.get_notification_listener(transport_, targets, [endpoint], "threading", allow_requeue=True)
 
 
+def notifier(conf: cfg.ConfigOpts, publisher_id: str) -> Any:
+    """Return what sends notifications, by the driver and to the topics of ``[oslo_messaging_notifications]``.
+
+    With a bounded number of tries, whatever ``retry`` there says: its default is for ever. ``None``: no driver is
+    chosen, or none that sends anything.
+    """
+    transport_ = oslo_messaging.get_notification_transport(conf)
+    if not any(name not in ("", "noop") for name in conf.oslo_messaging_notifications.driver):
+        return None
+    retry = conf.oslo_messaging_notifications.retry
+    return oslo_messaging.Notifier(
+        transport_, publisher_id, retry=_NOTIFICATION_RETRY if retry < 0 else min(retry, _NOTIFICATION_RETRY)
+    )
+
+
 def check(transport_: Any) -> None:
     """Say something that nobody listens to: a server would wait for its broker for ever, with nothing but log lines.
 
@@ -138,4 +163,30 @@ def check(transport_: Any) -> None:
 def server(transport_: Any, part: str, host: str, endpoint: Any) -> Any:
     """Return a server that takes a part's casts round-robin with the others; start it with its number of threads."""
     target = oslo_messaging.Target(topic=topic(transport_.conf, part), server=host, version=VERSION)
-    return oslo_messaging.get_rpc_server(transport_, target, [endpoint])
+    made = oslo_messaging.get_rpc_server(transport_, target, [endpoint])
+    made.dispatcher = _Dispatcher([endpoint], None)
+    return made
+
+
+def leave(server_: Any) -> None:
+    """Take no further cast, and let the broker have back what it has sent us and we have not read.
+
+    ``stop`` alone stays subscribed until ``wait`` returns. Until then, with a long step under way, the broker would go
+    on giving us our share of the casts, and nobody would take them. What listens for notifications has to stay: it
+    still acknowledges what it is working on.
+    """
+    server_.stop()
+    if isinstance(server_, oslo_messaging.rpc.server.RPCServer):
+        server_.listener.cleanup()
+
+
+class _Dispatcher(oslo_messaging.RPCDispatcher):
+    """Says in one line, and not with a trace, that it dropped what only another release understands."""
+
+    def dispatch(self, incoming: Any) -> Any:
+        """Have the endpoint's method called."""
+        try:
+            return super().dispatch(incoming)
+        except (oslo_messaging.NoSuchMethod, oslo_messaging.UnsupportedVersion) as error:
+            LOG.warning("a message of another release is dropped, the next tick takes it up: %s", error)
+            return None

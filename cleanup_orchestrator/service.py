@@ -2,25 +2,58 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import queue
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from keystoneauth1 import exceptions as ka_exceptions
 from oslo_config import cfg
 from oslo_log import log
 
-from cleanup_orchestrator import clouds, coverage, engine, listener, opts, rpc, store, worker
+from cleanup_orchestrator import (
+    clouds,
+    coverage,
+    engine,
+    health,
+    listener,
+    monitoring,
+    notifier,
+    opts,
+    reports,
+    rpc,
+    store,
+    worker,
+)
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.errors import CleanupError
 from cleanup_orchestrator.plugins import registry
+from cleanup_orchestrator.redact import redact
 
 LOG = log.getLogger(__name__)
 PROJECT = "cleanup-orchestrator"
+
+OPTS = {
+    "DEFAULT": [
+        cfg.IntOpt(
+            "graceful_stop_timeout",
+            default=60,
+            min=0,
+            help="Seconds that a process which is told to stop (SIGTERM) gives to what is under way: steps, decisions, "
+            "requests. Then workers give the steps that are still under way back to the queue, where others take them "
+            "at once, and the process ends. The unit's TimeoutStopSec has to be longer by some 20 seconds.",
+        )
+    ]
+}
+
+#: Seconds in which write calls that are under way at the very end may still be answered.
+_LAST_CALLS = 5.0
 
 
 def load(argv: Sequence[str] = (), prog: str = PROJECT, description: str | None = None) -> cfg.ConfigOpts:
@@ -33,6 +66,7 @@ def load(argv: Sequence[str] = (), prog: str = PROJECT, description: str | None 
     conf.reset()
     opts.register(conf)
     our_log.register(conf)
+    reports.register(conf)
     conf(list(argv), project=PROJECT, prog=prog, description=description)
     our_log.setup(conf)
     return conf
@@ -44,14 +78,24 @@ class Parts:
     def __init__(self, conf: cfg.ConfigOpts, in_process: bool = False) -> None:
         self.conf = conf
         self.name = f"{socket.gethostname()}:{os.getpid()}"
-        self.store = store.Store.from_conf(conf)
+        self.store, self.announcer = self._store()
         self.clouds = clouds.Clouds(conf)
         self.registry = registry.load()
         self.registry.register_options(conf)
         names = {s.service_type: tuple(t.name for t in s.types) for s in self.registry.services.values()}
         self.coverage = coverage.Coverage(conf, names)
+        self.in_process = in_process
         self.transport = rpc.transport(conf, in_process)
         self.bus = rpc.Caster(self.transport)
+
+    def _store(self) -> tuple[store.Store, notifier.Announcer | None]:
+        sender = rpc.notifier(self.conf, notifier.publisher_id())
+        if sender is None:
+            return store.Store.from_conf(self.conf), None
+        announcing = notifier.AnnouncingStore.from_conf(self.conf)
+        assert isinstance(announcing, notifier.AnnouncingStore)
+        announcing.announcer = notifier.Announcer(sender, announcing.steps)
+        return announcing, announcing.announcer
 
     def engine(self) -> engine.Engine:
         """Return an engine."""
@@ -66,7 +110,20 @@ class Parts:
         """Return the WSGI application."""
         from cleanup_orchestrator.api import app
 
-        return app.build(self.conf, self.store, self.clouds, self.coverage, self.bus)
+        return app.build(self.conf, self.store, self.clouds, self.coverage, self.bus, self.broker())
+
+    def broker(self) -> Callable[[], None] | None:
+        """Return what raises when the broker does not answer; none: there is no broker."""
+        return None if self.in_process else lambda: rpc.check(self.transport)
+
+    def health(self, names: Iterable[str]) -> health.Health:
+        """Return the health check of a process that consists of these: ``api``, ``engine``, ``worker``."""
+        parts = [health.Part("store", self.store.ping, needed=True)]
+        if {"api", "worker"} & set(names):  # an engine decides, and asks Keystone nothing
+            parts.append(health.Part("keystone", lambda: health.keystone(self.clouds), needed=True))
+        if broker := self.broker():
+            parts.append(health.Part("bus", broker, needed=False, without="what is due is found by the tick, later"))
+        return health.Health(parts)
 
     def log_in(self) -> None:
         """Get the orchestrator's own token.
@@ -85,9 +142,13 @@ class Running:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.stop = threading.Event()
+        self._names: list[str] = []
         self._servers: list[Any] = []
+        self._engines: list[engine.Engine] = []
+        self._workers: list[worker.Worker] = []
         self._threads: list[threading.Thread] = []
         self._http: Any = None
+        self._monitoring: monitoring.Server | None = None
 
     def start_engine(self) -> None:
         """Take casts for engines, and tick; hear from Keystone, where the operator wants that.
@@ -95,6 +156,8 @@ class Running:
         :raises cleanup_orchestrator.errors.CleanupError: it is to hear from Keystone, which gives no token
         """
         part = self.parts.engine()
+        self._engines.append(part)
+        self._names.append("engine")
         self._serve("engine", rpc.EngineEndpoint(part.handle), self.parts.conf.engine.threads)
         self._thread("tick", part.run_ticks, self.stop)
         options = self.parts.conf[listener.GROUP]
@@ -111,6 +174,8 @@ class Running:
         part = self.parts.worker()
         _ = part.driver  # now, and not when the first project waits for it
         self.parts.log_in()
+        self._workers.append(part)
+        self._names.append("worker")
         self._serve("worker", rpc.WorkerEndpoint(part.handle), self.parts.conf.worker.threads)
 
     def start_api(self) -> None:
@@ -124,9 +189,23 @@ class Running:
         self.parts.log_in()
         conf = self.parts.conf.api
         self._http = wsgi.Server((conf.host, conf.port), self.parts.api(), numthreads=conf.threads)
+        self._http.shutdown_timeout = self.parts.conf.graceful_stop_timeout
         self._http.prepare()
+        self._names.append("api")
         self._thread("http", self._http.serve)
         LOG.info("listening on %s port %d", conf.host, conf.port)
+
+    def start_monitoring(self) -> None:
+        """Open the monitoring port, where there is to be one. Without it the work goes on all the same."""
+        conf = self.parts.conf.metrics
+        if not conf.port:
+            return
+        port = conf.port + min(monitoring.OFFSETS[name] for name in self._names)
+        figures = self.parts.store.figures if "engine" in self._names else None
+        try:
+            self._monitoring = monitoring.Server(conf.host, port, self.parts.health(self._names), figures)
+        except OSError as error:
+            LOG.error("[metrics]: no monitoring on %s port %d: %s", conf.host, port, error)
 
     def _serve(self, part: str, endpoint: Any, threads: int) -> None:
         self._start(rpc.server(self.parts.transport, part, self.parts.name, endpoint), threads)
@@ -140,26 +219,93 @@ class Running:
         thread.start()
         self._threads.append(thread)
 
-    def wait(self) -> None:
-        """Run until SIGTERM or SIGINT, then finish what is under way and stop."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.stop.set())
-        while not self.stop.wait(1):
-            pass
-        self.close()
+    def wait(self) -> bool:
+        """Run until SIGTERM or SIGINT, then finish what is under way and stop; SIGHUP has the configuration read again.
 
-    def close(self) -> None:
-        """Stop taking work, finish what is under way, let go of everything."""
+        A second SIGTERM or SIGINT ends the process at once.
+
+        :returns: whether everything has ended; if not, something hangs that would keep the process from ending
+        """
+        signals: queue.SimpleQueue[int] = queue.SimpleQueue()  # may be put into by a signal handler, unlike others
+        ends = (signal.SIGTERM, signal.SIGINT)
+
+        def heard(number: int, _frame: Any) -> None:
+            if number in ends:
+                for end in ends:
+                    signal.signal(end, signal.SIG_DFL)
+            signals.put(number)
+
+        for each in (*ends, signal.SIGHUP):
+            signal.signal(each, heard)
+        while not self.stop.is_set():
+            try:
+                number = signals.get(timeout=1)
+            except queue.Empty:
+                continue
+            if number == signal.SIGHUP:
+                self.reload()
+            else:
+                LOG.info("%s: stopping", signal.Signals(number).name)
+                break
+        return self.close()
+
+    def reload(self) -> None:
+        """Read the configuration again, and take over what may change at run time."""
+        try:
+            changed = self.parts.conf.mutate_config_files()
+        except Exception as error:  # a file that is being written, or has a mistake: the process goes on as it was
+            LOG.error("SIGHUP: the configuration stays as it was: %s", error)
+            return
+        for part in self._engines:
+            part.reread()
+        names = ", ".join(sorted(f"[{group or 'DEFAULT'}] {name}" for group, name in changed)) or "nothing"
+        LOG.info("SIGHUP: changed: %s", names)
+
+    def close(self) -> bool:
+        """Take no new work, finish what is under way, hand back what does not end in time, let go of everything.
+
+        :returns: whether everything has ended
+        """
         self.stop.set()
+        deadline = time.monotonic() + self.parts.conf.graceful_stop_timeout
+        # Each in its own thread: a broker that is away keeps a server from stopping, and one step the others.
+        ends = [_thread("stop", self._end, server) for server in self._servers]
         if self._http is not None:
-            self._http.stop()
-        for server in self._servers:
-            server.stop()
-        for server in self._servers:
-            server.wait()
-        for thread in self._threads:
-            thread.join(timeout=10)
-        self.parts.store.close()
+            ends.append(_thread("stop", self._http.stop))
+        ended = _join((*ends, *self._threads), deadline)
+        if not ended:
+            LOG.info("stopping: what is still under way is handed back")
+            backs = [_thread("hand-back", part.hand_back, _LAST_CALLS) for part in self._workers]
+            _join(backs, time.monotonic() + 2 * _LAST_CALLS)
+            ended = _join((*ends, *self._threads), time.monotonic() + 1)
+        if self.parts.announcer is not None:
+            self.parts.announcer.close(_LAST_CALLS)
+        if self._monitoring is not None:
+            _join([_thread("stop", self._monitoring.close)], time.monotonic() + 2)
+        _join([_thread("stop", part.budget.close) for part in self._workers], time.monotonic() + 2)
+        if ended:
+            self.parts.store.close()
+        return ended
+
+    def _end(self, server: Any) -> None:
+        rpc.leave(server)
+        for part in self._workers:  # after it: a cast that is passed on must not come back to us
+            part.refuse()
+        server.wait()
+
+
+def _thread(name: str, target: Callable[..., Any], *args: Any) -> threading.Thread:
+    thread = threading.Thread(target=target, args=args, name=name, daemon=True)
+    thread.start()
+    return thread
+
+
+def _join(threads: Iterable[threading.Thread], deadline: float) -> bool:
+    """Wait for threads until a monotonic time; return whether all have ended."""
+    threads = tuple(threads)
+    for thread in threads:
+        thread.join(timeout=max(0.0, deadline - time.monotonic()))
+    return not any(thread.is_alive() for thread in threads)
 
 
 def main(
@@ -170,18 +316,24 @@ def main(
     :param check: raises when the database is not what this release works with
     """
     running = None
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is served: by default it would end the process
     try:
         conf = load(sys.argv[1:], prog, description)
+        reports.setup(conf, prog)
         check(conf)
         running = Running(Parts(conf, in_process))
         rpc.check(running.parts.transport)
         for starter in starters:
             getattr(running, f"start_{starter}")()
+        running.start_monitoring()
     except Exception as error:
         LOG.debug("start-up failed", exc_info=True)
         if running is not None:
             running.close()
-        print(f"{prog}: {' '.join(str(error).split())[:500]}", file=sys.stderr)
+        print(f"{prog}: {redact(' '.join(str(error).split()))[:500]}", file=sys.stderr)
         return 1
-    running.wait()
+    if not running.wait():
+        # Threads that hang in a call would be waited for, for ever. Nothing is lost: their steps are handed back.
+        logging.shutdown()
+        os._exit(0)
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pecan
@@ -14,6 +15,7 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, sizelimit
 
+from cleanup_orchestrator import health
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.api import errors, policies, root
 from cleanup_orchestrator.api.wiring import EngineCaster, Wiring
@@ -36,15 +38,22 @@ OPTS = {
 }
 
 SERVICE_TYPE = "project-cleanup"
-HEALTH = "/healthcheck"
 _MAX_BODY = 16 * 1024
 
 
-def build(conf: cfg.ConfigOpts, store: Store, clouds: Clouds, coverage: Coverage, engine: EngineCaster) -> Any:
+def build(
+    conf: cfg.ConfigOpts,
+    store: Store,
+    clouds: Clouds,
+    coverage: Coverage,
+    engine: EngineCaster,
+    bus: Callable[[], Any] | None = None,
+) -> Any:
     """Return the WSGI application.
 
     :param conf: with the options of this module, of ``drain`` registered
     :param clouds: the orchestrator's own access to Keystone, read only
+    :param bus: raises when the broker does not answer; none: there is no broker
     :raises keystoneauth1.exceptions.ClientException: when ``[keystone_authtoken]`` is not usable
     """
     identity = clouds.identity(clouds.admin_session())
@@ -56,14 +65,24 @@ def build(conf: cfg.ConfigOpts, store: Store, clouds: Clouds, coverage: Coverage
         judge=policies.Judge(policies.enforcer(conf)),
         # All that the answers depend on; the others are the engine's.
         rules=Rules(settle=datetime.timedelta(seconds=conf.drain.token_cache_time)),
-        protection=Protection(tuple(conf.deletion.never_delete_projects), clouds.project_id),
+        protection=lambda: Protection(tuple(conf.deletion.never_delete_projects), clouds.project_id),
         default_limit=min(conf.api.default_limit, conf.api.max_limit),
         max_limit=conf.api.max_limit,
     )
-    return pipeline(conf, wiring)
+    return pipeline(conf, wiring, health.Health(parts(store, clouds, bus)))
 
 
-def pipeline(conf: cfg.ConfigOpts, wiring: Wiring) -> Any:
+def parts(store: Store, clouds: Clouds, bus: Callable[[], Any] | None) -> list[health.Part]:
+    """Return what the API rests on. Without a broker it still takes requests: the tick of an engine finds them."""
+    needed = [
+        health.Part("store", store.ping, needed=True),
+        health.Part("keystone", lambda: health.keystone(clouds), needed=True),
+    ]
+    without = "requests are recorded, and taken up with the next tick of an engine"
+    return [*needed, *([health.Part("bus", bus, needed=False, without=without)] if bus else [])]
+
+
+def pipeline(conf: cfg.ConfigOpts, wiring: Wiring, checks: health.Health) -> Any:
     """Return pecan with everything around it."""
     handlers = pecan.make_app(
         root.Root(wiring),
@@ -86,7 +105,7 @@ def pipeline(conf: cfg.ConfigOpts, wiring: Wiring) -> Any:
     conf.set_default("expose_headers", ["Location", "X-OpenStack-Request-Id"], group="cors")
     # Without an origin it is left out: it would answer every OPTIONS with an empty 200.
     shared = cors.CORS(shaped, conf) if conf.cors.allowed_origin else shaped
-    framed = Frame(shared, _Health(wiring.store, conf))
+    framed = Frame(shared, _Health(checks, conf))
     return http_proxy_to_wsgi.HTTPProxyToWSGI(request_id.RequestId(framed, conf), conf)
 
 
@@ -103,7 +122,7 @@ class Frame:
     def __call__(self, request: webob.Request) -> webob.Response:
         """Answer one request."""
         with our_log.context(request_id=request.environ.get(errors.REQUEST_ID, "")):
-            if request.environ.get("PATH_INFO") == HEALTH:
+            if request.environ.get("PATH_INFO") == health.PATH:
                 return request.get_response(self._health)
             begin = time.monotonic()
             response = request.get_response(self._application)
@@ -136,11 +155,11 @@ class _ByPath:
 
 
 class _Health:
-    """oslo.middleware's health check (with the operator's backends, such as ``disable_by_file``), and the store's."""
+    """The operator's word first (oslo.middleware's backends, such as ``disable_by_file``), then what the parts say."""
 
-    def __init__(self, store: Store, conf: cfg.ConfigOpts) -> None:
-        self._store = store
-        self._others = healthcheck.Healthcheck(errors.Shaper(_nothing_here), conf)
+    def __init__(self, checks: health.Health, conf: cfg.ConfigOpts) -> None:
+        self._checks = checks
+        self._operators = healthcheck.Healthcheck(errors.Shaper(_nothing_here), conf)
 
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:
@@ -148,12 +167,8 @@ class _Health:
         if request.method not in ("GET", "HEAD"):
             refused = errors.of_status(405, {"Allow": "GET, HEAD"})
             return refused.response(request.environ.get(errors.REQUEST_ID, ""))
-        try:
-            self._store.ping()
-        except Exception as error:
-            LOG.error("health check: the store does not answer: %s", error.__class__.__name__)
-            return webob.Response(status=503, text="store unavailable", content_type="text/plain", charset="UTF-8")
-        return request.get_response(self._others)
+        first = request.get_response(self._operators)
+        return first if first.status_int >= 400 else request.get_response(self._checks)
 
 
 def _nothing_here(environ: dict[str, Any], start_response: Any) -> Any:

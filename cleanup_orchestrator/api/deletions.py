@@ -268,7 +268,7 @@ class Deletions:
         project_id, name = (
             (about.id, about.name) if isinstance(about, Project) else (about.project_id, about.project_name)
         )
-        if why := self._w.protection.why(project_id, name):
+        if why := self._w.protection().why(project_id, name):
             raise ApiError(403, "project_protected", f"{name} ({project_id}): {why}", project_id=project_id)
 
     def _load(self, req: webob.Request, rule: str, deletion_id: str) -> tuple[Deletion, Sequence[Step], Any]:
@@ -339,10 +339,11 @@ class Deletions:
     @staticmethod
     def _under_way(existing: Deletion) -> ApiError:
         if existing.status is Status.CANCELLING:
-            text = f"deletion {existing.id} of project {existing.project_id} is being cancelled: ask again when that is over"
+            text = "is being cancelled: ask again when that is over"
         else:
             how = f"{existing.mode}{', dry run' if existing.dry_run else ''}"
-            text = f"deletion {existing.id} of project {existing.project_id} ({how}) is under way: follow it, or cancel it first"
+            text = f"({how}) is under way: follow it, or cancel it first"
+        text = f"deletion {existing.id} of project {existing.project_id} {text}"
         return ApiError(409, "deletion_under_way", text, deletion_id=existing.id)
 
 

@@ -29,6 +29,6 @@ class Wiring:
     engine: EngineCaster
     judge: Judge
     rules: Rules
-    protection: Protection
+    protection: Callable[[], Protection]  #: as the configuration has it now
     default_limit: int
     max_limit: int

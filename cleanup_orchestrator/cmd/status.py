@@ -1,18 +1,44 @@
-"""``cleanup-orchestrator-status upgrade check``: whether this release can be started here. Run it before you do."""
+"""``cleanup-orchestrator-status upgrade check``: whether this release can be started here. Run it before you do.
+
+It reads the configuration and the database, and asks nobody else: neither Keystone nor the broker has to be there.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import oslo_messaging
+import stevedore
+from keystoneauth1 import loading as ka_loading
 from oslo_config import cfg
 from oslo_upgradecheck import common_checks, upgradecheck
 
-from cleanup_orchestrator import store
+from cleanup_orchestrator import clouds, drain, opts, rpc
+from cleanup_orchestrator.api import policies
 from cleanup_orchestrator.cmd import manage
 from cleanup_orchestrator.plugins import registry
+from cleanup_orchestrator.redact import redact
 
 PROG = "cleanup-orchestrator-status"
+
+_OK = upgradecheck.Result(upgradecheck.Code.SUCCESS)
+
+
+def _failure(why: str) -> upgradecheck.Result:
+    return upgradecheck.Result(upgradecheck.Code.FAILURE, redact(why))
+
+
+def _warning(why: str) -> upgradecheck.Result:
+    return upgradecheck.Result(upgradecheck.Code.WARNING, redact(why))
+
+
+def _loads(load: Callable[[], object]) -> upgradecheck.Result:
+    try:
+        load()
+    except Exception as error:  # what is loaded by its name may raise anything
+        return _failure(f"{type(error).__name__}: {error}")
+    return _OK
 
 
 class Checks(upgradecheck.UpgradeCommands):
@@ -22,32 +48,105 @@ class Checks(upgradecheck.UpgradeCommands):
         self._conf = conf
         self._upgrade_checks = (
             ("Database", Checks._database),
+            ("Message bus", Checks._bus),
+            ("Credentials", Checks._credentials),
             ("Plugins", Checks._plugins),
+            ("Drain driver", Checks._drain),
+            ("Settling time", Checks._settling),
+            ("Notifications", Checks._notifications),
             ("Policy file", (common_checks.check_policy_json, {"conf": conf})),
+            ("Policy rules", Checks._policies),
         )
 
     def _database(self) -> upgradecheck.Result:
         try:
             current, head = manage.state(self._conf.database.connection)
         except manage.ManageError as error:
-            return upgradecheck.Result(upgradecheck.Code.FAILURE, str(error))
+            return _failure(str(error))
         if current != head:
-            why = f"The schema is at {current or 'nothing'}, this release needs {head}. Run: {manage.PROG} db upgrade"
-            return upgradecheck.Result(upgradecheck.Code.FAILURE, why)
-        return upgradecheck.Result(upgradecheck.Code.SUCCESS)
+            return _failure(
+                f"The schema is at {current or 'nothing'}, this release needs {head}. Run: {manage.PROG} db upgrade"
+            )
+        return _OK
+
+    def _bus(self) -> upgradecheck.Result:
+        """All in one: SQLite and no broker. Several processes: a database server and a broker. Nothing between."""
+        try:
+            transport = oslo_messaging.TransportURL.parse(self._conf)
+        except Exception as error:
+            return _failure(f"[DEFAULT] transport_url: {type(error).__name__}: {error}")
+        alone = self._conf.database.connection.startswith("sqlite")
+        if transport.transport in ("fake", "kombu+memory"):
+            if alone:
+                return _OK
+            return _failure(
+                f"[DEFAULT] transport_url = {transport.transport}:// never leaves a process: name your RabbitMQ, or "
+                "run cleanup-orchestrator-all-in-one alone"
+            )
+        if alone and transport.hosts:
+            return _warning(
+                "[database] connection is SQLite, which serves one process, and transport_url names a broker, which "
+                "several need: use PostgreSQL or MariaDB, or run cleanup-orchestrator-all-in-one alone"
+            )
+        if not alone and not transport.hosts:
+            return _warning("[DEFAULT] transport_url names no host: RabbitMQ on this one is used, as its guest")
+        return _OK
+
+    def _credentials(self) -> upgradecheck.Result:
+        for group, what in ((clouds.GROUP, "makes every call"), ("keystone_authtoken", "checks users' tokens")):
+            ka_loading.register_auth_conf_options(self._conf, group)
+            try:
+                auth = ka_loading.load_auth_from_conf_options(self._conf, group)
+            except Exception as error:
+                return _failure(f"[{group}]: {type(error).__name__}: {error}")
+            if auth is None:
+                return _failure(f"[{group}] auth_type is not set: it is for the user that {what}")
+        return _OK
 
     def _plugins(self) -> upgradecheck.Result:
+        return _loads(lambda: registry.load().register_options(self._conf))
+
+    def _drain(self) -> upgradecheck.Result:
+        return _loads(lambda: drain.load(self._conf.drain.driver))
+
+    def _settling(self) -> upgradecheck.Result:
+        if self._conf.drain.token_cache_time:
+            return _OK
+        return _warning(
+            "[drain] token_cache_time is 0: nothing is waited for after the lock. That is right only if no service of "
+            "the cloud caches tokens ([keystone_authtoken] token_cache_time = -1 in each)"
+        )
+
+    def _notifications(self) -> upgradecheck.Result:
+        _loads(lambda: rpc.notifier(self._conf, "check"))  # it registers the options
+        there = set(stevedore.ExtensionManager("oslo.messaging.notify.drivers").names())
+        unknown = sorted(set(self._conf.oslo_messaging_notifications.driver) - there - {""})
+        if unknown:
+            return _warning(
+                f"[oslo_messaging_notifications] driver: there is no {', '.join(unknown)}, and so no notification"
+            )
+        return _OK
+
+    def _policies(self) -> upgradecheck.Result:
         try:
-            registry.load()
-        except Exception as error:  # a plugin's import may raise anything
-            return upgradecheck.Result(upgradecheck.Code.FAILURE, f"{type(error).__name__}: {error}")
-        return upgradecheck.Result(upgradecheck.Code.SUCCESS)
+            enforcer = policies.enforcer(self._conf)
+            enforcer.load_rules()
+        except Exception as error:
+            return _failure(f"[oslo_policy]: {type(error).__name__}: {error}")
+        if not enforcer.check_rules():
+            return _failure("[oslo_policy]: a rule refers to one that is not there, or to itself: see the log")
+        named = self._conf.oslo_policy.policy_file
+        if named != "policy.yaml" and not self._conf.find_file(named):
+            return _warning(f"[oslo_policy] policy_file = {named} is not there: the defaults are in force")
+        if unknown := sorted(set(enforcer.file_rules) - set(enforcer.registered_rules)):
+            return _warning(f"the policy file has rules that nothing asks for, misspelt perhaps: {', '.join(unknown)}")
+        return _OK
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the checks; 0: go on, 1: go on after reading the warnings, 2: do not, 255: it broke."""
     conf = cfg.ConfigOpts()
-    conf.register_opts(store.OPTS["database"], group="database")
+    opts.register(conf)
     try:
         return upgradecheck.main(conf, manage.PROJECT, Checks(conf), argv=list(sys.argv[1:] if argv is None else argv))
     except cfg.Error as error:

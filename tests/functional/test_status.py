@@ -6,20 +6,49 @@ import pytest
 
 from cleanup_orchestrator.cmd import manage, status
 from cleanup_orchestrator.errors import CleanupError
+from tests import databases
+
+CREDENTIALS = """
+auth_type = password
+auth_url = http://keystone.example.com/v3
+username = orchestrator
+password = hush-hush
+project_name = service
+user_domain_id = default
+project_domain_id = default
+"""
+SOUND = {
+    "orchestrator": CREDENTIALS,
+    "keystone_authtoken": CREDENTIALS,
+    "DEFAULT": "transport_url = rabbit://cleanup:hush-hush@rabbit.example.com/",
+}
 
 
 @pytest.fixture
 def check(tmp_path, capsys):
-    """Run the checks with a configuration; give the exit code and the failures with their details."""
+    """Run the checks with a sound configuration but for ``more``; give the exit code and what is not fine."""
 
-    def run(url, more=""):
+    def run(url, **more):
+        sections = {"database": f"connection = {url}", **SOUND}
+        if url.startswith("sqlite"):
+            sections["DEFAULT"] = ""
+        sections.update(more)
         path = tmp_path / "status.conf"
-        path.write_text(f"[database]\nconnection = {url}\n{more}")
+        path.write_text("".join(f"[{name}]\n{text}\n" for name, text in sections.items()))
         code = status.main(["--config-file", str(path), "upgrade", "check", "--json"])
-        answer = json.loads(capsys.readouterr().out)
-        return code, {one["check"]: one["details"] for one in answer["checks"] if one["result"]}
+        out = capsys.readouterr().out
+        assert "hush" not in out
+        return code, {one["check"]: one["details"] for one in json.loads(out)["checks"] if one["result"]}
 
     return run
+
+
+@pytest.fixture
+def url(tmp_path):
+    """A database at head."""
+    url = f"sqlite:///{tmp_path}/status.sqlite"
+    manage.upgrade(url)
+    return url
 
 
 def test_a_database_at_head_is_fine(database_url, check):
@@ -51,13 +80,83 @@ def test_a_plugin_that_does_not_load(database_url, check, monkeypatch):
     assert failures == {"Plugins": "CleanupError: plugin network does not load: no such thing"}
 
 
-def test_a_policy_file_in_json(tmp_path, check):
-    url = f"sqlite:///{tmp_path}/p.sqlite"
-    manage.upgrade(url)
+def test_a_policy_file_in_json(url, tmp_path, check):
     (tmp_path / "policy.json").write_text("{}")
-    code, failures = check(url, f"[oslo_policy]\npolicy_file = {tmp_path}/policy.json\n")
+    code, failures = check(url, oslo_policy=f"policy_file = {tmp_path}/policy.json")
     assert code == 2
     assert "JSON-formatted" in failures["Policy file"]
+
+
+@pytest.mark.parametrize(
+    ("database", "transport", "code", "said"),
+    [
+        ("sqlite", "", 0, ""),
+        ("sqlite", "fake://", 0, ""),
+        ("sqlite", "rabbit://x:hush@h/", 1, "SQLite, which serves one process"),
+        ("postgresql", "rabbit://x:hush@h/", 0, ""),
+        ("postgresql", "fake://", 2, "never leaves a process"),
+        ("postgresql", "", 1, "names no host"),
+        ("postgresql", "nonsense://x:hush@h/", 0, ""),  # whether its driver is there is for the start to say
+    ],
+)
+def test_what_carries_messages_must_suit_what_keeps_records(check, tmp_path, database, transport, code, said):
+    with databases.database(database, tmp_path) as url:
+        manage.upgrade(url)
+        got, failures = check(url, DEFAULT=f"transport_url = {transport}" if transport else "")
+        assert got == code, failures
+        assert said in failures.get("Message bus", "")
+        assert bool(said) == bool(failures)
+
+
+@pytest.mark.parametrize("group", ["orchestrator", "keystone_authtoken"])
+@pytest.mark.parametrize("text", ["", "auth_type = no-such-thing", "auth_type = password"])
+def test_a_user_that_cannot_log_in(url, check, group, text):
+    code, failures = check(url, **{group: text})
+    assert (code, list(failures)) == (2, ["Credentials"])
+    assert f"[{group}]" in failures["Credentials"]
+
+
+def test_credentials_of_another_section_are_fine(url, check):
+    assert check(url, keystone_authtoken="auth_section = orchestrator") == (0, {})
+
+
+def test_a_drain_driver_that_is_not_there(url, check):
+    code, failures = check(url, drain="driver = nonesuch")
+    assert (code, list(failures)) == (2, ["Drain driver"])
+    assert "nonesuch" in failures["Drain driver"]
+
+
+def test_no_settling_time_is_a_warning(url, check):
+    code, failures = check(url, drain="token_cache_time = 0")
+    assert (code, list(failures)) == (1, ["Settling time"])
+
+
+def test_a_notification_driver_that_is_not_there_is_a_warning(url, check):
+    """oslo.messaging itself says nothing, and sends nothing."""
+    code, failures = check(url, oslo_messaging_notifications="driver = messagingv3")
+    assert (code, list(failures)) == (1, ["Notifications"])
+    assert check(url, oslo_messaging_notifications="driver = log") == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("rules", "code", "said"),
+    [
+        ('"cleanup:deletions:create": "role:admin"', 0, ""),
+        ('"cleanup:deletion:create": "role:admin"', 1, "cleanup:deletion:create"),
+        ('"cleanup:deletions:create": "rule:no_such_rule"', 2, "refers to one that is not there"),
+        ("this is: [no policy", 2, "oslo_policy"),
+    ],
+)
+def test_the_policy_file_is_read(url, check, tmp_path, rules, code, said):
+    (tmp_path / "ours.yaml").write_text(rules)
+    got, failures = check(url, oslo_policy=f"policy_file = {tmp_path}/ours.yaml")
+    assert (got, list(failures)) == (code, ["Policy rules"] if code else [])
+    assert said in failures.get("Policy rules", "")
+
+
+def test_a_policy_file_that_is_named_and_not_there(url, check):
+    code, failures = check(url, oslo_policy="policy_file = /nonexistent/policy.yaml")
+    assert (code, list(failures)) == (1, ["Policy rules"])
 
 
 def test_a_missing_configuration_file_is_one_line(capsys):

@@ -389,3 +389,10 @@ def test_a_live_deletion_always_has_a_time_to_be_looked_at_again(behaviour, mode
         world.run(limit=moment)
         if world.deletion.status in LIVE:
             assert world.deletion.wake_at <= world.now + world.rules.heartbeat
+
+
+def test_a_cast_that_is_lost_is_looked_after_in_time():
+    world = World(deletion())
+    world.settle_engine()
+    assert world.dispatched == ["survey"]
+    assert world.deletion.wake_at <= world.now + world.rules.claim_timeout

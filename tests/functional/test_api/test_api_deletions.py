@@ -181,7 +181,9 @@ def test_cancelling_each_status_as_the_table_says(site):
 def test_the_point_of_no_return(site):
     made = site.ask()
     record = site.store.get(made["id"])
+    assert site.get(f"/v1/deletions/{made['id']}").json["deletion"]["cancellable"] is True
     site.store.save(record, dataclasses.replace(record, status=Status.VERIFYING, purpose=Purpose.RESIDUE))
+    assert site.get(f"/v1/deletions/{made['id']}").json["deletion"]["cancellable"] is False
     answer = site.post(f"/v1/deletions/{made['id']}/cancel")
     assert (answer.status, answer.error["detail"]) == (
         409,

@@ -1,0 +1,69 @@
+"""Guru meditation reports: on SIGUSR2 a process says what it is doing, with every thread's stack and its configuration.
+
+oslo.reports masks what is declared as secret in the configuration. The section ``Work`` is ours.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import time
+
+from oslo_config import cfg
+from oslo_reports import guru_meditation_report as gmr
+from oslo_reports import opts as gmr_opts
+from oslo_reports.models.base import ReportModel
+
+from cleanup_orchestrator import work
+
+
+class _Version:
+    """What the section ``Package`` says."""
+
+    def vendor_string(self) -> str:
+        """Return who made it."""
+        return "cleanup-orchestrator"
+
+    def product_string(self) -> str:
+        """Return what it is."""
+        return "cleanup-orchestrator"
+
+    def version_string_with_package(self) -> str:
+        """Return its version."""
+        return version()
+
+
+def version() -> str:
+    """Return the installed version of this package."""
+    return importlib.metadata.version("cleanup-orchestrator")
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Register oslo.reports' options."""
+    gmr_opts.set_defaults(conf)
+
+
+def setup(conf: cfg.ConfigOpts, prog: str) -> None:
+    """Have this process report on SIGUSR2, or as ``[oslo_reports]`` says. In the main thread only."""
+    gmr.TextGuruMeditation.persistent_sections = [("Work", _work)]
+    gmr.TextGuruMeditation.setup_autorun(_Version(), service_name=prog, conf=conf)
+
+
+def _work() -> ReportModel:
+    now = time.monotonic()
+    lines = [
+        f"{item.what}: deletion {item.deletion_id}, project {item.project_id or '-'}, step {item.step_id or '-'}, "
+        f"for {now - item.since:.1f} s, in thread {item.thread}"
+        for item in work.items()
+    ]
+    return ReportModel(data={}, attached_view=_Lines("\n".join(lines) or "nothing"))
+
+
+class _Lines:
+    """A view that is a text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __call__(self, model: ReportModel) -> str:
+        """Return the text."""
+        return self._text

@@ -1,0 +1,42 @@
+"""What this process works on at this moment: for its guru meditation report."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Item:
+    """One piece of work under way."""
+
+    what: str  #: ``decide``, or the name of a step with its region
+    deletion_id: str
+    project_id: str
+    step_id: str  #: empty for a decision
+    thread: str
+    since: float  #: monotonic seconds
+
+
+_items: dict[int, Item] = {}  #: of the process, as its name says: one dictionary, whatever parts run in it
+_numbers = itertools.count()
+
+
+@contextlib.contextmanager
+def on(what: str, deletion_id: str, project_id: str = "", step_id: str = "") -> Iterator[None]:
+    """Say for the length of a block what this thread works on."""
+    number = next(_numbers)
+    _items[number] = Item(what, deletion_id, project_id, step_id, threading.current_thread().name, time.monotonic())
+    try:
+        yield
+    finally:
+        del _items[number]
+
+
+def items() -> tuple[Item, ...]:
+    """Return what is under way, the oldest first. Takes no lock: it is also called by a signal handler."""
+    return tuple(item for _, item in sorted(_items.copy().items()))

@@ -1,0 +1,78 @@
+"""The RabbitMQ that tests use: that of CLEANUP_TEST_RABBITMQ_URL, by default the one on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import urllib.parse
+
+import kombu
+import pytest
+
+RABBITMQ = os.environ.get("CLEANUP_TEST_RABBITMQ_URL") or "rabbit://guest:guest@127.0.0.1:5672/"
+
+
+def need_broker() -> None:
+    """Skip the test without a broker; where CI is set, fail: in CI nothing is silently skipped."""
+    try:
+        with kombu.Connection(RABBITMQ.replace("rabbit://", "amqp://", 1), connect_timeout=5) as connection:
+            connection.connect()
+    except Exception as error:  # whatever the driver raises
+        why = f"no RabbitMQ to test with (set CLEANUP_TEST_RABBITMQ_URL): {error}"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(why)
+
+
+class Wire:
+    """A connection to the broker that a test can cut: a forwarder on a port of its own."""
+
+    def __init__(self) -> None:
+        """Listen; ``url`` is the broker's, through here."""
+        found = urllib.parse.urlsplit(RABBITMQ)
+        self._target = (found.hostname or "127.0.0.1", found.port or 5672)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        port = self._listener.getsockname()[1]
+        who = f"{found.username}:{found.password}@" if found.username else ""
+        self.url = f"{found.scheme}://{who}127.0.0.1:{port}{found.path or '/'}"
+        self._ends: list[socket.socket] = []
+        self._whole = True
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                here, _ = self._listener.accept()
+            except OSError:
+                return
+            if not self._whole:
+                here.close()
+                continue
+            there = socket.create_connection(self._target)
+            self._ends += [here, there]
+            for one, other in ((here, there), (there, here)):
+                threading.Thread(target=self._forward, args=(one, other), daemon=True).start()
+
+    @staticmethod
+    def _forward(one: socket.socket, other: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := one.recv(65536):
+                other.sendall(data)
+        with contextlib.suppress(OSError):
+            other.shutdown(socket.SHUT_RDWR)
+
+    def cut(self) -> None:
+        """Break what is connected, and let nobody through."""
+        self._whole = False
+        for end in self._ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        """Let them through again."""
+        self._whole = True
+
+    def close(self) -> None:
+        """Be gone."""
+        self.cut()
+        self._listener.close()

@@ -1,0 +1,135 @@
+"""What the store says of everything at once, and how a step is given back, on every kind of database."""
+
+import dataclasses
+import datetime
+import uuid
+
+import pytest
+import sqlalchemy as sa
+
+from cleanup_orchestrator import tables
+from cleanup_orchestrator.cmd import manage
+from cleanup_orchestrator.model import TASKS, Condition, Event, Kind, Outcome, State, Status, Sweep
+from cleanup_orchestrator.store import Figures, Store
+from tests.unit import world
+
+
+@pytest.fixture
+def store(database_url):
+    manage.upgrade(database_url)
+    store = Store.from_url(database_url)
+    yield store
+    store.close()
+
+
+def create(store, **values):
+    record = world.deletion(id=str(uuid.uuid4()), project_id=uuid.uuid4().hex, **values)
+    return store.create(record, TASKS, Event("deletion.accepted", "test"))
+
+
+def step(store, deletion, kind=Kind.SURVEY):
+    return next(s for s in store.steps(deletion.id) if s.kind is kind)
+
+
+def dispatched(store, deletion, kind=Kind.SURVEY, ago=0):
+    at = store.now() - datetime.timedelta(seconds=ago)
+    one = step(store, deletion, kind)
+    changed = dataclasses.replace(one, state=State.DISPATCHED, round=1, dispatched_at=at, attempt=1)
+    store.save(store.get(deletion.id), store.get(deletion.id), [changed])
+    return one.id
+
+
+def test_an_empty_store_has_nothing(store):
+    assert store.figures() == Figures({}, 0, {}, 0.0, 0.0)
+
+
+def test_figures(store):
+    stalled = Condition("stalled", True, "no_progress", "blocked", world.T0)
+    over = dataclasses.replace(stalled, status=False)
+    one = create(store, status=Status.DELETING, conditions=(stalled,))
+    two = create(store, status=Status.DELETING, conditions=(over,))
+    create(store, status=Status.DELETED)
+    create(store, status=Status.FAILED, conditions=(stalled,))  # not live: nobody waits for its progress
+    dispatched(store, one, ago=30)
+    dispatched(store, one, Kind.ACCESS, ago=10)
+    store.claim(dispatched(store, two, ago=3600), "w", 60)
+    late = store.now() - datetime.timedelta(seconds=100)
+    before = store.get(two.id)
+    store.save(before, dataclasses.replace(before, wake_at=late))
+    found = store.figures()
+    assert found.deletions == {"deleting": 2, "deleted": 1, "failed": 1}
+    assert found.stalled == 1
+    assert found.steps == {"dispatched": 2, "running": 1}
+    assert 30 <= found.unclaimed < 60  # the one that is claimed does not count, however old
+    assert 100 <= found.overdue < 130
+
+
+def test_what_has_ended_is_not_overdue_and_its_steps_wait_for_nobody(store):
+    done = create(store, status=Status.DELETING)
+    dispatched(store, done, ago=1000)
+    before = store.get(done.id)
+    store.save(before, dataclasses.replace(before, status=Status.CANCELLED))
+    found = store.figures()
+    assert (found.steps, found.unclaimed, found.overdue) == ({}, 0.0, 0.0)
+
+
+def test_figures_read_the_past_only_for_the_count_by_status(store):
+    """With a hundred thousand ended deletions a scrape must not read their steps."""
+    create(store)
+    statements = []
+    sa.event.listen(store._engine, "before_cursor_execute", lambda c, cur, sql, *_: statements.append(sql))
+    store.figures()
+    asked = [sql for sql in statements if "FROM deletions" in sql or "FROM steps" in sql]
+    assert len(asked) == 4
+    assert sum("live_project_id IS NOT NULL" in sql for sql in asked) == 3
+
+
+def test_a_step_that_is_given_back_is_there_for_the_next_one_at_once(store):
+    deletion = create(store)
+    id_ = dispatched(store, deletion, Kind.DRAIN, ago=1000)
+    _, mine = store.claim(id_, "one", 300)
+    assert store.may_write(mine)
+    assert store.give_back(mine)
+    given = step(store, deletion, Kind.DRAIN)
+    assert (given.state, given.lease_until, given.fence) == (State.DISPATCHED, None, 1)
+    assert given.dispatched_at > store.now() - datetime.timedelta(seconds=60), "its cast is not overdue"
+    assert not store.may_write(mine)
+    assert not store.renew(mine, 300)
+    assert not store.finish(mine, Sweep(Outcome.CLEAR))
+    _, theirs = store.claim(id_, "two", 300)
+    assert theirs.fence == 2
+    assert store.may_write(theirs)
+    assert not store.may_write(mine)
+
+
+def test_only_its_holder_gives_a_step_back_and_only_once(store):
+    deletion = create(store)
+    id_ = dispatched(store, deletion)
+    _, mine = store.claim(id_, "one", 300)
+    assert store.give_back(mine)
+    assert not store.give_back(mine)
+    _, theirs = store.claim(id_, "two", 300)
+    assert not store.give_back(mine)
+    assert step(store, deletion).worker == "two"
+    assert store.finish(theirs, Sweep(Outcome.CLEAR))
+    assert not store.give_back(theirs)
+    assert step(store, deletion).state is State.DONE
+
+
+def test_an_engine_that_decided_on_the_step_as_it_was_looks_again(store):
+    """The version grows, as with every write of a step."""
+    deletion = create(store)
+    _, mine = store.claim(dispatched(store, deletion), "one", 300)
+    seen = step(store, deletion)
+    assert store.give_back(mine)
+    d = store.get(deletion.id)
+    with pytest.raises(Exception, match="changed meanwhile"):
+        store.save(d, d, [dataclasses.replace(seen, state=State.DISPATCHED)])
+
+
+def test_the_tables_are_as_the_figures_need_them():
+    """Live deletions are found by index, and their steps by the deletion's id first."""
+    indexes = [[c.name for c in index.columns] for index in tables.deletions.indexes]
+    assert ["live_project_id", "wake_at"] in indexes
+    unique = [c for c in tables.steps.constraints if isinstance(c, sa.UniqueConstraint)]
+    assert [c.columns.keys()[0] for c in unique] == ["deletion_id"]

@@ -1,0 +1,116 @@
+"""Two releases on one bus: what the older one understands it takes, from whomever; the rest is dropped with a line."""
+
+import queue
+import threading
+import uuid
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+
+from cleanup_orchestrator import rpc
+from tests.brokers import RABBITMQ, need_broker
+
+
+class Served:
+    """An engine of this release, on a bus."""
+
+    def __init__(self, url):
+        self.conf = cfg.CONF  # libraries register options there
+        self.conf.reset()
+        self.conf([])
+        oslo_messaging.set_transport_defaults(f"cleanup_test_{uuid.uuid4().hex}")
+        self.transport = oslo_messaging.get_rpc_transport(self.conf, url=url)
+        if url.startswith("rabbit"):
+            self.conf.set_override("amqp_auto_delete", True, group="oslo_messaging_rabbit")
+        self.heard = queue.Queue()
+        self.server = rpc.server(self.transport, "engine", "host", rpc.EngineEndpoint(self.heard.put))
+        self.server.start(override_pool_size=1)
+
+    def client(self, version):
+        """A client of a release whose newest version is this."""
+        target = oslo_messaging.Target(topic=rpc.topic(self.conf, "engine"), version=version)
+        return oslo_messaging.get_rpc_client(self.transport, target, retry=1)
+
+
+@pytest.fixture(params=["fake://", "rabbit"])
+def served(request):
+    if request.param == "rabbit":
+        need_broker()
+    made = Served(RABBITMQ if request.param == "rabbit" else request.param)
+    yield made
+    made.server.stop()
+    made.server.wait()
+    made.transport.cleanup()
+    oslo_messaging.set_transport_defaults("cleanup_orchestrator")
+
+
+def following_minor():
+    major, minor = rpc.VERSION.split(".")
+    return f"{major}.{int(minor) + 1}"
+
+
+def test_every_method_of_the_bus_names_its_version():
+    methods = {name for name in vars(rpc.Bus) if not name.startswith("_")}
+    assert rpc.METHODS.keys() == methods
+    newest = max(rpc.METHODS.values(), key=lambda version: [int(part) for part in version.split(".")])
+    assert newest == rpc.VERSION
+
+
+def test_a_newer_release_is_understood_where_it_uses_what_there_was(served, monkeypatch):
+    """The next release has a method more, and so a newer version; it casts the old methods as it always did."""
+    monkeypatch.setattr(rpc, "VERSION", following_minor())
+    monkeypatch.setitem(rpc.METHODS, "news", following_minor())
+    rpc.Caster(served.transport).deletion("d")
+    assert served.heard.get(timeout=10) == "d"
+
+
+def test_what_it_does_not_know_is_dropped_with_a_line_and_the_next_is_taken(served, caplog):
+    caplog.set_level("INFO")
+    newer = served.client(following_minor())
+    newer.cast({}, "news", deletion_id="x")  # a method that is not there, of a version that is not
+    newer.cast({}, "deletion", deletion_id="x")  # one that got another meaning
+    served.client(rpc.VERSION).cast({}, "nonsense", deletion_id="x")  # of nobody
+    rpc.Caster(served.transport).deletion("d")
+    assert served.heard.get(timeout=10) == "d"
+    assert served.heard.empty()
+    lines = [r for r in caplog.records if "of another release is dropped" in r.message]
+    assert [r.levelname for r in lines] == ["WARNING"] * 3
+    assert not any(r.exc_info for r in caplog.records if r.levelname in ("WARNING", "ERROR"))
+
+
+def test_another_major_version_is_dropped(served, caplog):
+    major = int(rpc.VERSION.split(".")[0])
+    served.client(f"{major + 1}.0").cast({}, "deletion", deletion_id="x")
+    rpc.Caster(served.transport).deletion("d")
+    assert served.heard.get(timeout=10) == "d"
+    assert served.heard.empty()
+    assert sum("of another release is dropped" in r.message for r in caplog.records) == 1
+
+
+def test_who_has_left_gets_no_share_of_the_casts_while_it_still_works_on_something(caplog):
+    need_broker()
+    leaving = Served(RABBITMQ)
+    go, busy, heard = threading.Event(), threading.Event(), queue.Queue()
+
+    def work(_):
+        busy.set()
+        go.wait(30)
+
+    leaving.server.dispatcher.endpoints[0]._handle = work
+    caster = rpc.Caster(leaving.transport)
+    staying = rpc.server(leaving.transport, "engine", "other", rpc.EngineEndpoint(heard.put))
+    caster.deletion("first")
+    assert busy.wait(10)
+    staying.start(override_pool_size=2)
+    rpc.leave(leaving.server)
+    for number in range(6):
+        caster.deletion(str(number))
+    assert [heard.get(timeout=10) for _ in range(6)] == [str(number) for number in range(6)]
+    go.set()
+    leaving.server.wait()  # a second time
+    staying.stop()
+    staying.wait()
+    leaving.transport.cleanup()
+    oslo_messaging.set_transport_defaults("cleanup_orchestrator")
+    assert not any(record.levelname in ("ERROR", "CRITICAL") for record in caplog.records)

@@ -1,0 +1,104 @@
+"""A rolling upgrade: the schema first, then one process after the other, while those of the release before go on."""
+
+import configparser
+import dataclasses
+import re
+import uuid
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.script import ScriptDirectory
+
+from cleanup_orchestrator import opts, records
+from cleanup_orchestrator.cmd import manage
+from cleanup_orchestrator.model import TASKS, Event, Status, Step
+from cleanup_orchestrator.service import OPTS
+from cleanup_orchestrator.store import Store
+from tests.unit import world
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "doc" / "source" / "admin" / "upgrade.rst").read_text()
+REVISIONS = [s.revision for s in ScriptDirectory.from_config(manage._alembic()).walk_revisions()][::-1]
+
+
+@pytest.mark.parametrize("before", REVISIONS[:-1])
+def test_the_release_before_goes_on_working_on_the_new_schema(database_url, before):
+    """What it inserts, it inserts without the columns that it does not know; what it reads is all still there."""
+    manage.upgrade(database_url, before)
+    engine = sa.create_engine(database_url)
+    old = sa.MetaData()
+    old.reflect(engine)  # the tables as the release before knows them
+    manage.upgrade(database_url)
+
+    deletion = world.deletion(id=str(uuid.uuid4()), status=Status.DELETING)
+    values = {
+        "deletions": records.deletion_values(deletion),
+        "steps": records.step_values(Step(str(uuid.uuid4()), deletion.id, TASKS[0])),
+        "events": {
+            "deletion_id": deletion.id, "at": world.T0, "type": "t", "message": "", "actor": "", "request_id": "",
+            "data": {},
+        },
+        "changes": {
+            "id": "c", "deletion_id": deletion.id, "sequence": 1, "type": "grant_added", "data": {}, "undone": False,
+        },
+    }  # fmt: skip
+    with engine.begin() as connection:
+        for name, row in values.items():
+            known = {column: value for column, value in row.items() if column in old.tables[name].c}
+            connection.execute(old.tables[name].insert(), [_plain(old.tables[name], known)])
+        for table in old.sorted_tables:
+            connection.execute(sa.select(table)).all()
+    engine.dispose()
+
+    store = Store.from_url(database_url)
+    found, steps, _ = store.load(deletion.id)
+    unknown = {f.name for f in dataclasses.fields(deletion)} - set(old.tables["deletions"].c.keys())
+    for name in ("id", "project_id", "status", "mode", *(unknown - {"holding", "children"})):
+        assert getattr(found, name) == getattr(deletion, name), name
+    assert found.holding and len(steps) == 1
+    store.create(world.deletion(id=str(uuid.uuid4()), project_id="other"), TASKS, Event("deletion.accepted", "new"))
+    store.close()
+
+
+def _plain(table, row):
+    """Return a row as a driver takes it: a reflected JSON column of MariaDB or SQLite may be text."""
+    import json
+
+    return {
+        name: json.dumps(value)
+        if isinstance(value, dict | list) and not isinstance(table.c[name].type, sa.JSON)
+        else value
+        for name, value in row.items()
+    }
+
+
+def test_a_process_of_the_release_before_that_is_restarted_says_why_it_does_not_start(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/u.sqlite"
+    manage.upgrade(url)
+    monkeypatch.setattr(manage, "_revisions", lambda: [*REVISIONS[-2::-1], None])
+    with pytest.raises(manage.ManageError, match="of a newer release"):
+        manage.state(url)
+
+
+def mutable():
+    return {f"[{group}] {one.dest}" for group, options in opts.list_opts() for one in options if one.mutable}
+
+
+def test_the_manual_names_what_may_change_at_run_time():
+    table = PAGE.partition("These may change at run time:")[2].partition("Everything else")[0]
+    assert set(re.findall(r"\* - ``(\[\S+\] \w+)``", table)) == mutable() | {
+        "[DEFAULT] debug"
+    }  # that one is oslo.log's
+
+
+@pytest.mark.parametrize("part", ["api", "engine", "worker"])
+def test_the_units_reload_and_wait_longer_than_the_processes_take_to_stop(part):
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str
+    unit.read(ROOT / "etc" / "systemd" / f"cleanup-orchestrator-{part}.service")
+    service = unit["Service"]
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert service["Restart"] == "always"
+    (patience,) = (one.default for one in OPTS["DEFAULT"] if one.dest == "graceful_stop_timeout")
+    assert int(service["TimeoutStopSec"]) >= patience + 20

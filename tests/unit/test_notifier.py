@@ -1,0 +1,246 @@
+"""Notifications: what is worth one, what it says, and that they hold up nobody."""
+
+import dataclasses
+import datetime
+import re
+import threading
+import time
+from pathlib import Path
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+from oslo_messaging.notify import _impl_test
+
+from cleanup_orchestrator import metrics, notifier, rpc, tables
+from cleanup_orchestrator.model import TASKS, Condition, Event, Kind, Leftover, Mode, Outcome, Reason, Status, Sweep
+from cleanup_orchestrator.transitions import MOVES
+from tests.unit import world
+
+PAGE = Path(__file__).parents[2] / "doc" / "source" / "admin" / "monitoring.rst"
+STALLED = Condition("stalled", True, "no_progress", "blocked by network.port@R1: in_use", world.T0)
+PYTHON = {"string": str, "boolean": bool, "integer": int, "object": dict}
+
+
+def documented():
+    """Return the type of each field of the payload as the manual has it."""
+    table = PAGE.read_text().partition("The payload:\n")[2]
+    return dict(re.findall(r"   \* - ``(\w+)``\n     - (\w+)\n", table))
+
+
+@pytest.fixture
+def sent():
+    """What oslo.messaging's own test driver was given."""
+    _impl_test.reset()
+    yield _impl_test.NOTIFICATIONS
+    _impl_test.reset()
+
+
+@pytest.fixture
+def store(tmp_path, sent):
+    conf = cfg.ConfigOpts()
+    conf([])
+    oslo_messaging.get_notification_transport(conf)
+    conf.set_override("driver", ["test"], group="oslo_messaging_notifications")
+    made = notifier.AnnouncingStore.from_url(f"sqlite:///{tmp_path}/n.sqlite")
+    tables.metadata.create_all(made._engine)
+    made.announcer = notifier.Announcer(rpc.notifier(conf, "project_cleanup.here"), made.steps)
+    yield made
+    made.announcer.close(5)
+    made.close()
+
+
+def create(store, **values):
+    return store.create(world.deletion(**values), TASKS, Event("deletion.accepted", "test"))
+
+
+def received(store, sent, count):
+    store.announcer.close(5)
+    assert len(sent) == count, sent
+    return [(priority, message["event_type"], message["payload"]) for _, message, priority, _ in sent]
+
+
+def test_the_manual_has_every_field_and_no_other():
+    payload = notifier.payload(None, world.deletion(), [])
+    assert documented().keys() == payload.keys()
+
+
+@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("conditions", [(), (STALLED,)])
+def test_every_field_has_the_documented_type_whatever_the_status(status, conditions):
+    d = world.deletion(status=status, conditions=conditions, finished_at=world.T0 if conditions else None)
+    for before in (None, world.deletion()):
+        payload = notifier.payload(before, d, [])
+        assert {name: type(value) for name, value in payload.items()} == {
+            name: PYTHON[kind] for name, kind in documented().items()
+        }
+    times = [value for name, value in payload.items() if name.endswith("_at") and value]
+    assert times and all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", value) for value in times)
+
+
+def test_the_manual_names_the_counters():
+    said = PAGE.read_text().partition("``counters``")[2].partition("Fields may be added")[0]
+    assert set(re.findall(r"``(\w+)``", said)) == notifier.payload(None, world.deletion(), [])["counters"].keys()
+
+
+def test_the_manual_names_the_event_types():
+    page = PAGE.read_text()
+    assert f"``{notifier.PREFIX}.<status>``" in page
+    others = {event for event in notifier.event_types() if event.rsplit(".", 1)[1] not in set(map(str, Status))}
+    assert all(f"``{event}``" in page for event in others) and others
+
+
+def test_a_new_record_and_each_of_its_moves_is_announced_once(store, sent):
+    made = create(store, user_id="u", request_id="req-1", mode=Mode.REPORT)
+    moved = store.save(made, dataclasses.replace(made, status=Status.INVENTORY, reason="look_first", message="m"))
+    store.save(moved, dataclasses.replace(moved, round=2))  # the same status: nothing to say
+    first, second = received(store, sent, 2)
+    assert first[:2] == ("INFO", "project_cleanup.deletion.accepted")
+    assert (first[2]["status_before"], first[2]["user_id"], first[2]["request_id"]) == ("", "u", "req-1")
+    assert second[:2] == ("INFO", "project_cleanup.deletion.inventory")
+    assert (second[2]["status_before"], second[2]["status"]) == ("accepted", "inventory")
+    assert (second[2]["reason"], second[2]["message"], second[2]["mode"]) == ("look_first", "m", "report")
+    assert [message["publisher_id"] for _, message, *_ in sent] == ["project_cleanup.here"] * 2
+
+
+def test_what_lost_the_race_is_not_announced(store, sent):
+    made = create(store)
+    store.save(made, dataclasses.replace(made, round=2))
+    with pytest.raises(Exception, match="changed meanwhile"):
+        store.save(made, dataclasses.replace(made, status=Status.DRAINING))
+    assert [event for _, event, _ in received(store, sent, 1)] == ["project_cleanup.deletion.accepted"]
+
+
+def test_failed_and_stalled_are_errors_and_progress_is_not(store, sent):
+    made = create(store)
+    stuck = store.save(made, dataclasses.replace(made, conditions=(STALLED,)))
+    longer = dataclasses.replace(STALLED, message="blocked by image.image@R1: error")
+    still = store.save(stuck, dataclasses.replace(stuck, conditions=(longer,)))  # still stalled: nothing new
+    well = store.save(still, dataclasses.replace(still, conditions=(dataclasses.replace(STALLED, status=False),)))
+    store.save(well, dataclasses.replace(well, status=Status.FAILED))
+    found = received(store, sent, 4)
+    assert [(priority, event.rsplit(".", 1)[1]) for priority, event, _ in found] == [
+        ("INFO", "accepted"),
+        ("ERROR", "stalled"),
+        ("INFO", "resumed"),
+        ("ERROR", "failed"),
+    ]
+    assert found[1][2]["stalled_message"] == STALLED.message
+    assert (found[1][2]["stalled"], found[2][2]["stalled"]) == (True, False)
+
+
+@pytest.mark.parametrize(("before", "after"), sorted(MOVES))
+def test_every_legal_move_is_news(before, after):
+    assert notifier.news(world.deletion(status=before), world.deletion(status=after)) == (str(after),)
+
+
+def test_a_stalled_one_that_moves_on_is_one_piece_of_news():
+    before = world.deletion(conditions=(STALLED,))
+    assert notifier.news(before, world.deletion(status=Status.DRAINING)) == ("draining",)
+
+
+def test_the_counters_are_of_this_attempt(store, sent):
+    made = create(store)
+    step = next(s for s in store.steps(made.id) if s.kind is Kind.SURVEY)
+    waiting = dataclasses.replace(step, state="dispatched", round=1)
+    made = store.save(made, dataclasses.replace(made, status=Status.INVENTORY), [waiting])
+    _, mine = store.claim(step.id, "w", 60)
+    store.put_steps(mine, [dataclasses.replace(world.sweep_step("network.port"), round=1)])
+    store.finish(mine, Sweep(Outcome.CLEAR, calls=3))
+    sweep = next(s for s in store.steps(made.id) if s.kind is Kind.SWEEP)
+    made = store.get(made.id)
+    dispatched = dataclasses.replace(sweep, state="dispatched", round=made.round)
+    made = store.save(made, made, [dispatched])
+    _, mine = store.claim(sweep.id, "w", 60)
+    left = (Leftover("a", "a", Reason.PRESENT), Leftover("b", "b", Reason.PRESENT))
+    store.finish(mine, Sweep(Outcome.LEFTOVERS, "present", found=2, kept=1, calls=4, leftovers=left))
+    made = store.get(made.id)
+    store.save(made, dataclasses.replace(made, status=Status.DELETING))
+    *_, (_, event, payload) = received(store, sent, 3)
+    assert event == "project_cleanup.deletion.deleting"
+    assert payload["counters"] == {"found": 2, "deleted": 0, "remaining": 2, "kept": 1, "unknown": 0, "calls": 7}
+
+
+def test_a_token_in_a_message_does_not_get_out(store, sent):
+    token = "gAAAAABk2x_Qv-7H9cXlP0aYc3b1ZC9xN5yK8wVt2mRrUuJp"
+    condition = dataclasses.replace(STALLED, message=f"X-Auth-Token: {token}")
+    create(store, status=Status.FAILED, message=f"refused {token}", conditions=(condition,))
+    for _, _, payload in received(store, sent, 2):
+        assert token not in str(payload)
+        assert payload["message"] == "refused ***"
+
+
+class Broker:
+    """Hangs, or fails, as long as the test wants."""
+
+    def __init__(self):
+        self.go, self.sent, self.error = threading.Event(), [], None
+
+    def info(self, ctxt, event_type, payload):
+        self.go.wait(30)
+        if self.error:
+            raise self.error
+        self.sent.append(event_type)
+
+    error = info
+
+
+def counted(result):
+    return metrics.NOTIFICATIONS.labels(result)._value.get()
+
+
+def test_a_broker_that_hangs_holds_up_no_commit_and_its_queue_has_an_end():
+    broker = Broker()
+    announcer = notifier.Announcer(broker, lambda _: ())
+    before, began = counted("dropped"), time.monotonic()
+    for _ in range(notifier._WAITING + 50):
+        announcer.committed(None, world.deletion())
+    assert time.monotonic() - began < 5
+    assert 48 <= counted("dropped") - before <= 50  # one or two are in the broker's hands
+    broker.go.set()
+
+
+def test_a_broker_that_fails_fails_nobody():
+    broker = Broker()
+    broker.error, before = ConnectionError("away"), counted("failed")
+    broker.go.set()
+    announcer = notifier.Announcer(broker, lambda _: ())
+    announcer.committed(None, world.deletion())
+    announcer.close(5)
+    assert counted("failed") == before + 1
+
+
+def test_a_store_that_fails_when_it_is_sent_fails_nobody():
+    def steps(_):
+        raise RuntimeError("no store")
+
+    broker = Broker()
+    broker.go.set()
+    announcer = notifier.Announcer(broker, steps)
+    announcer.committed(None, world.deletion())
+    announcer.close(5)
+    assert broker.sent == []
+
+
+@pytest.mark.parametrize("drivers", [[], ["noop"], [""]])
+def test_without_a_driver_there_is_nobody_who_sends(drivers):
+    conf = cfg.ConfigOpts()
+    conf([])
+    oslo_messaging.get_notification_transport(conf)
+    conf.set_override("driver", drivers, group="oslo_messaging_notifications")
+    assert rpc.notifier(conf, "x") is None
+
+
+@pytest.mark.parametrize(("asked", "tries"), [(-1, 5), (0, 0), (2, 2), (1000, 5)])
+def test_no_operator_can_have_it_tried_for_ever(asked, tries):
+    conf = cfg.ConfigOpts()
+    conf([])
+    oslo_messaging.get_notification_transport(conf)
+    conf.set_override("driver", ["messagingv2"], group="oslo_messaging_notifications")
+    conf.set_override("retry", asked, group="oslo_messaging_notifications")
+    assert rpc.notifier(conf, "x").retry == tries
+
+
+def test_times_are_utc_without_fractions():
+    at = datetime.datetime(2026, 1, 31, 23, 59, 59, 999999)
+    assert notifier.payload(None, world.deletion(created_at=at), [])["created_at"] == "2026-01-31T23:59:59Z"
