@@ -290,7 +290,10 @@ class _Account:
     def renew(self, going: bool = False) -> None:
         """Give a sign of life, if one is due; ``going``: give everything back."""
         with self._lock:
-            if self.leased and not self._visiting and (going or time.monotonic() - self._visited >= _RENEW):
+            now = time.monotonic()
+            if not self._visiting and not self._in_use and now >= self._lease_until + _MARGIN:
+                self.leased = False  # it has run out, while the store did not answer: there is nothing to keep
+            if self.leased and not self._visiting and (going or now - self._visited >= _RENEW):
                 self._visit(going)
 
     # -- the inside; the lock is held

@@ -74,21 +74,7 @@ def ledger():
 
 
 def make(ledger, **values):
-    made = Budget(configuration(**values), ledger)
-    _MADE.append(made)
-    return made
-
-
-_MADE: list[Budget] = []
-
-
-@pytest.fixture(autouse=True)
-def nobody_keeps_slots():
-    """A budget renews what it holds in the background for as long as it holds it, and says so when it cannot."""
-    yield
-    while _MADE:
-        for account in _MADE.pop()._accounts.values():
-            account.leased = False
+    return Budget(configuration(**values), ledger)
 
 
 # ----------------------------------------------------------------------------------------------------------- options
