@@ -176,6 +176,7 @@ def test_what_every_way_in_is_answered_behind_every_lock(shared, tmp_path):
         driver.close(ground)
         look(f"{state}+close")
         orchestrator.undo()
+        time.sleep(protocol.FENCE_MAX_AGE)  # a fence is lifted within a second, not at once
         base.ensure_access(ground, "admin")
         flows.first_tokens()
         look("none")
