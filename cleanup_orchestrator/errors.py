@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from cleanup_orchestrator.model import Reason
 from cleanup_orchestrator.redact import redact
@@ -106,6 +108,21 @@ def classify(error: BaseException) -> Failure:
     }:
         return Failure(Reason.UNREACHABLE, message)
     return Failure(Reason.ERROR, f"{type(error).__name__}: {message}"[:500])
+
+
+def keystone_says_not_found(response: Any) -> bool:
+    """Whether an answer of 404 is Keystone's own, and not a proxy's that does not know Keystone.
+
+    What is taken for gone is not asked about, nor locked, any more; so the answer has to have Keystone's shape.
+
+    :param response: a ``requests.Response``
+    """
+    try:
+        body = response.json()
+    except ValueError:
+        return False
+    said = body.get("error") if isinstance(body, Mapping) else None
+    return isinstance(said, Mapping) and said.get("code") == 404 and bool(said.get("message"))
 
 
 #: What a person does about a reason; shown with every blocker.

@@ -10,7 +10,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
-from cleanup_orchestrator.errors import BadAnswer, CleanupError
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, keystone_says_not_found
 from cleanup_orchestrator.keystone import protocol
 
 OPTS = {
@@ -87,7 +87,7 @@ class Projects:
         try:
             body = call(f"/projects/{project_id}").json()
         except ka_exceptions.NotFound as error:
-            if not _says_not_found(error):
+            if error.response is not None and not keystone_says_not_found(error.response):
                 raise BadAnswer(f"something answered 404 for project {project_id}, and not as Keystone does") from None
             raise ProjectNotFound(f"no project has the id {project_id}") from None
         row = body.get("project") if isinstance(body, Mapping) else None
@@ -230,19 +230,3 @@ class Projects:
         except ka_exceptions.NotFound:
             return False
         return True
-
-
-def _says_not_found(error: ka_exceptions.NotFound) -> bool:
-    """Whether it is Keystone that does not know something, and not a proxy that does not know Keystone.
-
-    A project that is taken for gone is looked after without any lock; so the answer has to have Keystone's shape.
-    """
-    response = getattr(error, "response", None)
-    if response is None:
-        return True
-    try:
-        body = response.json()
-    except ValueError:
-        return False
-    said = body.get("error") if isinstance(body, Mapping) else None
-    return isinstance(said, Mapping) and said.get("code") == 404 and bool(said.get("message"))

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from openstack import exceptions
 
-from cleanup_orchestrator.errors import BadAnswer, ProjectGone
+from cleanup_orchestrator.errors import BadAnswer, ProjectGone, keystone_says_not_found
 from cleanup_orchestrator.plugins.base import (
     EVERYTHING,
     ProjectDefinition,
@@ -43,7 +43,8 @@ def _users(connection: Connection, project: ProjectDefinition) -> list[str]:
     )
     try:
         now = {row["user"]["id"] for row in assignments.rows(connection, project) if "user" in row}
-    except exceptions.NotFoundException:  # of the project: the call itself is as old as the API
+    except exceptions.NotFoundException:
+        _expect_gone(connection, f"/projects/{quote(project.id, safe='')}", "the project")
         if not project.member_ids:
             raise ProjectGone("who had a role on the project can only be asked while Keystone knows it") from None
         now = set()
@@ -59,7 +60,7 @@ def _per_user(path: str, key: str) -> Callable[[Connection, ProjectDefinition], 
             try:
                 rows = list(call.rows(connection, project))
             except exceptions.NotFoundException:
-                _expect_no_user(connection, user)
+                _expect_gone(connection, f"/users/{quote(user, safe='')}", f"user {user}")
                 continue
             for row in rows:
                 if row.get("project_id") == project.id:
@@ -78,13 +79,13 @@ def _show_per_user(path: str, key: str) -> Callable[[Connection, ProjectDefiniti
     return show
 
 
-def _expect_no_user(connection: Connection, user: str) -> None:
-    """Raise unless the user itself is gone: any other 404 is no answer."""
-    response = connection.identity.get(f"/users/{quote(user, safe='')}")
-    if response.status_code == 404:
+def _expect_gone(connection: Connection, path: str, what: str) -> None:
+    """Raise unless what a list was asked of is gone itself: any other 404 is no answer."""
+    response = connection.identity.get(path)
+    if response.status_code == 404 and keystone_says_not_found(response):
         return
     exceptions.raise_from_response(response)
-    raise BadAnswer(f"Keystone knows user {user} but not the list of what belongs to it")
+    raise BadAnswer(f"Keystone knows {what} but not the list of what belongs to it")
 
 
 def _mine(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
