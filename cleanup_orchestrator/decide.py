@@ -131,13 +131,20 @@ class _View:
 
     def in_flight(self, step: Step) -> bool:
         """Whether the step is under way; a cast that nobody took, or a lease that ran out, is cast again."""
+        until = self._under_way_until(step)
+        if until is not None:
+            self._by(step, until)
+        return until is not None
+
+    def _under_way_until(self, step: Step) -> datetime.datetime | None:
+        """Return when a step that is under way counts as lost, or did; ``None`` if it is not under way."""
         if step.state is State.DISPATCHED:
             assert step.dispatched_at is not None
-            self._by(step, step.dispatched_at + self.rules.claim_timeout)
-        elif step.state is State.RUNNING:
+            return step.dispatched_at + self.rules.claim_timeout
+        if step.state is State.RUNNING:
             assert step.lease_until is not None
-            self._by(step, step.lease_until)
-        return step.state in (State.DISPATCHED, State.RUNNING)
+            return step.lease_until
+        return None
 
     def again(self, step: Step, at: datetime.datetime | None = None) -> None:
         """Try a finished step once more when its back-off is over."""
@@ -158,7 +165,8 @@ class _View:
         by_id = {step.id: step for step in self.steps}
         sweeps = [a for a in self.dispatches if by_id[a.step_id].kind is Kind.SWEEP]
         lost = {a.step_id for a in sweeps}
-        busy = [until for s in self.steps if s.id not in lost and (until := self._busy_until(s)) is not None]
+        others = (self._under_way_until(s) for s in self.steps if s.kind is Kind.SWEEP and s.id not in lost)
+        busy = [until for until in others if until is not None and until > self.now]
         free = max(0, self.rules.steps_at_once - len(busy))
         if len(sweeps) <= free:
             return self.dispatches
@@ -172,17 +180,6 @@ class _View:
         chosen = {a.step_id for a in sorted(sweeps, key=order)[:free]}
         self.wakes += busy
         return [a for a in self.dispatches if a.step_id in chosen or by_id[a.step_id].kind is not Kind.SWEEP]
-
-    def _busy_until(self, step: Step) -> datetime.datetime | None:
-        """Return when a sweep that is under way counts as lost, ``None`` if it is not, or is lost already."""
-        if step.kind is not Kind.SWEEP:
-            return None
-        until = None
-        if step.state is State.DISPATCHED and step.dispatched_at:
-            until = step.dispatched_at + self.rules.claim_timeout
-        elif step.state is State.RUNNING:
-            until = step.lease_until
-        return until if until and until > self.now else None
 
     # -- rounds
     @property

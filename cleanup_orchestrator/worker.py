@@ -422,16 +422,9 @@ class _Task:
 
     def _intend(self, resources: Sequence[Resource]) -> None:
         where = {"region": self.step.region, "service": self.step.service, "type": self.step.type}
-        lines = [
-            Event(
-                "resource.deleting",
-                f"{self.step.name}: going to delete {len(chunk)}",
-                self.worker.name,
-                {**where, "resources": [{"id": r.id, "name": r.name} for r in chunk]},
-            )
-            for chunk in _chunks(resources)
-        ]
-        self.store.journal(self.deletion.id, *lines)
+        data = {**where, "resources": [{"id": r.id, "name": r.name} for r in resources]}
+        text = f"{self.step.name}: going to delete {len(resources)}"
+        self.store.journal(self.deletion.id, Event("resource.deleting", text, self.worker.name, data))
 
 
 def release(store: Store, projects: Projects, deletion_id: str, project_id: str, actor: str) -> int:
