@@ -6,7 +6,6 @@ A notification is a hint: before anything is recorded, Keystone itself is asked.
 
 from __future__ import annotations
 
-import datetime
 import time
 import uuid
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from oslo_log import log
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.clouds import Clouds
-from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Origin, Status
+from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Origin, Status, accepted
 from cleanup_orchestrator.projects import ProjectNotFound, Projects
 from cleanup_orchestrator.rpc import Bus
 from cleanup_orchestrator.store import AlreadyUnderWay, Page, Store
@@ -47,7 +46,6 @@ OPTS = {
 
 #: Seconds before a hint that could not be followed up is delivered again.
 _PAUSE = 2.0
-_SOME_TIME = datetime.datetime(1970, 1, 1)  # the store replaces it by the database's
 
 
 class Listener:
@@ -90,19 +88,13 @@ class Listener:
         if self._known(project_id):
             LOG.warning("Keystone said that project %s was deleted, and still knows it", project_id)
             return None
-        record = Deletion(
+        record = accepted(
             id=str(uuid.uuid4()),
             project_id=project_id,
             project_name=latest.project_name if latest else "",
             domain_id=latest.domain_id if latest else "",
             mode=Mode.REPORT,
             dry_run=False,
-            status=Status.ACCEPTED,
-            created_at=_SOME_TIME,
-            updated_at=_SOME_TIME,
-            status_at=_SOME_TIME,
-            progress_at=_SOME_TIME,
-            wake_at=_SOME_TIME,
             user_id=user_id,
             origin=Origin.NOTICED,
             member_ids=latest.member_ids if latest else (),

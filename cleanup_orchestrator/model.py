@@ -184,6 +184,23 @@ class Deletion:
     version: int = 0  #: of the row, for compare-and-swap
 
 
+def accepted(**values: Any) -> Deletion:
+    """Return a deletion as it is first recorded. Its times are none yet: the store puts the database's in their place.
+
+    :param values: fields of the deletion, but for its status and its times
+    """
+    never = datetime.datetime(1970, 1, 1)
+    return Deletion(
+        status=Status.ACCEPTED,
+        created_at=never,
+        updated_at=never,
+        status_at=never,
+        progress_at=never,
+        wake_at=never,
+        **values,
+    )
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
     """One resource type in one region within a deletion, or one of its few deletion-wide tasks (``Kind``)."""

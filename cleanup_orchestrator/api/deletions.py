@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import urllib.parse
 import uuid
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from cleanup_orchestrator import transitions
 from cleanup_orchestrator.api import policies, schemas, views
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.wiring import Wiring
-from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Purpose, Status, Step
+from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Purpose, Status, Step, accepted
 from cleanup_orchestrator.projects import Project, ProjectNotFound
 
 LOG = log.getLogger(__name__)
@@ -28,8 +27,6 @@ LOG = log.getLogger(__name__)
 _TRIES = 10
 #: Of very many children the sentence names the first; the member ``children`` has them all.
 _NAMED = 50
-#: The store replaces it by the database's time.
-_SOME_TIME = datetime.datetime(1970, 1, 1)
 
 
 class Deletions:
@@ -95,19 +92,13 @@ class Deletions:
         upper = {parent for _child, parent in below}
         made = {}
         for member in members.values():
-            record = Deletion(
+            record = accepted(
                 id=ids[member.id],
                 project_id=member.id,
                 project_name=member.name,
                 domain_id=member.domain_id,
                 mode=mode,
                 dry_run=dry_run,
-                status=Status.ACCEPTED,
-                created_at=_SOME_TIME,
-                updated_at=_SOME_TIME,
-                status_at=_SOME_TIME,
-                progress_at=_SOME_TIME,
-                wake_at=_SOME_TIME,
                 request_id=req.context.request_id,
                 user_id=req.context.user_id or "",
                 user_name=req.context.user_name or "",

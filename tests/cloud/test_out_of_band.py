@@ -12,11 +12,11 @@ import pytest
 from cleanup_orchestrator.listener import Listener
 from cleanup_orchestrator.model import Kind, Mode, Origin, Outcome, Status, Token
 from cleanup_orchestrator.store import Page
+from tests.brokers import RABBITMQ, need_broker
 from tests.cloud import filler
 from tests.cloud.conftest import Sweeper, free_port_base
 from tests.cloud.launcher import Cloud
 from tests.cloud.test_main_job import Orchestrator
-from tests.cloud.test_processes import RABBITMQ, need_broker
 
 LISTENING = """
 [oslo_messaging_notifications]

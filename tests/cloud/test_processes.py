@@ -15,17 +15,16 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import kombu
 import pytest
 import sqlalchemy as sa
 
 from cleanup_orchestrator import tables
+from tests.brokers import RABBITMQ, need_broker
 from tests.cloud import filler
 from tests.cloud.conftest import free_port_base
 from tests.cloud.processes import Child, Children
 from tests.databases import database
 
-RABBITMQ = os.environ.get("CLEANUP_TEST_RABBITMQ_URL") or "rabbit://guest:guest@127.0.0.1:5672/"
 LEASE = 6
 STOP = 15  #: seconds in which a process has to be gone after SIGTERM
 IDS = re.compile(r"^[-\d]{10} [\d:.]{12} \d+ [A-Z]+ \S+ \[\S+ deletion=\S+ project=\S+\]")
@@ -61,15 +60,6 @@ tick = 0.5
 [worker]
 lease = {lease}
 """
-
-
-def need_broker() -> None:
-    try:
-        with kombu.Connection(RABBITMQ.replace("rabbit://", "amqp://", 1), connect_timeout=5) as connection:
-            connection.connect()
-    except Exception as error:  # whatever the driver raises
-        why = f"no RabbitMQ to test with (set CLEANUP_TEST_RABBITMQ_URL): {error}"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(why)
 
 
 class Orchestrator:
