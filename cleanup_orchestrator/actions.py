@@ -9,6 +9,7 @@ import dataclasses
 import datetime
 from collections.abc import Sequence
 
+from cleanup_orchestrator import force
 from cleanup_orchestrator.model import (
     Condition,
     Deletion,
@@ -49,8 +50,22 @@ class Dispatch:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class UseForce:
+    """From the next try on, meet what a step left with the force of its type."""
+
+    step_id: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LetGo:
+    """Let go, by force, of what a step left, or of what it could not see."""
+
+    step_id: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class CountEmpty:
-    """The round was a complete and empty inventory: close it and count it."""
+    """The round was a complete inventory that found nothing but what was let go of: close it and count it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,6 +80,20 @@ class MarkClosed:
     """The project is disabled since this time: nobody gets a token for it."""
 
     at: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MarkRecoverable:
+    """Nothing is deleted before this time."""
+
+    until: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reprove:
+    """Forget the empty inventories, and leave the residue round if one is open: the project is proven empty anew."""
+
+    why: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,7 +113,20 @@ class Wake:
     at: datetime.datetime
 
 
-Action = Move | OpenRound | Dispatch | CountEmpty | MarkDrained | MarkClosed | SetCondition | Wake
+Action = (
+    Move
+    | OpenRound
+    | Dispatch
+    | UseForce
+    | LetGo
+    | CountEmpty
+    | MarkDrained
+    | MarkClosed
+    | MarkRecoverable
+    | Reprove
+    | SetCondition
+    | Wake
+)
 Actions = tuple[Action, ...]
 
 
@@ -101,6 +143,12 @@ class Applied:
     events: tuple[Event, ...]
     casts: tuple[str, ...]  #: step ids
     changed: bool  #: whether another decision should follow at once
+    abandoned: tuple[str, ...] = ()  #: ids of the steps whose leftovers are let go of
+
+
+def not_looked_at(deletion: Deletion) -> str:
+    """Say what a result rests on besides what was seen; empty: on nothing else."""
+    return "; not looked at: " + "; ".join(map(str, deletion.waivers)) if deletion.waivers else ""
 
 
 def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: datetime.datetime) -> Applied:
@@ -110,6 +158,7 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
     changed: dict[str, Step] = {}
     events: list[Event] = []
     casts: list[str] = []
+    abandoned: list[str] = []
     again = False
     for action in actions:
         match action:
@@ -130,7 +179,9 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
                 after = dataclasses.replace(
                     after, empty_inventories=after.empty_inventories + 1, purpose=Purpose.NONE, progress_at=now
                 )
-                text = f"inventory {after.round} is complete and empty ({after.empty_inventories} in a row)"
+                rest = " but for what was let go of" if any(force.let_go(after, s) for s in steps) else ""
+                text = f"inventory {after.round} is complete and empty{rest} ({after.empty_inventories} in a row)"
+                text += not_looked_at(after) + force.summary(after, steps)
                 events.append(Event("inventory.empty", text, data={"round": after.round}))
                 again = True
             case MarkDrained(at):
@@ -143,33 +194,69 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
                 )
                 events.append(Event("project.closed", f"the project is disabled since {at.isoformat()}Z"))
                 again = True
+            case Reprove(why):
+                purpose = Purpose.NONE if after.purpose is Purpose.RESIDUE else after.purpose
+                after = dataclasses.replace(after, empty_inventories=0, purpose=purpose)
+                events.append(Event("inventory.void", why))
+                again = True
+            case MarkRecoverable(until):
+                after = dataclasses.replace(after, point_of_no_return_at=until)
+                text = (
+                    f"nothing is deleted before {until.isoformat(timespec='seconds')}Z: until then it can be restored"
+                )
+                events.append(Event("recovery.opened", text, data={"until": until.isoformat(timespec="seconds") + "Z"}))
             case SetCondition():
                 after, event = _set_condition(after, action, now)
                 events += [event] if event else []
             case Dispatch(step_id):
                 step = by_id[step_id]
                 fresh = step.round < (after.round if step.kind in _EACH_ROUND else after.since_round)
-                failed = step.state is State.DONE and step.reason != Reason.QUEUED
+                failed = step.state is State.DONE and step.reason not in (Reason.QUEUED, Reason.HELD)
                 attempt = 1 if fresh else step.attempt + failed
                 changed[step_id] = dataclasses.replace(
                     step,
                     round=after.round,
                     attempt=attempt,
+                    forcing=step.forcing and not fresh,
                     state=State.DISPATCHED,
                     dispatched_at=now,
                     lease_until=None,
                 )
                 casts.append(step_id)
+            case UseForce(step_id):
+                step = by_id[step_id]
+                changed[step_id] = dataclasses.replace(step, forcing=True, attempt=0)
+                after = dataclasses.replace(after, progress_at=now)
+                text = f"{step.name}: nothing moves any more, force is used on {step.remaining} left"
+                events.append(Event("force.used", text, data=_place(step)))
+                again = True
+            case LetGo(step_id):
+                step = by_id[step_id]
+                lost = step.outcome is Outcome.UNKNOWN
+                count = step.abandoned if lost else step.remaining
+                changed[step_id] = dataclasses.replace(step, abandoned=count, unseen=lost)
+                after = dataclasses.replace(after, progress_at=now)
+                what = "unknown, abandoned unseen" if lost else f"{step.remaining} abandoned"
+                name = step.name if step.type else step.service
+                text = f"{name}: {what} by force ({step.reason}: {step.message})"
+                data = {**_place(step), "abandoned": count, "unseen": lost, "reason": step.reason}
+                events.append(Event("force.let_go", text, data=data))
+                abandoned.append(step_id)
+                again = True
             case Wake(at):
                 after = dataclasses.replace(after, wake_at=at)
     if after != deletion:
         after = dataclasses.replace(after, updated_at=now)
-    return Applied(after, tuple(changed.values()), tuple(events), tuple(casts), again)
+    return Applied(after, tuple(changed.values()), tuple(events), tuple(casts), again, tuple(abandoned))
+
+
+def _place(step: Step) -> dict[str, str]:
+    return {"region": step.region, "service": step.service, "type": step.type}
 
 
 def _set_condition(d: Deletion, action: SetCondition, now: datetime.datetime) -> tuple[Deletion, Event | None]:
     old = next((c for c in d.conditions if c.type == action.type), None)
-    if old is None and not action.status and action.type == "stalled":
+    if old is None and not action.status and action.type in ("stalled", "held"):
         return d, None
     if old and (old.status, old.reason, old.message) == (action.status, action.reason, action.message):
         return d, None
@@ -187,7 +274,11 @@ def _set_condition(d: Deletion, action: SetCondition, now: datetime.datetime) ->
         action.message or action.reason,
         data={"status": action.status, "reason": action.reason},
     )
-    return dataclasses.replace(d, conditions=conditions), event if flipped else None
+    # What was held has not stood still by itself: from its end on, progress is measured anew.
+    progress = now if action.type == "held" and flipped else d.progress_at
+    # Of what holds it each change is told: one lien may go, and another come.
+    told = flipped or (action.type == "held" and action.status)
+    return dataclasses.replace(d, conditions=conditions, progress_at=progress), event if told else None
 
 
 def record(deletion: Deletion, step: Step, sweep: Sweep, now: datetime.datetime) -> tuple[Deletion, Step]:
@@ -195,12 +286,16 @@ def record(deletion: Deletion, step: Step, sweep: Sweep, now: datetime.datetime)
     after = dataclasses.replace(
         step,
         state=State.DONE,
-        outcome=sweep.outcome,
-        reason=sweep.reason,
-        message=sweep.message,
+        outcome=Outcome.NONE if step.waived else sweep.outcome,  # it was waived while it ran: its result counts no more
+        reason=str(Reason.WAIVED) if step.waived else sweep.reason,
+        message=step.message if step.waived else sweep.message,
         found=sweep.found,
         kept=sweep.kept,
         remaining=len(sweep.leftovers),
+        abandoned=_abandoned(deletion, step, sweep),
+        unseen=step.unseen and sweep.outcome is Outcome.UNKNOWN and force.works(deletion),
+        newcomers=sum(leftover.reason is Reason.NOT_PLANNED for leftover in sweep.leftovers),
+        digest=sweep.digest or step.digest,
         deleted=step.deleted + len(sweep.deleted),
         calls=step.calls + sweep.calls,
         finished_at=now,
@@ -216,3 +311,10 @@ def record(deletion: Deletion, step: Step, sweep: Sweep, now: datetime.datetime)
         or (sweep.outcome is Outcome.LEFTOVERS and len(sweep.leftovers) < step.remaining)
     )
     return dataclasses.replace(deletion, progress_at=now if progress else deletion.progress_at, updated_at=now), after
+
+
+def _abandoned(deletion: Deletion, step: Step, sweep: Sweep) -> int:
+    """Return how many of a step's leftovers count as let go of; what is not seen now was, and stays on record."""
+    if not force.works(deletion):
+        return 0
+    return step.abandoned if sweep.outcome is Outcome.UNKNOWN else sum(one.abandoned for one in sweep.leftovers)

@@ -28,7 +28,7 @@ from oslo_config import cfg
 
 from cleanup_orchestrator import limits, metrics
 from cleanup_orchestrator.budget import Budget
-from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoProjectToken, WriteRefused
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoProjectToken, Stopped, WriteRefused
 
 GROUP = "orchestrator"
 OPTS = {
@@ -81,6 +81,12 @@ class GuardedSession(ka_session.Session):
         self.calls = 0
         self.writes = 0
         self.writing = 0  #: write calls that are under way: they may still take effect
+        self.life = time.monotonic()  #: when a call last began to wait for its turn, left, or was answered
+        self._over = ""
+
+    def end(self, why: str) -> None:
+        """Refuse every further call, the ones that only read included: who makes them was given up."""
+        self._over = why
 
     def request(self, url: str, method: str, **kwargs: Any) -> Any:
         """Make a call, one that only reads a few times if it must be; see ``keystoneauth1.session.Session.request``.
@@ -130,8 +136,21 @@ class GuardedSession(ka_session.Session):
             with self._lock:
                 self.writing -= 1
 
+    def sign(self) -> None:
+        """Note a sign of life.
+
+        :raises Stopped: there must be none any more
+        """
+        if self._over:
+            raise Stopped(self._over)
+        self.life = time.monotonic()
+
     def count(self, writing: bool) -> None:
-        """Count a call."""
+        """Count a call.
+
+        :raises Stopped: there must be none any more
+        """
+        self.sign()
         with self._lock:
             self.calls += 1
             self.writes += writing
@@ -196,6 +215,7 @@ class _Turn:
 
     def __enter__(self) -> None:
         session = self._session
+        session.sign()
         with contextlib.ExitStack() as stack:
             if session._budget is not None:
                 still = self._ask if self._writing else None
@@ -209,6 +229,7 @@ class _Turn:
 
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
+        self._session.life = time.monotonic()
 
 
 class Clouds:
@@ -224,12 +245,19 @@ class Clouds:
         self._project_auths: collections.OrderedDict[str, BaseIdentityPlugin] = collections.OrderedDict()
         self._lock = threading.Lock()
         self._budget: Budget | None = None
+        self._made: Callable[[GuardedSession], None] = lambda _: None
 
     def within(self, budget: Budget) -> Clouds:
         """Return the same clouds with the same tokens, in sessions whose calls keep the limits."""
         limited = copy.copy(self)
         limited._budget = budget
         return limited
+
+    def seen_by(self, made: Callable[[GuardedSession], None]) -> Clouds:
+        """Return the same clouds, which show each new session to somebody first."""
+        seen = copy.copy(self)
+        seen._made = made
+        return seen
 
     # -- authentication
     def _load_auth(self, **overrides: Any) -> BaseIdentityPlugin:
@@ -278,7 +306,7 @@ class Clouds:
     def session(self, auth: BaseIdentityPlugin, guard: Guard, alone: bool = False) -> GuardedSession:
         """Return a new session over the shared HTTP pool; ``alone``: over a connection of its own."""
         o = self._options
-        return GuardedSession(
+        session = GuardedSession(
             guard,
             self._budget,
             auth=auth,
@@ -288,6 +316,8 @@ class Clouds:
             timeout=o.call_timeout,
             app_name="cleanup-orchestrator",
         )
+        self._made(session)
+        return session
 
     def admin_session(self, guard: Guard = read_only) -> GuardedSession:
         """Return a session with the orchestrator's own token."""

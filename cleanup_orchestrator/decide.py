@@ -12,18 +12,23 @@ import dataclasses
 import datetime
 from collections.abc import Iterable, Iterator, Sequence
 
-from cleanup_orchestrator import backoff, ordering
+from cleanup_orchestrator import approval, backoff, force, ordering, raised
 from cleanup_orchestrator.actions import (
     Action,
     Actions,
     CountEmpty,
     Dispatch,
+    LetGo,
     MarkClosed,
     MarkDrained,
+    MarkRecoverable,
     Move,
     OpenRound,
+    Reprove,
     SetCondition,
+    UseForce,
     Wake,
+    not_looked_at,
 )
 from cleanup_orchestrator.errors import remedy
 from cleanup_orchestrator.model import (
@@ -40,12 +45,14 @@ from cleanup_orchestrator.model import (
     Step,
     Token,
 )
-from cleanup_orchestrator.transitions import LIVE
+from cleanup_orchestrator.transitions import LIVE, destructive
+from cleanup_orchestrator.windows import ALWAYS, Windows
 
 #: Survey results with which a deletion cannot even begin.
 FATAL = frozenset(
     {
         Reason.PROJECT_IS_DOMAIN,
+        Reason.PROJECT_KNOWN,
         Reason.PROJECT_HAS_CHILDREN,
         Reason.PROJECT_PROTECTED,
         Reason.PROJECT_IMMUTABLE,
@@ -54,6 +61,9 @@ FATAL = frozenset(
 #: Answers to the removal that time does not mend: the project is given back, and a person decides.
 KEPT = frozenset({Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE})
 
+
+#: Of very many liens a sentence names the first, which is what a column takes; the API has all of them.
+_NAMED = 10
 
 #: Why a deletion goes back: something is there that was confirmed gone.
 FOUND_AGAIN = "found_while_verifying"
@@ -72,28 +82,77 @@ class Rules:
     retry_cap: float = 60.0  #: seconds
     steps_at_once: int = 8  #: sweeps of one deletion that may be dispatched or run at the same time
     empty_inventories: int = 2  #: complete and empty, in a row, before the project goes
+    approval_resources: int = 0  #: one deletion may be about so many without a second person's approval; 0: no limit
+    approval_deletions: int = 0  #: so many cascades in 24 hours need no approval; 0: no limit
+    recovery_window: datetime.timedelta = datetime.timedelta(0)  #: between the inventory and the first delete; 0: none
+    force_attempts: int = 3  #: tries at a step before force takes its next turn with what it left
+    force_patience: datetime.timedelta = datetime.timedelta(seconds=300)  #: without any progress, before it does
+    windows: Windows = ALWAYS  #: the hours in which projects are locked and deleted
+    lien_types: frozenset[str] = frozenset()  #: of what others use of these, a cascade's inventory raises liens
 
 
 # ---------------------------------------------------------------------------------------------------- reading facts
 def in_scope(deletion: Deletion, step: Step) -> bool:
     """Whether a step belongs to the rounds of ``deletion.purpose``.
 
-    Once the project is disabled nobody gets a token for it, so what needs one rests on its last scoped look.
+    Once the project is disabled nobody gets a token for it, so what needs one rests on its last scoped look; what had
+    none (it was waived until now, or not in the catalog) stays in, and is unknown. What is waived is not looked at.
     """
-    if step.kind not in (Kind.SWEEP, Kind.UNCOVERED):
-        return False
-    if deletion.closed_at is not None and step.token is Token.PROJECT:
+    if step.kind not in (Kind.SWEEP, Kind.UNCOVERED) or step.waived or rests(deletion, step):
         return False
     return step.residue is (deletion.purpose is Purpose.RESIDUE)
+
+
+def rests(deletion: Deletion, step: Step) -> bool:
+    """Whether a step rests on its last scoped look: it is not in any round any more, and so nothing can wait for it."""
+    if deletion.closed_at is None or step.token is not Token.PROJECT:
+        return False
+    proven = step.outcome is Outcome.CLEAR or force.let_go(deletion, step)
+    return step.residue or (done(step, deletion.since_round) and proven)
 
 
 def settle_until(deletion: Deletion, rules: Rules) -> datetime.datetime | None:
     """Return when the last token validated before the drain has left every cache, ``None`` without a drain.
 
-    A project that is gone is drained: nobody gets a token for it.
+    A project that is gone is drained: nobody gets a token for it. But nobody can tell any more whether an earlier drain
+    held until then.
     """
-    since = deletion.drained_at or deletion.project_gone_at
-    return since + rules.settle if since else None
+    since = [at for at in (deletion.drained_at, deletion.project_gone_at) if at is not None]
+    return max(since) + rules.settle if since else None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hold:
+    """What keeps a deletion from locking and deleting. Nothing is wrong with it: it goes on by itself afterwards."""
+
+    reason: str  #: ``lien``, ``brake`` or ``window``: the first of these that there is
+    message: str  #: every one that there is, and what clears it
+    until: datetime.datetime | None  #: when one of them ends by itself, as far as that is known
+
+
+def hold(deletion: Deletion, now: datetime.datetime, windows: Windows) -> Hold | None:
+    """Return what holds a deletion; ``None`` where nothing does, or where it writes nothing anyway.
+
+    A cancel is not held: it gives the project back.
+    """
+    if deletion.dry_run or deletion.origin is Origin.NOTICED or deletion.status is Status.CANCELLING:
+        return None
+    causes: list[tuple[str, str, datetime.datetime | None]] = [
+        ("lien", f"{lien} (an admin clears it with 'openstack project deletion lien delete {lien.id}')", end)
+        for lien, end in ((lien, lien.expires_at) for lien in deletion.liens[:_NAMED])
+    ]
+    if more := deletion.liens[_NAMED:]:
+        causes.append(("lien", f"{len(more)} more liens", None))
+    if deletion.brake is not None:
+        causes.append(("brake", f"{deletion.brake} ('openstack project deletion brake unset' lifts it)", None))
+    if not windows.open(now):
+        opens = windows.opens(now)
+        text = f"outside of [deletion] delete_windows: they open next at {opens.isoformat(timespec='seconds')}Z"
+        causes.append(("window", text, opens))
+    if not causes:
+        return None
+    ends = [end for _, _, end in causes if end is not None]
+    return Hold(causes[0][0], "held by " + "; ".join(text for _, text, _ in causes), min(ends, default=None))
 
 
 def retry_at(step: Step, rules: Rules) -> datetime.datetime:
@@ -114,6 +173,11 @@ class _View:
         self.deletion, self.steps, self.now, self.rules = deletion, steps, now, rules
         self.dispatches: list[Dispatch] = []
         self.wakes: list[datetime.datetime] = [now + rules.heartbeat]
+        self.asks: approval.Needed | None = None  #: an approval that it waits for
+        self.hold = hold(deletion, now, rules.windows)
+        self.was_held = any(c.type == "held" and c.status for c in deletion.conditions)
+        self.resting = False  #: whether what is to be done next is a delete, which something holds
+        self.moving = True  #: whether the present round may still change something by itself; see ``round_over``
 
     # -- single steps
     def task(self, kind: Kind, since: int | None = None) -> Step | None:
@@ -156,6 +220,27 @@ class _View:
         else:
             self.wakes.append(at)
 
+    def tired_of(self, step: Step) -> bool:
+        """Whether a task of a report was tried often enough: it must not lock its user out for ever."""
+        tries = self.deletion.mode is Mode.REPORT and step.attempt >= self.rules.attempts
+        return tries and step.reason != Reason.HELD
+
+    def hold_back(self) -> None:
+        """Withhold every dispatch of what must not happen now, and look again when that may be over."""
+        if self.hold is None:
+            return
+        by_id = {step.id: step for step in self.steps}
+        self.dispatches[:] = [a for a in self.dispatches if not destructive(self.deletion, by_id[a.step_id])]
+        if self.hold.until is not None:
+            self.wakes.append(self.hold.until)
+
+    @property
+    def held(self) -> bool:
+        """Whether what is to be done next is held: then it is not stuck, but waits."""
+        d = self.deletion
+        looking = d.status in (Status.ACCEPTED, Status.INVENTORY, Status.RECOVERABLE) or d.purpose is Purpose.LOOK
+        return self.hold is not None and (self.resting or not looking)
+
     def in_turn(self) -> list[Dispatch]:
         """Return the dispatches that may go out now: so many sweeps at once that no deletion takes every worker.
 
@@ -184,26 +269,86 @@ class _View:
     # -- rounds
     @property
     def patient(self) -> bool:
-        """Whether an unknown is waited for, for ever. Not where that would lock out, or keep waiting, a user."""
+        """Whether an unknown is waited for, for ever. Not where that would lock out, or keep waiting, a user.
+
+        Nor in an inventory under force: what is unknown there goes back to where it may be let go of.
+        """
         d = self.deletion
-        return d.mode is Mode.CASCADE and d.status in (Status.DELETING, Status.VERIFYING) and not d.dry_run
+        if d.purpose is Purpose.LOOK and force.works(d):
+            return False
+        deleting = d.mode is Mode.CASCADE and d.status in (Status.DELETING, Status.VERIFYING) and not d.dry_run
+        return deleting and not self.newcomers
+
+    @property
+    def newcomers(self) -> int:
+        """How many resources there are that are not in the deletion's plan, as far as is known in this attempt.
+
+        They stay, so that it cannot come to its end by itself: then nothing is waited for for ever, and the project is
+        given back with a report.
+        """
+        return sum(s.newcomers for s in self.steps if s.round >= self.deletion.since_round and not s.waived)
+
+    def uncounted(self, step: Step) -> bool:
+        """Whether nobody knows how many a step would delete, where more than so many need an approval.
+
+        It is left out of the round: the look that follows waits for its answer, and then it is counted. Under force no
+        look waits: what is left out is let go of, unseen, like all that gives no answer.
+        """
+        limited = self.deletion.purpose is Purpose.DELETE and self.rules.approval_resources > 0
+        return limited and step.round < self.deletion.round and step.outcome in (Outcome.UNKNOWN, Outcome.NONE)
 
     def unfinished(self, step: Step) -> bool:
         """Whether another try may change the step's result: a look's leftovers are its result."""
         looking = self.deletion.purpose is Purpose.LOOK
-        return step.outcome is Outcome.UNKNOWN or (step.outcome is Outcome.LEFTOVERS and not looking)
+        final = looking or ordering.only_newcomers(step, self.deletion.round)
+        return step.outcome is Outcome.UNKNOWN or (step.outcome is Outcome.LEFTOVERS and not final)
 
     def patient_with(self, step: Step) -> bool:
         """Whether the round waits for this step for ever.
 
         Residue never keeps a project that is empty, and nobody gets a token for a project that is gone.
         """
-        return self.patient and not step.residue and not self.out_of_reach(step)
+        patient = self.patient or self.to_be_known(step)
+        return patient and not step.residue and not self.out_of_reach(step) and not self.let_go(step)
+
+    def to_be_known(self, step: Step) -> bool:
+        """Whether nothing is deleted before this type was looked at: it might raise a lien."""
+        d = self.deletion
+        return d.status is Status.INVENTORY and raised.binding(d) and step.name in self.rules.lien_types
+
+    def let_go(self, step: Step) -> bool:
+        """Whether all that this round knows of a step was let go of by force."""
+        here = step.kind is Kind.UNCOVERED or done(step, self.deletion.round) or self.uncounted(step)
+        return here and force.let_go(self.deletion, step)
+
+    @property
+    def forcing(self) -> bool:
+        """Whether force may take its turn in this round, once nothing moves any more. Not while something holds it."""
+        return self.hold is None and self.deletion.purpose is Purpose.DELETE and force.works(self.deletion)
+
+    @property
+    def tired(self) -> bool:
+        """Whether nothing has moved for so long that it does."""
+        return self.forcing and self.now - self.deletion.progress_at >= self.rules.force_patience
+
+    def hopeless(self, step: Step) -> bool:
+        """Whether enough has been tried, in a round in which force works, and something is left or not known."""
+        if not self.forcing or step.residue or self.let_go(step):
+            return False
+        if step.kind is Kind.UNCOVERED or (self.uncounted(step) and step.outcome is Outcome.UNKNOWN):
+            return True
+        tried = done(step, self.deletion.round) and step.attempt >= self.rules.force_attempts
+        return tried and self.unfinished(step) and step.reason != Reason.QUEUED
 
     def out_of_reach(self, step: Step) -> bool:
         """Whether a step will never be answered: it needs a project that somebody else deleted, or a token for it."""
         needs_it = step.token is Token.PROJECT or step.reason == Reason.PROJECT_GONE
         return self.deletion.project_gone_at is not None and needs_it
+
+    def held_back(self) -> frozenset[str]:
+        """Return the ids of steps whose turn never comes: they wait for what will never be answered."""
+        lost = {s.id for s in self.subjects() if self.out_of_reach(s) and s.outcome is not Outcome.CLEAR}
+        return ordering.behind(self.steps, lost) if lost else frozenset()
 
     def subjects(self) -> list[Step]:
         """Return the steps of the present round."""
@@ -221,28 +366,47 @@ class _View:
         survey = self.surveyed()
         if survey is None or survey.outcome is not Outcome.CLEAR:
             return False
-        over = True
+        over, stuck, moving = True, False, False
+        awaited = [s for s in self.steps if not rests(d, s) and not self.let_go(s)]
+        # What waits for something that this round does not settle is for another one.
+        unsettled, held_back = bool(self.newcomers) or any(self.uncounted(s) for s in self.subjects()), self.held_back()
         self.regain_access()
         for step in self.subjects():
             if step.kind is Kind.UNCOVERED:
-                if self.patient:
-                    over = False
-                    self.again(survey, survey.finished_at and survey.finished_at + self.rules.heartbeat)
+                if self.patient and not self.let_go(step):
+                    over, stuck = False, True
+            elif self.uncounted(step):
+                over = over and not self.hopeless(step)
             elif step.round < d.round:
-                if d.purpose is Purpose.LOOK or not ordering.waits_for(step, self.steps, d.round):
-                    over = False
+                if d.purpose is Purpose.LOOK or not ordering.waits_for(step, awaited, d.round):
+                    over, moving = False, True
                     self.dispatches.append(Dispatch(step.id))
-                elif not step.residue:  # residue may wait for residue that was given up: then it stays, too
+                elif not step.residue and not unsettled and step.id not in held_back:
+                    # Residue may wait for residue that was given up: then it stays, too.
                     over = False
             elif self.in_flight(step):
-                over = False
+                over, moving = False, True
             elif self.unfinished(step) and step.reason == Reason.QUEUED:
-                over = False
+                over, moving = False, True
                 self.again(step, step.finished_at)  # at once, behind whoever waits in the queue
-            elif self.unfinished(step) and (self.patient_with(step) or step.attempt < self.rules.attempts):
+            elif self.tired and self.hopeless(step):
+                over = False  # it waits for the others to end, and for force to take its turn
+            elif self.unfinished(step) and (
+                self.patient_with(step) or step.attempt < self.rules.attempts or step.reason == Reason.HELD
+            ):
                 over = False
+                moving = moving or not self.hopeless(step)
+                stuck = stuck or step.attempt >= self.rules.attempts
                 self.again(step)
+        self.moving = moving
+        if stuck:
+            self.reconsider(survey)
         return over
+
+    def reconsider(self, survey: Step) -> None:
+        """Read catalog and waivers again, now and then, while something in this round cannot be settled by waiting."""
+        assert survey.finished_at is not None
+        self.again(survey, survey.finished_at + self.rules.heartbeat)
 
     def regain_access(self) -> None:
         """See to the project-scoped token again where sweeps miss it: the project was enabled, or our role taken."""
@@ -254,7 +418,7 @@ class _View:
 
     def results(self, outcome: Outcome) -> list[Step]:
         """Return the steps of the present round that ended so."""
-        return [s for s in self.subjects() if s.outcome is outcome]
+        return [s for s in self.subjects() if s.outcome is outcome and not self.let_go(s)]
 
     # -- ends
     def rest(self, to: Status, reason: str, message: str = "") -> Actions:
@@ -270,6 +434,11 @@ class _View:
         if release is not None and release.outcome is Outcome.CLEAR:
             self.again(release)  # it undid what it found, and still something is recorded: undo again
         return ()
+
+    def known(self) -> Step | None:
+        """Return a step that found out in this attempt that Keystone knows the project."""
+        since = self.deletion.since_round
+        return next((s for s in self.steps if done(s, since) and s.reason == Reason.PROJECT_KNOWN), None)
 
     # -- project trees
     @property
@@ -309,6 +478,10 @@ class _View:
 
 
 # --------------------------------------------------------------------------------------------------------- decisions
+#: What changes the world of a decision: the rest is decided anew, at once.
+_TURNS = Move | OpenRound | UseForce | LetGo | CountEmpty | MarkDrained | MarkClosed | Reprove
+
+
 def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, rules: Rules | None = None) -> Actions:
     """Return what to do next with a deletion.
 
@@ -319,13 +492,41 @@ def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, ru
     if deletion.status not in LIVE:
         return ()
     view = _View(deletion, steps, now, rules or Rules())
-    actions = _HANDLERS[deletion.status](view)
-    if any(isinstance(a, Move | OpenRound | CountEmpty | MarkDrained | MarkClosed) for a in actions):
+    known = view.known() if deletion.origin is Origin.ADOPTED and deletion.status is not Status.CANCELLING else None
+    if not known and (was_held := _after_a_hold(view)):
+        return was_held
+    actions = view.rest(Status.FAILED, known.reason, known.message) if known else _HANDLERS[deletion.status](view)
+    if any(isinstance(a, _TURNS) for a in actions):
         return actions  # the world has changed: decided anew at once, in the new round or status
+    view.hold_back()
     dispatches = view.in_turn()
     if dispatches:  # should the cast be lost, it is cast again then
         view.wakes.append(now + view.rules.claim_timeout)
     return (*actions, *_conditions(view), *dispatches, Wake(min(view.wakes)))
+
+
+def _after_a_hold(view: _View) -> Actions:
+    """Say that nothing holds it any more, and look again before it goes on: it may have been held for days.
+
+    So the never-delete list, the waivers and the catalog are read again before anything is deleted, and the project is
+    proven empty again before it goes. But where its closing has begun, that comes first: the project may be disabled by
+    now, and nobody who looks then gets a token for it. An inventory follows it in any case.
+    """
+    d = view.deletion
+    if view.hold is not None or not view.was_held:
+        return ()
+    over = SetCondition("held", False, "over", "nothing holds it any more")
+    survey = Dispatch(view.survey.id), Wake(view.now + view.rules.claim_timeout)
+    if d.status is Status.DRAINING:
+        return (over, *survey)
+    if d.status is Status.DELETING:
+        return (over, OpenRound(Purpose.DELETE), *survey)
+    close = next(s for s in view.steps if s.kind is Kind.CLOSE)
+    if close.round == d.round and not d.closed_at:
+        return (over,)
+    if d.status is Status.VERIFYING and d.empty_inventories and d.purpose is not Purpose.RESIDUE:
+        return (over, Reprove("it was held: the project is proven empty anew"))
+    return ()
 
 
 def _accepted(view: _View) -> Actions:
@@ -341,10 +542,13 @@ def _accepted(view: _View) -> Actions:
         return (Move(Status.INVENTORY, "dry_run", "looking without any write"),)
     if view.deletion.mode is Mode.REPORT:
         return (Move(Status.INVENTORY, "look_first", "a project that is plainly not empty is never locked"),)
-    if view.deletion.project_gone_at:
-        return (Move(Status.INVENTORY, "project_gone", survey.message),)
     if view.below:
         return view.await_children()
+    view.asks = approval.for_deletion(view.deletion, view.rules.approval_deletions)
+    if view.asks:  # nothing is locked for a deletion that may never be approved
+        return ()
+    if view.deletion.project_gone_at:
+        return (Move(Status.INVENTORY, "project_gone", survey.message),)
     return (Move(Status.DRAINING, "cascade", ""),)
 
 
@@ -366,7 +570,11 @@ def _draining(view: _View) -> Actions:
     d = view.deletion
     if d.project_gone_at:
         return (Move(Status.INVENTORY, "project_gone", "somebody else deleted the project: nothing is left to lock"),)
-    if not _access(view):
+    survey = view.task(Kind.SURVEY)  # again, if it was held
+    if failed := view.survey_failed():
+        view.dispatches.clear()
+        return view.rest(Status.FAILED, failed.reason, failed.message)
+    if survey is None or survey.outcome is not Outcome.CLEAR or not _access(view):
         return ()
     drain = view.task(Kind.DRAIN)
     if drain is None:
@@ -378,7 +586,7 @@ def _draining(view: _View) -> Actions:
             return (condition, Move(Status.INVENTORY, "drained_in_part", drain.message))
         condition = SetCondition("drained", True, "drained", drain.message)
         return (MarkDrained(drain.finished_at), condition, Move(Status.INVENTORY, "drained", drain.message))
-    if d.mode is Mode.REPORT and drain.attempt >= view.rules.attempts:
+    if view.tired_of(drain):
         view.dispatches.clear()
         return view.rest(Status.LEFTOVERS, "drain_failed", drain.message)
     return ()
@@ -399,9 +607,13 @@ def _inventory(view: _View) -> Actions:
     leftovers, unknown = view.results(Outcome.LEFTOVERS), view.results(Outcome.UNKNOWN)
     summary = _summary(leftovers, unknown)
     if d.dry_run:
-        return (Move(Status.PLANNED, "dry_run_over", summary),)
+        protected = "".join(f"; a deletion would be refused: {lien}" for lien in d.liens[:_NAMED])
+        return (Move(Status.PLANNED, "dry_run_over", summary + protected),)
     if d.mode is Mode.CASCADE:
-        return (Move(Status.DELETING, "cascade", summary),)
+        if resting := _rest_before_deleting(view):
+            return resting
+        held = _held_before_deleting(view)
+        return (Move(Status.DELETING, "cascade", summary),) if held is None else held
     if leftovers or unknown:
         return view.rest(Status.LEFTOVERS, "leftovers" if leftovers else "unknown", summary)
     drained = any(s.kind is Kind.DRAIN and done(s, d.since_round) and s.outcome is Outcome.CLEAR for s in view.steps)
@@ -414,8 +626,89 @@ def _inventory(view: _View) -> Actions:
     return (Move(Status.VERIFYING, "inventory_empty", ""),)
 
 
+def _rest_before_deleting(view: _View) -> Actions:
+    """Put off the first delete where an approval is missing, or the recovery window has not passed."""
+    d, rules = view.deletion, view.rules
+    until = d.point_of_no_return_at
+    opening: Actions = ()
+    if rules.recovery_window and until is None:
+        until = view.now + rules.recovery_window
+        opening = (MarkRecoverable(until),)
+    asks = approval.for_resources(d, view.steps, rules.approval_resources)
+    waits = until is not None and view.now < until
+    if not asks and not waits:
+        return ()
+    why = [f"nothing is deleted before {until.isoformat(timespec='seconds')}Z"] if until and waits else []
+    why += [asks.message] if asks else []
+    return (*opening, Move(Status.RECOVERABLE, asks.reason if asks else "recovery_window", "; ".join(why)))
+
+
+def _held_before_deleting(view: _View) -> Actions | None:
+    """Where types raise liens: have what is held wait here, with nothing deleted; ``None``: nothing holds it.
+
+    The first delete follows a look without a lien, then, and not one of days ago. A type whose lien is in force is
+    looked at now and then meanwhile: the lien ends with its reason.
+    """
+    d, rules = view.deletion, view.rules
+    if not rules.lien_types or (view.hold is None and not view.was_held):
+        return None
+    if view.hold is None:
+        over = SetCondition("held", False, "over", "nothing holds it any more: it looks once more")
+        return (over, OpenRound(Purpose.LOOK))
+    view.resting = True
+    for step in raised.raised(d, view.subjects()):
+        assert step.finished_at is not None
+        view.again(step, step.finished_at + rules.heartbeat)
+    return ()
+
+
+def _recoverable(view: _View) -> Actions:
+    d = view.deletion
+    view.asks = approval.for_resources(d, view.steps, view.rules.approval_resources)
+    until = d.point_of_no_return_at
+    halts = _halts(view)
+    if until and view.now < until:
+        # Days without a heartbeat: whoever approves or restores has it looked at at once.
+        view.wakes[:] = [until]
+        return _halt(view, halts)
+    if view.asks or any(view.in_flight(s) for s in halts):
+        return ()
+    # It may have rested for weeks: what is deleted is what is there now, and no more than was approved.
+    return (Move(Status.INVENTORY, "look_again", "going back to look once more, right before the first delete"),)
+
+
+def _halts(view: _View) -> list[Step]:
+    """Return the steps that stop what runs while the project can be had back."""
+    d = view.deletion
+    if d.project_gone_at or d.origin is not Origin.REQUEST:  # nobody gets it back
+        return []
+    return [s for s in view.steps if s.kind is Kind.HALT]
+
+
+def _halt(view: _View, halts: Sequence[Step]) -> Actions:
+    """See that what runs is stopped, once in an attempt; what could not be is tried until the window is over."""
+    if not halts:
+        return ()
+    since = view.deletion.since_round
+    for step in halts:
+        if step.round < since:
+            view.dispatches.append(Dispatch(step.id))
+        elif not view.in_flight(step) and step.outcome is not Outcome.CLEAR:
+            view.again(step)
+    ended = [s for s in halts if done(s, since)]
+    if over := len(ended) == len(halts) and all(s.outcome is Outcome.CLEAR for s in ended):
+        reason = "halted"
+    else:
+        view.wakes.append(view.now + view.rules.heartbeat)
+        reason = next((s.reason for s in ended if s.outcome is not Outcome.CLEAR), "under_way")
+    text = "; ".join(s.message for s in ended) or "what runs is being stopped"
+    return (SetCondition("halted", over, reason, text),)
+
+
 def _deleting(view: _View) -> Actions:
     d, rules = view.deletion, view.rules
+    if force.pending(d):
+        return (OpenRound(Purpose.DELETE),)
     if d.purpose is Purpose.NONE:
         if d.reason == FOUND_AGAIN:  # what comes back each time must not make us go round and round at full speed
             at = d.status_at + backoff.delay((d.round - d.since_round) // 3, rules.retry_base, rules.retry_cap)
@@ -427,15 +720,37 @@ def _deleting(view: _View) -> Actions:
     if failed := view.survey_failed():
         # Out of the round first, so that nothing is deleted any more; the next survey has the last word.
         return (Move(Status.VERIFYING, failed.reason, failed.message),)
+    if asks := approval.for_resources(d, view.steps, rules.approval_resources):
+        return (Move(Status.VERIFYING, asks.reason, f"nothing more is deleted for now: {asks.message}"),)
     if over:
-        return (Move(Status.VERIFYING, "all_deleted", ""),)
-    return ()
+        return (Move(Status.VERIFYING, "all_deleted", force.summary(d, view.steps).removeprefix("; ")),)
+    return _by_force(view)
+
+
+def _by_force(view: _View) -> Actions:
+    """Under force, once nothing moves any more: what the types declare first, and of what is left then, let go.
+
+    Never of one step while another may still change something: what goes there may be what kept this one.
+    """
+    if not view.forcing:
+        return ()
+    if not view.tired:
+        view.wakes.append(view.deletion.progress_at + view.rules.force_patience)
+        return ()
+    if view.moving:
+        return ()
+    hopeless = [s for s in view.subjects() if view.hopeless(s)]
+    if usable := [s for s in hopeless if force.usable(view.deletion, s)]:
+        return tuple(UseForce(s.id) for s in usable)
+    return tuple(LetGo(s.id) for s in hopeless)
 
 
 def _verifying(view: _View) -> Actions:
     d, rules = view.deletion, view.rules
     if d.purpose is Purpose.RESIDUE:
-        return _removing(view)
+        return _removing(view) or _leave(view)
+    if force.pending(d):
+        return (Move(Status.DELETING, "forced", f"going back: {force.asked(d)}"),)
     if d.purpose is Purpose.LOOK:
         over = view.round_over()
         if failed := view.survey_failed():
@@ -445,23 +760,40 @@ def _verifying(view: _View) -> Actions:
             return ()
         leftovers, unknown = view.results(Outcome.LEFTOVERS), view.results(Outcome.UNKNOWN)
         if not leftovers and not unknown:
+            until = settle_until(d, rules)
+            if until and d.round_opened_at and d.round_opened_at < until:  # the project vanished while we looked
+                view.wakes.append(until)
+                return (OpenRound(Purpose.LOOK),) if view.now >= until else ()
             return (CountEmpty(),)
         summary = _summary(leftovers, unknown)
-        if d.project_gone_at and not leftovers and all(view.out_of_reach(s) for s in unknown):
+        held_back = view.held_back() if d.mode is Mode.CASCADE else ()
+        stays = all(view.out_of_reach(s) or s.id in held_back for s in leftovers)
+        if d.project_gone_at and stays and all(view.out_of_reach(s) for s in unknown):
             text = "somebody else deleted the project, and nobody gets a token for it any more: "
             return view.rest(Status.LEFTOVERS, "project_gone", text + summary)
         if d.mode is Mode.REPORT:
             return view.rest(Status.LEFTOVERS, FOUND_AGAIN, summary)
+        if view.newcomers:
+            text = f"{view.newcomers} are not in plan {d.plan_id}, and are not deleted: "
+            return view.rest(Status.LEFTOVERS, "newcomers", text + summary)
+        view.asks = approval.for_resources(d, view.steps, rules.approval_resources)
+        if view.asks:
+            return ()
+        if any(c.type == "approval" and c.status for c in d.conditions):
+            # It may have waited for days: what is deleted is what is there now, and no more than was approved.
+            return (SetCondition("approval", False, "ended", "it was given"), OpenRound(Purpose.LOOK))
         return (Move(Status.DELETING, FOUND_AGAIN, f"going back: verification found {summary}"),)
     if _lost(view):
         return _drain_again(view)
     if d.empty_inventories >= _needed(d, rules):
         if d.origin is Origin.NOTICED:
             text = "somebody else deleted the project, and nothing of it is left that its members had made"
-            return (Move(Status.DELETED, "project_gone", text),)
-        return (OpenRound(Purpose.RESIDUE),) if d.closed_at or d.project_gone_at else _close(view)
+            return (Move(Status.DELETED, "project_gone", text + not_looked_at(d)),)
+        if not d.closed_at and not d.project_gone_at:
+            return _close(view)
+        return (OpenRound(Purpose.RESIDUE),) if view.hold is None else ()
     until = settle_until(d, rules)
-    if until and view.now < until:
+    if until and view.now < until and not view.newcomers:  # with some of them there is nothing to prove
         view.wakes.append(until)
         return ()
     return (OpenRound(Purpose.LOOK),)
@@ -486,7 +818,7 @@ def _drain_again(view: _View) -> Actions:
     if drain.outcome is Outcome.CLEAR:
         assert drain.finished_at is not None
         return (MarkDrained(drain.finished_at), SetCondition("drained", True, "drained", drain.message))
-    if view.deletion.mode is Mode.REPORT and drain.attempt >= view.rules.attempts:
+    if view.tired_of(drain):
         view.dispatches.clear()
         return view.rest(Status.LEFTOVERS, "drain_failed", drain.message)
     return ()
@@ -511,7 +843,7 @@ def _close(view: _View) -> Actions:
         assert close.finished_at is not None
         condition = SetCondition("drained", True, "project_disabled", close.message + _rests_on(view))
         return (MarkClosed(close.finished_at), condition)
-    if view.deletion.mode is Mode.REPORT and close.attempt >= view.rules.attempts:
+    if view.tired_of(close):
         view.dispatches.clear()
         return view.rest(Status.FAILED, close.reason, close.message)
     return ()
@@ -519,26 +851,46 @@ def _close(view: _View) -> Actions:
 
 def _rests_on(view: _View) -> str:
     """Say what the closing proves nothing about: nobody sees it any more."""
-    scoped = sorted({s.name for s in view.steps if s.kind is Kind.SWEEP and s.token is Token.PROJECT})
+    d = view.deletion
+    looked = [s for s in view.steps if s.kind is Kind.SWEEP and not s.waived and not force.let_go(d, s)]
+    scoped = sorted({s.name for s in looked if s.token is Token.PROJECT})
     if not scoped:
         return ""
-    when = "behind the drain" if view.deletion.drained_at else "while others still got tokens"
+    when = "behind the drain" if d.drained_at else "while others still got tokens"
     return f"; empty at the last look with a token of the project, {when}: {', '.join(scoped)}"
 
 
 def _removing(view: _View) -> Actions:
     if not view.round_over():
         return ()
+    if view.deletion.origin is Origin.ADOPTED:
+        text = "the project was gone already, and nothing of it is left" + not_looked_at(view.deletion)
+        return (Move(Status.DELETED, "project_gone", text),)
     remove = view.task(Kind.REMOVE, view.deletion.round)
     if remove is None:
         return ()
     if remove.outcome is Outcome.CLEAR:
-        return (Move(Status.DELETED, "deleted", remove.message),)
-    tired = view.deletion.mode is Mode.REPORT and remove.attempt >= view.rules.attempts
+        d, said = view.deletion, remove.message + not_looked_at(view.deletion)
+        if force.asked(d) is not None:
+            return (Move(Status.DELETED, "deleted_by_force", said + force.summary(d, view.steps)),)
+        return (Move(Status.DELETED, "deleted", said),)
+    tired = view.tired_of(remove)
     if tired or remove.reason in KEPT:  # nobody can cancel any more, so nobody else would give the project back
         view.dispatches.clear()
         return view.rest(Status.FAILED, remove.reason, remove.message)
     return ()
+
+
+def _leave(view: _View) -> Actions:
+    """Leave the residue round of what is held, so that it can be cancelled; not once the project may be going.
+
+    Afterwards the project is proven empty anew.
+    """
+    remove = next(s for s in view.steps if s.kind is Kind.REMOVE)
+    withheld = remove.state is State.DONE and remove.reason == Reason.HELD
+    if view.hold is None or (remove.round == view.deletion.round and not withheld):
+        return ()
+    return (Reprove(f"the project is not removed now: {view.hold.message}"),)
 
 
 def _cancelling(view: _View) -> Actions:
@@ -549,6 +901,7 @@ _HANDLERS = {
     Status.ACCEPTED: _accepted,
     Status.DRAINING: _draining,
     Status.INVENTORY: _inventory,
+    Status.RECOVERABLE: _recoverable,
     Status.DELETING: _deleting,
     Status.VERIFYING: _verifying,
     Status.CANCELLING: _cancelling,
@@ -579,6 +932,17 @@ def _conditions(view: _View) -> Iterator[Action]:
         yield SetCondition("project_gone", False, "back", "Keystone knows the project again")
     if not view.below and any(c.type == "waiting" and c.status for c in d.conditions):
         yield SetCondition("waiting", False, "children", "the projects below are gone")
+    if view.asks:
+        yield SetCondition("approval", True, view.asks.reason, view.asks.message)
+    elif any(c.type == "approval" and c.status for c in d.conditions):
+        yield SetCondition("approval", False, "ended", "it waits for nobody's approval any more")
+    if d.waivers:
+        text = "; ".join(map(str, d.waivers))
+        yield SetCondition("waived", True, "waivers", f"it goes on without a look at {text}")
+    elif any(c.type == "waived" and c.status for c in d.conditions):
+        yield SetCondition("waived", False, "ended", "no waiver is relied upon any more")
+    if force.asked(d) is not None:
+        yield SetCondition("forced", True, "forced", force.summary(d, view.steps).removeprefix("; "))
     if until is not None:
         yield SetCondition(
             "settled",
@@ -586,8 +950,14 @@ def _conditions(view: _View) -> Iterator[Action]:
             "settled" if now >= until else "token_caches",
             f"tokens validated before the drain may be cached by services until {until.isoformat(timespec='seconds')}Z",
         )
+    if view.hold is not None:
+        yield SetCondition("held", True, view.hold.reason, view.hold.message)
+    elif view.was_held:
+        yield SetCondition("held", False, "over", "nothing holds it any more")
     waiting = bool(view.below) and view.children_under_way
-    stalled = not settling and not waiting and now - d.progress_at >= view.rules.stall_after
+    waiting = waiting or d.status is Status.RECOVERABLE or view.asks is not None  # for a date, or for a person
+    held = view.held or (view.was_held and view.hold is None)  # its time without progress begins now
+    stalled = not settling and not waiting and not held and now - d.progress_at >= view.rules.stall_after
     if stalled:
         names = sorted({f"{b.service}.{b.type}@{b.region}: {b.reason}" for b in blockers(d, view.steps)})
         yield SetCondition(
@@ -595,7 +965,7 @@ def _conditions(view: _View) -> Iterator[Action]:
         )
     else:
         yield SetCondition("stalled", False, "progress", "")
-        if not settling and not waiting:
+        if not settling and not waiting and not held:
             view.wakes.append(d.progress_at + view.rules.stall_after)
 
 
@@ -603,16 +973,22 @@ def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
     """Return everything that keeps a deletion from going on, all of it and not the first only.
 
     A sweep that has not run in the present round blocks nothing: it waits, for what is named or for its turn. Nor does
-    what is merely there: that is a leftover, which a cascade would delete.
+    what is merely there: that is a leftover, which a cascade would delete; nor what is held: its condition names why.
+    While it is tried again its last result stands.
     """
     found = []
     for step in steps:
-        if step.state is not State.DONE or step.round < deletion.since_round:
+        again = step.state in (State.DISPATCHED, State.RUNNING) and step.attempt > 1
+        known = (step.state is State.DONE or again) and step.round >= deletion.since_round
+        if not known or step.reason == Reason.HELD:
             continue
+        if step.kind is Kind.HALT and deletion.status is not Status.RECOVERABLE:
+            continue  # its time is over
         if step.kind in (Kind.SWEEP, Kind.UNCOVERED):
             current = step.round == deletion.round or step.kind is Kind.UNCOVERED
             left = step.outcome is Outcome.LEFTOVERS and step.reason not in (Reason.PRESENT, Reason.QUEUED)
             blocks = current and in_scope(deletion, step) and (left or step.outcome is Outcome.UNKNOWN)
+            blocks = blocks and not force.let_go(deletion, step)
         else:
             blocks = step.outcome is Outcome.UNKNOWN or step.reason == Reason.PROJECT_HAS_CHILDREN
         if blocks:

@@ -9,8 +9,8 @@ from oslo_config import cfg
 from oslo_log import log
 
 from cleanup_orchestrator import decide as deciding
+from cleanup_orchestrator import holds, metrics, work
 from cleanup_orchestrator import log as our_log
-from cleanup_orchestrator import metrics, work
 from cleanup_orchestrator.actions import apply
 from cleanup_orchestrator.model import State
 from cleanup_orchestrator.rpc import Bus
@@ -20,6 +20,33 @@ from cleanup_orchestrator.transitions import LIVE
 LOG = log.getLogger(__name__)
 
 OPTS = {
+    "approval": [
+        cfg.IntOpt(
+            "resources",
+            default=0,
+            min=0,
+            help="Resources that one cascade may be about before a second person has to approve it; 0: no limit. "
+            "Counted in its inventory, and again in each look that more deletes follow. A container of objects counts "
+            "as one.",
+        ),
+        cfg.IntOpt(
+            "deletions_a_day",
+            default=0,
+            min=0,
+            help="Cascades in any 24 hours, over all domains, that need nobody's approval; 0: no limit. Each one "
+            "beyond that waits for a second person before the project is locked. Dry runs and reports do not count.",
+        ),
+    ],
+    "deletion": [
+        cfg.FloatOpt(
+            "recovery_window",
+            default=0.0,
+            min=0.0,
+            max=3650.0,
+            help="Days that a cascade rests between its inventory and its first delete; 0: none. The project stays "
+            "locked, nothing of it is deleted, and a restore brings it back as it was.",
+        ),
+    ],
     "engine": [
         cfg.IntOpt("threads", default=4, min=1, help="Deletions that one engine process decides on at once."),
         cfg.FloatOpt("tick", default=5.0, min=0.1, help="Seconds between looks for deletions that a message missed."),
@@ -51,7 +78,26 @@ OPTS = {
         cfg.FloatOpt(
             "retry_cap", default=60.0, min=1.0, mutable=True, help="The longest wait between two tries, in seconds."
         ),
-    ]
+    ],
+    "force": [
+        cfg.IntOpt(
+            "attempts",
+            default=3,
+            min=1,
+            mutable=True,
+            help="Tries at a resource type, in a deletion under force, before force takes its next turn with what is "
+            "left: first what the type declares (reset its state, force its delete, abandon it), then letting go.",
+        ),
+        cfg.IntOpt(
+            "patience",
+            default=300,
+            min=0,
+            mutable=True,
+            help="Seconds in which nothing of the whole deletion moves, before force takes its next turn. Longer than "
+            "the longest delete that services accept and then work on, such as wiping a large volume: what is merely "
+            "slow would be abandoned.",
+        ),
+    ],
 }
 
 #: Decisions in a row on one deletion before others get their turn: more would be a defect, not work.
@@ -69,6 +115,13 @@ def rules(conf: cfg.ConfigOpts) -> deciding.Rules:
         retry_base=conf.engine.retry_base,
         retry_cap=conf.engine.retry_cap,
         steps_at_once=conf.engine.steps_at_once,
+        approval_resources=conf.approval.resources,
+        approval_deletions=conf.approval.deletions_a_day,
+        recovery_window=datetime.timedelta(days=conf.deletion.recovery_window),
+        force_attempts=conf.force.attempts,
+        force_patience=seconds(conf.force.patience),
+        windows=holds.windows(conf),
+        lien_types=holds.lien_types(conf),
     )
 
 
@@ -79,13 +132,38 @@ class Engine:
         self.name, self.store, self.bus, self.rules = name, store, bus, rules(conf)
         self._conf = conf
         self._tick = float(conf.engine.tick)
+        self._lock = threading.Lock()
+        self._deciding: dict[str, bool] = {}  #: deletions in hand here, and whether to look at them once more
 
     def reread(self) -> None:
         """Take over what was changed in the configuration; decisions under way end as they began."""
         self.rules = rules(self._conf)
 
     def handle(self, deletion_id: str) -> None:
-        """Decide on a deletion until there is nothing more to decide now."""
+        """Decide on a deletion until there is nothing more to decide now.
+
+        One thread at a time does: several steps of one deletion end at about the same moment, and of those who decide
+        at once all but one decide in vain. Who comes second leaves word that there is news, and goes.
+        """
+        with self._lock:
+            busy = deletion_id in self._deciding
+            self._deciding[deletion_id] = busy
+        if busy:
+            return
+        try:
+            while True:
+                self._decide(deletion_id)
+                with self._lock:
+                    if not self._deciding[deletion_id]:
+                        del self._deciding[deletion_id]
+                        return
+                    self._deciding[deletion_id] = False
+        except BaseException:
+            with self._lock:
+                self._deciding.pop(deletion_id, None)  # what was left word of is due: the tick finds it
+            raise
+
+    def _decide(self, deletion_id: str) -> None:
         for _ in range(_MAX_DECISIONS):
             try:
                 deletion, steps, now = self.store.load(deletion_id)
@@ -100,7 +178,7 @@ class Engine:
                     ),
                     work.on("decide", deletion.id, deletion.project_id),
                 ):
-                    self.store.save(deletion, applied.deletion, applied.steps, applied.events)
+                    self.store.save(deletion, applied.deletion, applied.steps, applied.events, applied.abandoned)
                     for event in applied.events:
                         LOG.info("%s: %s", event.type, event.message)
             except Conflict:
@@ -125,10 +203,15 @@ class Engine:
         """Until told to stop, take up every deletion whose time has come: what a lost message left."""
         while not stop.is_set():
             try:
-                for deletion_id in self.store.due():
-                    if stop.is_set():
-                        return
-                    self.handle(deletion_id)
+                due = self.store.due()
             except Exception:
                 LOG.exception("the tick failed; the next one tries again")
+                due = []
+            for deletion_id in due:
+                if stop.is_set():
+                    return
+                try:
+                    self.handle(deletion_id)
+                except Exception:  # one that nobody can decide on must not keep the tick from all the others
+                    LOG.exception("the tick failed at deletion %s; the next one tries again", deletion_id)
             stop.wait(self._tick)

@@ -28,6 +28,12 @@ class Stopped(CleanupError):
     code = "stopped"
 
 
+class Held(Stopped):
+    """A lien, the brake or the hours withhold it for now: no further write call is made, and it goes on by itself."""
+
+    code = "held"
+
+
 class WriteRefused(CleanupError):
     """A write call was attempted during a look or a dry run. A defect, stopped before it did harm."""
 
@@ -50,6 +56,12 @@ class ProjectGone(CleanupError):
     """Only while Keystone knew the project could this have been answered."""
 
     code = "project_gone"
+
+
+class ProjectKnown(Stopped):
+    """Keystone knows the project, whose leftovers were to be deleted because it does not."""
+
+    code = "project_known"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,7 +92,11 @@ def classify(error: BaseException) -> Failure:
     that the core does not import either. 404 is ``not_supported`` here: whoever deletes treats it as gone before.
     """
     # Redacted before it is cut, else half a token would stay.
-    message = redact(" ".join(str(error).split()))[:500] or type(error).__name__
+    message = redact(" ".join(_text(error).split()))[:500] or type(error).__name__
+    if isinstance(error, Held):
+        return Failure(Reason.HELD, message)
+    if isinstance(error, ProjectKnown):
+        return Failure(Reason.PROJECT_KNOWN, message)
     if isinstance(error, Stopped):
         return Failure(Reason.STOPPED, message)
     if isinstance(error, BadAnswer):
@@ -110,6 +126,30 @@ def classify(error: BaseException) -> Failure:
     return Failure(Reason.ERROR, f"{type(error).__name__}: {message}"[:500])
 
 
+def _text(error: BaseException) -> str:
+    """Return an error's own words, if it can say them: a plugin's may be as broken as the plugin."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def body(response: Any, *keys: str) -> Mapping[str, Any]:
+    """Return the JSON object of an answer of Keystone's.
+
+    :param response: a ``requests.Response``
+    :param keys: what must be in it
+    :raises BadAnswer: when it was cut off, or is something else: a proxy answers 200 with its own page, too
+    """
+    try:
+        found = response.json()
+    except ValueError:
+        found = None
+    if not isinstance(found, Mapping) or any(key not in found for key in keys):
+        raise BadAnswer("Keystone's answer is not what it should be" + (f": no {', no '.join(keys)}" if keys else ""))
+    return found
+
+
 def keystone_says_not_found(response: Any) -> bool:
     """Whether an answer of 404 is Keystone's own, and not a proxy's that does not know Keystone.
 
@@ -128,21 +168,28 @@ def keystone_says_not_found(response: Any) -> bool:
 #: What a person does about a reason; shown with every blocker.
 REMEDIES: dict[str, str] = {
     Reason.IN_USE: "see what blocks it; it is tried again by itself",
-    Reason.PROTECTED: "remove the protection or the sharing, or let the operator switch it off for this type",
+    Reason.PROTECTED: "remove the sharing or the keep mark, or let the operator switch this protection off",
     Reason.FOREIGN: "ask the owner of the blocking resource, or an admin, to remove it",
     Reason.OWNER_UNKNOWN: "an admin has to look at it: it is never deleted without a known owner",
+    Reason.NOT_PLANNED: "delete it by hand, or make a new plan (a dry run) and ask for a cascade by that one",
     Reason.DELETING: "wait: its service has accepted the delete",
     Reason.FORBIDDEN: "give the orchestrator's user the role that the service asks for",
     Reason.REFUSED: "read the service's message; the resource may need a change by hand",
     Reason.ERROR: "look into the service's log; it is tried again by itself",
-    Reason.UNREACHABLE: "bring the endpoint back (it is tried again); if it is retired for good, cancel and ask anew",
+    Reason.UNREACHABLE: "bring the endpoint back (it is tried again); if it is gone for good, let an admin waive it",
+    Reason.TIMED_OUT: "look for a plugin or a service that hangs; it is tried again by itself, in a thread of its own",
+    Reason.HELD: "nothing: it goes on by itself; the condition 'held' says what holds it and how that is cleared",
     Reason.RATE_LIMITED: "wait: it is tried again by itself",
     Reason.NOT_SUPPORTED: "the service does not know the list call: check its version and endpoint",
     Reason.BAD_ANSWER: "check what answers at the service's endpoint",
-    Reason.NO_PLUGIN: "install a plugin for it, or declare in [catalog] that it owns nothing",
+    Reason.NO_PLUGIN: "install a plugin for it, declare in [catalog] that it owns nothing, or let an admin waive it",
+    Reason.KEPT: "nothing: it is not the user's, or goes with what it belongs to",
+    Reason.WAIVED: "nothing: an admin decided to go on without it; withdraw the waiver to have it looked at",
     Reason.NO_PROJECT_TOKEN: "enable the project, or give the orchestrator an inherited admin role on its domain",
     Reason.INHERITED_GRANTS: "remove these grants; with [drain] inherited_grants = close it goes on without that",
-    Reason.PROJECT_GONE: "an admin has to look: Keystone does not know the project any more, and only it could tell",
+    Reason.PROJECT_GONE: "do what the message says, or look for what has the project's id behind the service's API (in "
+    "its database) and remove it; then let an admin waive the service for this project, and retry",
+    Reason.PROJECT_KNOWN: "nothing: its resources are no orphans; ask for an ordinary deletion if it is to go",
     Reason.PROJECT_HAS_CHILDREN: "delete its child projects first",
     Reason.PROJECT_PROTECTED: "nothing: an operator may change the never-delete list",
     Reason.PROJECT_IMMUTABLE: "unset the project's immutable option",

@@ -31,6 +31,10 @@ TIMEOUT = 3.0
 KEEP = 2.0
 
 
+class Unfit(Exception):
+    """Something that this process rests on is not as it should be. Its text is shown to whoever asks."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
     """Something that this process rests on."""
@@ -83,7 +87,7 @@ class Health:
             call, message = ask.begin(), ""
             try:
                 ask()
-            except NoAnswer as error:
+            except (NoAnswer, Unfit) as error:
                 message = str(error)
             except Exception as error:
                 message = type(error).__name__

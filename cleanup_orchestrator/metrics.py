@@ -69,6 +69,11 @@ NOTIFICATIONS = Counter(
     ["result"],
     registry=REGISTRY,
 )
+HUNG = Gauge(
+    f"{PREFIX}_hung_threads",
+    "Threads of this process that were given up because their step hung, and that have not ended.",
+    registry=REGISTRY,
+)
 WORKING = Gauge(f"{PREFIX}_work_in_progress", "Decisions and steps that this process works on now.", registry=REGISTRY)
 WORKING.set_function(lambda: len(work.items()))
 

@@ -86,6 +86,9 @@ class StoreCollector:
             *families,
             deletions,
             one("deletions_stalled", "Live deletions without progress: each names its blockers.", figures.stalled),
+            one("deletions_held", "Live deletions that a lien, the brake or the hours hold.", figures.held),
+            one("liens", "Liens in force.", figures.liens),
+            one("brake_on", "Whether the brake is on: nothing is locked or deleted.", float(figures.brake)),
             steps,
             one(
                 "unclaimed_step_age_seconds",

@@ -20,11 +20,14 @@ MODULES = (
     "cleanup_orchestrator.coverage",
     "cleanup_orchestrator.drain.base",
     "cleanup_orchestrator.engine",
+    "cleanup_orchestrator.holds",
     "cleanup_orchestrator.listener",
+    "cleanup_orchestrator.marks",
     "cleanup_orchestrator.monitoring",
+    "cleanup_orchestrator.orphans",
     "cleanup_orchestrator.projects",
     "cleanup_orchestrator.service",
-    "cleanup_orchestrator.store",
+    "cleanup_orchestrator.store.base",
     "cleanup_orchestrator.worker",
 )
 

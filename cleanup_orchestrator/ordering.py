@@ -2,13 +2,13 @@
 
 A node is ``service.type``. Edges come from ``ResourceType.after``, with own-service short names already spelt out
 by the registry; ``*`` is every other type that does not itself say ``*``. A name that has no step in a deletion
-(its service is not in the catalog) is satisfied; one that has a step must be clear in every region that matters;
-one whose service is in the catalog with nobody to answer for it is never satisfied.
+(its service is not in the catalog) is satisfied, and so is one that is waived; one that has a step must be clear in
+every region that matters; one whose service is in the catalog with nobody to answer for it is never satisfied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from cleanup_orchestrator.model import Kind, Outcome, State, Step
@@ -42,6 +42,12 @@ def confirmed_gone(step: Step, round_: int) -> bool:
     return step.round == round_ and step.state is State.DONE and step.outcome is Outcome.CLEAR
 
 
+def only_newcomers(step: Step, round_: int) -> bool:
+    """Whether the present round left nothing of this type but what is not in the deletion's plan, and so stays."""
+    left = step.round == round_ and step.state is State.DONE and step.outcome is Outcome.LEFTOVERS
+    return left and 0 < step.newcomers == step.remaining
+
+
 def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]:
     """Return the names that this step still has to wait for: one failed or unlistable region is enough.
 
@@ -52,17 +58,33 @@ def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]
             {
                 other.name
                 for other in steps
-                if other.id != step.id
-                and _matters(step, other)
-                and (not step.region or not other.region or step.region == other.region)
-                and not confirmed_gone(other, round_)
+                if _edge(step, other) and not confirmed_gone(other, round_) and not only_newcomers(other, round_)
             }
         )
     )
 
 
+def behind(steps: Collection[Step], ids: Collection[str]) -> frozenset[str]:
+    """Return the ids of all steps that wait for one of these, directly or by way of others."""
+    found: set[str] = set()
+    news = set(ids)
+    while news:
+        sources = [step for step in steps if step.id in news]
+        news = {step.id for step in steps if step.id not in found and any(_edge(step, other) for other in sources)}
+        found |= news
+    return frozenset(found)
+
+
+def _edge(step: Step, other: Step) -> bool:
+    """Whether ``step`` waits for ``other``, as long as that one is not confirmed gone."""
+    here = not step.region or not other.region or step.region == other.region
+    return other.id != step.id and here and _matters(step, other)
+
+
 def _matters(step: Step, other: Step) -> bool:
     """Whether an edge leads from ``step`` to ``other``."""
+    if other.waived:  # an admin's word: go on without it
+        return False
     if step.residue:  # by then everything else is proven gone: only residue waits for residue
         return other.residue and other.name in step.after
     if other.kind is Kind.UNCOVERED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1.adapter import Adapter
 from oslo_config import cfg
 
-from cleanup_orchestrator.errors import BadAnswer, CleanupError, keystone_says_not_found
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, body, keystone_says_not_found
 from cleanup_orchestrator.keystone import protocol
 
 OPTS = {
@@ -24,6 +25,10 @@ OPTS = {
         )
     ]
 }
+
+
+#: What Keystone takes for an id.
+_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
 class ProjectNotFound(CleanupError):
@@ -82,15 +87,37 @@ class Projects:
             raise ProjectNotFound(f"no project has the id {project_id!r}")
         return self._read(project_id, self._identity.get)
 
+    def knows(self, project_id: str, own_id: str) -> bool:
+        """Whether Keystone knows a project, or a domain acting as one.
+
+        A no is believed only in Keystone's own words, and only from a Keystone that knows a project which is certainly
+        there: one with an empty or a foreign database would say no to everything.
+
+        :param own_id: of the orchestrator's own project
+        :raises BadAnswer: when Keystone did not tell
+        :raises keystoneauth1.exceptions.ClientException: when it did not answer, or refused to
+        """
+        if not _ID.fullmatch(project_id):
+            raise BadAnswer(f"{project_id[:64]!r} is no id that Keystone could be asked about")
+        try:
+            self.get(project_id)
+        except ProjectNotFound:
+            try:
+                self.get(own_id)
+            except ProjectNotFound:
+                text = "Keystone does not know the orchestrator's own project either: its word counts for nothing"
+                raise BadAnswer(text) from None
+            return False
+        return True
+
     @staticmethod
     def _read(project_id: str, call: Callable[[str], Any]) -> Project:
         try:
-            body = call(f"/projects/{project_id}").json()
+            row = body(call(f"/projects/{project_id}"), "project")["project"]
         except ka_exceptions.NotFound as error:
             if error.response is not None and not keystone_says_not_found(error.response):
                 raise BadAnswer(f"something answered 404 for project {project_id}, and not as Keystone does") from None
             raise ProjectNotFound(f"no project has the id {project_id}") from None
-        row = body.get("project") if isinstance(body, Mapping) else None
         if not isinstance(row, Mapping) or row.get("id") != project_id:
             raise BadAnswer(f"Keystone did not answer about project {project_id}")
         options = row.get("options") or {}
@@ -113,13 +140,17 @@ class Projects:
         """Return (id, parent's id) of every project below this one, each before the one above it.
 
         ``subtree_as_ids``, because ``subtree_as_list`` shows only what the caller has a role on.
+
+        :raises BadAnswer: when Keystone did not say
         """
-        body = self._identity.get(f"/projects/{project_id}?subtree_as_ids").json()
+        project = body(self._identity.get(f"/projects/{project_id}?subtree_as_ids"), "project")["project"]
+        if "subtree" not in project:  # null says that there is none
+            raise BadAnswer(f"Keystone did not say what is below project {project_id}")
 
         def walk(tree: Any, parent: str) -> list[tuple[str, str]]:
             return [pair for key, below in (tree or {}).items() for pair in (*walk(below, key), (key, parent))]
 
-        return tuple(walk(body["project"].get("subtree"), project_id))
+        return tuple(walk(project["subtree"], project_id))
 
     def members(self, project_id: str) -> tuple[str, ...]:
         """Return the users with an effective role on the project (groups and inheritance resolved)."""
@@ -133,7 +164,7 @@ class Projects:
 
         :raises BadAnswer: when Keystone cut a list short
         """
-        project = self._identity.get(f"/projects/{project_id}?parents_as_ids").json()["project"]
+        project = body(self._identity.get(f"/projects/{project_id}?parents_as_ids"), "project")["project"]
 
         def ids(tree: Any) -> list[str]:
             return [i for key, above in (tree or {}).items() for i in (key, *ids(above))]
@@ -142,15 +173,15 @@ class Projects:
         scopes += [f"scope.project.id={i}" for i in ids(project.get("parents")) if i != project["domain_id"]]
         groups = set()
         for scope in scopes:
-            body = self._identity.get(f"/role_assignments?{scope}&scope.OS-INHERIT:inherited_to=projects").json()
-            if not isinstance(body.get("role_assignments"), list) or body.get("truncated"):
+            said = body(self._identity.get(f"/role_assignments?{scope}&scope.OS-INHERIT:inherited_to=projects"))
+            if not isinstance(said.get("role_assignments"), list) or said.get("truncated"):
                 raise BadAnswer("Keystone did not list all role assignments")
-            groups |= {row["group"]["id"] for row in body["role_assignments"] if "group" in row}
+            groups |= {row["group"]["id"] for row in said["role_assignments"] if "group" in row}
         return tuple(sorted(group for group in groups if not self._has_users(group)))
 
     def _has_users(self, group_id: str) -> bool:
         try:
-            return bool(self._identity.get(f"/groups/{group_id}/users").json()["users"])
+            return bool(body(self._identity.get(f"/groups/{group_id}/users"), "users")["users"])
         except ka_exceptions.NotFound:  # an assignment that outlived its group, or a group that nobody shows us
             return False
 
@@ -162,9 +193,9 @@ class Projects:
         if not project_id:
             raise ValueError("an empty project id would list every assignment")
         query = f"/role_assignments?scope.project.id={project_id}" + ("&effective" if effective else "")
-        body = self._identity.get(query).json()
-        rows = body.get("role_assignments")
-        if not isinstance(rows, list) or body.get("truncated"):
+        said = body(self._identity.get(query))
+        rows = said.get("role_assignments")
+        if not isinstance(rows, list) or said.get("truncated"):
             raise BadAnswer("Keystone did not list all role assignments")
         return [r for r in rows if r.get("scope", {}).get("project", {}).get("id") == project_id]
 
@@ -184,7 +215,7 @@ class Projects:
 
         :raises BadAnswer: when there is none, or more than one
         """
-        roles = self._identity.get(f"/roles?name={name}").json()["roles"]
+        roles = body(self._identity.get(f"/roles?name={name}"), "roles")["roles"]
         matching = [r["id"] for r in roles if r["name"] == name and not r.get("domain_id")]
         if len(matching) != 1:
             raise BadAnswer(f"{len(matching)} roles are named {name!r}")
@@ -192,7 +223,7 @@ class Projects:
 
     def role_ids(self) -> tuple[str, ...]:
         """Return the ids of all global roles, those that allow least (``reader``, ``member``) first."""
-        roles = [r for r in self._identity.get("/roles").json()["roles"] if not r.get("domain_id")]
+        roles = [r for r in body(self._identity.get("/roles"), "roles")["roles"] if not r.get("domain_id")]
         return tuple(str(r["id"]) for r in sorted(roles, key=lambda r: (r["name"] != "reader", r["name"] != "member")))
 
     def set_enabled(self, project_id: str, enabled: bool) -> None:

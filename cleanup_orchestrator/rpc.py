@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 # futurist and oslo.service import eventlet where it is installed, and it warns of itself. Nothing of ours uses it.
@@ -26,13 +27,26 @@ LOG = log.getLogger(__name__)
 #: Since which version of the interface each method is there. A cast names its own method's version, and not the newest:
 #: so a process of the release before takes all that it knows. What it does not know it drops, with a line in its log,
 #: and the tick makes up for it. A method is never changed nor removed within a major version: it gets a successor.
-METHODS = {"deletion": "1.0", "step": "1.0"}
+METHODS = {"deletion": "1.0", "step": "1.0", "force": "1.1", "orphan_scan": "1.1", "orphan_scan_part": "1.1"}
+
+#: What each of them is given, and nothing besides: an id.
+_ARGUMENTS = {
+    "deletion": {"deletion_id"},
+    "step": {"step_id"},
+    "force": {"deletion_id"},
+    "orphan_scan": {"scan_id"},
+    "orphan_scan_part": {"part_id"},
+}
+_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
+_VERSION = re.compile(r"\d{1,9}(\.\d{1,9})?")
 
 #: What this release serves: the newest of the above.
-VERSION = "1.0"
+VERSION = "1.1"
 
 #: A cast that the broker does not take is tried once more: the tick makes up for it, and a user may be waiting for it.
 _RETRY = 1
+#: Seconds for which the one question of this bus waits for its answer: a user waits for it, too.
+_ANSWER = 30
 #: A notification has nobody who waits for it, and nothing that makes up for it.
 _NOTIFICATION_RETRY = 5
 
@@ -63,6 +77,15 @@ class Bus(Protocol):
     def step(self, step_id: str) -> None:
         """Tell a worker to take a step."""
 
+    def force(self, deletion_id: str) -> Mapping[str, str] | None:
+        """Ask a worker on which types force may be used; see ``Worker.force``. ``None``: no answer came."""
+
+    def orphan_scan(self, scan_id: str) -> None:
+        """Tell an engine to look at an orphan scan."""
+
+    def orphan_scan_part(self, part_id: str) -> None:
+        """Tell a worker to take a part of an orphan scan."""
+
 
 class Caster:
     """The bus over an oslo.messaging transport."""
@@ -83,6 +106,24 @@ class Caster:
         """Cast; see :meth:`deletion`."""
         self._cast(self._worker, "step", step_id=step_id)
 
+    def force(self, deletion_id: str) -> Mapping[str, str] | None:
+        """Call, and wait for the answer: the only call that there is, for it changes nothing and answers a user."""
+        client = self._worker.prepare(version=METHODS["force"], timeout=_ANSWER)
+        try:
+            answer = client.call({}, "force", deletion_id=deletion_id)
+        except Exception as error:  # whatever the driver raises, or the worker raised
+            LOG.warning("call force %s failed: %s: %s", deletion_id, type(error).__name__, error)
+            return None
+        return answer if isinstance(answer, Mapping) else None  # a worker of the release before drops it
+
+    def orphan_scan(self, scan_id: str) -> None:
+        """Cast; see :meth:`deletion`."""
+        self._cast(self._engine, "orphan_scan", scan_id=scan_id)
+
+    def orphan_scan_part(self, part_id: str) -> None:
+        """Cast; see :meth:`deletion`."""
+        self._cast(self._worker, "orphan_scan_part", part_id=part_id)
+
     @staticmethod
     def _cast(client: Any, method: str, **ids: str) -> None:
         try:
@@ -92,17 +133,25 @@ class Caster:
             LOG.warning("cast %s %s failed, the next tick takes it up: %s", method, ids, error)
 
 
+def _ignore(_id: str) -> None:
+    """Leave it to the tick."""
+
+
 class EngineEndpoint:
     """Receives casts for engines."""
 
     target = oslo_messaging.Target(version=VERSION)
 
-    def __init__(self, handle: Callable[[str], None]) -> None:
-        self._handle = handle
+    def __init__(self, handle: Callable[[str], None], scan: Callable[[str], None] = _ignore) -> None:
+        self._handle, self._scan = handle, scan
 
     def deletion(self, context: dict[str, Any], deletion_id: str) -> None:
         """Look at a deletion."""
         self._handle(deletion_id)
+
+    def orphan_scan(self, context: dict[str, Any], scan_id: str) -> None:
+        """Look at an orphan scan."""
+        self._scan(scan_id)
 
 
 class WorkerEndpoint:
@@ -110,12 +159,25 @@ class WorkerEndpoint:
 
     target = oslo_messaging.Target(version=VERSION)
 
-    def __init__(self, handle: Callable[[str], None]) -> None:
-        self._handle = handle
+    def __init__(
+        self,
+        handle: Callable[[str], None],
+        force: Callable[[str], Mapping[str, str]],
+        scan_part: Callable[[str], None] = _ignore,
+    ) -> None:
+        self._handle, self._force, self._scan_part = handle, force, scan_part
+
+    def force(self, context: dict[str, Any], deletion_id: str) -> Mapping[str, str]:
+        """Say on which types force may be used."""
+        return self._force(deletion_id)
 
     def step(self, context: dict[str, Any], step_id: str) -> None:
         """Take a step."""
         self._handle(step_id)
+
+    def orphan_scan_part(self, context: dict[str, Any], part_id: str) -> None:
+        """Take a part of an orphan scan."""
+        self._scan_part(part_id)
 
 
 def transport(conf: cfg.ConfigOpts, in_process: bool = False) -> Any:
@@ -181,12 +243,40 @@ def leave(server_: Any) -> None:
 
 
 class _Dispatcher(oslo_messaging.RPCDispatcher):
-    """Says in one line, and not with a trace, that it dropped what only another release understands."""
+    """Drops what it does not understand, with one line, and not with a trace: the tick makes up for what it was."""
 
     def dispatch(self, incoming: Any) -> Any:
         """Have the endpoint's method called."""
+        if why := _nonsense(incoming.message):
+            LOG.warning("a message that makes no sense is dropped: %s", why)
+            return None
         try:
+            if (method := incoming.message["method"]) not in _ARGUMENTS:  # an endpoint has other attributes, too
+                raise oslo_messaging.NoSuchMethod(method)
             return super().dispatch(incoming)
         except (oslo_messaging.NoSuchMethod, oslo_messaging.UnsupportedVersion) as error:
             LOG.warning("a message of another release is dropped, the next tick takes it up: %s", error)
             return None
+
+
+def _nonsense(message: Any) -> str:
+    """Return what is wrong with a message that no release sends; empty: nothing.
+
+    None of its words is said again: whoever sent it could write lines into the log with them.
+    """
+    if not isinstance(message, Mapping):
+        return "it is no object"
+    method, arguments, version = message.get("method"), message.get("args", {}), message.get("version", "1.0")
+    if not isinstance(method, str) or not _ID.fullmatch(method.replace("_", "-")):
+        return "it names no method"
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
+        return "its version is none"
+    if not isinstance(arguments, Mapping):
+        return "its arguments are no object"
+    if method not in _ARGUMENTS or version.partition(".")[0] != VERSION.partition(".")[0]:
+        return ""  # another release's, which is said in other words
+    if set(arguments) != _ARGUMENTS[method]:
+        return f"{method} has other arguments than {', '.join(_ARGUMENTS[method])}"
+    if not all(isinstance(value, str) and _ID.fullmatch(value) for value in arguments.values()):
+        return f"{method} has no id"
+    return ""

@@ -22,12 +22,14 @@ from cleanup_orchestrator import (
     coverage,
     engine,
     health,
+    holds,
     listener,
     monitoring,
     notifier,
     opts,
     reports,
     rpc,
+    scanner,
     store,
     worker,
 )
@@ -99,10 +101,12 @@ class Parts:
 
     def engine(self) -> engine.Engine:
         """Return an engine."""
+        holds.check_lien_types(self.conf, self.registry)
         return engine.Engine(self.conf, f"engine@{self.name}", self.store, self.bus)
 
     def worker(self) -> worker.Worker:
         """Return a worker."""
+        holds.check_lien_types(self.conf, self.registry)
         name = f"worker@{self.name}"
         return worker.Worker(self.conf, name, self.store, self.clouds, self.registry, self.coverage, self.bus)
 
@@ -116,13 +120,14 @@ class Parts:
         """Return what raises when the broker does not answer; none: there is no broker."""
         return None if self.in_process else lambda: rpc.check(self.transport)
 
-    def health(self, names: Iterable[str]) -> health.Health:
+    def health(self, names: Iterable[str], *workers: worker.Worker) -> health.Health:
         """Return the health check of a process that consists of these: ``api``, ``engine``, ``worker``."""
         parts = [health.Part("store", self.store.ping, needed=True)]
         if {"api", "worker"} & set(names):  # an engine decides, and asks Keystone nothing
             parts.append(health.Part("keystone", lambda: health.keystone(self.clouds), needed=True))
         if broker := self.broker():
             parts.append(health.Part("bus", broker, needed=False, without="what is due is found by the tick, later"))
+        parts += [health.Part("steps", part.sound, needed=True) for part in workers]
         return health.Health(parts)
 
     def log_in(self) -> None:
@@ -146,6 +151,7 @@ class Running:
         self._servers: list[Any] = []
         self._engines: list[engine.Engine] = []
         self._workers: list[worker.Worker] = []
+        self._scanners: list[scanner.Scanner] = []
         self._threads: list[threading.Thread] = []
         self._http: Any = None
         self._monitoring: monitoring.Server | None = None
@@ -158,8 +164,10 @@ class Running:
         part = self.parts.engine()
         self._engines.append(part)
         self._names.append("engine")
-        self._serve("engine", rpc.EngineEndpoint(part.handle), self.parts.conf.engine.threads)
+        scans = scanner.Scans(self.parts.conf, self.parts.store, self.parts.bus)
+        self._serve("engine", rpc.EngineEndpoint(part.handle, scans.handle), self.parts.conf.engine.threads)
         self._thread("tick", part.run_ticks, self.stop)
+        self._thread("orphan-scans", scans.run_ticks, self.stop)
         options = self.parts.conf[listener.GROUP]
         if options.listen:
             self.parts.log_in()
@@ -172,11 +180,14 @@ class Running:
         :raises cleanup_orchestrator.errors.CleanupError: the drain driver does not load, or Keystone gives no token
         """
         part = self.parts.worker()
-        _ = part.driver  # now, and not when the first project waits for it
+        _ = part.driver, part.windows  # now, and not when the first project waits for it
         self.parts.log_in()
         self._workers.append(part)
         self._names.append("worker")
-        self._serve("worker", rpc.WorkerEndpoint(part.handle), self.parts.conf.worker.threads)
+        scans = scanner.Scanner(part)
+        self._scanners.append(scans)
+        endpoint = rpc.WorkerEndpoint(part.handle, part.force, scans.handle)
+        self._serve("worker", endpoint, self.parts.conf.worker.threads)
 
     def start_api(self) -> None:
         """Listen for HTTP.
@@ -203,7 +214,9 @@ class Running:
         port = conf.port + min(monitoring.OFFSETS[name] for name in self._names)
         figures = self.parts.store.figures if "engine" in self._names else None
         try:
-            self._monitoring = monitoring.Server(conf.host, port, self.parts.health(self._names), figures)
+            self._monitoring = monitoring.Server(
+                conf.host, port, self.parts.health(self._names, *self._workers), figures
+            )
         except OSError as error:
             LOG.error("[metrics]: no monitoring on %s port %d: %s", conf.host, port, error)
 
@@ -267,6 +280,8 @@ class Running:
         :returns: whether everything has ended
         """
         self.stop.set()
+        for scans in self._scanners:
+            scans.stop()
         deadline = time.monotonic() + self.parts.conf.graceful_stop_timeout
         # Each in its own thread: a broker that is away keeps a server from stopping, and one step the others.
         ends = [_thread("stop", self._end, server) for server in self._servers]
@@ -283,6 +298,7 @@ class Running:
         if self._monitoring is not None:
             _join([_thread("stop", self._monitoring.close)], time.monotonic() + 2)
         _join([_thread("stop", part.budget.close) for part in self._workers], time.monotonic() + 2)
+        ended = ended and not any(part.hung for part in self._workers)
         if ended:
             self.parts.store.close()
         return ended

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 from enum import StrEnum
 
-from cleanup_orchestrator.model import Deletion, Kind, Origin, Purpose, Status, Step
+from cleanup_orchestrator.model import Deletion, Kind, Mode, Origin, Purpose, Status, Step
 
 
 class By(StrEnum):
@@ -29,12 +29,15 @@ MOVES: dict[tuple[Status, Status], By] = {
     (S.DRAINING, S.LEFTOVERS): By.ENGINE,  # report: whatever goes wrong, the user is not locked out
     (S.DRAINING, S.CANCELLING): By.USER,
     (S.INVENTORY, S.DRAINING): By.ENGINE,  # backwards: the first look of report mode found nothing
+    (S.INVENTORY, S.RECOVERABLE): By.ENGINE,
     (S.INVENTORY, S.DELETING): By.ENGINE,
     (S.INVENTORY, S.VERIFYING): By.ENGINE,
     (S.INVENTORY, S.LEFTOVERS): By.ENGINE,
     (S.INVENTORY, S.PLANNED): By.ENGINE,
     (S.INVENTORY, S.FAILED): By.ENGINE,
     (S.INVENTORY, S.CANCELLING): By.USER,
+    (S.RECOVERABLE, S.INVENTORY): By.ENGINE,  # backwards: it looks once more, right before the first delete
+    (S.RECOVERABLE, S.CANCELLING): By.USER,
     (S.DELETING, S.VERIFYING): By.ENGINE,
     (S.DELETING, S.FAILED): By.ENGINE,
     (S.DELETING, S.CANCELLING): By.USER,
@@ -49,7 +52,10 @@ MOVES: dict[tuple[Status, Status], By] = {
 }
 
 #: Statuses in the order of the way; a move to an earlier one is backwards and needs an event that says why.
-ORDER = (S.ACCEPTED, S.DRAINING, S.INVENTORY, S.DELETING, S.VERIFYING, S.DELETED)
+ORDER = (S.ACCEPTED, S.DRAINING, S.INVENTORY, S.RECOVERABLE, S.DELETING, S.VERIFYING, S.DELETED)
+
+#: Nothing of the present attempt is deleted in these: the point of no return is still to come.
+RESTORABLE = frozenset(ORDER[: ORDER.index(S.DELETING)])
 
 #: No move leads out.
 FINAL = frozenset(s for s in Status if not any(a is s for a, _ in MOVES))
@@ -57,6 +63,10 @@ FINAL = frozenset(s for s in Status if not any(a is s for a, _ in MOVES))
 LIVE = frozenset(a for (a, _), by in MOVES.items() if by is By.ENGINE)
 #: Only a person can move it on.
 RESTING = frozenset(Status) - LIVE - FINAL
+
+
+#: Conditions that only what is under way has.
+_OF_LIVE = frozenset({"stalled", "held", "halted"})
 
 
 class IllegalMove(Exception):
@@ -72,9 +82,21 @@ def cancellable(deletion: Deletion) -> bool:
     return (deletion.status, S.CANCELLING) in MOVES and deletion.purpose is not Purpose.RESIDUE
 
 
+def restorable(deletion: Deletion) -> bool:
+    """Whether a restore would be taken: a cancel before anything is deleted."""
+    return deletion.status in RESTORABLE and cancellable(deletion)
+
+
 def retryable(deletion: Deletion) -> bool:
     """Whether a retry would be taken."""
     return (deletion.status, S.ACCEPTED) in MOVES
+
+
+def forcible(deletion: Deletion) -> bool:
+    """Whether force would be taken: only where deletes are under way, and not once the project is being removed."""
+    if deletion.mode is not Mode.CASCADE or deletion.dry_run or deletion.origin is not Origin.REQUEST:
+        return False
+    return deletion.status in (S.DELETING, S.VERIFYING) and deletion.purpose is not Purpose.RESIDUE
 
 
 def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason: str, message: str = "") -> Deletion:
@@ -99,8 +121,13 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
         round_opened_at=None,
         empty_inventories=0,
         finished_at=None if to in LIVE else now,
-        conditions=tuple(c for c in deletion.conditions if c.type != "stalled"),
+        conditions=tuple(c for c in deletion.conditions if c.type not in ({"stalled"} if to in LIVE else _OF_LIVE)),
     )
+    if to in (S.CANCELLING, S.ACCEPTED):
+        kept = tuple(c for c in after.conditions if c.type not in ("forced", "halted"))
+        after = dataclasses.replace(after, forced=None, conditions=kept)
+    if to is S.DELETING and deletion.status is S.INVENTORY:
+        after = dataclasses.replace(after, point_of_no_return_at=now)
     if to is S.ACCEPTED:
         after = dataclasses.replace(
             after,
@@ -110,9 +137,21 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
             drained_at=None,
             closed_at=None,
             project_gone_at=None,
+            point_of_no_return_at=None,
             conditions=(),
+            waivers=(),
         )
     return after
+
+
+def destructive(deletion: Deletion, step: Step) -> bool:
+    """Whether a step locks the project, deletes, or stops what runs: what a lien, the brake and the hours withhold.
+
+    Looks, the orchestrator's own access and all undoing go on. ``CLOSE`` is a lock, and ``REMOVE`` a delete.
+    """
+    if step.kind is Kind.SWEEP:
+        return deletion.purpose in (Purpose.DELETE, Purpose.RESIDUE)
+    return step.kind in (Kind.DRAIN, Kind.HALT, Kind.CLOSE, Kind.REMOVE)
 
 
 def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
@@ -125,12 +164,18 @@ def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
         return True
     if deletion.status is Status.CANCELLING:
         return False
+    if step.kind is Kind.HALT and deletion.status is not Status.RECOVERABLE:
+        return False
     if not writing:
         return True
     if deletion.dry_run or deletion.origin is Origin.NOTICED:
+        return False
+    if deletion.origin is Origin.ADOPTED and step.kind is not Kind.SWEEP:  # there is no project to do anything to
+        return False
+    if (deletion.liens or deletion.brake is not None) and destructive(deletion, step):
         return False
     if step.kind is Kind.SWEEP:
         return deletion.purpose is (Purpose.RESIDUE if step.residue else Purpose.DELETE)
     if step.kind is Kind.REMOVE:
         return deletion.purpose is Purpose.RESIDUE
-    return step.kind in (Kind.ACCESS, Kind.DRAIN, Kind.CLOSE)
+    return step.kind in (Kind.ACCESS, Kind.DRAIN, Kind.HALT, Kind.CLOSE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, sizelimit
 
-from cleanup_orchestrator import health
+from cleanup_orchestrator import health, orphans
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.api import errors, policies, root
 from cleanup_orchestrator.api.wiring import EngineCaster, Wiring
@@ -34,6 +35,14 @@ OPTS = {
         cfg.IntOpt("threads", default=16, min=1, help="Requests that one API process answers at once."),
         cfg.IntOpt("default_limit", default=100, min=1, help="Items on a page when the request names no limit."),
         cfg.IntOpt("max_limit", default=1000, min=1, help="The most items on a page; a larger limit is cut to it."),
+    ],
+    "deletion": [
+        cfg.IntOpt(
+            "plan_max_age",
+            default=86400,
+            min=1,
+            help="Seconds from the end of a dry run for which a cascade may be asked for by its plan.",
+        ),
     ],
 }
 
@@ -60,14 +69,17 @@ def build(
     wiring = Wiring(
         store=store,
         projects=Projects(identity),
-        answers=lambda: coverage.answers(identity),
+        answers=lambda waivers: coverage.answers(identity, waivers),
         engine=engine,
         judge=policies.Judge(policies.enforcer(conf)),
         # All that the answers depend on; the others are the engine's.
         rules=Rules(settle=datetime.timedelta(seconds=conf.drain.token_cache_time)),
         protection=lambda: Protection(tuple(conf.deletion.never_delete_projects), clouds.project_id),
+        scan=functools.partial(orphans.fresh, conf),
         default_limit=min(conf.api.default_limit, conf.api.max_limit),
         max_limit=conf.api.max_limit,
+        waiver_limit=datetime.timedelta(days=conf.catalog.waiver_limit),
+        plan_max_age=datetime.timedelta(seconds=conf.deletion.plan_max_age),
     )
     return pipeline(conf, wiring, health.Health(parts(store, clouds, bus)))
 
@@ -100,7 +112,7 @@ def pipeline(conf: cfg.ConfigOpts, wiring: Wiring, checks: health.Health) -> Any
     conf.set_default("max_request_body_size", _MAX_BODY, group="oslo_middleware")
     shaped = errors.Shaper(limited)
     conf.register_opts(cors.OPTS, "cors")
-    conf.set_default("allow_methods", ["GET", "HEAD", "POST"], group="cors")
+    conf.set_default("allow_methods", ["GET", "HEAD", "POST", "DELETE"], group="cors")
     conf.set_default("allow_headers", ["Content-Type", "X-Auth-Token", "X-OpenStack-Request-Id"], group="cors")
     conf.set_default("expose_headers", ["Location", "X-OpenStack-Request-Id"], group="cors")
     # Without an origin it is left out: it would answer every OPTIONS with an empty 200.

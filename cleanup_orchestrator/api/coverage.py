@@ -10,6 +10,7 @@ import webob
 from cleanup_orchestrator.api import policies, schemas, views
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.wiring import Wiring
+from cleanup_orchestrator.projects import ProjectNotFound
 
 
 class Services:
@@ -20,11 +21,25 @@ class Services:
 
     @pecan.expose("json")
     def index(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Return every entry, read from Keystone now.
+        """Return every entry, read from Keystone now, with the waivers that hold now for every project, or for one.
 
         :raises ApiError: 400 invalid_query; 403 forbidden; 503 keystone_unavailable
         """
-        schemas.check_query(req, schemas.NOTHING)
+        query = schemas.check_query(req, schemas.SERVICES_QUERY)
         if not self._w.judge.may_somewhere(req.context, policies.SERVICES):
             raise ApiError(403, "forbidden", "only an admin, or a domain's manager with a token of it, may see this")
-        return {"services": [views.service(answer) for answer in self._w.answers()]}
+        project_id = query.get("project_id", [""])[0]
+        if project_id and not self._may_see(req.context, project_id):
+            raise ApiError(403, "forbidden", "only an admin, or a manager of the project's domain, may see this")
+        waivers = self._w.store.waivers_in_force(project_id)
+        return {"services": [views.service(answer) for answer in self._w.answers(waivers)]}
+
+    def _may_see(self, context: Any, project_id: str) -> bool:
+        """Whether the requester may see what is waived for one project; who may not learns not whether it exists."""
+        if self._w.judge.may(context, policies.SERVICES):
+            return True
+        try:
+            domain_id = self._w.projects.get(project_id).domain_id
+        except ProjectNotFound:
+            return False
+        return self._w.judge.may(context, policies.SERVICES, domain_id)

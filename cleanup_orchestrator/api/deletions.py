@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import urllib.parse
+import dataclasses
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pecan
 import webob
 from oslo_log import log
 
+from cleanup_orchestrator import approval, force, plans, transitions
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator import transitions
+from cleanup_orchestrator.api import plans as api_plans
 from cleanup_orchestrator.api import policies, schemas, views
 from cleanup_orchestrator.api.errors import ApiError
-from cleanup_orchestrator.api.wiring import Wiring
-from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Purpose, Status, Step, accepted
+from cleanup_orchestrator.api.paging import Paging
+from cleanup_orchestrator.api.wiring import Wiring, tell_engine
+from cleanup_orchestrator.model import TASKS, Approval, Deletion, Event, Lien, Mode, Purpose, Status, Step, accepted
 from cleanup_orchestrator.projects import Project, ProjectNotFound
 
 LOG = log.getLogger(__name__)
 
 #: So many times a user's move is tried against an engine that writes at the same time.
-_TRIES = 10
+TRIES = 10
 #: Of very many children the sentence names the first; the member ``children`` has them all.
 _NAMED = 50
 
@@ -41,17 +43,24 @@ class Deletions:
         """Record a request for the deletion of a project, or return the same one that is under way.
 
         :raises ApiError: 400 invalid_json, invalid_body, project_is_domain; 403 forbidden, project_protected;
-            404 project_not_found; 409 project_has_children, deletion_under_way; 415; 503
+            404 project_not_found, plan_not_found; 409 project_has_children, project_has_liens, deletion_under_way,
+            plan_unusable; 415; 503
         """
         schemas.check_query(req, schemas.NOTHING)
         body = schemas.check_body(req, schemas.CREATE_BODY)
+        _check_plan(body)
         project = self._project(req.context, body["project_id"])
         our_log.about("-", project.id)
         self._refuse_protected(project)
         below = self._w.projects.subtree(project.id)
         if below and not body.get("include_subtree", False):
             raise _has_children(tuple(sorted(child for child, _parent in below)))
-        wanted = self._tree(req, body, project, below)
+        plan_hash = ""
+        if plan_id := body.get("plan_id", ""):
+            plan_hash = api_plans.bind(self._w, req.context, plan_id, body.get("plan_hash"), project.id)
+        wanted = self._tree(req, body, project, below, plan_id, plan_hash)
+        if not body.get("dry_run", False):  # one that comes after this holds the deletion, and so loses nothing
+            self._refuse_liens(wanted)
         root = wanted[project.id][0]
         while wanted:
             try:
@@ -77,7 +86,13 @@ class Deletions:
         return self._shown(req, root.id)
 
     def _tree(
-        self, req: webob.Request, body: Mapping[str, Any], project: Project, below: Sequence[tuple[str, str]]
+        self,
+        req: webob.Request,
+        body: Mapping[str, Any],
+        project: Project,
+        below: Sequence[tuple[str, str]],
+        plan_id: str,
+        plan_hash: str,
     ) -> dict[str, tuple[Deletion, Event]]:
         """Return the records to make, by project, the deepest first: each is known to the one above it.
 
@@ -104,10 +119,14 @@ class Deletions:
                 user_name=req.context.user_name or "",
                 include_subtree=member.id in upper or (member.id == project.id and body.get("include_subtree", False)),
                 parent_deletion_id=above.get(member.id, ""),
+                plan_id=plan_id,
+                plan_hash=plan_hash,
             )
             what = f"{mode} deletion of project {member.name} ({member.id})" + (", dry run" if dry_run else "")
+            what += f", by plan {plan_id}" if plan_id else ""
             data = {"mode": str(mode), "dry_run": dry_run, "project_name": member.name, "user_name": record.user_name}
             data["include_subtree"] = record.include_subtree
+            data |= {"plan_id": plan_id, "plan_hash": plan_hash} if plan_id else {}
             made[member.id] = (record, self._event(req, "deletion.accepted", what, data))
         return made
 
@@ -120,8 +139,9 @@ class Deletions:
         query = schemas.check_query(req, schemas.LIST_QUERY)
         plain = ("mode", "project_id", "domain_id", "origin", "parent_deletion_id")
         filters: dict[str, Any] = {k: query[k][0] for k in plain if k in query}
-        if "dry_run" in query:
-            filters["dry_run"] = query["dry_run"][0].lower() == "true"
+        for name in ("dry_run", "attention"):
+            if name in query:
+                filters[name] = query[name][0].lower() == "true"
         if "status" in query:
             live = transitions.LIVE if schemas.LIVE in query["status"] else frozenset()
             filters["status"] = sorted({*query["status"], *map(str, live)} - {schemas.LIVE})
@@ -131,20 +151,17 @@ class Deletions:
             if domain_id or not own or not self._w.judge.may(req.context, policies.LIST, own):
                 raise _forbidden()
             filters["domain_id"] = own
-        marker = query.get("marker", [None])[0]
-        if marker is not None:
-            self._check_marker(req, marker)
-        limit = self._limit(query)
-        sort = schemas.sorting(query["sort"][0]) if "sort" in query else (("created_at", "desc"),)
-        found = self._w.store.list(storage.Page(limit + 1, marker, sort), **filters)
-        shown, more = found[:limit], len(found) > limit
+        paging = Paging.of(query, self._w)
+        if paging.marker is not None:
+            self._check_marker(req, paging.marker)
+        shown, links = paging.cut(req, self._w.store.list(paging.page, **filters), lambda d: d.id)
         steps = self._w.store.steps_of([d.id for d in shown])
         return {
             "deletions": [
                 views.deletion(d, steps.get(d.id, ()), self._w.rules, self._href(req, d.id), detail=False)
                 for d in shown
             ],
-            **views.links(_next(req, query, shown[-1].id, limit) if more else None),
+            **links,
         }
 
     @pecan.expose("json")
@@ -181,7 +198,7 @@ class Deletions:
         """Start a new attempt.
 
         :raises ApiError: 400; 403 forbidden, project_protected; 404 deletion_not_found; 409 not_retryable,
-            deletion_under_way
+            project_has_liens, deletion_under_way
         """
         return self._act(req, resp, deletion_id, policies.RETRY, Status.ACCEPTED, "not_retryable", "retried")
 
@@ -192,14 +209,81 @@ class Deletions:
         :raises ApiError: 400; 403 forbidden; 404 deletion_not_found; 409 not_cancellable
         """
         shown = self._act(req, resp, deletion_id, policies.CANCEL, Status.CANCELLING, "not_cancellable", "cancelling")
+        self._stop_below(req, deletion_id, policies.CANCEL, "cancelling")
+        return shown
+
+    @pecan.expose("json")
+    def restore(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+        """Give the project back before anything of it is deleted: a cancel that comes before the point of no return.
+
+        :raises ApiError: 400; 403 forbidden; 404 deletion_not_found; 409 not_restorable
+        """
+        shown = self._act(req, resp, deletion_id, policies.RESTORE, Status.CANCELLING, "not_restorable", "restoring")
+        self._stop_below(req, deletion_id, policies.RESTORE, "restoring")
+        return shown
+
+    @pecan.expose("json")
+    def approve(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+        """Approve what a deletion waits for: that it is beyond a limit. Nobody approves what they asked for themselves.
+
+        :raises ApiError: 400; 403 forbidden, self_approval; 404 deletion_not_found; 409 not_awaiting_approval, conflict
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        reason = schemas.check_body(req, schemas.APPROVE_BODY)["reason"].strip()
+        for _ in range(TRIES):
+            d, steps, now = self._load(req, policies.APPROVE, deletion_id)
+            after = self._approved(req, d, steps, reason, now)
+            given = after.approvals[-1]
+            who = req.context.user_name or req.context.user_id
+            text = f"approved by {who} ({given.needed}, {given.resources} resources): {reason}"
+            try:
+                self._w.store.save(d, after, (), [self._event(req, "deletion.approved", text, given.to_dict())])
+                break
+            except storage.Conflict:
+                continue
+        else:
+            raise ApiError(409, "conflict", "the deletion changes too fast at the moment: try again")
+        LOG.warning("%s", text)
+        self._cast(deletion_id)
+        resp.status = 202
+        return self._shown(req, deletion_id)
+
+    @staticmethod
+    def _approved(req: webob.Request, d: Deletion, steps: Sequence[Step], reason: str, now: Any) -> Deletion:
+        """Return a deletion with the approval that it waits for.
+
+        :raises ApiError: 403 self_approval; 409 not_awaiting_approval
+        """
+        asked = next((c for c in d.conditions if c.type == "approval" and c.status), None)
+        if asked is None or d.status not in transitions.LIVE or d.status is Status.CANCELLING:
+            text = f"it waits for no approval (it is {d.status})"
+            raise ApiError(409, "not_awaiting_approval", text, status_now=str(d.status))
+        if not req.context.user_id or req.context.user_id == d.user_id:
+            text = "who asked for a deletion cannot approve it: somebody else has to"
+            raise ApiError(403, "self_approval", text)
+        counted = asked.reason == approval.TOO_MANY_RESOURCES
+        given = Approval(
+            needed=asked.reason,
+            reason=reason,
+            at=now,
+            resources=approval.to_go(d, steps) if counted else 0,
+            hash=plans.hash_of(steps) if counted else "",
+            user_id=req.context.user_id,
+            user_name=req.context.user_name or "",
+            request_id=req.context.request_id,
+        )
+        # It has not stood still: it waited for this.
+        return dataclasses.replace(d, approvals=(*d.approvals, given), updated_at=now, progress_at=now, wake_at=now)
+
+    def _stop_below(self, req: webob.Request, deletion_id: str, rule: str, verb: str) -> None:
+        """Stop the deletions below one that is being stopped, as far as they still can be."""
         waiting = [deletion_id]
         while waiting:
             for child in self._w.store.load(waiting.pop())[0].children:
                 waiting.append(child.deletion_id)
                 if child.status in transitions.LIVE:
                     with contextlib.suppress(ApiError):  # it is gone, or going: too late for that one
-                        self._move(req, child.deletion_id, policies.CANCEL, Status.CANCELLING, "-", "cancelling")
-        return shown
+                        self._move(req, child.deletion_id, rule, Status.CANCELLING, "not_cancellable", verb)
 
     def _act(
         self, req: webob.Request, resp: webob.Response, deletion_id: str, rule: str, to: Status, refusal: str, verb: str
@@ -215,16 +299,20 @@ class Deletions:
 
         :raises ApiError: 403; 404; 409
         """
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             d, _steps, now = self._load(req, rule, deletion_id)
             who = req.context.user_name or req.context.user_id or "somebody"
-            message = f"{verb} by {who}"
+            message = f"{verb} by {who}" + ("; force is withdrawn" if force.asked(d) else "")
+            if refusal == "not_restorable" and not transitions.restorable(d):
+                raise ApiError(409, refusal, _gone_too_far(d), **_point(d), status_now=str(d.status))
             try:
                 after = transitions.move(d, to, transitions.By.USER, now, verb, message)
             except transitions.IllegalMove:
                 raise ApiError(409, refusal, _why_not(d, to), status_now=str(d.status)) from None
             if to is Status.ACCEPTED:
                 self._refuse_protected(d)
+                if not d.dry_run:
+                    self._refuse_liens([d.project_id])
             backwards = to is Status.ACCEPTED
             data = {"from": str(d.status), "to": str(to), "attempt": after.attempt, "backwards": backwards}
             try:
@@ -262,6 +350,10 @@ class Deletions:
         if why := self._w.protection().why(project_id, name):
             raise ApiError(403, "project_protected", f"{name} ({project_id}): {why}", project_id=project_id)
 
+    def _refuse_liens(self, project_ids: Iterable[str]) -> None:
+        if liens := self._w.store.liens_in_force(tuple(project_ids)):
+            raise _has_liens(liens)
+
     def _load(self, req: webob.Request, rule: str, deletion_id: str) -> tuple[Deletion, Sequence[Step], Any]:
         """Return a deletion with steps and time if the requester may do this to it.
 
@@ -295,28 +387,21 @@ class Deletions:
         self, req: webob.Request, deletion_id: str, query: Mapping[str, list[str]], key: str, read: Any, view: Any
     ) -> dict[str, Any]:
         d, _steps, _now = self._load(req, policies.GET, deletion_id)
-        limit = self._limit(query)
-        marker = int(query["marker"][0]) if "marker" in query else None
-        filters = {name: values[0] for name, values in query.items() if name not in ("limit", "marker")}
-        rows = read(d.id, limit + 1, marker, **filters)
-        more = len(rows) > limit
-        following = _next(req, query, str(rows[limit - 1].row), limit) if more else None
-        return {key: [view(row) for row in rows[:limit]], **views.links(following)}
+        paging = Paging.of(query, self._w)
+        filters: dict[str, Any] = {
+            name: values[0].lower() == "true" if name == "abandoned" else values[0]
+            for name, values in query.items()
+            if name not in ("limit", "marker")
+        }
+        rows, links = paging.cut(req, read(d.id, paging.more, paging.row, **filters), lambda row: row.row)
+        return {key: [view(row) for row in rows], **links}
 
     def _shown(self, req: webob.Request, deletion_id: str) -> dict[str, Any]:
         d, steps, _ = self._w.store.load(deletion_id)
         return {"deletion": views.deletion(d, steps, self._w.rules, self._href(req, d.id))}
 
-    def _limit(self, query: Mapping[str, list[str]]) -> int:
-        asked = int(query["limit"][0]) if "limit" in query else self._w.default_limit
-        return min(asked, self._w.max_limit)
-
     def _cast(self, deletion_id: str) -> None:
-        try:
-            self._w.engine.deletion(deletion_id)
-        except Exception as error:
-            # The record is written: the engine's tick finds it. The requester must not think that it failed.
-            LOG.warning("no cast to the engine, its tick takes it up: %s: %s", error.__class__.__name__, error)
+        tell_engine(self._w.engine, deletion_id)
 
     @staticmethod
     def _event(req: webob.Request, type_: str, message: str, data: Mapping[str, Any]) -> Event:
@@ -351,10 +436,45 @@ def _has_children(children: Sequence[str]) -> ApiError:
     return ApiError(409, "project_has_children", text, children=list(children))
 
 
+def _has_liens(liens: Sequence[Lien]) -> ApiError:
+    named = "; ".join(map(str, liens[:_NAMED]))
+    more = f"; and {len(liens) - _NAMED} more" if len(liens) > _NAMED else ""
+    text = f"protected by {named}{more}. Let who asked for it have it removed: DELETE /v1/liens/{{id}}"
+    return ApiError(409, "project_has_liens", text, liens=[views.lien(lien) for lien in liens])
+
+
 def _same_request(made: Deletion, wanted: Deletion, root: bool) -> bool:
     """Whether a deletion that is under way is what is asked for."""
     tree = not root or made.include_subtree == wanted.include_subtree
-    return tree and (made.mode, made.dry_run) == (wanted.mode, wanted.dry_run) and made.status is not Status.CANCELLING
+    alike = (made.mode, made.dry_run, made.plan_id) == (wanted.mode, wanted.dry_run, wanted.plan_id)
+    return tree and alike and made.status is not Status.CANCELLING
+
+
+def _gone_too_far(d: Deletion) -> str:
+    if transitions.cancellable(d):
+        since = views.time(d.point_of_no_return_at or d.status_at)
+        return f"the point of no return is passed since {since}: a cancel stops it, and what is deleted stays deleted"
+    return _why_not(d, Status.CANCELLING)
+
+
+def _point(d: Deletion) -> dict[str, Any]:
+    return {"point_of_no_return_at": views.time(d.point_of_no_return_at)}
+
+
+def _check_plan(body: Mapping[str, Any]) -> None:
+    """Refuse what a plan does not go with.
+
+    :raises ApiError: 400 invalid_body
+    """
+    if "plan_id" not in body:
+        if "plan_hash" in body:
+            raise ApiError(400, "invalid_body", "'plan_hash' needs 'plan_id'", field="plan_hash")
+        return
+    if body.get("mode") != Mode.CASCADE or body.get("dry_run"):
+        raise ApiError(400, "invalid_body", "'plan_id' is for a cascade that is no dry run", field="plan_id")
+    if body.get("include_subtree"):
+        text = "'plan_id' goes not with include_subtree: a plan is of one project"
+        raise ApiError(400, "invalid_body", text, field="plan_id")
 
 
 def _why_not(d: Deletion, to: Status) -> str:
@@ -367,9 +487,3 @@ def _why_not(d: Deletion, to: Status) -> str:
     if d.status in transitions.LIVE:
         return f"it is under way ({d.status}): follow it, or cancel it"
     return f"it has ended for good ({d.status}): make a new request"
-
-
-def _next(req: webob.Request, query: Mapping[str, list[str]], marker: str, limit: int) -> str:
-    pairs = [(name, value) for name, values in query.items() if name not in ("marker", "limit") for value in values]
-    pairs += [("limit", str(limit)), ("marker", marker)]
-    return f"{req.path_url}?{urllib.parse.urlencode(pairs)}"

@@ -11,8 +11,14 @@ from pecan import hooks
 
 from cleanup_orchestrator import log
 from cleanup_orchestrator.api import errors, schemas, views
+from cleanup_orchestrator.api.brakes import Brakes
 from cleanup_orchestrator.api.coverage import Services
 from cleanup_orchestrator.api.deletions import Deletions
+from cleanup_orchestrator.api.force import Forcing
+from cleanup_orchestrator.api.liens import Liens
+from cleanup_orchestrator.api.orphans import OrphanScans
+from cleanup_orchestrator.api.plans import Plans
+from cleanup_orchestrator.api.waivers import Waivers
 from cleanup_orchestrator.api.wiring import Wiring
 
 #: Set by the token check and by nothing else: no header of a client ends up under this name.
@@ -58,17 +64,36 @@ class Root:
     """Finds the handler for a path and a method. pecan's own walk over attributes is not used: the table is all."""
 
     def __init__(self, wiring: Wiring) -> None:
-        deletions, services = Deletions(wiring), Services(wiring)
+        deletions, services, waivers = Deletions(wiring), Services(wiring), Waivers(wiring)
+        brakes, liens = Brakes(wiring), Liens(wiring)
+        forcing = Forcing(wiring)
+        plans = Plans(wiring)
+        scans = OrphanScans(wiring)
         self._table: dict[tuple[str, ...], dict[str, Any]] = {
             (): {"GET": self.versions},
             ("v1",): {"GET": self.version},
+            ("v1", "brake"): {"GET": brakes.get, "POST": brakes.pull, "DELETE": brakes.lift},
             ("v1", "deletions"): {"GET": deletions.index, "POST": deletions.create},
             ("v1", "deletions", "{id}"): {"GET": deletions.get},
             ("v1", "deletions", "{id}", "leftovers"): {"GET": deletions.leftovers},
             ("v1", "deletions", "{id}", "events"): {"GET": deletions.events},
             ("v1", "deletions", "{id}", "retry"): {"POST": deletions.retry},
             ("v1", "deletions", "{id}", "cancel"): {"POST": deletions.cancel},
+            ("v1", "orphan-scans"): {"GET": scans.index, "POST": scans.create},
+            ("v1", "orphan-scans", "{id}"): {"GET": scans.get, "DELETE": scans.cancel},
+            ("v1", "orphan-scans", "{id}", "orphans"): {"GET": scans.orphans},
+            ("v1", "orphan-scans", "{id}", "projects"): {"GET": scans.projects},
+            ("v1", "orphan-scans", "{id}", "adopt"): {"POST": scans.adopt},
+            ("v1", "deletions", "{id}", "approve"): {"POST": deletions.approve},
+            ("v1", "deletions", "{id}", "restore"): {"POST": deletions.restore},
+            ("v1", "plans", "{id}"): {"GET": plans.get},
+            ("v1", "plans", "{id}", "resources"): {"GET": plans.resources},
+            ("v1", "liens"): {"GET": liens.index, "POST": liens.create},
+            ("v1", "liens", "{id}"): {"GET": liens.get, "DELETE": liens.delete},
+            ("v1", "projects", "{id}", "force"): {"DELETE": forcing.force},
             ("v1", "services"): {"GET": services.index},
+            ("v1", "waivers"): {"GET": waivers.index, "POST": waivers.create},
+            ("v1", "waivers", "{id}"): {"GET": waivers.get, "DELETE": waivers.delete},
         }
 
     def operations(self) -> set[tuple[str, str]]:

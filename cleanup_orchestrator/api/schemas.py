@@ -6,6 +6,7 @@ given several times (only where ``maxItems`` allows it).
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 import urllib.parse
@@ -16,7 +17,7 @@ import jsonschema
 import webob
 
 from cleanup_orchestrator.api.errors import ApiError
-from cleanup_orchestrator.model import Mode, Origin, Reason, Status
+from cleanup_orchestrator.model import Mode, Origin, Reason, ScanStatus, Status
 
 # ``$`` also matches before a last newline; the lookahead takes that away.
 _END = r"$(?!\n)"
@@ -26,6 +27,7 @@ UUID = {"type": "string", "maxLength": 36, "pattern": f"^[0-9a-f]{{8}}(-[0-9a-f]
 NUMBER = {"type": "string", "maxLength": 18, "pattern": f"^[0-9]+{_END}"}
 LIMIT = {"type": "string", "maxLength": 9, "pattern": f"^0*[1-9][0-9]*{_END}"}
 TEXT = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": rf"^[^\x00-\x1f\x7f]*{_END}"}
+HASH = {"type": "string", "maxLength": 64, "pattern": f"^[0-9a-f]{{64}}{_END}"}
 BOOLEAN = {"enum": ["true", "false", "True", "False"]}
 
 #: Columns that may be sorted by: none of them is ever NULL.
@@ -41,8 +43,32 @@ SORT_KEYS = (
     "domain_id",
     "id",
 )
-_KEY = rf"({'|'.join(SORT_KEYS)})(:(asc|desc))?"
-SORT = {"type": "string", "maxLength": 255, "pattern": f"^{_KEY}(,{_KEY})*{_END}"}
+
+
+def _sort(keys: tuple[str, ...]) -> dict[str, Any]:
+    key = rf"({'|'.join(keys)})(:(asc|desc))?"
+    return {"type": "string", "maxLength": 255, "pattern": f"^{key}(,{key})*{_END}", "description": ", ".join(keys)}
+
+
+SORT = _sort(SORT_KEYS)
+
+#: One line, and not of spaces alone.
+REASON = {"type": "string", "minLength": 1, "maxLength": 1000, "pattern": rf"^(?=.*\S)[^\x00-\x1f\x7f]*{_END}"}
+SERVICE_TYPE = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": f"^[A-Za-z0-9][A-Za-z0-9_.-]*{_END}"}
+REGION = {"type": ["string", "null"], "minLength": 1, "maxLength": 128, "pattern": TEXT["pattern"]}
+TIME = {
+    "type": "string",
+    "maxLength": 27,
+    "pattern": rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?Z{_END}",
+}
+LIEN_SORT_KEYS = ("created_at", "project_id", "origin", "id")
+#: An owner as services write it, dashes and underscores included.
+ORPHANS_PROJECT = {**ID, "pattern": f"^[A-Za-z0-9_-]+{_END}"}
+ORPHAN_SCAN_SORT_KEYS = ("created_at", "status_at", "status", "id")
+WAIVER_SORT_KEYS = ("created_at", "expires_at", "service_type", "region", "project_id", "id")
+
+#: Waivers and liens that hold now, that do not any more, and all of them.
+IN_FORCE, ENDED, ANY = "in_force", "ended", "all"
 
 #: Stands for every status in which the engine has something to do.
 LIVE = "live"
@@ -64,6 +90,9 @@ def _query(several: Mapping[str, Any] | None = None, **properties: Any) -> dict[
     return _body(**arrays)
 
 
+#: A resource type of a service: ``block-storage.volume``.
+TYPE_NAME = {"type": "string", "maxLength": 255, "pattern": rf"^[a-z0-9-]+\.[a-z0-9_]+{_END}"}
+
 NOTHING = _query()
 NO_BODY = _body()
 
@@ -73,11 +102,30 @@ CREATE_BODY = _body(
     mode={"enum": [str(mode) for mode in Mode]},
     dry_run={"type": "boolean"},
     include_subtree={"type": "boolean"},
+    plan_id=UUID,
+    plan_hash=HASH,
+)
+APPROVE_BODY = _body(("reason",), reason=REASON)
+#: What a plan does with a resource.
+DELETE, KEEP, PROTECT = "delete", "keep", "protect"
+PLAN_RESOURCES_QUERY = _query(
+    action={"enum": [DELETE, KEEP, PROTECT]},
+    region=TEXT,
+    service=TEXT,
+    type=TEXT,
+    limit=LIMIT,
+    marker=NUMBER,
+)
+FORCE_BODY = _body(
+    ("reason",),
+    reason=REASON,
+    types={"type": ["array", "null"], "maxItems": 200, "items": TYPE_NAME},
 )
 LIST_QUERY = _query(
     {"status": {"enum": [*(str(status) for status in Status), LIVE]}},
     mode={"enum": [str(mode) for mode in Mode]},
     dry_run=BOOLEAN,
+    attention=BOOLEAN,
     project_id=ID,
     domain_id=ID,
     origin={"enum": [str(origin) for origin in Origin]},
@@ -91,9 +139,62 @@ LEFTOVERS_QUERY = _query(
     service=TEXT,
     type=TEXT,
     reason={"enum": [str(reason) for reason in Reason]},
+    abandoned=BOOLEAN,
     limit=LIMIT,
     marker=NUMBER,
 )
+BRAKE_BODY = _body(("reason",), reason=REASON)
+ORIGIN = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": rf"^(?=.*\S)[^\x00-\x1f\x7f]*{_END}"}
+LIEN_BODY = _body(
+    ("project_id", "origin", "reason"),
+    project_id=ID,
+    origin=ORIGIN,
+    reason=REASON,
+    expires_at={**TIME, "type": ["string", "null"]},
+)
+LIENS_QUERY = _query(
+    project_id=ID,
+    origin=TEXT,
+    state={"enum": [IN_FORCE, ENDED, ANY]},
+    limit=LIMIT,
+    marker=UUID,
+    sort=_sort(LIEN_SORT_KEYS),
+)
+WAIVER_BODY = _body(
+    ("service_type", "reason", "expires_at"),
+    service_type=SERVICE_TYPE,
+    region=REGION,
+    project_id={**ID, "type": ["string", "null"]},
+    reason=REASON,
+    expires_at=TIME,
+)
+WAIVERS_QUERY = _query(
+    service_type=SERVICE_TYPE,
+    region=TEXT,
+    project_id=ID,
+    state={"enum": [IN_FORCE, ENDED, ANY]},
+    limit=LIMIT,
+    marker=UUID,
+    sort=_sort(WAIVER_SORT_KEYS),
+)
+ADOPT_BODY = _body(("project_id",), project_id=ORPHANS_PROJECT, dry_run={"type": "boolean"})
+ORPHAN_SCANS_QUERY = _query(
+    status={"enum": [str(status) for status in ScanStatus]},
+    limit=LIMIT,
+    marker=UUID,
+    sort=_sort(ORPHAN_SCAN_SORT_KEYS),
+)
+ORPHANS_QUERY = _query(
+    project_id=ORPHANS_PROJECT,
+    region=TEXT,
+    service=TEXT,
+    type=TEXT,
+    format={"enum": ["json", "csv"]},
+    limit=LIMIT,
+    marker=NUMBER,
+)
+ORPHAN_PROJECTS_QUERY = _query(project_id=ORPHANS_PROJECT, limit=LIMIT, marker=ORPHANS_PROJECT)
+SERVICES_QUERY = _query(project_id=ID)
 EVENTS_QUERY = _query(type=TEXT, limit=LIMIT, marker=NUMBER)
 
 #: (method, path) -> (schema of the query, schema of the body or None where none is read)
@@ -107,7 +208,30 @@ OPERATIONS: dict[tuple[str, str], tuple[dict[str, Any], dict[str, Any] | None]] 
     ("GET", "/v1/deletions/{id}/events"): (EVENTS_QUERY, None),
     ("POST", "/v1/deletions/{id}/retry"): (NOTHING, NO_BODY),
     ("POST", "/v1/deletions/{id}/cancel"): (NOTHING, NO_BODY),
-    ("GET", "/v1/services"): (NOTHING, None),
+    ("GET", "/v1/orphan-scans"): (ORPHAN_SCANS_QUERY, None),
+    ("POST", "/v1/orphan-scans"): (NOTHING, NO_BODY),
+    ("GET", "/v1/orphan-scans/{id}"): (NOTHING, None),
+    ("DELETE", "/v1/orphan-scans/{id}"): (NOTHING, None),
+    ("GET", "/v1/orphan-scans/{id}/orphans"): (ORPHANS_QUERY, None),
+    ("GET", "/v1/orphan-scans/{id}/projects"): (ORPHAN_PROJECTS_QUERY, None),
+    ("POST", "/v1/orphan-scans/{id}/adopt"): (NOTHING, ADOPT_BODY),
+    ("POST", "/v1/deletions/{id}/approve"): (NOTHING, APPROVE_BODY),
+    ("POST", "/v1/deletions/{id}/restore"): (NOTHING, NO_BODY),
+    ("GET", "/v1/plans/{id}"): (NOTHING, None),
+    ("GET", "/v1/plans/{id}/resources"): (PLAN_RESOURCES_QUERY, None),
+    ("GET", "/v1/brake"): (NOTHING, None),
+    ("POST", "/v1/brake"): (NOTHING, BRAKE_BODY),
+    ("DELETE", "/v1/brake"): (NOTHING, None),
+    ("GET", "/v1/liens"): (LIENS_QUERY, None),
+    ("POST", "/v1/liens"): (NOTHING, LIEN_BODY),
+    ("GET", "/v1/liens/{id}"): (NOTHING, None),
+    ("DELETE", "/v1/liens/{id}"): (NOTHING, None),
+    ("DELETE", "/v1/projects/{id}/force"): (NOTHING, FORCE_BODY),
+    ("GET", "/v1/services"): (SERVICES_QUERY, None),
+    ("GET", "/v1/waivers"): (WAIVERS_QUERY, None),
+    ("POST", "/v1/waivers"): (NOTHING, WAIVER_BODY),
+    ("GET", "/v1/waivers/{id}"): (NOTHING, None),
+    ("DELETE", "/v1/waivers/{id}"): (NOTHING, None),
 }
 
 _VALIDATORS = {
@@ -136,7 +260,8 @@ def _refuse(schema: dict[str, Any], value: Any, code: str) -> None:
             field = next(name for name in error.validator_value if name not in value)
             expected = "is required"
         case "type":
-            expected = f"must be of type {error.validator_value}"
+            kinds = error.validator_value
+            expected = f"must be of type {kinds if isinstance(kinds, str) else ' or '.join(kinds)}"
         case "enum":
             expected = f"must be one of {', '.join(error.validator_value)}"
         case "maxLength":
@@ -144,15 +269,23 @@ def _refuse(schema: dict[str, Any], value: Any, code: str) -> None:
         case "minLength":
             expected = "must not be empty"
         case "maxItems":
-            expected = "may be given only once" if error.validator_value == 1 else "is given too often"
-        case _ if rules in (ID, UUID):
+            expected = "may be given only once" if error.validator_value == 1 else "has too many"
+        case _ if rules in (ID, UUID, ORPHANS_PROJECT) or rules == WAIVER_BODY["properties"]["project_id"]:
             expected = "is not an id"
+        case _ if rules == HASH:
+            expected = "is not the hash of a plan: 64 digits, 0 to f"
         case _ if rules == LIMIT:
             expected = "must be a whole number, at least 1"
         case _ if rules == NUMBER:
             expected = "is not a marker that this API gave"
-        case _ if rules == SORT:
-            expected = f"must be key:asc or key:desc, several by comma; keys are {', '.join(SORT_KEYS)}"
+        case _ if field == "sort":
+            expected = f"must be key:asc or key:desc, several by comma; keys are {rules['description']}"
+        case _ if rules in (TIME, LIEN_BODY["properties"]["expires_at"]):
+            expected = "must be a time in UTC such as 2027-01-31T00:00:00Z"
+        case _ if rules == TYPE_NAME:
+            expected = "is a list of resource types such as orchestration.stack"
+        case _ if rules == SERVICE_TYPE:
+            expected = "is not a service type such as dns, or an alias such as volumev3"
         case _:
             expected = "has characters that cannot be there"
     if not field:
@@ -210,17 +343,22 @@ def _constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
+def moment(text: str, field: str) -> datetime.datetime:
+    """Return the time that a valid text of :data:`TIME` means: UTC, naive.
+
+    :raises ApiError: 400 ``invalid_body``: it has the shape of a time, and is none
+    """
+    try:
+        return datetime.datetime.fromisoformat(text.removesuffix("Z"))
+    except ValueError:
+        raise ApiError(400, "invalid_body", f"'{field}' is a time that does not exist", field=field) from None
+
+
 def is_uuid(text: str) -> bool:
-    """Whether it can be the id of a deletion at all; no other text is shown to the database."""
+    """Whether it can be the id of a deletion, a waiver or a lien at all; no other text is shown to the database."""
     return re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text) is not None
 
 
-def sorting(text: str) -> tuple[tuple[str, str], ...]:
-    """Return what a valid ``sort`` means: (column, ``asc`` or ``desc``) pairs; ``asc`` where no way is given.
-
-    :raises ApiError: 400 when a column is there twice
-    """
-    pairs = tuple((key, way or "asc") for key, _, way in (part.partition(":") for part in text.split(",")))
-    if len(dict(pairs)) != len(pairs):
-        raise ApiError(400, "invalid_query", "'sort' may name each key only once", field="sort")
-    return pairs
+def is_project_id(text: str) -> bool:
+    """Whether it can be the id of a project at all; no other text is shown to the database."""
+    return re.fullmatch("[A-Za-z0-9-]{1,64}", text) is not None

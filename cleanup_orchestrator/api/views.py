@@ -6,10 +6,38 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from cleanup_orchestrator import force, plans
 from cleanup_orchestrator.decide import Rules, blockers, done, in_scope, settle_until
 from cleanup_orchestrator.errors import remedy
-from cleanup_orchestrator.model import Deletion, Kind, Leftover, Outcome, Purpose, State, Step
-from cleanup_orchestrator.transitions import cancellable, retryable
+from cleanup_orchestrator.model import (
+    Brake,
+    Deletion,
+    Kind,
+    Leftover,
+    Lien,
+    Outcome,
+    Purpose,
+    Reason,
+    State,
+    Step,
+    Waiver,
+)
+from cleanup_orchestrator.transitions import cancellable, restorable, retryable
+
+#: What a deletion's record says of a waiver that it relied upon. The rest may have changed since.
+_OF_A_WAIVER = frozenset(
+    {
+        "id",
+        "service_type",
+        "region",
+        "project_id",
+        "reason",
+        "created_at",
+        "expires_at",
+        "user_id",
+        "user_name",
+    }
+)
 
 
 class LeftoverRow(Protocol):
@@ -45,9 +73,14 @@ def deletion(d: Deletion, steps: Sequence[Step], rules: Rules, href: str, detail
         "status": str(d.status),
         "reason": d.reason,
         "message": d.message,
+        "attention": d.attention,
         "attempt": d.attempt,
         "cancellable": cancellable(d),
         "retryable": retryable(d),
+        "restorable": restorable(d),
+        "plan_id": d.plan_id,
+        "plan_hash": d.plan_hash,
+        "point_of_no_return_at": time(d.point_of_no_return_at),
         "user_id": d.user_id,
         "user_name": d.user_name,
         "request_id": d.request_id,
@@ -69,6 +102,7 @@ def deletion(d: Deletion, steps: Sequence[Step], rules: Rules, href: str, detail
             }
             for c in d.conditions
         ],
+        "forced": forced(d, steps),
         "progress": progress(d, steps),
         "links": [{"rel": "self", "href": href}],
     }
@@ -76,24 +110,122 @@ def deletion(d: Deletion, steps: Sequence[Step], rules: Rules, href: str, detail
         shown["children"] = [
             {"deletion_id": c.deletion_id, "project_id": c.project_id, "status": str(c.status)} for c in d.children
         ]
-        shown["counts"] = counts(d, steps)
-        shown["blockers"] = [
+        shown["liens"] = [lien(one) for one in d.liens]
+        shown["waivers"] = [
             {
-                "region": b.region,
-                "service": b.service,
-                "type": b.type,
-                "reason": str(b.reason),
-                "message": b.message,
-                "remedy": b.remedy,
+                **{name: value for name, value in waiver(w).items() if name in _OF_A_WAIVER},
+                "not_looked_at": [
+                    {"region": region, "service": service}
+                    for region, service in sorted({(s.region, s.service) for s in steps if s.waived == w.id})
+                ],
             }
-            for b in blockers(d, steps)
+            for w in d.waivers
         ]
+        shown["approvals"] = [
+            {
+                "needed": a.needed,
+                "reason": a.reason,
+                "resources": a.resources,
+                "hash": a.hash,
+                "at": time(a.at),
+                "user_id": a.user_id,
+                "user_name": a.user_name,
+                "request_id": a.request_id,
+            }
+            for a in d.approvals
+        ]
+        shown["counts"] = counts(d, steps)
+        shown["blockers"] = _blockers(d, steps)
     return shown
 
 
+def _blockers(d: Deletion, steps: Iterable[Step]) -> list[dict[str, str]]:
+    return [
+        {
+            "region": b.region,
+            "service": b.service,
+            "type": b.type,
+            "reason": str(b.reason),
+            "message": b.message,
+            "remedy": b.remedy,
+        }
+        for b in blockers(d, steps)
+    ]
+
+
+def brake(b: Brake) -> dict[str, Any]:
+    """Return the brake."""
+    return {
+        "on": b.on,
+        "reason": b.reason,
+        "since": time(b.since),
+        "user_id": b.user_id,
+        "user_name": b.user_name,
+        "request_id": b.request_id,
+    }
+
+
+def lien(one: Lien) -> dict[str, Any]:
+    """Return a lien; ``null`` for the end of one that holds until it is removed."""
+    return {
+        "id": one.id,
+        "project_id": one.project_id,
+        "origin": one.origin,
+        "reason": one.reason,
+        "created_at": time(one.created_at),
+        "expires_at": time(one.expires_at),
+        "user_id": one.user_id,
+        "user_name": one.user_name,
+        "request_id": one.request_id,
+        "deleted_at": time(one.deleted_at),
+        "deleted_by": one.deleted_by,
+    }
+
+
+def forced(d: Deletion, steps: Sequence[Step]) -> dict[str, Any] | None:
+    """Return the force that a deletion is under, with what it let go of unseen; ``None``: it is under none."""
+    asked = force.asked(d)
+    if asked is None:
+        return None
+    return {
+        "reason": asked.reason,
+        "types": list(asked.types),
+        "at": time(asked.at),
+        "user_id": asked.user_id,
+        "user_name": asked.user_name,
+        "request_id": asked.request_id,
+        "abandoned": force.abandoned(steps),
+        "unseen": [
+            {"region": s.region, "service": s.service, "type": s.type, "reason": s.reason, "message": s.message}
+            for s in force.unseen(d, steps)
+        ],
+    }
+
+
+def waiver(w: Waiver) -> dict[str, Any]:
+    """Return a waiver; ``null`` for a region or project: every one."""
+    return {
+        "id": w.id,
+        "service_type": w.service_type,
+        "region": w.region or None,
+        "project_id": w.project_id or None,
+        "reason": w.reason,
+        "created_at": time(w.created_at),
+        "expires_at": time(w.expires_at),
+        "user_id": w.user_id,
+        "user_name": w.user_name,
+        "request_id": w.request_id,
+        "deleted_at": time(w.deleted_at),
+        "deleted_by": w.deleted_by,
+    }
+
+
 def _looked(d: Deletion, step: Step) -> bool:
-    """Whether the step has run in the present attempt: what an earlier attempt saw is history."""
-    return step.round >= d.since_round
+    """Whether the step has run in the present attempt: what an earlier attempt saw is history.
+
+    Of what is waived the latest look there was is all that is known.
+    """
+    return step.round >= d.since_round or bool(step.waived)
 
 
 def _found(d: Deletion, step: Step) -> int:
@@ -112,8 +244,9 @@ def progress(d: Deletion, steps: Iterable[Step]) -> dict[str, Any]:
     that have their result; with no round open, those with a result in this attempt. They fall back to 0 when the next
     round opens. The other numbers are of the whole deletion and do not: ``found`` counts every resource ever seen
     (deleted ones included), ``deleted`` those confirmed gone over all attempts, ``remaining`` the leftovers of the
-    latest look of this attempt, ``kept`` what was seen and is not the user's, ``unknown`` the types of which nothing is
-    known, ``calls`` the API calls of every step so far.
+    latest look of this attempt, ``abandoned`` those of them that were let go of by force, ``kept`` what was
+    seen and is not the user's, ``unknown`` the types of which nothing is known, ``calls`` the API calls of every step
+    so far.
     """
     every = list(steps)
     sweeps = [s for s in every if s.kind in (Kind.SWEEP, Kind.UNCOVERED)]
@@ -126,6 +259,7 @@ def progress(d: Deletion, steps: Iterable[Step]) -> dict[str, Any]:
         "found": sum(_found(d, s) for s in sweeps),
         "deleted": sum(s.deleted for s in sweeps),
         "remaining": sum(s.remaining for s in seen),
+        "abandoned": sum(s.abandoned for s in seen),
         "kept": sum(s.kept for s in seen),
         "unknown": sum(s.outcome is Outcome.UNKNOWN for s in seen),
         "calls": sum(s.calls for s in every),
@@ -149,7 +283,9 @@ def counts(d: Deletion, steps: Iterable[Step]) -> list[dict[str, Any]]:
                 "found": _found(d, s),
                 "deleted": s.deleted,
                 "remaining": _remaining(d, s),
+                "abandoned": s.abandoned if looked else 0,
                 "kept": s.kept if looked else 0,
+                "newcomers": s.newcomers if looked else 0,
                 "calls": s.calls,
                 "outcome": str(s.outcome) if looked else "",
                 "state": str(s.state if looked else State.IDLE),
@@ -163,6 +299,7 @@ def counts(d: Deletion, steps: Iterable[Step]) -> list[dict[str, Any]]:
 def leftover(row: LeftoverRow) -> dict[str, Any]:
     """Return a leftover."""
     one = row.leftover
+    by_hand = one.abandoned or one.reason is Reason.PROJECT_GONE
     return {
         "region": row.region,
         "service": row.service,
@@ -171,8 +308,78 @@ def leftover(row: LeftoverRow) -> dict[str, Any]:
         "name": one.name,
         "reason": str(one.reason),
         "message": one.message,
-        "remedy": remedy(one.reason),
+        "remedy": one.remedy if by_hand and one.remedy else remedy(one.reason),
+        "abandoned": one.abandoned,
+        "owner": one.owner or None,
         "blocked_by": [{key: b.get(key, "") for key in ("type", "id", "owner")} for b in one.blocked_by],
+    }
+
+
+#: What a plan does with a resource, by its reason; with all others it is protected.
+_ACTIONS = {Reason.PRESENT: "delete", Reason.KEPT: "keep"}
+
+
+def plan(
+    d: Deletion,
+    steps: Sequence[Step],
+    found: Mapping[tuple[str, str, str], Mapping[Reason, int]],
+    until: datetime.datetime,
+    href: str,
+) -> dict[str, Any]:
+    """Return the plan that a dry run left.
+
+    :param d: the dry run
+    :param found: how many resources there are of each (region, service, type), by reason
+    :param until: how long a cascade may be bound to it
+    :param href: its URL
+    """
+    unknown = plans.gaps(d, steps)
+    types = []
+    for s in sorted(steps, key=lambda s: (s.region, s.service, s.type)):
+        if s.kind not in (Kind.SWEEP, Kind.UNCOVERED) or s.residue:
+            continue
+        numbers = {"delete": 0, "keep": 0, "protect": 0}
+        for reason, number in found.get((s.region, s.service, s.type), {}).items():
+            numbers[_ACTIONS.get(reason, "protect")] += number
+        place = {"region": s.region, "service": s.service, "type": s.type}
+        said = {"known": f"{s.name.rstrip('.')}@{s.region}" not in unknown and not s.waived}
+        said |= {"waived": bool(s.waived), "reason": s.reason, "message": s.message, "digest": s.digest}
+        types.append({**place, **numbers, **said})
+    return {
+        "id": d.id,
+        "project_id": d.project_id,
+        "project_name": d.project_name,
+        "domain_id": d.domain_id,
+        "created_at": time(d.finished_at),
+        "expires_at": time(until),
+        "user_id": d.user_id,
+        "user_name": d.user_name,
+        "hash": plans.hash_of(steps),
+        "complete": not unknown,
+        "unknown": list(unknown),
+        "delete": sum(each["delete"] for each in types),
+        "keep": sum(each["keep"] for each in types),
+        "protect": sum(each["protect"] for each in types),
+        "order": [list(level) for level in plans.levels(steps)],
+        "with_project": sorted({s.name for s in steps if s.kind is Kind.SWEEP and s.residue}),
+        "types": types,
+        "blockers": _blockers(d, steps),
+        "links": [{"rel": "self", "href": href}],
+    }
+
+
+def planned(row: LeftoverRow) -> dict[str, Any]:
+    """Return a resource of a plan."""
+    one = row.leftover
+    return {
+        "action": _ACTIONS.get(one.reason, "protect"),
+        "region": row.region,
+        "service": row.service,
+        "type": row.type,
+        "id": one.id,
+        "name": one.name,
+        "reason": str(one.reason),
+        "message": one.message,
     }
 
 
@@ -199,6 +406,7 @@ def service(answer: Any) -> dict[str, Any]:
         "answered_by": str(answer.answered_by),
         "types": list(answer.types),
         "message": answer.message,
+        "waiver_id": answer.waiver.id if answer.waiver else None,
     }
 
 
@@ -206,8 +414,3 @@ def version(root: str) -> dict[str, Any]:
     """Return the one version there is, in the shape of keystoneauth's discovery."""
     links = [{"rel": "self", "href": f"{root}/v1/"}]
     return {"id": "v1.0", "status": "CURRENT", "links": links, "version": "", "min_version": ""}
-
-
-def links(following: str | None) -> Mapping[str, Any]:
-    """Return the ``links`` of a page: there only when there is more."""
-    return {"links": [{"rel": "next", "href": following}]} if following else {}

@@ -1,4 +1,4 @@
-"""``cleanup-orchestrator-manage``: create, upgrade and check the schema of the database.
+"""``cleanup-orchestrator-manage``: create, upgrade and check the schema of the database, and forget old records.
 
 The migrations are the folder ``alembic/`` of a checkout; a wheel carries the same folder as
 ``cleanup_orchestrator/migrations``. :func:`upgrade` and :func:`state` are also what the all-in-one process and
@@ -8,9 +8,11 @@ The migrations are the folder ``alembic/`` of a checkout; a wheel carries the sa
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
+import datetime
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from sqlalchemy import exc
 
 from cleanup_orchestrator import store, tables
 from cleanup_orchestrator.errors import CleanupError
+from cleanup_orchestrator.store import purge
 
 PROJECT = "cleanup-orchestrator"
 PROG = "cleanup-orchestrator-manage"
@@ -238,6 +241,36 @@ def _db_check(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     return 0
 
 
+def _db_purge(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
+    require(conf)
+    url, age = conf.database.connection, datetime.timedelta(days=args.age)
+    if args.dry_run:
+        with connect(url) as connection:
+            print(f"would remove {_rows(purge.count(connection, age, args.named))}")
+        return 0
+    total: collections.Counter[str] = collections.Counter()
+    while True:  # a transaction for some of them: nobody waits long, and what is done is done when this is stopped
+        with connect(url) as connection:
+            removed = purge.purge(connection, age, args.named)
+        if not removed:
+            break
+        total.update(removed)
+        print(f"removed {_rows(total)} so far", file=sys.stderr)
+    print(f"removed {_rows(total)}")
+    return 0
+
+
+def _rows(numbers: Mapping[str, int]) -> str:
+    told = [f"{number} {name}" for name, number in numbers.items() if number]
+    return ", ".join(told) or "nothing"
+
+
+def _days(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1 or int(text) > 100 * 366:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days above 0")
+    return int(text)
+
+
 def _db_revision(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     folder = migrations()
     if folder.name != "alembic":
@@ -285,8 +318,8 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"example: {PROG} db upgrade",
     )
     nouns = parser.add_subparsers(dest="noun", required=True, metavar="db")
-    database = add(nouns, "db", "create, upgrade and check the schema; there is no downgrade", "db upgrade")
-    verbs = database.add_subparsers(dest="verb", required=True, metavar="upgrade|current|history|check|revision")
+    database = add(nouns, "db", "look after the schema and old records; there is no downgrade", "db upgrade")
+    verbs = database.add_subparsers(dest="verb", required=True, metavar="upgrade|current|history|check|purge|revision")
 
     one = add(verbs, "upgrade", "create the schema, or bring it to a newer revision", "db upgrade")
     one.add_argument("revision", nargs="?", default="head", metavar="REVISION", help="default: the newest (head)")
@@ -297,6 +330,21 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(run=_db_history)
     one = add(verbs, "check", "compare the database with what this release works with", "db check")
     one.set_defaults(run=_db_check)
+    one = add(
+        verbs,
+        "purge",
+        "forget deletions and orphan scans that ended long ago, with their journals; liens and waivers stay",
+        "db purge --age 400 --dry-run",
+    )
+    one.add_argument("--age", type=_days, required=True, metavar="DAYS", help="that long ago at least")
+    one.add_argument("--dry-run", action="store_true", help="only say how many rows would go")
+    one.add_argument(
+        "--named",
+        action="store_true",
+        help="also records that name something that is left: ended with leftovers, failed, let go by force. Those that "
+        "can still be retried cannot be then; what a project was locked with and has not been given back stays",
+    )
+    one.set_defaults(run=_db_purge)
     one = add(verbs, "revision", "write a new migration (in a checkout)", 'db revision -m "add waivers"')
     one.add_argument("-m", "--message", required=True, help="what it does, in a few words")
     one.set_defaults(run=_db_revision)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-import oslo_messaging
 import stevedore
 from keystoneauth1 import loading as ka_loading
 from oslo_config import cfg
@@ -72,7 +71,7 @@ class Checks(upgradecheck.UpgradeCommands):
     def _bus(self) -> upgradecheck.Result:
         """All in one: SQLite and no broker. Several processes: a database server and a broker. Nothing between."""
         try:
-            transport = oslo_messaging.TransportURL.parse(self._conf)
+            transport = rpc.oslo_messaging.TransportURL.parse(self._conf)
         except Exception as error:
             return _failure(f"[DEFAULT] transport_url: {type(error).__name__}: {error}")
         alone = self._conf.database.connection.startswith("sqlite")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from keystoneauth1 import exceptions as ka_exceptions
@@ -28,6 +28,8 @@ GRANT_ADDED = "grant_added"
 GRANT_REMOVED = "grant_removed"
 PROJECT_DISABLED = "project_disabled"
 PROJECT_FENCED = "project_fenced"
+#: Not for the lock: a resource that ran until the recovery window opened.
+RESOURCE_STOPPED = "resource_stopped"
 
 #: In a role assignment's scope: it reaches the project's children, not the project.
 INHERITED = "OS-INHERIT:inherited_to"
@@ -101,6 +103,8 @@ class Ground:
     projects: Projects  #: its calls pass the guard
     guard: Guard
     intend: Callable[[str, Mapping[str, Any]], None]  #: writes a change down; raises when it must not be made
+    #: Returns the ids of the roles that we gave our own user and have not taken back for good.
+    added: Callable[[], Collection[str]] = tuple
 
 
 class Driver(abc.ABC):
@@ -112,6 +116,10 @@ class Driver(abc.ABC):
 
     def held(self, ground: Ground) -> bool:
         """Whether a drain that was full still is: others may have given roles on the project since. Read-only."""
+        return True
+
+    def held_until_closed(self, ground: Ground) -> bool:
+        """Whether a drain that was full was there until the project was disabled just now. May write nothing new."""
         return True
 
     def close(self, ground: Ground) -> Result:
@@ -199,7 +207,11 @@ def _flush_token_cache(ground: Ground) -> None:
         for row in ground.projects.assignments(ground.project_id)
         if row.get("user", {}).get("id") == ground.user_id
     }
-    role_id = next((role for role in ground.projects.role_ids() if role not in mine), None)
+    roles = ground.projects.role_ids()
+    role_id = next((role for role in roles if role not in mine), None)
+    if role_id is None:  # each try that died right here has left one
+        added = ground.added()
+        role_id = next((role for role in roles if role in added), None)
     if role_id is None:
         raise CleanupError("the orchestrator's user has every role on the project: it can take none back")
     ground.intend(GRANT_ADDED, {"actor": "users", "actor_id": ground.user_id, "role_id": role_id})
@@ -262,13 +274,21 @@ def grant_of(row: Mapping[str, Any]) -> tuple[str, str, str]:
 def describe(change: Change) -> str:
     """Return a recorded change in a few words."""
     data = change.data
+    if change.type == RESOURCE_STOPPED:
+        return f"{change.type} ({data['service']}.{data['type']} {data['id']})"
     who = f"{data['actor'][:-1]} {data['actor_id']}, role {data['role_id']}" if "actor" in data else ""
     return f"{change.type} ({who})" if who else change.type
 
 
-def undo(projects: Projects, project_id: str, change: Change) -> str:
-    """Undo one recorded change and return a sentence. Idempotent; a project that is gone has nothing to undo."""
+def undo(projects: Projects, project_id: str, change: Change, start: Callable[[Change], str] | None = None) -> str:
+    """Undo one recorded change and return a sentence. Idempotent; a project that is gone has nothing to undo.
+
+    :param start: starts a resource again that we stopped, and returns a sentence
+    """
     try:
+        if change.type == RESOURCE_STOPPED and start is not None:
+            projects.get_uncached(project_id)
+            return start(change)
         if change.type == GRANT_ADDED:
             projects.ungrant(project_id, change.data["actor"], change.data["actor_id"], change.data["role_id"])
             return "took back the orchestrator's own role"

@@ -56,6 +56,10 @@ class Fence(Driver):
         """
         return not _problem(ground)
 
+    def held_until_closed(self, ground: Ground) -> bool:
+        """Whether the fence is still recorded: no token tells any more. Whatever removed it did so for good."""
+        return ground.projects.get_uncached(ground.project_id).fence == ground.deletion_id
+
 
 def _problem(ground: Ground) -> str:
     """Return what is wrong with the fence; nothing, if it holds. Read-only.

@@ -42,6 +42,10 @@ class Revoke(Driver):
         """Whether still nobody else has a role that is in effect."""
         return not self._direct(ground) and not self._others(ground)
 
+    def held_until_closed(self, ground: Ground) -> bool:
+        """Whether nobody else was given a role since: it stays where it is when the project is disabled."""
+        return self.held(ground)
+
     @staticmethod
     def _direct(ground: Ground) -> list[tuple[str, str, str]]:
         """Return the direct grants on the project but for our own user's."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import requests
@@ -134,15 +134,24 @@ class Proxy(proxy.Proxy):
         return self._root
 
     def create_deletion(
-        self, project_id: str, mode: str = "report", dry_run: bool = False, include_subtree: bool = False
+        self,
+        project_id: str,
+        mode: str = "report",
+        dry_run: bool = False,
+        include_subtree: bool = False,
+        plan_id: str | None = None,
+        plan_hash: str | None = None,
     ) -> dict[str, Any]:
         """Ask for the deletion of a project; the same request again returns the one under way.
 
         :param include_subtree: the projects below get deletions of their own, and go first
+        :param plan_id: of a dry run: only what that found is deleted
+        :param plan_hash: that its plan must have; none: any
         """
         body = {"project_id": project_id, "mode": mode, "dry_run": dry_run}
         if include_subtree:  # else a server that does not know the word has nothing to refuse
             body["include_subtree"] = True
+        body |= {name: value for name, value in (("plan_id", plan_id), ("plan_hash", plan_hash)) if value}
         return self._one("POST", "/deletions", json=body)
 
     def deletions(self, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
@@ -169,16 +178,140 @@ class Proxy(proxy.Proxy):
         """Stop a deletion and undo what the drain changed."""
         return self._one("POST", f"/deletions/{_quote(deletion_id)}/cancel")
 
-    def services(self) -> list[dict[str, Any]]:
-        """Return every catalog entry and who answers for it."""
-        return self._list(self._call("GET", "/services"), "services")
+    def force_deletion(self, project_id: str, reason: str, types: Iterable[str] | None = None) -> dict[str, Any]:
+        """Let the deletion of a project that is under way let go of what it cannot delete.
 
-    def _one(self, method: str, path: str, **kwargs: Any) -> dict[str, Any]:
-        body = self._call(method, path, **kwargs)
-        deletion = body.get("deletion")
-        if not isinstance(deletion, dict) or not deletion.get("id"):
+        :param types: of these, the declared force is used first; none: of all that have one
+        """
+        body = {"reason": reason} | ({} if types is None else {"types": list(types)})
+        return self._one("DELETE", f"/projects/{_quote(project_id)}/force", json=body)
+
+    def approve_deletion(self, deletion_id: str, reason: str) -> dict[str, Any]:
+        """Approve a deletion that somebody else asked for, and that waits because it is beyond a limit."""
+        return self._one("POST", f"/deletions/{_quote(deletion_id)}/approve", json={"reason": reason})
+
+    def restore_deletion(self, deletion_id: str) -> dict[str, Any]:
+        """Give a project back before anything of it is deleted."""
+        return self._one("POST", f"/deletions/{_quote(deletion_id)}/restore")
+
+    def get_plan(self, plan_id: str) -> dict[str, Any]:
+        """Return the plan that a dry run left, by the dry run's id."""
+        return self._one("GET", f"/plans/{_quote(plan_id)}", "plan")
+
+    def plan_resources(self, plan_id: str, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
+        """Yield the resources of a plan: those that would go, be kept, or are protected."""
+        return self._pages(f"/plans/{_quote(plan_id)}/resources", "resources", limit, filters)
+
+    def services(self, project_id: str | None = None) -> list[dict[str, Any]]:
+        """Return every catalog entry and who answers for it: for every project, or for one."""
+        query = {"project_id": project_id} if project_id else {}
+        return self._list(self._call("GET", "/services", params=query), "services")
+
+    def get_brake(self) -> dict[str, Any]:
+        """Return whether the brake is on, who pulled or lifted it last, when and why."""
+        return self._brake(self._call("GET", "/brake"))
+
+    def set_brake(self, reason: str) -> dict[str, Any]:
+        """Pull the brake: no lock and no delete is begun any more, in the whole cloud."""
+        return self._brake(self._call("POST", "/brake", json={"reason": reason}))
+
+    def unset_brake(self) -> None:
+        """Lift the brake."""
+        self._call("DELETE", "/brake")
+
+    def _brake(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        found = body.get("brake")
+        if not isinstance(found, dict) or not isinstance(found.get("on"), bool):
             raise _strange(self.root())
-        return deletion
+        return found
+
+    def create_lien(self, project_id: str, origin: str, reason: str, expires_at: str | None = None) -> dict[str, Any]:
+        """Protect a project from its deletion.
+
+        :param origin: on whose behalf, such as ``billing``
+        :param expires_at: a time in UTC, such as ``2027-01-31T00:00:00Z``; none: until it is removed
+        """
+        body = {"project_id": project_id, "origin": origin, "reason": reason}
+        body |= {"expires_at": expires_at} if expires_at else {}
+        return self._one("POST", "/liens", "lien", json=body)
+
+    def liens(self, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
+        """Yield the liens that the filters leave, all pages of them, or the first ``limit``."""
+        return self._pages("/liens", "liens", limit, filters)
+
+    def get_lien(self, lien_id: str) -> dict[str, Any]:
+        """Return one lien, in force or not."""
+        return self._one("GET", f"/liens/{_quote(lien_id)}", "lien")
+
+    def delete_lien(self, lien_id: str) -> None:
+        """Remove a lien."""
+        self._call("DELETE", f"/liens/{_quote(lien_id)}")
+
+    def create_waiver(
+        self,
+        service_type: str,
+        reason: str,
+        expires_at: str,
+        region: str | None = None,
+        project_id: str | None = None,
+    ) -> dict[str, Any]:
+        """Record that deletions go on without a service.
+
+        :param expires_at: a time in UTC, such as ``2027-01-31T00:00:00Z``
+        :param region: none: in every region
+        :param project_id: none: for every project
+        """
+        body = {"service_type": service_type, "reason": reason, "expires_at": expires_at}
+        body |= {name: value for name, value in (("region", region), ("project_id", project_id)) if value}
+        return self._one("POST", "/waivers", "waiver", json=body)
+
+    def waivers(self, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
+        """Yield the waivers that the filters leave, all pages of them, or the first ``limit``."""
+        return self._pages("/waivers", "waivers", limit, filters)
+
+    def get_waiver(self, waiver_id: str) -> dict[str, Any]:
+        """Return one waiver, in force or not."""
+        return self._one("GET", f"/waivers/{_quote(waiver_id)}", "waiver")
+
+    def delete_waiver(self, waiver_id: str) -> None:
+        """Withdraw a waiver."""
+        self._call("DELETE", f"/waivers/{_quote(waiver_id)}")
+
+    def create_orphan_scan(self) -> dict[str, Any]:
+        """Begin a search through every service for what dead projects left behind."""
+        return self._one("POST", "/orphan-scans", "orphan_scan")
+
+    def orphan_scans(self, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
+        """Yield the orphan scans that the filters leave, the latest first."""
+        return self._pages("/orphan-scans", "orphan_scans", limit, filters)
+
+    def get_orphan_scan(self, scan_id: str) -> dict[str, Any]:
+        """Return one orphan scan with its numbers."""
+        return self._one("GET", f"/orphan-scans/{_quote(scan_id)}", "orphan_scan")
+
+    def cancel_orphan_scan(self, scan_id: str) -> None:
+        """End an orphan scan that is under way."""
+        self._call("DELETE", f"/orphan-scans/{_quote(scan_id)}")
+
+    def orphans(self, scan_id: str, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
+        """Yield what an orphan scan found."""
+        return self._pages(f"/orphan-scans/{_quote(scan_id)}/orphans", "orphans", limit, filters)
+
+    def orphan_projects(self, scan_id: str, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
+        """Yield the dead projects that an orphan scan found something of."""
+        return self._pages(f"/orphan-scans/{_quote(scan_id)}/projects", "projects", limit, filters)
+
+    def adopt_orphans(self, scan_id: str, project_id: str, dry_run: bool = False) -> dict[str, Any]:
+        """Ask for the deletion of what a dead project left behind; return the deletion."""
+        body = {"project_id": project_id, "dry_run": dry_run}
+        return self._one("POST", f"/orphan-scans/{_quote(scan_id)}/adopt", json=body)
+
+    def _one(self, method: str, path: str, key: str = "deletion", **kwargs: Any) -> dict[str, Any]:
+        body = self._call(method, path, **kwargs)
+        found = body.get(key)
+        if not isinstance(found, dict) or not found.get("id"):
+            raise _strange(self.root())
+        return found
 
     def _list(self, body: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
         items = body.get(key)
@@ -225,6 +358,8 @@ class Proxy(proxy.Proxy):
             raise _login_error(exc) from exc
         if response.status_code >= 400:
             raise ApiError(response)
+        if response.status_code == 204:
+            return {}
         try:
             body = response.json()
         except ValueError:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,7 +15,7 @@ from osc_lib import exceptions
 from osc_lib.cli import format_columns
 from osc_lib.command import command
 
-from cleanup_orchestrator.model import Outcome
+from cleanup_orchestrator.model import Outcome, Reason
 from cleanup_orchestrator.osc.client import ApiError, LoginLost, Proxy, one_line
 
 SHOW = "openstack project deletion show {id}"
@@ -21,6 +23,7 @@ LEFTOVERS = "openstack project deletion leftovers {id}"
 FOLLOW = "openstack project deletion events --follow {id}"
 RETRY = "openstack project deletion retry {id}"
 CANCEL = "openstack project deletion cancel {id}"
+PLAN = "openstack project deletion plan show {id}"
 LIST = "openstack project deletion list"
 
 
@@ -176,6 +179,43 @@ def find_project(identity: Any, name_or_id: str, domain: str | None) -> str:
         ) from exc
 
 
+def project_id(app: Any, parsed_args: argparse.Namespace) -> str | None:
+    """Return the id of the project that was named; one that is gone can be named by its id alone."""
+    name = parsed_args.project
+    if not name:
+        return None
+    try:
+        return find_project(app.client_manager.sdk_connection.identity, name, parsed_args.project_domain)
+    except exceptions.CommandError as exc:
+        gone = isinstance(exc.__cause__, sdk_exceptions.NotFoundException)
+        if gone and re.fullmatch(r"[0-9a-fA-F]{32}|[0-9a-fA-F-]{36}", name):
+            return str(name)
+        raise
+
+
+def add_project(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add --project and --project-domain."""
+    parser.add_argument("--project", metavar="<project>", help=what)
+    parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
+
+
+def add_until(parser: Any) -> None:
+    """Add --days and --expires-at, of which a group allows one."""
+    parser.add_argument("--days", metavar="<days>", type=positive(float), help="For so many days from now")
+    parser.add_argument("--expires-at", metavar="<time>", help="Until this time in UTC, YYYY-MM-DDTHH:MM:SSZ")
+
+
+def until(parsed_args: argparse.Namespace) -> str | None:
+    """Return the time that --days or --expires-at names, as the API takes it."""
+    if not parsed_args.days:
+        return parsed_args.expires_at
+    try:
+        moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=parsed_args.days)
+    except OverflowError as exc:
+        raise command_error(f"{parsed_args.days:g} days are too many", exc) from exc
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def is_true(deletion: Mapping[str, Any], condition: str) -> bool:
     """Whether a deletion has a condition that is true."""
     return any(c.get("type") == condition and c.get("status") for c in deletion.get("conditions") or ())
@@ -225,7 +265,8 @@ class Counts(Rows):
         lines = []
         empty = later = 0
         for row in self._value or ():
-            if row.get("found") or row.get("deleted") or row.get("outcome") not in ("clear", ""):
+            waived = row.get("reason") == Reason.WAIVED
+            if row.get("found") or row.get("deleted") or row.get("outcome") not in ("clear", "") or waived:
                 lines.append(self.line(row))
             elif row["outcome"]:
                 empty += 1
@@ -238,15 +279,61 @@ class Counts(Rows):
     def line(self, row: Mapping[str, Any]) -> str:
         """Return the numbers of one type in one region."""
         numbers = [f"{word} {row.get(word) or 0}" for word in ("found", "deleted", "remaining")]
-        if row.get("kept"):
-            numbers.append(f"kept {row['kept']}")
+        numbers += [f"{word} {row[word]}" for word in ("abandoned", "kept") if row.get(word)]
         outcome = one_line(row.get("outcome") or row.get("state") or "")
-        if outcome == Outcome.UNKNOWN and not (row.get("found") or row.get("deleted")):
+        waived = row.get("reason") == Reason.WAIVED
+        if (outcome == Outcome.UNKNOWN or waived) and not (row.get("found") or row.get("deleted")):
             # Zeros would read as empty.
             numbers = []
+        if waived:
+            outcome = str(Reason.WAIVED)
         why = one_line(row.get("message") or row.get("reason") or "")
         text = "; ".join(part for part in (", ".join(numbers), outcome) if part)
         return f"{type_name(row)}: {text}" + (f" ({why})" if why else "")
+
+
+class Liens(Rows):
+    """Liens on a deletion's project."""
+
+    def line(self, row: Mapping[str, Any]) -> str:
+        """Return one lien: on whose behalf, why and until when."""
+        end = f"until {row['expires_at']}" if row.get("expires_at") else "until it is removed"
+        return f"{one_line(row.get('origin') or '')} {end}: {one_line(row.get('reason') or '')} ({row.get('id')})"
+
+
+class Waivers(Rows):
+    """Waivers that a deletion relies upon."""
+
+    def line(self, row: Mapping[str, Any]) -> str:
+        """Return one waiver: what is not looked at, on whose word, why and until when."""
+        entries = [" ".join(one_line(e[k]) for k in ("region", "service") if e.get(k)) for e in row["not_looked_at"]]
+        who = one_line(row.get("user_name") or row.get("user_id") or "")
+        why = one_line(row.get("reason") or "")
+        return f"not looked at: {', '.join(entries)}; {who} until {row.get('expires_at')}: {why} ({row.get('id')})"
+
+
+class Forced(format_columns.DictColumn):
+    """The force that a deletion is under."""
+
+    def human_readable(self) -> str:
+        """Return whose it is and why, how much was abandoned, and what nobody could see."""
+        row = self._value
+        who = one_line(row.get("user_name") or row.get("user_id") or "")
+        lines = [f"by {who} at {row.get('at')}: {one_line(row.get('reason') or '')}"]
+        lines.append(f"{row.get('abandoned') or 0} abandoned")
+        lines += [f"abandoned unseen: {type_name(each)}" for each in row.get("unseen") or ()]
+        return "\n".join(lines)
+
+
+class Approvals(Rows):
+    """Who approved a deletion that was beyond a limit."""
+
+    def line(self, row: Mapping[str, Any]) -> str:
+        """Return one approval: who, when, what for and why."""
+        who = one_line(row.get("user_name") or row.get("user_id") or "")
+        count = f", {row['resources']} resources" if row.get("resources") else ""
+        why = one_line(row.get("reason") or "")
+        return f"{who} at {one_line(row.get('at'))} ({one_line(row.get('needed'))}{count}): {why}"
 
 
 class Progress(format_columns.DictColumn):
@@ -269,7 +356,7 @@ class References(Rows):
 def progress_text(progress: Mapping[str, Any]) -> str:
     """Return the numbers of a deletion as one phrase; those that are always there come first."""
     parts = [f"{word} {progress.get(word) or 0}" for word in ("found", "deleted", "remaining")]
-    parts += [f"{word} {progress[word]}" for word in ("kept", "unknown") if progress.get(word)]
+    parts += [f"{word} {progress[word]}" for word in ("abandoned", "kept", "unknown") if progress.get(word)]
     if progress.get("steps"):
         parts.append(f"steps {progress.get('steps_done') or 0}/{progress['steps']}")
     return ", ".join(parts)

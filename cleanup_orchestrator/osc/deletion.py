@@ -59,6 +59,9 @@ class ListDeletion(common.Lister):
       All that ever happened to a project, even if it is gone:
         openstack project deletion list --project demo --long
 
+      What needs somebody, and why:
+        openstack project deletion list --attention --long
+
       The ids of all that failed, for a script:
         openstack project deletion list --status failed -f value -c ID
     """
@@ -91,6 +94,11 @@ class ListDeletion(common.Lister):
             choices=[str(origin) for origin in Origin],
             help="Only deletions that somebody asked for, or only projects that were deleted past us and noticed",
         )
+        parser.add_argument(
+            "--attention",
+            action="store_true",
+            help="Only those that need somebody: stalled, failed, with leftovers",
+        )
         parser.add_argument("--parent", metavar="<deletion>", help="Only those that this deletion (ID) waits for")
         parser.add_argument("--long", action="store_true", help="List more columns")
         common.add_limit(parser, "deletions")
@@ -118,6 +126,7 @@ class ListDeletion(common.Lister):
                 "Kept": lambda d: (d.get("progress") or {}).get("kept"),
                 "Unknown": lambda d: (d.get("progress") or {}).get("unknown"),
                 "Attempt": lambda d: d.get("attempt"),
+                "Attention": lambda d: d.get("attention"),
                 "Reason": lambda d: d.get("reason"),
                 "Message": lambda d: d.get("message"),
                 "User": lambda d: d.get("user_name"),
@@ -136,6 +145,7 @@ class ListDeletion(common.Lister):
             "mode": parsed_args.mode,
             "origin": parsed_args.origin,
             "parent_deletion_id": parsed_args.parent,
+            "attention": True if parsed_args.attention else None,
             "sort": parsed_args.sort,
             "marker": parsed_args.marker,
         }
@@ -187,15 +197,21 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
         formats: dict[str, Any] = {
             "conditions": common.Conditions,
             "blockers": common.Blockers,
+            "liens": common.Liens,
+            "waivers": common.Waivers,
+            "approvals": common.Approvals,
+            "forced": common.Forced,
             "progress": common.Progress,
             "counts": common.Counts,
         }
-        first = "id project_name project_id domain_id mode dry_run status reason message conditions blockers progress"
+        first = "id project_name project_id domain_id mode dry_run status reason message conditions blockers forced"
+        first += " liens waivers approvals point_of_no_return_at progress"
         names = [name for name in first.split() if name in deletion]
         # Whatever a newer server has besides is shown as well.
         names += [name for name in deletion if name not in names and name not in ("links", "counts")]
         names += ["counts"] if "counts" in deletion else []
-        return tuple(names), [formats[n](deletion[n]) if n in formats else deletion[n] for n in names]
+        values = [deletion[n] if n not in formats or deletion[n] is None else formats[n](deletion[n]) for n in names]
+        return tuple(names), values
 
 
 class ListDeletionLeftover(DeletionCommand, common.Lister):
@@ -226,6 +242,9 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
         parser.add_argument(
             "--reason", metavar="<reason>", help=f"Only with this reason, such as {Reason.IN_USE} or {Reason.PROTECTED}"
         )
+        parser.add_argument(
+            "--abandoned", action="store_true", help="Only what was let go of by force ('project deletion force')"
+        )
         parser.add_argument("--long", action="store_true", help="List the message and what keeps the resource as well")
         common.add_limit(parser, "leftovers")
         return parser
@@ -235,9 +254,11 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
         names = ["region", "service", "type", "id", "name", "reason", "remedy"]
         heads = ["Region", "Service", "Type", "ID", "Name", "Reason", "Remedy"]
         if parsed_args.long:
-            names += ["message", "blocked_by"]
-            heads += ["Message", "Blocked By"]
+            names += ["message", "blocked_by", "abandoned", "owner"]
+            heads += ["Message", "Blocked By", "Abandoned", "Owner"]
         filters = {name: getattr(parsed_args, name) for name in ("region", "service", "type", "reason")}
+        if parsed_args.abandoned:  # else a server that does not know the word has nothing to refuse
+            filters["abandoned"] = "true"
         rows = self.client.leftovers(parsed_args.deletion, limit=parsed_args.limit, **filters)
         return tuple(heads), [
             tuple(common.References(row.get(n) or []) if n == "blocked_by" else row.get(n) for n in names)
@@ -364,6 +385,65 @@ class RetryDeletion(DeletionCommand, request.Requesting):
         )
 
 
+class ForceDeletion(request.Requesting):
+    """Force the deletion of a project."""
+
+    _description = (
+        "Let the deletion of a project that is under way and cannot go on let go of what is left: stuck resources are "
+        "deleted by force where their type can be, what remains then is abandoned and reported with its ID, and the "
+        "project goes. For admins, and the last resort: what is abandoned stays behind, without a project."
+    )
+    _epilog = """
+    Examples:
+
+      Force it, and wait until the project is gone:
+        openstack project deletion force --wait --reason "storage burnt down, ticket 4711" demo
+
+      Use the force of volumes only, and leave all else that is stuck as it is:
+        openstack project deletion force --type block-storage.volume --reason "ticket 4711" demo
+
+    Before, 'openstack project deletion show' says what keeps it. Afterwards, 'openstack project deletion leftovers
+    --abandoned --long' says what it left behind, with the remedy. A cancel withdraws it, until the project itself is
+    being removed.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("project", metavar="<project>", help="Project whose deletion to force (name or ID)")
+        parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
+        parser.add_argument(
+            "--reason", metavar="<text>", required=True, help="Why: it is on every report of this deletion for good"
+        )
+        types = parser.add_mutually_exclusive_group()
+        types.add_argument(
+            "--type",
+            metavar="<service.type>",
+            action="append",
+            help="Use the force of this resource type only, such as orchestration.stack (repeat it for several; "
+            "default: of all types that have one)",
+        )
+        types.add_argument(
+            "--no-type", action="store_true", help="Use no type's force: only let go of what cannot be deleted"
+        )
+        request.add_wait_options(parser, "the project is gone")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Ask for it."""
+        request.check_wait_options(parsed_args)
+        identity = self.app.client_manager.sdk_connection.identity
+
+        def force(project: str) -> dict[str, Any]:
+            project_id = common.find_project(identity, project, parsed_args.project_domain)
+            types = [] if parsed_args.no_type else parsed_args.type
+            return self.client.force_deletion(project_id, parsed_args.reason, types)
+
+        return self.request_all(
+            [parsed_args.project], force, "Cannot force the deletion of project", wait.deleted, parsed_args
+        )
+
+
 class CancelDeletion(DeletionCommand, request.Requesting):
     """Cancel deletions."""
 
@@ -391,4 +471,74 @@ class CancelDeletion(DeletionCommand, request.Requesting):
         request.check_wait_options(parsed_args)
         return self.request_all(
             parsed_args.deletions, self.client.cancel_deletion, "Cannot cancel deletion", wait.cancelled, parsed_args
+        )
+
+
+class ApproveDeletion(DeletionCommand, request.Requesting):
+    """Approve deletions that are beyond a limit."""
+
+    _description = (
+        "Approve deletions that somebody else asked for, and that wait because they are beyond an operator's limit: "
+        "more resources in one deletion, or more deletions in a day, than go without a second person's word. Whoever "
+        "asked for a deletion cannot approve it."
+    )
+    _epilog = """
+    Examples:
+
+      openstack project deletion approve --reason "ticket 4711" 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+    It covers as many resources as were found by now ('openstack project deletion show' has the counts). If more are
+    found later, it asks again.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        add_deletion(parser, many=True)
+        parser.add_argument("--reason", metavar="<reason>", required=True, help="Why; it is in the journal")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Approve each."""
+        parsed_args.wait = False
+
+        def approve(deletion_id: str) -> dict[str, Any]:
+            return self.client.approve_deletion(deletion_id, parsed_args.reason)
+
+        return self.request_all(parsed_args.deletions, approve, "Cannot approve deletion", wait.deleted, parsed_args)
+
+
+class RestoreDeletion(DeletionCommand, request.Requesting):
+    """Give projects back before anything of them is deleted."""
+
+    _description = (
+        "Give projects back as they were: stop their deletions before the point of no return, and undo what was done "
+        "to lock them. After that only 'openstack project deletion cancel' stops a deletion, and what is deleted stays "
+        "deleted."
+    )
+    _epilog = """
+    Examples:
+
+      openstack project deletion restore --wait 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+    Until when it can be restored is the point_of_no_return_at of 'openstack project deletion show'. With --wait the
+    exit code is 0 only if every deletion ended as cancelled.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        add_deletion(parser, many=True)
+        request.add_wait_options(parser, "the project is usable again")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Ask for each."""
+        request.check_wait_options(parsed_args)
+        return self.request_all(
+            parsed_args.deletions,
+            self.client.restore_deletion,
+            "Cannot restore deletion",
+            wait.cancelled,
+            parsed_args,
         )

@@ -36,6 +36,9 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
       Delete a project with every project below it, the lowest first:
         openstack project delete --async --cascade --include-subtree --wait demo
 
+      Delete what a dry run has found, and nothing that came later:
+        openstack project delete --async --cascade --plan 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11 --wait demo
+
       Start it for two projects and keep the ids of the deletions:
         openstack project delete --async --cascade -f value -c "Deletion ID" demo test
 
@@ -69,6 +72,14 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
             action="store_true",
             help="Every project below gets a deletion of its own, and goes first (default: refuse, and name them)",
         )
+        group.add_argument(
+            "--plan",
+            metavar="<plan>",
+            help="Delete only what this dry run (ID) of the same project has found; what came later stays",
+        )
+        group.add_argument(
+            "--plan-hash", metavar="<hash>", help="Only if the plan has this hash ('project deletion plan show')"
+        )
         request.add_wait_options(group, "the deletion has ended")
         return parser
 
@@ -81,6 +92,8 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
             "--cascade": parsed_args.cascade,
             "--dry-run": parsed_args.dry_run,
             "--include-subtree": parsed_args.include_subtree,
+            "--plan": parsed_args.plan,
+            "--plan-hash": parsed_args.plan_hash,
             "--wait": parsed_args.wait,
             "--wait-timeout": parsed_args.wait_timeout is not None,
             "--format": parsed_args.formatter != self.formatter_default,
@@ -100,9 +113,16 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
         request.check_wait_options(parsed_args)
         identity = self.app.client_manager.sdk_connection.identity
         mode = Mode.CASCADE if parsed_args.cascade else Mode.REPORT
+        plan, plan_hash = parsed_args.plan, parsed_args.plan_hash
+        if plan_hash and not plan:
+            raise exceptions.CommandError("--plan-hash needs --plan; nothing was deleted")
+        if plan and (mode is not Mode.CASCADE or len(parsed_args.projects) > 1):
+            raise exceptions.CommandError("--plan needs --cascade, and goes with one project; nothing was deleted")
 
         def ask(project: str) -> dict[str, Any]:
             project_id = common.find_project(identity, project, parsed_args.domain)
-            return self.client.create_deletion(project_id, str(mode), parsed_args.dry_run, parsed_args.include_subtree)
+            return self.client.create_deletion(
+                project_id, str(mode), parsed_args.dry_run, parsed_args.include_subtree, plan, plan_hash
+            )
 
         return self.request_all(parsed_args.projects, ask, "Cannot delete project", wait.deleted, parsed_args)

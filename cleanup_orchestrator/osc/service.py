@@ -24,6 +24,7 @@ class ListService(common.Lister):
 
       openstack project deletion service list
       openstack project deletion service list --long
+      openstack project deletion service list --project demo
 
       What keeps projects from being deleted:
         openstack project deletion service list -f json | jq '.[] | select(."Answered By" == "nobody")'
@@ -32,6 +33,12 @@ class ListService(common.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options."""
         parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--project",
+            metavar="<project>",
+            help="as this project's deletion sees it, with waivers for it alone (name or ID)",
+        )
+        parser.add_argument("--project-domain", metavar="<domain>", help="domain that the project is in (name or ID)")
         parser.add_argument("--long", action="store_true", help="also show every resource type that is looked for")
         return parser
 
@@ -39,7 +46,11 @@ class ListService(common.Lister):
         """Return one row for each service in each region."""
         columns = ("Region", "Service Type", "Name", "Answered By", "Message")
         fields = ("region", "service_type", "name", "answered_by", "message")
-        services = list(self.client.services())
+        project_id = None
+        if parsed_args.project:
+            identity = self.app.client_manager.sdk_connection.identity
+            project_id = common.find_project(identity, parsed_args.project, parsed_args.project_domain)
+        services = list(self.client.services(project_id))
         rows = [tuple(service.get(field) for field in fields) for service in services]
         if not parsed_args.long:
             return columns, rows

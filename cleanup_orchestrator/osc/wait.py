@@ -280,6 +280,13 @@ class Waiter:
         numbers = "" if status in (Status.ACCEPTED, Status.DRAINING) else common.progress_text(progress)
         if common.is_true(deletion, "waiting"):
             words = f"{words}, waits for the projects below"
+        if common.is_true(deletion, "held"):
+            held = next(c for c in deletion["conditions"] if c.get("type") == "held")
+            words = f"{words}, held ({one_line(held.get('reason') or '')})"
+        if common.is_true(deletion, "approval"):
+            words = f"{words}, waits for somebody's approval"
+        elif status == Status.RECOVERABLE and deletion.get("point_of_no_return_at"):
+            words = f"{words} until {one_line(deletion['point_of_no_return_at'])}"
         return words, numbers, settle, stalled, len(deletion.get("blockers") or ())
 
     def _line(self, w: Watched) -> str:
@@ -316,6 +323,8 @@ class Waiter:
             lines += [f"  {line}" for line in common.blocker_lines(deletion.get("blockers") or ())]
         if status in (Status.LEFTOVERS, Status.PLANNED):
             lines.append(f"    See every resource with: {common.LEFTOVERS.format(**known)}")
+            if status == Status.PLANNED and deletion.get("mode") == Mode.CASCADE:
+                lines.append(f"    See the plan with: {common.PLAN.format(**known)}")
         elif not good:
             lines.append(f"    See more with: {common.SHOW.format(**known)}")
         if not good and deletion.get("retryable"):

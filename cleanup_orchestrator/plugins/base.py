@@ -15,7 +15,8 @@ A listing that fails must raise. An empty iterator means: the service was asked,
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
@@ -32,6 +33,12 @@ CONTRACT_VERSION = 1
 #: In ``ResourceType.owner``: the token is scoped into the project, and the service shows nothing else.
 SCOPED = "(scoped)"
 
+#: An id that no service gives to anything. A check that asks for what needs a write may do that to this one alone.
+NOTHING = "00000000-0000-0000-0000-000000000000"
+
+#: In ``ResourceType.properties``: they stand in the row itself, beside its attributes.
+ROW = "(row)"
+
 Row = Mapping[str, Any]
 
 
@@ -45,6 +52,7 @@ class ProjectDefinition:
     region: str  #: the region being swept; empty for services that are not regional (identity)
     member_ids: tuple[str, ...] = ()  #: users that had an effective role on the project when first looked
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  #: values of ``Service.options``
+    gone: bool = False  #: Keystone does not know it any more: nobody gets a token for it
 
     def __post_init__(self) -> None:
         """Refuse an empty id: several services take an empty owner filter for "everybody's"."""
@@ -69,6 +77,11 @@ class Verdict:
     reason: Reason
     message: str
     blocked_by: tuple[Mapping[str, str], ...] = ()  #: ``{"type", "id", "owner"}`` of what stands in the way
+
+    def __post_init__(self) -> None:
+        """Refuse what the report could not show."""
+        object.__setattr__(self, "reason", Reason(self.reason))
+        object.__setattr__(self, "message", str(self.message))
 
 
 class Refused(Exception):
@@ -147,7 +160,9 @@ class Rest:
     method: str = "GET"
     query: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     body: Any = None
-    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    headers: Mapping[str, str] = dataclasses.field(
+        default_factory=dict
+    )  #: templates too: several services scope by them
     microversion: str | None = None
     paging: str = "none"
     limit: int = 100
@@ -156,20 +171,28 @@ class Rest:
     def __repr__(self) -> str:
         return f"{self.method} {self.path} ({self.service_type})"
 
-    def _request(self, connection: Connection, path: str, query: Mapping[str, Any], body: Any) -> Any:
+    def client(self, connection: Connection) -> Any:
+        """Return the connection's client of the service: the SDK's, where it has one, for it knows the versions."""
         from keystoneauth1.adapter import Adapter
-        from openstack import exceptions
 
-        adapter = getattr(connection, self.service_type.replace("-", "_"), None)  # the SDK's: it knows the versions
+        adapter = getattr(connection, self.service_type.replace("-", "_"), None)
         if not isinstance(adapter, Adapter):
             adapter = connection.config.get_session_client(self.service_type)
             adapter._connection = connection  # without it the SDK's client refuses to work
+        return adapter
+
+    def _request(
+        self, connection: Connection, path: str, query: Mapping[str, Any], body: Any, headers: Mapping[str, str]
+    ) -> Any:
+        from openstack import exceptions
+
+        adapter = self.client(connection)
         response = adapter.request(
             path,
             self.method,
             params=dict(query),
             json=body,
-            headers=dict(self.headers),
+            headers=dict(headers),
             microversion=self.microversion,
             raise_exc=False,
         )
@@ -188,7 +211,8 @@ class Rest:
         path = fill(
             self.path, project, dataclasses.replace(resource, id=quote(resource.id, safe="")) if resource else None
         )
-        return self._request(connection, path, fill(self.query, project, resource), fill(self.body, project, resource))
+        query, body, headers = (fill(part, project, resource) for part in (self.query, self.body, self.headers))
+        return self._request(connection, path, query, body, headers)
 
     def row(self, connection: Connection, project: ProjectDefinition, resource: Resource) -> Row:
         """Return the one object that the call answers."""
@@ -202,13 +226,15 @@ class Rest:
         """
         path = fill(self.path, project)
         query = dict(fill(self.query, project))
+        headers = fill(self.headers, project)
         if self.paging in ("offset", "marker"):
             query["limit"] = self.limit
         if self.paging == "offset":
             query["offset"] = 0
         seen_pages = set()
+        before: Any = None
         while True:
-            body = self._request(connection, path, query, None)
+            body = self._request(connection, path, query, None, headers)
             if not isinstance(body, Mapping) or not isinstance(body.get(self.key), list):
                 raise BadAnswer(f"{self!r} answered without {self.key!r}")
             if body.get("truncated"):
@@ -217,6 +243,9 @@ class Rest:
             yield from page
             if self.paging == "none" or not page:
                 return
+            if page == before:  # the service does not know the parameter that should have brought the next one
+                raise BadAnswer(f"{self!r} gave the same page twice")
+            before = page
             if self.paging == "offset":
                 query["offset"] += len(page)
             elif self.paging == "marker":
@@ -250,6 +279,49 @@ Rule = Callable[[Resource, ProjectDefinition], "str | None"]
 Explain = Callable[["Connection", ProjectDefinition, Resource], "Verdict | None"]
 
 
+MOST_BLOCKERS = 50  #: named in one verdict; the report is for people
+
+
+def in_the_way(
+    project: ProjectDefinition,
+    blockers: Iterable[Mapping[str, str]],
+    say: Callable[[bool, Sequence[Mapping[str, str]]], str],
+) -> Verdict | None:
+    """Return who is in the way: foreign ones alone if there are any, else the project's own; ``None`` if nobody.
+
+    :param say: makes the sentence, of whether these are foreign, and of all of them
+    """
+    found = list(blockers)
+    foreign = [blocker for blocker in found if blocker["owner"] != project.id]
+    named = foreign or found
+    if not named:
+        return None
+    more = f" ({len(named) - MOST_BLOCKERS} more)" if len(named) > MOST_BLOCKERS else ""
+    reason = Reason.FOREIGN if foreign else Reason.IN_USE
+    return Verdict(reason, say(bool(foreign), named) + more, tuple(named[:MOST_BLOCKERS]))
+
+
+class Run(StrEnum):
+    """Whether a resource runs."""
+
+    ON = "on"  #: it does, and nothing is being done to it
+    OFF = "off"  #: it does not, as after :attr:`Halt.stop`, and nothing is being done to it
+    BUSY = "busy"  #: something is being done to it that will end: what it is then is not known yet
+    OTHER = "other"  #: none of these; it is left as it is
+
+
+@dataclasses.dataclass(frozen=True)
+class Halt:
+    """How what runs is stopped for the recovery window, and started again when its project is given back.
+
+    A type that has it has a ``show``, too: it is read again right before each of the two.
+    """
+
+    state: Callable[[Row], Run]  #: of a row as listed or shown
+    stop: Action  #: of what is ``ON``; from when it is accepted until it is ``OFF``, it is ``BUSY``
+    start: Action  #: of what is ``OFF``
+
+
 @dataclasses.dataclass(frozen=True)
 class ResourceType:
     """One kind of thing that a project owns in one service."""
@@ -270,15 +342,56 @@ class ResourceType:
     protect: tuple[Rule, ...] = ()  #: a sentence when it must not be deleted: always a leftover
     prepare: tuple[Action, ...] = ()  #: idempotent breakers before the delete: clear routes, detach, unprotect
     explain: Explain | None = None  #: asked after a refused delete: who stands in the way
+    used: Explain | None = (
+        None  #: asked of each in a look, where the type is in ``[protection] lien_types``: who else uses it, as far as
+        #: the row does not show it. It only reads
+    )
+    force: Action | None = (
+        None  #: instead of ``prepare`` and ``delete``, and only in a deletion under force, for one that these left:
+        #: reset its state, force its delete, abandon it. What they refuse for others' sake, it refuses as well
+    )
+    may_force: Callable[[Connection, ProjectDefinition], None] | None = (
+        None  #: asked before force is taken: raises :class:`Refused` where ``force`` is switched off or forbidden. It
+        #: changes nothing: a write it may only try on :data:`NOTHING`
+    )
+    halt: Halt | None = (
+        None  #: how it is stopped while its project can still be had back, where the operator wants that
+    )
+    by_hand: str = ""  #: how a person gets rid of one that was let go of; a template for :func:`fill`, id alone
     describe: Rule | None = None  #: what the report says of it besides its name: how much a container holds
+    tags: str = ""  #: the row's attribute with its tags, a list (maybe empty) of strings, where the service has tags
+    properties: str = ""  #: the row's attribute with the keys and values that its owner put on it, or :data:`ROW`
+    part_of: tuple[tuple[str, str], ...] = ()  #: (type, this row's attribute with that one's id): it goes with that
     token: Token = Token.ADMIN
+    token_if_gone: Token | None = (
+        None  #: once the project is gone, the calls are made with this one, and ``ProjectDefinition.gone`` tells the
+        #: hooks; ``None``: as ever. Only where the service tells with that token, too, what is the project's
+    )
     residue: bool = False  #: quota rows and the like: no leftover, removed right before the project
     available: Callable[[Connection, ProjectDefinition], bool] | None = (
-        None  #: False: the service lacks it, on its word
+        None  #: False: the service lacks it, on its word; anything but True or False is no answer
     )
+    proof: Rest | None = None  #: asked before a list is believed; see :attr:`Service.proof`, where it is declared
     unfiltered: str = ""  #: why the list call carries no owner filter, where it does not
+    all_projects: Listing | str = ""  #: how those of every project are listed; see :meth:`everyones`
     note: str = ""  #: for the documentation: a trap that this declaration avoids
     source: str = ""  #: which service call, and where its behaviour was read
+
+    def everyones(self) -> ResourceType | None:
+        """Return the type with the list of all projects in place of its own; ``None``: it has none.
+
+        ``all_projects`` is listed page by page with an admin's token, whatever ``token`` says, and each row shows its
+        owner. The project that it is given does not exist. A sentence in its place says why there is no such list.
+        """
+        if isinstance(self.all_projects, str):
+            return None
+        return dataclasses.replace(self, list=self.all_projects, token=Token.ADMIN)
+
+    def as_met(self, gone: bool) -> ResourceType:
+        """Return the type with the token that its calls are made with; of a project that is gone it may be another."""
+        if not gone or self.token_if_gone is None:
+            return self
+        return dataclasses.replace(self, token=self.token_if_gone)
 
     def resource(self, row: Row, project: ProjectDefinition) -> Resource:
         """Read id, name and owner out of a listed row.
@@ -291,6 +404,18 @@ class ResourceType:
         owner = project.id if self.owner == SCOPED else pick(row, self.owner)
         return Resource(str(identity), str(pick(row, self.title) or ""), str(owner) if owner else None, row)
 
+    def remedy(self, identity: str, project: ProjectDefinition) -> str:
+        """Return how a person gets rid of a resource that was let go of."""
+        if self.by_hand:
+            return str(fill(self.by_hand, project, Resource(identity, "", None)))
+        one, call = Resource(identity, "", None), self.delete
+        if isinstance(call, Rest) and "{row" not in call.path:
+            return f"as an admin: {dataclasses.replace(call, path=fill(call.path, project, one))!r}"
+        if isinstance(call, Sdk) and "{row" not in repr(call):
+            filled = Sdk(call.proxy, call.method, *fill(call.args, project, one), **fill(call.kwargs, project, one))
+            return f"as an admin, with openstacksdk: {filled!r}"
+        return f"as an admin, with the calls of: {self.source}"
+
 
 @dataclasses.dataclass(frozen=True)
 class Service:
@@ -299,8 +424,20 @@ class Service:
     service_type: str  #: official, as os-service-types has it: ``key-manager``
     types: tuple[ResourceType, ...]
     regional: bool = True  #: swept in every region of the catalog; identity is swept once
+    after: tuple[str, ...] = ()  #: other services' types that each type here (residue aside) waits for
     options: tuple[cfg.Opt, ...] = ()  #: registered in the group ``[service_<type with underscores>]``
     roles: str = ""  #: for the documentation: which roles the orchestrator needs there
+    proof: Rest | None = (
+        None  #: what the service answers to admins only, for each of its types: asked before a list is believed, which
+        #: anybody else would get as well, cut down to his own. Not with a token of the project, to which its list shows
+        #: the project's. ``None``: no list here needs it, or a type has its own
+    )
+
+    def __post_init__(self) -> None:
+        """Hand the proof on to each type that has none."""
+        if self.proof is not None:
+            types = (dataclasses.replace(t, proof=self.proof) if t.proof is None else t for t in self.types)
+            object.__setattr__(self, "types", tuple(types))
 
 
 def pick(row: Row, path: str) -> Any:

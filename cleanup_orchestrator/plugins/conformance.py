@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from openstack.connection import Connection
 from os_service_types import ServiceTypes
 
+from cleanup_orchestrator.model import Token
 from cleanup_orchestrator.ordering import EVERYTHING, Cycle
 from cleanup_orchestrator.plugins.base import (
     SCOPED,
@@ -46,10 +47,26 @@ def _type_problems(type_: ResourceType) -> Iterator[str]:
         ("list", type_.list),
         ("show", type_.show),
         ("delete", type_.delete),
+        ("force", type_.force),
         *(("prepare", action) for action in type_.prepare),
     ):
         if call is not None:
             yield from (f"{what}: {problem}" for problem in _call_problems(call, what))
+    if type_.halt is not None:
+        for what, call in (("stop", type_.halt.stop), ("start", type_.halt.start)):
+            yield from (f"halt.{what}: {problem}" for problem in _call_problems(call, what))
+        if type_.show is None:
+            yield "it is stopped ('halt') without being read again ('show')"
+    if not isinstance(type_.all_projects, str):
+        yield from (f"all_projects: {problem}" for problem in _call_problems(type_.all_projects, "list"))
+        if type_.owner == SCOPED:
+            yield "its rows show no owner ('owner'), so that a list of all projects ('all_projects') says nothing"
+        elif not callable(type_.all_projects) and _filtered(type_.all_projects):
+            yield "its list of all projects ('all_projects') carries an owner filter"
+    if type_.token_if_gone is not None and (type_.token, type_.token_if_gone) != (Token.PROJECT, Token.ADMIN):
+        yield "'token_if_gone' is for a type that needs a token of the project, and then does with an admin's"
+    if type_.proof is not None and type_.proof.method != "GET":
+        yield "what proves that we are an admin ('proof') is no read"
     if not type_.owner:
         yield "it does not say which attribute names the owner"
     if type_.owner != SCOPED and not type_.unfiltered and not callable(type_.list) and not _filtered(type_.list):
@@ -58,6 +75,10 @@ def _type_problems(type_: ResourceType) -> Iterator[str]:
         yield "it is deleted without being read again, and 'fresh' does not say why that is safe"
     if type_.residue and EVERYTHING in type_.after and type_.dragged_by:
         yield "residue cannot be dragged along: by then nothing else is deleted"
+    if type_.force is not None and (type_.delete is None or type_.residue or type_.dragged_by):
+        yield "its force would never be used: it has no delete of its own that may be left undone"
+    if type_.may_force is not None and type_.force is None:
+        yield "it says whether its force may be used, and has none"
     if not type_.source:
         yield "it does not say which call of which service it rests on ('source')"
 

@@ -4,9 +4,10 @@ Deleting a project takes its role assignments, EC2 and other credentials, trusts
 tags and options along; application credentials and OAuth1 access tokens stay for ever. All of it is swept last: stacks,
 clusters, leases and alarms act through trusts and application credentials until they are gone.
 
-Role assignments are no resources: the drain works on them. Never touched: keypairs and access rules (a user's, used for
-other projects as well; an admin even needs system scope for the rules), registered limits (the cloud's), the dangling
-``default_project_id`` of users (harmless), and OAuth1 request tokens (no list; they expire in hours).
+Role assignments are no resources: the drain works on them. Users stay, whatever they had here: they are their domain's.
+Never touched: keypairs and access rules (a user's, used for other projects as well; an admin even needs system scope
+for the rules), registered limits (the cloud's), OAuth1 request tokens (no list; they expire in hours), and rules of
+federation mappings (the cloud's; one that names the project by its name makes a new one at the next login).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from openstack import exceptions
+from oslo_config import cfg
 
 from cleanup_orchestrator.errors import BadAnswer, ProjectGone, keystone_says_not_found
 from cleanup_orchestrator.plugins.base import (
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
 def _users(connection: Connection, project: ProjectDefinition) -> list[str]:
     """Return the users that have, or had at an earlier look, an effective role on the project.
 
-    :raises ProjectGone: when Keystone does not know the project any more, and nobody had looked before
+    Of a project that is gone, and at which nobody had looked before, anybody may be one: then it is every user.
+
+    :raises ProjectGone: when these are too many to be asked about one by one
     """
     assignments = Rest(
         "identity", "/role_assignments?effective", key="role_assignments", query={"scope.project.id": "{project_id}"}
@@ -45,10 +49,23 @@ def _users(connection: Connection, project: ProjectDefinition) -> list[str]:
         now = {row["user"]["id"] for row in assignments.rows(connection, project) if "user" in row}
     except exceptions.NotFoundException:
         _expect_gone(connection, f"/projects/{quote(project.id, safe='')}", "the project")
-        if not project.member_ids:
-            raise ProjectGone("who had a role on the project can only be asked while Keystone knows it") from None
-        now = set()
+        now = set() if project.member_ids else _everybody(connection, project)
     return sorted(now.union(project.member_ids))
+
+
+def _everybody(connection: Connection, project: ProjectDefinition) -> set[str]:
+    most = int(project.options.get("most_users", 0))
+    found: set[str] = set()
+    for domain in Rest("identity", "/domains", key="domains").rows(connection, project):
+        users = Rest("identity", "/users", key="users", query={"domain_id": domain["id"]})
+        for user in users.rows(connection, project):
+            found.add(str(user["id"]))
+            if len(found) > most:
+                raise ProjectGone(
+                    "who had a role on the project can only be asked while Keystone knows it, and there are too many "
+                    f"users to ask about each: raise most_users of the service identity above {most}"
+                )
+    return found
 
 
 def _per_user(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
@@ -67,6 +84,19 @@ def _per_user(path: str, key: str) -> Callable[[Connection, ProjectDefinition], 
                     yield {**row, "user_id": user}
 
     return listing
+
+
+def _default_project_users(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's users whose default project it is."""
+    for user_id in _users(connection, project):
+        path = f"/users/{quote(user_id, safe='')}"
+        try:
+            user = Rest("identity", path, key="user").call(connection, project)["user"]
+        except exceptions.NotFoundException:
+            _expect_gone(connection, path, f"user {user_id}")
+            continue
+        if user.get("default_project_id") == project.id:
+            yield user
 
 
 def _show_per_user(path: str, key: str) -> Callable[[Connection, ProjectDefinition, Resource], Row]:
@@ -100,14 +130,24 @@ def _mine(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iter
     return listing
 
 
-def _credentials(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+def _expect_undelegated(connection: Connection) -> None:
     access = connection.session.auth.get_access(connection.session)
     if access.application_credential_id or access.trust_id or access.oauth_access_token_id:
         raise BadAnswer(
             "Keystone hides all credentials from a token of an application credential, trust or OAuth: the "
             "orchestrator has to authenticate with a password"
         )
+
+
+def _credentials(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    _expect_undelegated(connection)
     for row in _mine("/credentials", "credentials")(connection, project):
+        yield {key: value for key, value in row.items() if key != "blob"}  # the blob is the secret itself
+
+
+def _all_credentials(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    _expect_undelegated(connection)
+    for row in Rest("identity", "/credentials", key="credentials").rows(connection, project):
         yield {key: value for key, value in row.items() if key != "blob"}  # the blob is the secret itself
 
 
@@ -120,6 +160,10 @@ def _keep_dead_trust(trust: Resource, project: ProjectDefinition) -> str | None:
     return None
 
 
+def _is_its_domains(user: Resource, project: ProjectDefinition) -> str | None:
+    return "a user belongs to a domain, and may have roles elsewhere: it has to name another project to log in without"
+
+
 def _goes_with_project(resource: Resource, project: ProjectDefinition) -> str | None:
     return "Keystone removes it together with the project"
 
@@ -129,22 +173,42 @@ def _associations(path: str, key: str) -> Callable[[Connection, ProjectDefinitio
     call = Rest("identity", path, key=key)
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-        for row in call.rows(connection, project):
-            yield {"id": row["id"], "name": row.get("name") or row.get("url") or "", "project_id": project.id}
+        try:
+            for row in call.rows(connection, project):
+                yield {"id": row["id"], "name": row.get("name") or row.get("url") or "", "project_id": project.id}
+        except exceptions.NotFoundException:  # they went with the project
+            _expect_gone(connection, f"/projects/{quote(project.id, safe='')}", "the project")
 
     return listing
 
 
 _LAST = (EVERYTHING,)
+_BY_USER = "Keystone lists them by user only"
+_WITH_PROJECT = "Keystone removes it together with the project"
+
+OPTIONS = (
+    cfg.IntOpt(
+        "most_users",
+        default=1000,
+        min=0,
+        help="When somebody deleted a project past the orchestrator, nobody can be asked any more who its users were, "
+        "and Keystone lists application credentials and OAuth1 access tokens by user only. If the cloud has no more "
+        "users than these, each of them is asked about, with three calls for each look; else they are unknown.",
+    ),
+)
 
 SERVICE = Service(
     service_type="identity",
     regional=False,
+    options=OPTIONS,
     roles="admin, by password: not by application credential, trust or OAuth",
+    # By the same rule as credentials (admin, or reader of the system): a manager of a domain is shown his own alone.
+    proof=Rest("identity", "/services", key="services", query={"type": "identity"}),
     types=(
         ResourceType(
             name="application_credential",
             list=_per_user("/users/{user}/application_credentials", "application_credentials"),
+            all_projects=_BY_USER,
             show=_show_per_user("/users/{row[user_id]}/application_credentials/{id}", "application_credential"),
             delete=Rest("identity", "/users/{row[user_id]}/application_credentials/{id}", method="DELETE"),
             after=_LAST,
@@ -157,6 +221,7 @@ SERVICE = Service(
         ResourceType(
             name="oauth1_access_token",
             list=_per_user("/users/{user}/OS-OAUTH1/access_tokens", "access_tokens"),
+            all_projects=_BY_USER,
             show=_show_per_user("/users/{row[user_id]}/OS-OAUTH1/access_tokens/{id}", "access_token"),
             delete=Rest("identity", "/users/{row[user_id]}/OS-OAUTH1/access_tokens/{id}", method="DELETE"),
             title="consumer_id",
@@ -168,6 +233,7 @@ SERVICE = Service(
         ResourceType(
             name="credential",
             list=_credentials,
+            all_projects=_all_credentials,
             show=Rest("identity", "/credentials/{id}", key="credential"),
             delete=Rest("identity", "/credentials/{id}", method="DELETE"),
             title="type",
@@ -180,6 +246,7 @@ SERVICE = Service(
         ResourceType(
             name="trust",
             list=_mine("/OS-TRUST/trusts", "trusts"),
+            all_projects=Rest("identity", "/OS-TRUST/trusts", key="trusts"),
             show=Rest("identity", "/OS-TRUST/trusts/{id}", key="trust"),
             delete=Rest("identity", "/OS-TRUST/trusts/{id}", method="DELETE"),
             title="trustor_user_id",
@@ -192,8 +259,23 @@ SERVICE = Service(
             "those redelegated from it along.",
         ),
         ResourceType(
+            name="default_project_user",
+            list=_default_project_users,
+            all_projects="users are their domain's",
+            delete=None,
+            owner="default_project_id",
+            after=_LAST,
+            keep=(_is_its_domains,),
+            residue=True,
+            source="GET /v3/users/{id}; keystone identity/core.py",
+            note="Only counted. Keystone leaves the project's id in them, where it does nothing: whoever logs in "
+            "without naming a project gets an unscoped token. Asked are the users that are found as for application "
+            "credentials.",
+        ),
+        ResourceType(
             name="limit",
             list=Rest("identity", "/limits", key="limits", query={"project_id": "{project_id}"}),
+            all_projects=_WITH_PROJECT,
             delete=None,
             title="resource_name",
             after=_LAST,
@@ -205,6 +287,7 @@ SERVICE = Service(
         ResourceType(
             name="endpoint_association",
             list=_associations("/OS-EP-FILTER/projects/{project_id}/endpoints", "endpoints"),
+            all_projects=_WITH_PROJECT,
             delete=None,
             after=_LAST,
             keep=(_goes_with_project,),
@@ -215,6 +298,7 @@ SERVICE = Service(
         ResourceType(
             name="endpoint_group_association",
             list=_associations("/OS-EP-FILTER/projects/{project_id}/endpoint_groups", "endpoint_groups"),
+            all_projects=_WITH_PROJECT,
             delete=None,
             after=_LAST,
             keep=(_goes_with_project,),

@@ -18,6 +18,7 @@ from oslo_config import cfg
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.model import Reason
 from cleanup_orchestrator.plugins.base import (
+    ROW,
     ProjectDefinition,
     Refused,
     Resource,
@@ -102,6 +103,11 @@ def _images(connection: Connection, project: ProjectDefinition) -> Iterator[Row]
         )
 
 
+def _all_images(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    for hidden in ("false", "true"):
+        yield from _pages(connection, "/images", "images", {"visibility": "all", "os_hidden": hidden})
+
+
 def _protect_image(image: Resource, project: ProjectDefinition) -> str | None:
     visibility = image.data.get("visibility")
     if visibility in ("private", "shared"):  # whether it is really shared takes a call: see _refuse_shared
@@ -113,21 +119,28 @@ def _protect_image(image: Resource, project: ProjectDefinition) -> str | None:
     return f"the image has the unknown visibility {visibility!r}"
 
 
-def _refuse_shared(connection: Connection, project: ProjectDefinition, image: Resource) -> None:
-    """Refuse an image that other projects use by membership. It only reads."""
+def _shared(connection: Connection, project: ProjectDefinition, image: Resource) -> Verdict | None:
+    """Return which other projects use an image by membership; ``None``: none does."""
     if image.data.get("visibility") != "shared" or project.options.get("delete_shared_images"):
-        return
+        return None
     # A pending member may boot from the image already: it merely does not see it in its lists.
     members = [
         member
         for member in _members(connection, image.id)
         if member["member_id"] != project.id and member["status"] != "rejected"
     ]
-    if members:
-        blockers = tuple({"type": "image.member", "id": image.id, "owner": m["member_id"]} for m in members)
-        names = ", ".join(m["member_id"] for m in members[:10])
-        more = f" and {len(members) - 10} more" if len(members) > 10 else ""
-        raise Refused(Verdict(Reason.PROTECTED, f"the image is shared with project {names}{more}", blockers))
+    if not members:
+        return None
+    blockers = tuple({"type": "image.member", "id": image.id, "owner": m["member_id"]} for m in members)
+    names = ", ".join(m["member_id"] for m in members[:10])
+    more = f" and {len(members) - 10} more" if len(members) > 10 else ""
+    return Verdict(Reason.PROTECTED, f"the image is shared with project {names}{more}", blockers)
+
+
+def _refuse_shared(connection: Connection, project: ProjectDefinition, image: Resource) -> None:
+    """Refuse an image that other projects use by membership. It only reads."""
+    if verdict := _shared(connection, project, image):
+        raise Refused(verdict)
 
 
 def _members(connection: Connection, image_id: str) -> list[Row]:
@@ -154,8 +167,12 @@ def _unprotect_image(connection: Connection, project: ProjectDefinition, image: 
 # ----------------------------------------------------------------------------------------------- metadef namespaces
 
 
+def _all_namespaces(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    yield from _pages(connection, "/metadefs/namespaces", "namespaces", {})
+
+
 def _namespaces(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    for row in _pages(connection, "/metadefs/namespaces", "namespaces", {}):
+    for row in _all_namespaces(connection, project):
         if row.get("owner") == project.id:
             yield row
 
@@ -209,18 +226,25 @@ def _memberships_wanted(connection: Connection, project: ProjectDefinition) -> b
 
 SERVICE = Service(
     service_type="image",
+    after=("orchestration.stack", "container-infrastructure-management.cluster"),
     options=OPTIONS,
     roles="admin (project-scoped; Glance takes no system scope)",
+    # By the same rule as the lists (context_is_admin): anybody else is shown public images, and his own project's.
+    proof=Rest("image", "/tasks", query={"owner": "{project_id}", "limit": "1"}),
     types=(
         ResourceType(
             name="image",
             list=_images,
+            all_projects=_all_images,
             show=Rest("image", "/images/{id}"),
             delete=Rest("image", "/images/{id}", method="DELETE"),
             owner="owner",
             protect=(_protect_image,),
             prepare=(_refuse_shared, _unprotect_image),
+            used=_shared,
             after=("compute.server", "block-storage.volume"),
+            tags="tags",
+            properties=ROW,
             source="GET /v2/images?owner=X&visibility=all&os_hidden=false, and os_hidden=true; DELETE /v2/images/{id}; "
             "glance api/v2/images.py, db/sqlalchemy/api.py, domain/__init__.py",
             note="Hidden images are in no list but their own. Without visibility=all an admin is not shown the "
@@ -232,6 +256,7 @@ SERVICE = Service(
         ResourceType(
             name="metadef_namespace",
             list=_namespaces,
+            all_projects=_all_namespaces,
             show=Rest("image", "/metadefs/namespaces/{id}"),
             delete=Rest("image", "/metadefs/namespaces/{id}", method="DELETE"),
             id="namespace",
@@ -250,6 +275,7 @@ SERVICE = Service(
         ResourceType(
             name="task",
             list=_tasks,
+            all_projects="tasks are log entries, which Glance deletes by itself (task_time_to_live)",
             delete=None,
             title="type",
             owner="owner",
@@ -260,6 +286,7 @@ SERVICE = Service(
         ResourceType(
             name="membership",
             list=_memberships,
+            all_projects="a membership in another project's image gives nobody anything once its project is gone",
             show=Rest("image", "/images/{id}/members/{project_id}"),
             delete=Rest("image", "/images/{id}/members/{project_id}", method="DELETE"),
             id="image_id",

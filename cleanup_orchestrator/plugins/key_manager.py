@@ -41,6 +41,7 @@ OPTIONS = (
     ),
 )
 
+_SCOPED_LISTS = "every list of Barbican is bound to the token's project"
 _FRESH = "the token is scoped into the project, and Barbican shows nothing else"
 
 #: The first microversion that refuses to delete a secret under its consumers. An older one deletes it silently.
@@ -51,8 +52,6 @@ _CONSUMERS = "1.1"
 #: What keeps its keys or certificates here, and needs them for as long as it lives: without its key an encrypted volume
 #: cannot even be detached.
 _USERS = (
-    "orchestration.stack",
-    "container-infrastructure-management.cluster",
     "load-balancer.load_balancer",
     "compute.server",
     "block-storage.backup",
@@ -166,12 +165,14 @@ def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
 
 SERVICE = Service(
     service_type="key-manager",
+    after=("orchestration.stack", "container-infrastructure-management.cluster"),
     options=OPTIONS,
     roles="admin on the project under deletion (a member may not delete others' private secrets); admin for quotas",
     types=(
         ResourceType(
             name="order",
             list=_collection("orders", "order_ref"),
+            all_projects=_SCOPED_LISTS,
             delete=Rest("key-manager", "/orders/{id}", method="DELETE"),
             title="meta.name",
             owner=SCOPED,
@@ -183,6 +184,7 @@ SERVICE = Service(
         ResourceType(
             name="container",
             list=_collection("containers", "container_ref"),
+            all_projects=_SCOPED_LISTS,
             delete=Rest("key-manager", "/containers/{id}", method="DELETE"),
             owner=SCOPED,
             fresh=_FRESH,
@@ -196,6 +198,7 @@ SERVICE = Service(
         ResourceType(
             name="secret",
             list=_collection("secrets", "secret_ref"),
+            all_projects=_SCOPED_LISTS,
             delete=_delete_secret,
             owner=SCOPED,
             fresh=_FRESH,
@@ -210,6 +213,7 @@ SERVICE = Service(
         ResourceType(
             name="project_quota",
             list=_quota,
+            all_projects="a quota is asked for by its project's id",
             delete=Rest("key-manager", "/project-quotas/{project_id}", method="DELETE"),
             fresh="the row's key is the project's id",
             residue=True,

@@ -21,7 +21,6 @@ from oslo_config import cfg
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.model import Reason
 from cleanup_orchestrator.plugins.base import (
-    Action,
     ProjectDefinition,
     Refused,
     Resource,
@@ -31,6 +30,7 @@ from cleanup_orchestrator.plugins.base import (
     Sdk,
     Service,
     Verdict,
+    in_the_way,
     to_row,
 )
 
@@ -42,7 +42,13 @@ OPTIONS = (
         "delete_shared",
         default=False,
         help="Delete a project's networks, subnet pools, address scopes, QoS policies and the like also when they are "
-        "shared with all projects or external. Without it they are reported as protected.",
+        "shared with all projects. Without it they are reported as protected.",
+    ),
+    cfg.BoolOpt(
+        "delete_external",
+        default=False,
+        help="Delete a project's external networks, too. Other projects' routers and floating IPs may be using them. "
+        "One that is shared as well takes delete_shared besides.",
     ),
     cfg.BoolOpt(
         "drop_foreign_rules",
@@ -73,7 +79,7 @@ DEFAULT_FIREWALL_RULES = tuple(f"{policy} {ip}" for policy in DEFAULT_FIREWALL_P
 #: What creates network resources on the project's behalf, and would create them again or end in an error without them.
 CONTROLLERS = ("orchestration.stack", "container-infrastructure-management.cluster")
 
-MOST_BLOCKERS = 50  #: named in one verdict; the report is for people
+PAGE = 1000  #: rows of a list over all projects; without it Neutron may answer with the whole cloud at once
 
 # ---------------------------------------------------------------- extensions
 
@@ -136,16 +142,9 @@ def _blocker(type_: str, row: Row) -> dict[str, str]:
 
 
 def _verdict(project: ProjectDefinition, what: str, blockers: Iterable[Mapping[str, str]]) -> Verdict | None:
-    """Return who is in the way: foreign ones alone if there are any, else the project's own; ``None`` if nobody."""
-    found = list(blockers)
-    foreign = [b for b in found if b["owner"] != project.id]
-    named = foreign or found
-    if not named:
-        return None
-    whose = "another project's" if foreign else "the project's own"
-    more = f" ({len(named) - MOST_BLOCKERS} more)" if len(named) > MOST_BLOCKERS else ""
-    reason = Reason.FOREIGN if foreign else Reason.IN_USE
-    return Verdict(reason, f"{what} {whose} {_kinds(named)}{more}", tuple(named[:MOST_BLOCKERS]))
+    """Return who is in the way, if somebody is; see :func:`in_the_way`."""
+    whose = {True: "another project's", False: "the project's own"}
+    return in_the_way(project, blockers, lambda foreign, named: f"{what} {whose[foreign]} {_kinds(named)}")
 
 
 def _kinds(blockers: Iterable[Mapping[str, str]]) -> str:
@@ -162,9 +161,49 @@ def _refuse_foreign(project: ProjectDefinition, what: str, blockers: Iterable[Ma
         raise Refused(verdict)
 
 
+#: Where a collection is, if not at its own name with dashes.
+_PATHS = {
+    "bgpvpns": "/bgpvpn/bgpvpns",
+    "firewall_groups": "/fwaas/firewall_groups",
+    "firewall_policies": "/fwaas/firewall_policies",
+    "firewall_rules": "/fwaas/firewall_rules",
+    "ips": "/floatingips",
+    "local_ips": "/local_ips",
+    "metering_labels": "/metering/metering-labels",
+    "ndp_proxies": "/ndp_proxies",
+    "network_segment_ranges": "/network_segment_ranges",
+    "qos_policies": "/qos/policies",
+    "sfc_flow_classifiers": "/sfc/flow_classifiers",
+    "sfc_port_chains": "/sfc/port_chains",
+    "sfc_port_pair_groups": "/sfc/port_pair_groups",
+    "sfc_port_pairs": "/sfc/port_pairs",
+    "sfc_service_graphs": "/sfc/service_graphs",
+    "subnet_pools": "/subnetpools",
+    "tap_flows": "/taas/tap_flows",
+    "tap_mirrors": "/taas/tap_mirrors",
+    "tap_services": "/taas/tap_services",
+    "vpn_endpoint_groups": "/vpn/endpoint-groups",
+    "vpn_ike_policies": "/vpn/ikepolicies",
+    "vpn_ipsec_policies": "/vpn/ipsecpolicies",
+    "vpn_ipsec_site_connections": "/vpn/ipsec-site-connections",
+    "vpn_services": "/vpn/vpnservices",
+}
+
+
+def everyones(plural: str) -> Rest:
+    """Return the list of all projects' rows, as Neutron has them: the SDK needs milliseconds for each.
+
+    What is never paged ignores the limit, and gives no next link.
+    """
+    path = _PATHS.get(plural) or "/" + plural.replace("_", "-")
+    key = path.rpartition("/")[2].replace("-", "_")
+    return Rest("network", path, key=key, query={"limit": PAGE}, paging="links")
+
+
 def _simple(name: str, plural: str, *, get: str = "", **declared: Any) -> ResourceType:
     """Return a type whose list, show and delete are plain SDK calls, the list with the owner filter."""
     declared.setdefault("list", Sdk("network", plural, project_id="{project_id}"))
+    declared.setdefault("all_projects", everyones(plural))
     declared.setdefault("show", Sdk("network", get or f"get_{name}", "{id}"))
     declared.setdefault("delete", Sdk("network", f"delete_{name}", "{id}", ignore_missing=False))
     return ResourceType(name=name, **declared)
@@ -182,7 +221,7 @@ def shared(resource: Resource, project: ProjectDefinition) -> str | None:
 
 def external(resource: Resource, project: ProjectDefinition) -> str | None:
     """Protect an external network: it is the way out for everybody's routers."""
-    if resource.data.get("is_router_external") and not project.options.get("delete_shared"):
+    if resource.data.get("is_router_external") and not project.options.get("delete_external"):
         return "it is an external network, which other projects' routers and floating IPs may be using"
     return None
 
@@ -237,6 +276,17 @@ def list_ports(connection: Connection, project: ProjectDefinition) -> Iterator[R
                 ours = {str(n["id"]) for n in _rows(connection, "networks", project_id=project.id)}
             row = {**row, _PARENT_IS_OURS: row.get("network_id") in ours}
         yield row
+
+
+def all_ports(of_routers: bool) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing of all projects' ports that belong to routers, or of all others."""
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        for row in everyones("ports").rows(connection, project):
+            if (row.get("device_owner") in ROUTER_PORTS) is of_routers:
+                yield row
+
+    return listing
 
 
 def list_router_ports(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -425,6 +475,18 @@ def _list_groups(plural: str, names: Iterable[str], defaults: bool) -> Callable[
     return listing
 
 
+def _all_groups(plural: str, names: Iterable[str], defaults: bool) -> Callable[..., Iterator[Row]]:
+    """Return the same listing over all projects. Without a filter it creates the orchestrator's own default alone."""
+    default_names = frozenset(names)
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        for row in everyones(plural).rows(connection, project):
+            if (row.get("name") in default_names) is defaults:
+                yield row
+
+    return listing
+
+
 def check_security_group(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
     """Refuse a group that others' rules name: the database deletes those rules with it (remote_group_id, CASCADE)."""
     if project.options.get("drop_foreign_rules"):
@@ -546,6 +608,7 @@ def _association(kind: str) -> ResourceType:
         name=name,
         title=f"{kind}_id",
         list=list_associations(kind),
+        all_projects=list_associations(kind),
         unfiltered="the associations hang below the BGP VPNs, which are mostly the operator's",
         show=Sdk("network", f"get_{name}", "{row[bgpvpn_id]}", "{id}"),
         delete=Sdk("network", f"delete_{name}", "{row[bgpvpn_id]}", "{id}", ignore_missing=False),
@@ -554,12 +617,13 @@ def _association(kind: str) -> ResourceType:
     )
 
 
-def _rest(collection: str, key: str) -> dict[str, Action]:
+def _rest(collection: str, key: str) -> dict[str, Rest]:
     """Return list, show and delete of a collection that the SDK does not have, or cannot filter by owner."""
     plural = collection.rpartition("/")[2].replace("-", "_")
     path = f"/{collection}"  # below the versioned endpoint, which the SDK finds out
     return {
         "list": Rest("network", path, key=plural, query={"project_id": "{project_id}"}, paging="links"),
+        "all_projects": Rest("network", path, key=plural, query={"limit": PAGE}, paging="links"),
         "show": Rest("network", f"{path}/{{id}}", key=key),
         "delete": Rest("network", f"{path}/{{id}}", method="DELETE"),
     }
@@ -570,10 +634,11 @@ def _rest(collection: str, key: str) -> dict[str, Action]:
 NETWORK = _simple(
     "network",
     "networks",
+    tags="tags",
     protect=(shared, external),
     prepare=(check_network,),
     explain=explain_network,
-    after=(*CONTROLLERS, "port", "router_port", "vpn_endpoint_group", "bgpvpn_network_association"),
+    after=("port", "router_port", "vpn_endpoint_group", "bgpvpn_network_association"),
     note="Takes its subnets, segments, DHCP and metadata ports and RBAC policies along; also the row of an "
     "auto-allocated topology, which is never asked for: reading that one provisions it. The 'shared' that an admin "
     "sees means all projects; one that is shared with single projects is deleted unless their ports are on it.",
@@ -588,18 +653,19 @@ CORE = (
         delete=Sdk("network", "delete_ip", "{id}", ignore_missing=False),
         title="floating_ip_address",
         available=extension("router"),
-        after=(*CONTROLLERS, "port_forwarding", "dns.ptr"),
+        after=("port_forwarding", "dns.ptr"),
         note="Its own port has an empty project_id and is never listed.",
+        tags="tags",
         source="DELETE /v2.0/floatingips/F: 409 FipInUseByPortForwarding; neutron db/l3_db.py",
     ),
     ResourceType(
         name="port_forwarding",
         title="floatingip_id",
         list=list_port_forwardings,
+        all_projects="it has no owner of its own, and goes with its floating IP",
         show=show_port_forwarding,
         delete=Sdk("network", "delete_port_forwarding", "{id}", "{row[floatingip_id]}", ignore_missing=False),
         available=extension("floating-ip-port-forwarding"),
-        after=CONTROLLERS,
         note="Has no owner of its own: it is its floating IP's.",
         source="/v2.0/floatingips/F/port_forwardings; neutron services/portforwarding/pf_plugin.py",
     ),
@@ -609,7 +675,6 @@ CORE = (
         list=Sdk("network", "ndp_proxies"),
         unfiltered="Neutron refuses an owner filter here (400 where filter-validation is on)",
         available=extension("l3-ndp-proxy"),
-        after=CONTROLLERS,
         note="While it is there, its router's interfaces and gateway stay.",
         source="/v2.0/ndp_proxies; neutron services/ndp_proxy/plugin.py, neutron_lib api/definitions/l3_ndp_proxy.py",
     ),
@@ -617,20 +682,23 @@ CORE = (
         "router",
         "routers",
         available=extension("router"),
-        after=(*CONTROLLERS, "floating_ip", "ndp_proxy", "vpn_service", "bgpvpn_router_association"),
+        after=("floating_ip", "ndp_proxy", "vpn_service", "bgpvpn_router_association"),
         prepare=(clear_routes, remove_interfaces),
         explain=explain_router,
         note="Removing an interface deletes its port, whosever: another project's is left and named. The gateway, HA "
         "and SNAT ports have no owner and go with the router, the HA network with the last HA router.",
+        tags="tags",
         source="DELETE /v2.0/routers/R: 409 RouterInUse, RouterExternalGatewayInUseByFloatingIp; neutron db/l3_db.py",
     ),
     ResourceType(
         name="conntrack_helper",
         title="helper",
         list=list_conntrack_helpers,
+        all_projects="it has no owner of its own, and goes with its router",
         delete=Sdk("network", "delete_conntrack_helper", "{id}", "{row[router_id]}", ignore_missing=False),
         fresh="never deleted by itself: it goes with its router",
         dragged_by=("router",),
+        part_of=(("router", "router_id"),),
         after=("router",),
         available=extension("l3-conntrack-helper"),
         source="/v2.0/routers/R/conntrack_helpers; neutron db/models/conntrack_helper.py, CASCADE",
@@ -639,16 +707,16 @@ CORE = (
         "trunk",
         "trunks",
         available=extension("trunk"),
-        after=(*CONTROLLERS, "compute.server"),
+        after=("compute.server", "compute.unreachable_server"),
         prepare=(enable_trunk,),
         note="409 TrunkDisabled while it is administratively down; its parent and subports stay, as ordinary ports.",
+        tags="tags",
         source="DELETE /v2.0/trunks/T; neutron services/trunk/rules.py, trunk_can_be_managed",
     ),
     _simple(
         "local_ip",
         "local_ips",
         available=extension("local_ip"),
-        after=CONTROLLERS,
         prepare=(release_local_ip,),
         note="The port that Neutron makes for it has no owner, yet keeps its network from going. A port that was "
         "chosen for it goes after it, but ports that it is associated with may go before: see release_local_ip.",
@@ -657,12 +725,13 @@ CORE = (
     ResourceType(
         name="port",
         list=list_ports,
+        all_projects=all_ports(of_routers=False),
         show=Sdk("network", "get_port", "{id}"),
         delete=Sdk("network", "delete_port", "{id}", ignore_missing=False),
         keep=(of_own_network,),
         after=(
-            *CONTROLLERS,
             "compute.server",
+            "compute.unreachable_server",
             "load-balancer.load_balancer",
             "database.instance",
             "shared-file-system.share_network",
@@ -679,11 +748,14 @@ CORE = (
         "there has been forgotten, by a server that is long gone or in a cloud without its service, and is deleted. "
         "Neutron does not stop an admin from deleting the port of a live server; only this order does. Kept are DHCP "
         "and metadata ports of the project's own networks alone. It does not wait for local IPs: see there.",
+        tags="tags",
         source="DELETE /v2.0/ports/P: 409 for trunk and local-IP ports; neutron plugins/ml2/plugin.py, delete_port",
     ),
     ResourceType(
         name="router_port",
+        part_of=(("router", "device_id"),),
         list=list_router_ports,
+        all_projects=all_ports(of_routers=True),
         show=Sdk("network", "get_port", "{id}"),
         delete=Sdk("network", "delete_port", "{id}", ignore_missing=False),
         explain=explain_router_port,
@@ -691,13 +763,16 @@ CORE = (
         note="A port of the project that is a router's interface: gone with the project's router, so one that is left "
         "is another project's router's, or an orphan that Neutron lets go. A type of its own, so that plain ports need "
         "not wait for routers.",
+        tags="tags",
         source="DELETE /v2.0/ports/P: 409 ServicePortInUse while the router is there; neutron db/l3_db.py, "
         "prevent_l3_port_deletion",
     ),
     NETWORK,
     ResourceType(
         name="subnet",
+        part_of=(("network", "network_id"),),
         list=list_subnets,
+        all_projects=everyones("subnets"),
         show=Sdk("network", "get_subnet", "{id}"),
         delete=Sdk("network", "delete_subnet", "{id}", ignore_missing=False),
         protect=(on_protected_network,),
@@ -706,6 +781,7 @@ CORE = (
         after=("network",),
         note="Goes with its network without a call; what is left then is on another project's network. Deleting a "
         "subnet with automatic addressing strips the addresses of anybody's live ports: refused when there are any.",
+        tags="tags",
         source="DELETE /v2.0/subnets/S: 409 SubnetInUse; neutron db/db_base_plugin_v2.py, _subnet_check_ip_allocations",
     ),
     _simple(
@@ -716,6 +792,7 @@ CORE = (
         explain=_explain_by("subnet", "subnets", "subnet_pool_id"),
         after=("subnet",),
         note="400, not 409, while subnets of any project come from it.",
+        tags="tags",
         source="DELETE /v2.0/subnetpools/P; neutron db/db_base_plugin_v2.py, SubnetPoolDeleteError",
     ),
     _simple(
@@ -731,6 +808,7 @@ CORE = (
         "security_group",
         "security_groups",
         list=_list_groups("security_groups", (DEFAULT_GROUP,), defaults=False),
+        all_projects=_all_groups("security_groups", (DEFAULT_GROUP,), defaults=False),
         available=extension("security-group"),
         protect=(shared,),
         prepare=(check_security_group,),
@@ -739,6 +817,7 @@ CORE = (
         note="A list that filters by project_id creates that project's default group; with several, the first one's. "
         "So the orchestrator's own project comes first. Rules in others' groups that name it vanish with it: refused, "
         "unless drop_foreign_rules is set.",
+        tags="tags",
         source="/v2.0/security-groups; neutron db/securitygroups_db.py, get_security_groups",
     ),
     _simple(
@@ -759,6 +838,7 @@ CORE = (
         protect=(shared,),
         delete=delete_qos_policy,
         after=("port", "router_port", "network", "floating_ip", "router"),
+        tags="tags",
         source="DELETE /v2.0/qos/policies/Q: 409 QosPolicyInUse; neutron objects/qos/policy.py",
     ),
     _simple(
@@ -786,6 +866,7 @@ CORE = (
         title="object_id",
         owner="target_project_id",
         list=Sdk("network", "rbac_policies", target_project_id="{project_id}"),
+        all_projects="it belongs to the project that shares an object with this one",
         delete=None,
         fresh="never deleted: it is another project's",
         keep=(granted_by_others,),
@@ -836,6 +917,7 @@ CORE = (
         "default_security_group",
         "security_groups",
         list=_list_groups("security_groups", (DEFAULT_GROUP,), defaults=True),
+        all_projects=_all_groups("security_groups", (DEFAULT_GROUP,), defaults=True),
         show=Sdk("network", "get_security_group", "{id}"),
         delete=Sdk("network", "delete_security_group", "{id}", ignore_missing=False),
         available=extension("security-group"),
@@ -843,11 +925,13 @@ CORE = (
         explain=explain_security_group,
         residue=True,
         note="Neutron makes it with the project's first port, network or filtered list. An admin may delete it.",
+        tags="tags",
         source="DELETE /v2.0/security-groups/S; neutron db/securitygroups_db.py, delete_security_group",
     ),
     ResourceType(
         name="quota",
         list=Sdk("network", "quotas"),
+        all_projects=everyones("quotas"),
         unfiltered="Neutron lists the projects that have a quota row; reading one by id answers the defaults instead",
         id="project_id",
         title="project_id",
@@ -865,14 +949,13 @@ VPN = (
         "vpn_ipsec_site_connection",
         "vpn_ipsec_site_connections",
         available=extension("vpnaas"),
-        after=CONTROLLERS,
         source="/v2.0/vpn/ipsec-site-connections; neutron_vpnaas db/vpn/vpn_db.py",
     ),
     _simple(
         "vpn_service",
         "vpn_services",
         available=extension("vpnaas"),
-        after=(*CONTROLLERS, "vpn_ipsec_site_connection"),
+        after=("vpn_ipsec_site_connection",),
         source="DELETE /v2.0/vpn/vpnservices/V: 409 VPNServiceInUse; neutron_vpnaas db/vpn/vpn_db.py",
     ),
     _simple(
@@ -904,6 +987,7 @@ FIREWALL = (
         "firewall_group",
         "firewall_groups",
         list=_list_groups("firewall_groups", (DEFAULT_GROUP,), defaults=False),
+        all_projects=_all_groups("firewall_groups", (DEFAULT_GROUP,), defaults=False),
         available=extension("fwaas_v2"),
         protect=(shared,),
         prepare=(release_firewall_ports,),
@@ -915,6 +999,7 @@ FIREWALL = (
         "firewall_policy",
         "firewall_policies",
         list=_list_groups("firewall_policies", DEFAULT_FIREWALL_POLICIES, defaults=False),
+        all_projects=_all_groups("firewall_policies", DEFAULT_FIREWALL_POLICIES, defaults=False),
         available=extension("fwaas_v2"),
         protect=(shared,),
         after=("firewall_group",),
@@ -924,6 +1009,7 @@ FIREWALL = (
         "firewall_rule",
         "firewall_rules",
         list=_list_groups("firewall_rules", DEFAULT_FIREWALL_RULES, defaults=False),
+        all_projects=_all_groups("firewall_rules", DEFAULT_FIREWALL_RULES, defaults=False),
         available=extension("fwaas_v2"),
         protect=(shared,),
         after=("firewall_policy",),
@@ -933,6 +1019,7 @@ FIREWALL = (
         "default_firewall_group",
         "firewall_groups",
         list=_list_groups("firewall_groups", (DEFAULT_GROUP,), defaults=True),
+        all_projects=_all_groups("firewall_groups", (DEFAULT_GROUP,), defaults=True),
         show=Sdk("network", "get_firewall_group", "{id}"),
         delete=Sdk("network", "delete_firewall_group", "{id}", ignore_missing=False),
         available=extension("fwaas_v2"),
@@ -945,6 +1032,7 @@ FIREWALL = (
         "default_firewall_policy",
         "firewall_policies",
         list=_list_groups("firewall_policies", DEFAULT_FIREWALL_POLICIES, defaults=True),
+        all_projects=_all_groups("firewall_policies", DEFAULT_FIREWALL_POLICIES, defaults=True),
         show=Sdk("network", "get_firewall_policy", "{id}"),
         delete=Sdk("network", "delete_firewall_policy", "{id}", ignore_missing=False),
         available=extension("fwaas_v2"),
@@ -957,6 +1045,7 @@ FIREWALL = (
         "default_firewall_rule",
         "firewall_rules",
         list=_list_groups("firewall_rules", DEFAULT_FIREWALL_RULES, defaults=True),
+        all_projects=_all_groups("firewall_rules", DEFAULT_FIREWALL_RULES, defaults=True),
         show=Sdk("network", "get_firewall_rule", "{id}"),
         delete=Sdk("network", "delete_firewall_rule", "{id}", ignore_missing=False),
         available=extension("fwaas_v2"),
@@ -972,7 +1061,6 @@ BGP = (
         name="bgp_speaker",
         **_rest("bgp-speakers", "bgp_speaker"),  # type: ignore[arg-type]
         available=extension("bgp"),
-        after=CONTROLLERS,
         note="openstacksdk has no owner filter for it, and would filter at the client.",
         source="/v2.0/bgp-speakers; neutron_dynamic_routing db/bgp_db.py",
     ),
@@ -992,7 +1080,6 @@ BGP = (
         available=extension("bgpvpn"),
         prepare=(check_bgpvpn,),
         after=(
-            *CONTROLLERS,
             "bgpvpn_network_association",
             "bgpvpn_router_association",
             "bgpvpn_port_association",
@@ -1007,14 +1094,13 @@ SFC = (
         "sfc_service_graph",
         "sfc_service_graphs",
         available=extension("service_graph"),
-        after=CONTROLLERS,
         source="/v2.0/sfc/service_graphs; networking_sfc db/sfc_db.py",
     ),
     _simple(
         "sfc_port_chain",
         "sfc_port_chains",
         available=extension("sfc"),
-        after=(*CONTROLLERS, "sfc_service_graph"),
+        after=("sfc_service_graph",),
         source="DELETE /v2.0/sfc/port_chains/C: 409 ServiceGraphPortChainInUse; networking_sfc db/sfc_db.py",
     ),
     _simple(
@@ -1045,7 +1131,6 @@ TAP = (
         "tap_flow",
         "tap_flows",
         available=extension("taas"),
-        after=CONTROLLERS,
         note="An active one is deleted by its agent, later.",
         source="/v2.0/taas/tap_flows; neutron_taas services/taas/taas_plugin.py",
     ),
@@ -1053,7 +1138,7 @@ TAP = (
         "tap_service",
         "tap_services",
         available=extension("taas"),
-        after=(*CONTROLLERS, "tap_flow"),
+        after=("tap_flow",),
         note="An active one is deleted by its agent, later.",
         source="/v2.0/taas/tap_services; neutron_taas services/taas/taas_plugin.py",
     ),
@@ -1061,7 +1146,6 @@ TAP = (
         "tap_mirror",
         "tap_mirrors",
         available=extension("tap-mirror"),
-        after=CONTROLLERS,
         source="/v2.0/taas/tap_mirrors; neutron_taas services/taas/tap_mirror_plugin.py",
     ),
 )
@@ -1069,6 +1153,9 @@ TAP = (
 SERVICE = Service(
     service_type="network",
     types=(*CORE, *VPN, *FIREWALL, *BGP, *SFC, *TAP),
+    after=CONTROLLERS,
     options=OPTIONS,
+    # By the same rule as the lists (context_is_admin), which are cut down to his own project for anybody else.
+    proof=Rest("network", "/quotas", key="quotas"),
     roles="admin on any one project: Neutron shows an admin everything, so each list carries the owner filter",
 )

@@ -2,7 +2,8 @@
 
 An account is a project's whole store, and its name is part of the endpoint: a wrong endpoint would empty somebody
 else's. So every call is made under a URL whose account was compared with the project's id, and, but for the account's
-own delete, with a token that is scoped into the project.
+own delete, with a token that is scoped into the project. Only the account of a project that is gone is reached as a
+reseller admin.
 
 Not swept: accounts under further reseller prefixes (``SERVICE_``): only the service that keeps data there can reach
 them, with its service token. Account quotas and ACLs are a reseller admin's to write; they vanish with the account.
@@ -20,7 +21,7 @@ from urllib.parse import quote, unquote, urlsplit
 from openstack import exceptions
 from oslo_config import cfg
 
-from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.errors import BadAnswer, ProjectGone
 from cleanup_orchestrator.model import Reason, Token
 from cleanup_orchestrator.plugins.base import (
     SCOPED,
@@ -61,14 +62,21 @@ OPTIONS = (
 )
 
 
+_NO_RESELLER = (
+    "nobody gets a token for the project any more, and to all others Swift shows its account only with the role "
+    "ResellerAdmin: give it to the orchestrator's user"
+)
+
 # --------------------------------------------------------------------------------------------- whose account it is
 
 
 def _account(connection: Connection, project: ProjectDefinition) -> str:
-    """Return the URL of the project's account.
+    """Return the URL of the project's account; that of one that is gone is seen from our own.
 
     :raises BadAnswer: when it is not certain that it is the project's
     """
+    if project.gone:
+        return _account_by_name(connection, project)
     scope = connection.session.get_project_id()
     if scope != project.id:
         raise BadAnswer(f"the token is scoped into project {scope}, not into {project.id}")
@@ -140,6 +148,8 @@ def _containers(connection: Connection, project: ProjectDefinition) -> Iterator[
         for page in pages:
             yield from page
     except exceptions.HttpException as error:
+        if error.status_code == 403 and project.gone:
+            raise ProjectGone(_NO_RESELLER) from error
         if error.status_code != 410:  # Gone: the account was deleted, and its reaper takes care of the rest
             raise
 
@@ -308,7 +318,12 @@ def _own_metadata(headers: Mapping[str, str]) -> list[str]:
 
 
 def _metadata(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    headers = _head(connection, _account(connection, project))
+    try:
+        headers = _head(connection, _account(connection, project))
+    except exceptions.ForbiddenException as error:
+        if project.gone:
+            raise ProjectGone(_NO_RESELLER) from error
+        raise
     names = _own_metadata(headers or {})
     if names:
         yield {"id": "account-metadata", "name": ", ".join(names), "keys": names}
@@ -341,21 +356,27 @@ def _account_wanted(connection: Connection, project: ProjectDefinition) -> bool:
 
 _FRESH = "the token is scoped into the project, and the account's URL was compared with its id"
 
+_NO_ACCOUNTS = "Swift has no list of accounts: each is found by its project's id alone"
+
 SERVICE = Service(
     service_type="object-store",
+    after=("orchestration.stack", "container-infrastructure-management.cluster"),
     options=OPTIONS,
-    roles="one of Swift's operator_roles on the project under deletion; ResellerAdmin for delete_account",
+    roles="one of Swift's operator_roles on the project under deletion; ResellerAdmin for delete_account, and for "
+    "the accounts of projects that are gone",
     types=(
         ResourceType(
             name="container",
             list=_containers,
+            all_projects=_NO_ACCOUNTS,
             delete=_delete_container,
             describe=_describe,
             id="name",
             owner=SCOPED,
             fresh=_FRESH,
             token=Token.PROJECT,
-            after=("block-storage.backup", "database.backup", "image.image", "orchestration.stack"),
+            token_if_gone=Token.ADMIN,
+            after=("block-storage.backup", "database.backup", "image.image"),
             source="GET, POST ?bulk-delete, DELETE under /v1/AUTH_X; swift common/middleware/bulk.py, "
             "common/middleware/versioned_writes/, container/server.py",
             note="Services that keep their data here go first: without it their rows could not be deleted. Segments of "
@@ -368,10 +389,12 @@ SERVICE = Service(
         ResourceType(
             name="account_metadata",
             list=_metadata,
+            all_projects=_NO_ACCOUNTS,
             delete=_delete_metadata,
             owner=SCOPED,
             fresh=_FRESH,
             token=Token.PROJECT,
+            token_if_gone=Token.ADMIN,
             after=("container",),
             source="HEAD, POST /v1/AUTH_X; swift account/server.py",
             note="TempURL keys give access without any token, and are never shown here: only their names are. Quotas "
@@ -380,6 +403,7 @@ SERVICE = Service(
         ResourceType(
             name="account",
             list=_accounts,
+            all_projects=_NO_ACCOUNTS,
             delete=_delete_account,
             fresh="the account's name is made of the project's id",
             residue=True,

@@ -52,13 +52,29 @@ class Registry:
         """
         return next(t for t in self.services[service_type].types if t.name == name)
 
+    def kin(self, service: Service, type_: ResourceType) -> tuple[tuple[Service, ResourceType, bool, str], ...]:
+        """Return the types whose resources go along with those of a type, and those that take them along.
+
+        :returns: (service, type, whether it is the greater one, the smaller one's attribute with the greater one's id;
+            empty: it is not declared which one belongs to which)
+        """
+        own = f"{service.service_type}.{type_.name}"
+        found = []
+        for other_service in self.services.values():
+            for other in other_service.types:
+                name = f"{other_service.service_type}.{other.name}"
+                found += [(other_service, other, False, attribute) for attribute in _links(other_service, other, own)]
+                found += [(other_service, other, True, attribute) for attribute in _links(service, type_, name)]
+        return tuple(found)
+
     def after(self, service: Service, type_: ResourceType) -> tuple[str, ...]:
         """Return the full names that a type waits for; :data:`EVERYTHING` stays as it is."""
-        return tuple(
-            sorted(
-                name if name == EVERYTHING or "." in name else f"{service.service_type}.{name}" for name in type_.after
-            )
-        )
+        names = {n if n == EVERYTHING or "." in n else f"{service.service_type}.{n}" for n in type_.after}
+        return tuple(sorted(names if type_.residue else names | set(service.after)))
+
+    def forcible(self) -> tuple[str, ...]:
+        """Return the full names of the types that declare a force."""
+        return tuple(f"{s.service_type}.{t.name}" for s in self.services.values() for t in s.types if t.force)
 
     def graph(self) -> Mapping[str, set[str]]:
         """Return every type with the types that must be gone before it."""
@@ -85,6 +101,10 @@ class Registry:
                 full = parent if "." in parent else f"{service.service_type}.{parent}"
                 if full not in known:
                     raise InvalidPlugin(f"{name} is dragged by {full}, which nobody declares")
+            for whole, _attribute in type_.part_of:
+                full = whole if "." in whole else f"{service.service_type}.{whole}"
+                if full not in known:
+                    raise InvalidPlugin(f"{name} is part of {full}, which nobody declares")
             graph[name] = edges
         return graph
 
@@ -97,6 +117,13 @@ class Registry:
         """Return the values of a service's options."""
         service = self.services[service_type]
         return {o.dest: conf[option_group(service_type)][o.dest] for o in service.options}
+
+
+def _links(service: Service, part: ResourceType, whole: str) -> tuple[str, ...]:
+    """Return by which attributes a type's resources belong to those of another one (its full name); "": by none."""
+    full = lambda name: name if "." in name else f"{service.service_type}.{name}"  # noqa: E731
+    declared = tuple(attribute for name, attribute in part.part_of if full(name) == whole)
+    return declared or (("",) if whole in map(full, part.dragged_by) else ())
 
 
 def load() -> Registry:

@@ -1,0 +1,86 @@
+"""``/v1/liens``: protections of single projects from their deletion, who asked for them, why, and until when."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any
+
+import pecan
+import webob
+
+from cleanup_orchestrator import log as our_log
+from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.api.timed import Timed
+from cleanup_orchestrator.api.wiring import tell_engine
+from cleanup_orchestrator.model import Lien
+from cleanup_orchestrator.store import Page
+
+
+class Liens(Timed[Lien]):
+    """The handlers. A lien stands above what a domain's manager may delete, so it is an admin's business by default."""
+
+    noun, ended, query = "lien", "removed", schemas.LIENS_QUERY
+    rules = MappingProxyType(
+        {
+            "create": policies.LIEN_CREATE,
+            "list": policies.LIEN_LIST,
+            "get": policies.LIEN_GET,
+            "delete": policies.LIEN_DELETE,
+        }
+    )
+
+    @pecan.expose("json")
+    def create(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+        """Record a lien. It is in force at once: each delete asks for it right before.
+
+        Keystone is not asked about the project: a lien may come before it, and outlives it.
+
+        :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden; 415
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        self._permit(req, "create")
+        body = schemas.check_body(req, schemas.LIEN_BODY)
+        now = self._w.store.now()
+        lien = Lien(
+            id=str(uuid.uuid4()),
+            project_id=body["project_id"],
+            origin=body["origin"].strip(),
+            reason=body["reason"].strip(),
+            created_at=now,
+            expires_at=schemas.moment(body["expires_at"], "expires_at") if body.get("expires_at") else None,
+            user_id=req.context.user_id or "",
+            user_name=req.context.user_name or "",
+            request_id=req.context.request_id,
+        )
+        if lien.expires_at is not None and lien.expires_at <= now:
+            text = f"'expires_at' must be later than now, which is {views.time(now)}"
+            raise ApiError(400, "invalid_body", text, field="expires_at")
+        our_log.about("-", lien.project_id)
+        lien = self._w.store.add_lien(lien)
+        self._log.warning("recorded by %s (%s): %s", lien.user_name, lien.user_id, lien)
+        self._tell(lien)
+        return self._made(req, resp, lien)
+
+    def _page(self, page: Page, in_force: bool | None, filters: dict[str, str]) -> tuple[Sequence[Lien], Any]:
+        return self._w.store.liens(page, in_force, **filters)
+
+    def _one(self, id_: str) -> tuple[Lien, datetime.datetime]:
+        return self._w.store.lien(id_)
+
+    def _not_found(self) -> ApiError:
+        return ApiError(404, "lien_not_found", "no lien has this id; GET /v1/liens lists them")
+
+    def _end(self, id_: str, user_id: str) -> Lien:
+        """Remove a lien: a deletion that it held goes on, unless something else holds it."""
+        lien = self._w.store.remove_lien(id_, user_id)
+        self._tell(lien)
+        return lien
+
+    def _tell(self, lien: Lien) -> None:
+        """Have the project's deletion say so at once. Its writes need no word: they ask."""
+        if live := self._w.store.live(lien.project_id):
+            tell_engine(self._w.engine, live.id)

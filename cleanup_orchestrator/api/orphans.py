@@ -1,0 +1,371 @@
+"""``/v1/orphan-scans``: search for what dead projects left behind, read what was found, have it deleted."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pecan
+import webob
+from oslo_log import log
+
+from cleanup_orchestrator import log as our_log
+from cleanup_orchestrator import store as storage
+from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.api.paging import Paging
+from cleanup_orchestrator.api.wiring import Wiring
+from cleanup_orchestrator.model import (
+    SCANNING,
+    TASKS,
+    Deletion,
+    Event,
+    Mode,
+    Origin,
+    Orphan,
+    OrphanScan,
+    ScanPart,
+    ScanStatus,
+    Status,
+    accepted,
+)
+
+LOG = log.getLogger(__name__)
+
+#: What the export has of each orphan, in this order.
+COLUMNS = (
+    "project_id", "region", "service", "type", "id", "name", "residue", "created_at", "age_known", "first_seen_at",
+    "last_seen_at",
+)  # fmt: skip
+#: What a spreadsheet takes for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: Rows of the export that are read at once.
+_EXPORT_PAGE = 1000
+
+
+class OrphanScans:
+    """The handlers. What is found is of all domains, so no domain's manager may do anything here by default."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._w = wiring
+
+    @pecan.expose("json")
+    def create(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+        """Begin a scan.
+
+        :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden; 409 orphan_scan_under_way; 415
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        self._permit(req, policies.ORPHAN_SCAN_CREATE)
+        schemas.check_body(req, schemas.NO_BODY)
+        who = {"user_id": req.context.user_id or "", "user_name": req.context.user_name or ""}
+        try:
+            scan = self._w.store.create_orphan_scan(self._w.scan(request_id=req.context.request_id, **who))
+        except storage.ScanUnderWay as other:
+            text = f"orphan scan {other.scan_id} is under way: follow it, or cancel it first"
+            raise ApiError(409, "orphan_scan_under_way", text, orphan_scan_id=other.scan_id) from None
+        assert scan is not None
+        LOG.info("orphan scan %s: asked for by %s (%s)", scan.id, scan.user_name, scan.user_id)
+        self._cast(self._w.engine, "orphan_scan", scan.id)
+        resp.status = 202
+        resp.headers["Location"] = _href(req, scan.id)
+        return self._shown(req, scan.id)
+
+    @pecan.expose("json")
+    def index(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+        """Return a page of scans, the latest first.
+
+        :raises ApiError: 400 invalid_query; 403 forbidden
+        """
+        query = schemas.check_query(req, schemas.ORPHAN_SCANS_QUERY)
+        self._permit(req, policies.ORPHAN_SCAN_LIST)
+        paging = Paging.of(query, self._w)
+        filters = {"status": query["status"][0]} if "status" in query else {}
+        try:
+            found = self._w.store.orphan_scans(paging.page, **filters)
+        except storage.NotFound:
+            text = "'marker' is not the id of an orphan scan"
+            raise ApiError(400, "invalid_query", text, field="marker") from None
+        shown, links = paging.cut(req, found, lambda scan: scan.id)
+        return {"orphan_scans": [_view(req, scan) for scan in shown], **links}
+
+    @pecan.expose("json")
+    def get(self, req: webob.Request, resp: webob.Response, scan_id: str) -> dict[str, Any]:
+        """Return one scan with its numbers, what it looked at, and what it could not.
+
+        :raises ApiError: 403 forbidden; 404 orphan_scan_not_found
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        self._permit(req, policies.ORPHAN_SCAN_GET)
+        return self._shown(req, scan_id)
+
+    @pecan.expose("json")
+    def cancel(self, req: webob.Request, resp: webob.Response, scan_id: str) -> webob.Response:
+        """End a scan that is under way. The record stays.
+
+        :raises ApiError: 403 forbidden; 404 orphan_scan_not_found; 409 orphan_scan_ended
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        self._permit(req, policies.ORPHAN_SCAN_CANCEL)
+        scan, _parts = self._find(scan_id)
+        message = f"cancelled by {req.context.user_name or req.context.user_id or 'somebody'}"
+        if scan.status in SCANNING:
+            scan = self._w.store.cancel_orphan_scan(scan_id, message)
+            LOG.info("orphan scan %s: %s", scan_id, message)
+        if scan.status is not ScanStatus.CANCELLED:
+            text = f"it has ended ({scan.status}): there is nothing to cancel"
+            raise ApiError(409, "orphan_scan_ended", text, status_now=str(scan.status))
+        resp.status, resp.content_type = 204, None
+        return resp  # and not nothing, which pecan would render
+
+    # ------------------------------------------------------------------------------------------------- what was found
+    @pecan.expose(content_type="text/csv")
+    @pecan.expose("json")
+    def orphans(self, req: webob.Request, resp: webob.Response, scan_id: str) -> webob.Response:
+        """Return a page of what was found; as CSV, all of it.
+
+        :raises ApiError: 400 invalid_query; 403 forbidden; 404 orphan_scan_not_found
+        """
+        query = schemas.check_query(req, schemas.ORPHANS_QUERY)
+        self._permit(req, policies.ORPHAN_SCAN_GET)
+        self._find(scan_id)
+        filters = {name: query[name][0] for name in ("project_id", "region", "service", "type") if name in query}
+        if query.get("format", ["csv" if _wants_csv(req) else "json"])[0] == "csv":
+            resp.content_type, resp.charset = "text/csv", "UTF-8"
+            resp.headers["Content-Disposition"] = f'attachment; filename="orphans-{scan_id}.csv"'
+            resp.app_iter = self._export(scan_id, filters)
+            return resp
+        paging = Paging.of(query, self._w)
+        rows = self._w.store.orphans(scan_id, paging.more, paging.row, **filters)
+        shown, links = paging.cut(req, rows, lambda row: row.row)
+        resp.content_type, resp.charset = "application/json", "UTF-8"
+        resp.json_body = {"orphans": [_orphan(row.orphan) for row in shown], **links}
+        return resp
+
+    def _export(self, scan_id: str, filters: Mapping[str, str]) -> Iterator[bytes]:
+        """Yield all rows as CSV, a page at a time: nobody holds them all."""
+        yield _csv([COLUMNS])
+        marker: int | None = None
+        while rows := self._w.store.orphans(scan_id, _EXPORT_PAGE, marker, **filters):
+            yield _csv([[_cell(value) for value in _orphan(row.orphan).values()] for row in rows])
+            marker = rows[-1].row
+
+    @pecan.expose("json")
+    def projects(self, req: webob.Request, resp: webob.Response, scan_id: str) -> dict[str, Any]:
+        """Return a page of the dead projects, with what is known of them and how much they left behind.
+
+        :raises ApiError: 400 invalid_query; 403 forbidden; 404 orphan_scan_not_found
+        """
+        query = schemas.check_query(req, schemas.ORPHAN_PROJECTS_QUERY)
+        self._permit(req, policies.ORPHAN_SCAN_GET)
+        self._find(scan_id)
+        paging = Paging.of(query, self._w)
+        given = {name: query[name][0] for name in ("marker", "project_id") if name in query}
+        found = self._w.store.orphan_projects(scan_id, paging.more, **given)
+        shown, links = paging.cut(req, found, lambda project: project.project_id)
+        return {"projects": [_project(project) for project in shown], **links}
+
+    # ----------------------------------------------------------------------------------------------------- adoption
+    @pecan.expose("json")
+    def adopt(self, req: webob.Request, resp: webob.Response, scan_id: str) -> dict[str, Any]:
+        """Ask for the deletion of what a dead project left behind, or return the same one that is under way.
+
+        :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden, project_protected; 404 orphan_scan_not_found,
+            orphan_project_not_found; 409 orphan_scan_under_way, project_known, deletion_under_way; 415; 503
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        self._permit(req, policies.ORPHAN_SCAN_ADOPT)
+        body = schemas.check_body(req, schemas.ADOPT_BODY)
+        project_id, dry_run = body["project_id"], body.get("dry_run", False)
+        scan, _parts = self._find(scan_id)
+        if scan.status in SCANNING:
+            text = "it is under way: adopt what it found when it has ended"
+            raise ApiError(409, "orphan_scan_under_way", text, orphan_scan_id=scan.id)
+        if not self._w.store.orphan_projects(scan_id, 1, project_id=project_id):
+            text = "this scan found nothing of such a project; GET /v1/orphan-scans/{id}/projects lists them"
+            raise ApiError(404, "orphan_project_not_found", text)
+        our_log.about("-", project_id)
+        before = self._w.store.list(storage.Page(1), project_id=project_id)
+        latest = before[0] if before else None
+        protection, name = self._w.protection(), latest.project_name if latest else ""
+        if why := protection.why(project_id, name):
+            raise ApiError(403, "project_protected", f"{name} ({project_id}): {why}", project_id=project_id)
+        if self._w.projects.knows(project_id, protection.own_project_id()):
+            text = f"Keystone knows project {project_id}: what it has is no orphan; ask for an ordinary deletion"
+            raise ApiError(409, "project_known", text, project_id=project_id)
+        record = accepted(
+            id=str(uuid.uuid4()),
+            project_id=project_id,
+            project_name=name,
+            domain_id=latest.domain_id if latest else "",
+            mode=Mode.CASCADE,
+            dry_run=dry_run,
+            origin=Origin.ADOPTED,
+            member_ids=latest.member_ids if latest else (),
+            request_id=req.context.request_id,
+            user_id=req.context.user_id or "",
+            user_name=req.context.user_name or "",
+        )
+        text = f"deletion of what project {name or '?'} ({project_id}) left behind, found by orphan scan {scan_id}"
+        data = {"orphan_scan_id": scan_id, "dry_run": dry_run, "project_name": name, "user_name": record.user_name}
+        event = Event(
+            "deletion.adopted", text + (", dry run" if dry_run else ""), record.user_id, data, record.request_id
+        )
+        try:
+            record = self._w.store.create(record, TASKS, event)
+            LOG.warning("adopted by %s (%s): %s", record.user_name, record.user_id, event.message)
+        except storage.AlreadyUnderWay as other:
+            record = _the_same(other.existing, record)
+        our_log.about(record.id, project_id)
+        self._cast(self._w.engine, "deletion", record.id)
+        href = f"{req.application_url}/v1/deletions/{record.id}"
+        resp.status = 202
+        resp.headers["Location"] = href
+        d, steps, _now = self._w.store.load(record.id)
+        return {"deletion": views.deletion(d, steps, self._w.rules, href)}
+
+    # ------------------------------------------------------------------------------------------------------- helpers
+    def _permit(self, req: webob.Request, rule: str) -> None:
+        if not self._w.judge.may(req.context, rule):
+            raise ApiError(403, "forbidden", "only an admin may do this; a reader of the whole system may look")
+
+    def _find(self, scan_id: str) -> tuple[OrphanScan, Sequence[ScanPart]]:
+        try:
+            if not schemas.is_uuid(scan_id):
+                raise storage.NotFound(scan_id)
+            scan, parts, _now = self._w.store.orphan_scan(scan_id)
+        except storage.NotFound:
+            text = "no orphan scan has this id; GET /v1/orphan-scans lists them"
+            raise ApiError(404, "orphan_scan_not_found", text) from None
+        return scan, parts
+
+    def _shown(self, req: webob.Request, scan_id: str) -> dict[str, Any]:
+        scan, parts = self._find(scan_id)
+        return {"orphan_scan": {**_view(req, scan), **_detail(scan, parts)}}
+
+    @staticmethod
+    def _cast(engine: Any, method: str, id_: str) -> None:
+        try:
+            getattr(engine, method)(id_)
+        except Exception as error:  # the record is written: the engine's tick finds it
+            LOG.warning("no cast to the engine, its tick takes it up: %s: %s", error.__class__.__name__, error)
+
+
+def _the_same(existing: Deletion, wanted: Deletion) -> Deletion:
+    """Return a deletion that is under way if it is what is asked for.
+
+    :raises ApiError: 409 deletion_under_way
+    """
+    alike = (existing.origin, existing.dry_run) == (wanted.origin, wanted.dry_run)
+    if alike and existing.status is not Status.CANCELLING:
+        return existing
+    text = f"deletion {existing.id} of project {existing.project_id} is under way: follow it, or cancel it first"
+    raise ApiError(409, "deletion_under_way", text, deletion_id=existing.id)
+
+
+def _wants_csv(req: webob.Request) -> bool:
+    offers = req.accept.acceptable_offers(["application/json", "text/csv"])
+    return bool(offers) and offers[0][0] == "text/csv"
+
+
+def _href(req: webob.Request, scan_id: str) -> str:
+    return f"{req.application_url}/v1/orphan-scans/{scan_id}"
+
+
+def _view(req: webob.Request, scan: OrphanScan) -> dict[str, Any]:
+    return {
+        "id": scan.id,
+        "status": str(scan.status),
+        "message": scan.message,
+        "scheduled": scan.scheduled,
+        "read": scan.read,
+        "min_age": scan.min_age,
+        "reread_after": scan.reread_after,
+        "user_id": scan.user_id,
+        "user_name": scan.user_name,
+        "request_id": scan.request_id,
+        "created_at": views.time(scan.created_at),
+        "status_at": views.time(scan.status_at),
+        "reread_at": views.time(scan.reread_at),
+        "finished_at": views.time(scan.finished_at),
+        "links": [{"rel": "self", "href": _href(req, scan.id)}],
+    }
+
+
+#: Numbers of each part; those of a scan are their sums.
+NUMBERS = ("listed", "owner_unknown", "too_young", "undecided", "candidates", "orphans", "calls")
+
+
+def _detail(scan: OrphanScan, parts: Sequence[ScanPart]) -> dict[str, Any]:
+    work = [part for part in parts if part.service]
+    return {
+        "counts": {name: sum(getattr(part, name) for part in work) for name in NUMBERS},
+        "coverage": [
+            {
+                "region": part.region,
+                "service": part.service,
+                "type": part.type,
+                "residue": part.residue,
+                "read": part.read,
+                "state": str(part.state),
+                "outcome": str(part.outcome),
+                "reason": part.reason,
+                "message": part.message,
+                **{name: getattr(part, name) for name in NUMBERS},
+            }
+            for part in work
+        ],
+        "not_covered": [dict(row) for row in scan.not_covered],
+    }
+
+
+def _orphan(orphan: Orphan) -> dict[str, Any]:
+    values = {
+        "project_id": orphan.project_id,
+        "region": orphan.region,
+        "service": orphan.service,
+        "type": orphan.type,
+        "id": orphan.resource_id,
+        "name": orphan.name,
+        "residue": orphan.residue,
+        "created_at": _time(orphan.created_at),
+        "age_known": orphan.created_at is not None,
+        "first_seen_at": _time(orphan.first_seen_at),
+        "last_seen_at": _time(orphan.last_seen_at),
+    }
+    return {name: values[name] for name in COLUMNS}
+
+
+def _time(value: datetime.datetime | None) -> str | None:
+    return views.time(value.replace(microsecond=0) if value else None)
+
+
+def _project(project: Any) -> dict[str, Any]:
+    rows = lambda counts: [{"type": name, "count": counts[name]} for name in sorted(counts)]  # noqa: E731
+    return {
+        "project_id": project.project_id,
+        "project_name": project.name or None,
+        "domain_id": project.domain_id or None,
+        "deletion_id": project.deletion_id or None,
+        "orphans": sum(project.counts.values()),
+        "counts": rows(project.counts),
+        "residue": rows(project.residue),
+    }
+
+
+def _cell(value: Any) -> str:
+    """Return a value as a cell that no spreadsheet runs as a formula: names are whatever their owners wrote."""
+    if value is None or isinstance(value, bool):
+        return "" if value is None else str(value).lower()
+    text = str(value)
+    return "'" + text if text.startswith(_FORMULA) else text
+
+
+def _csv(rows: Sequence[Sequence[str]]) -> bytes:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\r\n").writerows(rows)
+    return out.getvalue().encode("utf-8", "replace")

@@ -1,0 +1,109 @@
+"""``/v1/plans``: what a dry run of a cascade found would go, what would stay, and why."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pecan
+import webob
+
+from cleanup_orchestrator import log as our_log
+from cleanup_orchestrator import plans
+from cleanup_orchestrator import store as storage
+from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.api.paging import Paging
+from cleanup_orchestrator.api.wiring import Wiring
+from cleanup_orchestrator.model import Deletion, Reason, Step
+
+_REASONS = {
+    schemas.DELETE: frozenset({Reason.PRESENT}),
+    schemas.KEEP: frozenset({Reason.KEPT}),
+    schemas.PROTECT: frozenset(Reason) - {Reason.PRESENT, Reason.KEPT},
+}
+
+
+class Plans:
+    """The handlers. The id of a plan is that of the dry run that made it."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._w = wiring
+
+    @pecan.expose("json")
+    def get(self, req: webob.Request, resp: webob.Response, plan_id: str) -> dict[str, Any]:
+        """Return a plan: its hash, its order, and the numbers of each type.
+
+        :raises ApiError: 403 forbidden; 404 plan_not_found
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        d, steps = find(self._w, req.context, plan_id)
+        href = f"{req.application_url}/v1/plans/{d.id}"
+        return {"plan": views.plan(d, steps, self._w.store.plan_counts(d.id), expires_at(self._w, d), href)}
+
+    @pecan.expose("json")
+    def resources(self, req: webob.Request, resp: webob.Response, plan_id: str) -> dict[str, Any]:
+        """Return a page of the resources of a plan.
+
+        :raises ApiError: 400 invalid_query; 403 forbidden; 404 plan_not_found
+        """
+        query = schemas.check_query(req, schemas.PLAN_RESOURCES_QUERY)
+        d, _steps = find(self._w, req.context, plan_id)
+        paging = Paging.of(query, self._w)
+        reasons = _REASONS[query["action"][0]] if "action" in query else frozenset(Reason)
+        filters = {name: query[name][0] for name in ("region", "service", "type") if name in query}
+        rows = self._w.store.leftovers(d.id, paging.more, paging.row, reasons, **filters)
+        shown, links = paging.cut(req, rows, lambda row: row.row)
+        return {"resources": [views.planned(row) for row in shown], **links}
+
+
+def find(wiring: Wiring, context: Any, plan_id: str) -> tuple[Deletion, tuple[Step, ...]]:
+    """Return the dry run that left a plan, with its steps, if the requester may see it.
+
+    :raises ApiError: 403 forbidden; 404 plan_not_found: there is none, or none that they may see
+    """
+    try:
+        if not schemas.is_uuid(plan_id):
+            raise storage.NotFound(plan_id)
+        d, steps, _now = wiring.store.load(plan_id)
+    except storage.NotFound:
+        found = False
+    else:
+        found = plans.is_plan(d) and wiring.judge.may(context, policies.PLAN_GET, d.domain_id, d.project_id)
+    if found:
+        our_log.about(d.id, d.project_id)
+        return d, steps
+    if wiring.judge.may_somewhere(context, policies.PLAN_GET):
+        text = "no plan has this id: it is that of a dry run of a cascade that has ended as planned"
+        raise ApiError(404, "plan_not_found", text)
+    raise ApiError(403, "forbidden", "only an admin, or a manager of the project's domain, may see plans")
+
+
+def expires_at(wiring: Wiring, d: Deletion) -> datetime.datetime:
+    """Return until when a cascade may be bound to a plan."""
+    assert d.finished_at is not None
+    return d.finished_at + wiring.plan_max_age
+
+
+def bind(wiring: Wiring, context: Any, plan_id: str, plan_hash: str | None, project_id: str) -> str:
+    """Check that a cascade of a project may be bound to a plan; return the plan's hash.
+
+    :param plan_hash: that the requester has seen; none: it does not matter
+    :raises ApiError: 403 forbidden; 404 plan_not_found; 409 plan_unusable
+    """
+    d, steps = find(wiring, context, plan_id)
+    found = plans.hash_of(steps)
+    why = ""
+    if d.project_id != project_id:
+        why = f"it is of another project, {d.project_id}"
+    elif unknown := plans.gaps(d, steps):
+        why = f"it does not know everything: nothing could be learnt of {', '.join(unknown)}"
+    elif wiring.store.now() > expires_at(wiring, d):
+        why = f"it is of {views.time(d.finished_at)}, which is too long ago ([deletion] plan_max_age)"
+    elif plan_hash not in (None, found):
+        why = f"its hash is {found}, and not the one that was given"
+    if why:
+        raise ApiError(
+            409, "plan_unusable", f"plan {plan_id} cannot be used: {why}; make a new dry run", plan_id=plan_id
+        )
+    return found

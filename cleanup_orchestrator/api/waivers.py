@@ -1,0 +1,87 @@
+"""``/v1/waivers``: an admin's recorded "go on without this service", who said so, why, and until when."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any
+
+import pecan
+import webob
+
+from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.api.timed import Timed
+from cleanup_orchestrator.coverage import NEVER_WAIVED, by_any_name
+from cleanup_orchestrator.model import Waiver
+from cleanup_orchestrator.store import Page
+
+
+class Waivers(Timed[Waiver]):
+    """The handlers. A waiver is about services of the cloud, so no domain's manager may do anything here by default."""
+
+    noun, ended, query = "waiver", "withdrawn", schemas.WAIVERS_QUERY
+    rules = MappingProxyType(
+        {
+            "create": policies.WAIVER_CREATE,
+            "list": policies.WAIVER_LIST,
+            "get": policies.WAIVER_GET,
+            "delete": policies.WAIVER_DELETE,
+        }
+    )
+
+    @pecan.expose("json")
+    def create(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+        """Record a waiver. It holds at once: each deletion takes it into account with its next look at the catalog.
+
+        :raises ApiError: 400 invalid_json, invalid_body, not_waivable; 403 forbidden; 415
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        self._permit(req, "create")
+        body = schemas.check_body(req, schemas.WAIVER_BODY)
+        service_type = by_any_name(body["service_type"])
+        if service_type in NEVER_WAIVED:
+            text = f"{service_type} cannot be waived: a project is removed on Keystone's word"
+            raise ApiError(400, "not_waivable", text, field="service_type")
+        waiver = Waiver(
+            id=str(uuid.uuid4()),
+            service_type=service_type,
+            region=body.get("region") or "",
+            project_id=body.get("project_id") or "",
+            reason=body["reason"].strip(),
+            created_at=self._w.store.now(),
+            expires_at=schemas.moment(body["expires_at"], "expires_at"),
+            user_id=req.context.user_id or "",
+            user_name=req.context.user_name or "",
+            request_id=req.context.request_id,
+        )
+        self._check(waiver)
+        waiver = self._w.store.add_waiver(waiver)
+        self._log.warning("waived by %s (%s): %s", waiver.user_name, waiver.user_id, waiver)
+        return self._made(req, resp, waiver)
+
+    def _page(self, page: Page, in_force: bool | None, filters: dict[str, str]) -> tuple[Sequence[Waiver], Any]:
+        if "service_type" in filters:
+            filters = {**filters, "service_type": by_any_name(filters["service_type"])}
+        return self._w.store.waivers(page, in_force, **filters)
+
+    def _one(self, id_: str) -> tuple[Waiver, datetime.datetime]:
+        return self._w.store.waiver(id_)
+
+    def _not_found(self) -> ApiError:
+        return ApiError(404, "waiver_not_found", "no waiver has this id; GET /v1/waivers lists them")
+
+    def _end(self, id_: str, user_id: str) -> Waiver:
+        """Withdraw a waiver: a deletion under way looks at the service again, or is blocked by it."""
+        return self._w.store.withdraw_waiver(id_, user_id)
+
+    def _check(self, waiver: Waiver) -> None:
+        if waiver.expires_at <= waiver.created_at:
+            text = f"'expires_at' must be later than now, which is {views.time(waiver.created_at)}"
+            raise ApiError(400, "invalid_body", text, field="expires_at")
+        if waiver.expires_at > waiver.created_at + self._w.waiver_limit:
+            days = self._w.waiver_limit.days
+            text = f"'expires_at' may be {days} days from now at most ([catalog] waiver_limit): renew it by then"
+            raise ApiError(400, "invalid_body", text, field="expires_at")

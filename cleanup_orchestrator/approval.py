@@ -1,0 +1,65 @@
+"""When a deletion needs a second person's word, and how much that word covers. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from cleanup_orchestrator.model import Deletion, Kind, Mode, Step
+
+TOO_MANY_DELETIONS = "too_many_deletions"
+TOO_MANY_RESOURCES = "too_many_resources"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Needed:
+    """An approval that is missing."""
+
+    reason: str  #: which limit it is beyond
+    message: str
+
+
+def to_go(deletion: Deletion, steps: Iterable[Step]) -> int:
+    """Return how many resources the deletion is about: those that are gone by it, and those of the latest look.
+
+    What is kept, goes with the project (quotas and the like) or is not in the deletion's plan does not count; what is
+    protected does, for it may not stay so. A container of objects counts as one.
+    """
+    sweeps = [s for s in steps if s.kind is Kind.SWEEP and not s.residue and not s.waived]
+    left = sum(s.remaining - s.newcomers for s in sweeps if s.round >= deletion.since_round)
+    return left + sum(s.deleted for s in sweeps)
+
+
+def for_deletion(deletion: Deletion, limit: int) -> Needed | None:
+    """Return what is missing before a cascade may begin: there were many in the 24 hours before it was asked for.
+
+    :param limit: cascades in 24 hours that need nobody's approval; 0: no limit
+    """
+    if not limit or not _cascade(deletion) or deletion.cascades_before < limit:
+        return None
+    if any(a.needed == TOO_MANY_DELETIONS for a in deletion.approvals):
+        return None
+    text = (
+        f"{deletion.cascades_before} cascades were asked for in the 24 hours before this one, and the limit is {limit}"
+    )
+    return Needed(TOO_MANY_DELETIONS, f"{text}: a second person has to approve it")
+
+
+def for_resources(deletion: Deletion, steps: Iterable[Step], limit: int) -> Needed | None:
+    """Return what is missing before a cascade may delete: it is about more than the limit, and than was approved.
+
+    :param limit: resources that one deletion may delete without an approval; 0: no limit
+    """
+    if not limit or not _cascade(deletion):
+        return None
+    approved = max((a.resources for a in deletion.approvals if a.needed == TOO_MANY_RESOURCES), default=0)
+    number = to_go(deletion, steps)
+    if number <= max(limit, approved):
+        return None
+    text = f"it is about {number} resources, and the limit is {limit}"
+    text += f" ({approved} were approved)" if approved else ""
+    return Needed(TOO_MANY_RESOURCES, f"{text}: a second person has to approve it")
+
+
+def _cascade(deletion: Deletion) -> bool:
+    return deletion.mode is Mode.CASCADE and not deletion.dry_run

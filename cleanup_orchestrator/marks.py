@@ -1,0 +1,76 @@
+"""Keep marks: the tags and properties by which a resource's owner says that it is never to be deleted. Pure.
+
+What cannot be read protects, too: an unreadable list of tags may have the mark in it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_config import cfg, types
+
+from cleanup_orchestrator.plugins.base import ROW, ResourceType, Row, pick
+
+OPTS = {
+    "protection": [
+        cfg.ListOpt(
+            "keep_tags",
+            default=[],
+            mutable=True,
+            help="Tags that keep a resource: what bears one of them is never deleted, and reported as protected. Upper "
+            "and lower case make no difference.",
+        ),
+        cfg.ListOpt(
+            "keep_properties",
+            item_type=types.String(regex=r"^\s*[^=\s][^=]*(=.*)?$"),
+            default=[],
+            mutable=True,
+            help="Properties (metadata) that keep a resource in the same way: 'key', whatever its value, or "
+            "'key=value'.",
+        ),
+    ]
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Marks:
+    """The operator's keep marks, folded for comparison."""
+
+    tags: frozenset[str] = frozenset()
+    properties: tuple[tuple[str, str | None], ...] = ()  #: (key, value); no value: any
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> Marks:
+        """Read ``[protection]``."""
+        tags = frozenset(tag.strip().casefold() for tag in conf.protection.keep_tags if tag.strip())
+        pairs = (entry.partition("=") for entry in conf.protection.keep_properties if entry.strip())
+        return cls(tags, tuple((key.strip().casefold(), _folded(value) if eq else None) for key, eq, value in pairs))
+
+    def may_be_on(self, type_: ResourceType) -> bool:
+        """Whether there are marks that resources of a type can bear."""
+        return bool((self.tags and type_.tags) or (self.properties and type_.properties))
+
+    def why(self, type_: ResourceType, row: Row) -> str | None:
+        """Return why a row is kept, naming the mark; ``None`` if it bears none."""
+        if self.tags and type_.tags:
+            tags = pick(row, type_.tags)
+            if not isinstance(tags, list | tuple | set | frozenset):
+                return f"it does not show its {type_.tags}, and may bear a keep mark"
+            for tag in sorted(map(str, tags)):
+                if tag.strip().casefold() in self.tags:
+                    return f"its tag '{tag}' is a keep mark"
+        if self.properties and type_.properties:
+            properties = row if type_.properties == ROW else pick(row, type_.properties)
+            if not isinstance(properties, Mapping):
+                return f"it does not show its {type_.properties}, and may bear a keep mark"
+            for key, value in sorted(properties.items()):
+                for wanted, only in self.properties:
+                    if str(key).strip().casefold() == wanted and only in (None, _folded(value)):
+                        return f"its property '{key}={value}' is a keep mark"
+        return None
+
+
+def _folded(value: Any) -> str:
+    return str(value).strip().casefold()

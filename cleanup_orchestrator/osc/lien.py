@@ -1,0 +1,120 @@
+"""``openstack project deletion lien``: protect a project from its deletion, and take that back."""
+
+from __future__ import annotations
+
+import argparse
+
+from cleanup_orchestrator.osc import common, timed
+from cleanup_orchestrator.osc.timed import Table
+
+_COLUMNS = {
+    "ID": "id",
+    "Project ID": "project_id",
+    "Origin": "origin",
+    "State": "state",
+    "Expires At": "expires_at",
+    "User": "user_name",
+    "Reason": "reason",
+}
+
+
+class CreateLien(common.ShowOne):
+    """Protect a project from its deletion."""
+
+    _description = (
+        "Protect a project from its deletion, for a reason. A deletion that is asked for is refused; one that is under "
+        "way stops before its next delete and goes on when the lien has ended. It can be cancelled meanwhile."
+    )
+    _epilog = """
+    Examples:
+
+      openstack project deletion lien create demo --origin legal --reason "court order 08/15"
+
+      For some days:
+        openstack project deletion lien create demo --origin billing --days 30 --reason "the last invoice is open"
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("project", metavar="<project>", help="Project to protect (name or ID)")
+        parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
+        parser.add_argument("--origin", metavar="<origin>", required=True, help="On whose behalf, such as billing")
+        parser.add_argument("--reason", metavar="<reason>", required=True, help="Why; each refusal shows it")
+        common.add_until(parser.add_mutually_exclusive_group())
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Record it and return it."""
+        until = common.until(parsed_args)
+        project_id = common.project_id(self.app, parsed_args)
+        return timed.shown(self.client.create_lien(project_id or "", parsed_args.origin, parsed_args.reason, until))
+
+
+class ListLien(timed.List):
+    """List liens."""
+
+    noun, ended, columns = "lien", "removed", _COLUMNS
+    _description = "List the liens that are in force: the projects that are protected from their deletion."
+    _epilog = """
+    Examples:
+
+      openstack project deletion lien list --project demo
+
+      All that ever were, also expired and removed ones:
+        openstack project deletion lien list --all --origin billing
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        common.add_project(parser, "Only liens on this project (name or ID)")
+        parser.add_argument("--origin", metavar="<origin>", help="Only liens of this origin")
+        self.add_listing(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Return one row for each lien."""
+        return self.rows(
+            self.client.liens,
+            parsed_args,
+            project_id=common.project_id(self.app, parsed_args),
+            origin=parsed_args.origin,
+        )
+
+
+class ShowLien(common.ShowOne):
+    """Show one lien."""
+
+    _description = "Show a lien: what is protected, for whom, why, until when. Those that have ended stay on record."
+    _epilog = """
+    Examples:
+
+      openstack project deletion lien show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("lien", metavar="<lien>", help="ID of the lien")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Return the fields of the lien."""
+        return timed.shown(self.client.get_lien(parsed_args.lien))
+
+
+class DeleteLien(timed.Delete):
+    """Remove liens."""
+
+    noun, end, ended = "lien", "remove", "removed"
+    _description = "Remove liens. A deletion that they held goes on by itself. The records stay."
+    _epilog = """
+    Examples:
+
+      openstack project deletion lien delete 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Remove each."""
+        self.each(self.client.delete_lien, parsed_args.ids)

@@ -1,0 +1,301 @@
+"""``openstack project orphan``: what dead projects left behind, and having it deleted."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from osc_lib.command import command
+
+from cleanup_orchestrator.osc import common
+from cleanup_orchestrator.osc.client import one_line
+
+Table = tuple[tuple[str, ...], Iterable[Any]]
+
+_SCANS = {
+    "ID": "id",
+    "Status": "status",
+    "Created At": "created_at",
+    "Finished At": "finished_at",
+    "Message": "message",
+}
+_ORPHANS = {
+    "Project ID": "project_id",
+    "Region": "region",
+    "Service": "service",
+    "Type": "type",
+    "ID": "id",
+    "Name": "name",
+    "Residue": "residue",
+    "Created At": "created_at",
+    "First Seen At": "first_seen_at",
+    "Last Seen At": "last_seen_at",
+}
+_PROJECTS = {
+    "Project ID": "project_id",
+    "Project Name": "project_name",
+    "Domain ID": "domain_id",
+    "Orphans": "orphans",
+    "Counts": "counts",
+    "Residue": "residue",
+}
+SCAN_CREATE = "openstack project orphan scan create"
+
+
+class Numbers(common.Rows):
+    """Counts by type."""
+
+    def line(self, row: Mapping[str, Any]) -> str:
+        """Return one type and its number."""
+        return f"{one_line(row.get('type'))}: {row.get('count')}"
+
+
+class NotCovered(common.Rows):
+    """What a scan never looked at."""
+
+    def line(self, row: Mapping[str, Any]) -> str:
+        """Return one type and why."""
+        return f"{common.type_name(row)}: {one_line(row.get('reason'))}"
+
+
+class Coverage(common.Rows):
+    """What a scan looked at; a table only sums up what had nothing and was answered."""
+
+    def human_readable(self) -> str:
+        """Return a line for each type that had something, or of which nothing is known."""
+        rows = list(self._value or ())
+        telling = [row for row in rows if row.get("orphans") or row.get("undecided") or row.get("outcome") == "unknown"]
+        lines = [self.line(row) for row in telling]
+        return "\n".join([*lines, f"{len(rows) - len(telling)} other types"])
+
+    def line(self, row: Mapping[str, Any]) -> str:
+        """Return the numbers of one type in one region."""
+        numbers = ", ".join(f"{word} {row.get(word) or 0}" for word in ("listed", "candidates", "orphans"))
+        why = one_line(row.get("message") or row.get("reason") or "")
+        return f"{common.type_name(row)}: {numbers}, {row.get('outcome') or row.get('state')}" + (
+            f" ({why})" if why else ""
+        )
+
+
+_FORMATTERS = {"not_covered": NotCovered, "coverage": Coverage}
+
+
+def _shown(scan: Mapping[str, Any]) -> Table:
+    names = [name for name in scan if name not in ("links", "counts")]
+    counts = scan.get("counts") or {}
+    values = [_FORMATTERS[name](scan[name]) if name in _FORMATTERS else scan[name] for name in names]
+    return (*names, *counts), (*values, *counts.values())
+
+
+def _cell(value: Any) -> Any:
+    """Return a value that no spreadsheet runs as a formula: names are whatever their owners wrote."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+
+
+def _latest(client: Any) -> str:
+    """Return the id of the latest scan that has ended with a result."""
+    for scan in client.orphan_scans():
+        if scan.get("status") in ("completed", "incomplete"):
+            return str(scan["id"])
+    raise common.command_error(f"no orphan scan has ended yet; begin one with: {SCAN_CREATE}")
+
+
+def _add_scan(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--scan", metavar="<scan>", help="ID of the scan (default: the latest one that has ended)")
+
+
+class CreateScan(common.ShowOne):
+    """Begin an orphan scan."""
+
+    _description = (
+        "Search every service of every region for resources whose project Keystone does not know. It only reads, and "
+        "reads twice: what is not seen both times, some minutes apart, is not reported. One scan at a time."
+    )
+    _epilog = """
+    Examples:
+
+      openstack project orphan scan create
+
+      Its id alone, to follow it with "project orphan scan show":
+        openstack project orphan scan create -f value -c id
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Begin it and return it."""
+        return _shown(self.client.create_orphan_scan())
+
+
+class ListScan(common.Lister):
+    """List orphan scans."""
+
+    _description = "List orphan scans, the latest first."
+    _epilog = """
+    Examples:
+
+      openstack project orphan scan list --limit 5
+      openstack project orphan scan list --status incomplete
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--status", metavar="<status>", help="Only scans with this status, such as completed")
+        common.add_limit(parser, "scans")
+        parser.add_argument("--marker", metavar="<scan>", help="List what comes after this scan (ID)")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Return one row for each scan."""
+        filters = {"status": parsed_args.status, "marker": parsed_args.marker}
+        rows = self.client.orphan_scans(limit=parsed_args.limit, **filters)
+        return tuple(_SCANS), [tuple(row.get(name) for name in _SCANS.values()) for row in rows]
+
+
+class ShowScan(common.ShowOne):
+    """Show one orphan scan."""
+
+    _description = (
+        "Show an orphan scan: where it stands, its numbers, what nobody answered, and what it cannot see at all."
+    )
+    _epilog = """
+    Examples:
+
+      openstack project orphan scan show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+      openstack project orphan scan show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11 -f json
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("scan", metavar="<scan>", help="ID of the scan")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Return the fields of the scan."""
+        return _shown(self.client.get_orphan_scan(parsed_args.scan))
+
+
+class CancelScan(common.Cleanup, command.Command):
+    """End an orphan scan."""
+
+    _description = "End an orphan scan that is under way. Its record stays."
+    _epilog = """
+    Examples:
+
+      openstack project orphan scan cancel 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("scan", metavar="<scan>", help="ID of the scan")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """End it."""
+        self.client.cancel_orphan_scan(parsed_args.scan)
+
+
+class ListOrphan(common.Lister):
+    """List what dead projects left behind."""
+
+    _description = "List the resources whose project Keystone does not know, as an orphan scan found them."
+    _epilog = """
+    Examples:
+
+      What the latest scan found, for a spreadsheet:
+        openstack project orphan list -f csv | tee orphans.csv
+
+      Of one project, without its quotas and default groups:
+        openstack project orphan list --project 0123456789abcdef0123456789abcdef --no-residue
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        _add_scan(parser)
+        parser.add_argument("--project", metavar="<project>", help="Only those of this project (ID)")
+        parser.add_argument("--region", metavar="<region>", help="Only those in this region")
+        parser.add_argument("--service", metavar="<service-type>", help="Only those of this service, such as network")
+        parser.add_argument("--type", metavar="<type>", help="Only those of this type, such as port")
+        parser.add_argument(
+            "--no-residue", action="store_true", help="Without quotas, default groups and the like, that nobody made"
+        )
+        common.add_limit(parser, "orphans")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Return one row for each resource."""
+        filters = {name: getattr(parsed_args, name) for name in ("region", "service", "type")}
+        scan_id = parsed_args.scan or _latest(self.client)
+        rows = self.client.orphans(scan_id, limit=parsed_args.limit, project_id=parsed_args.project, **filters)
+        wanted = (row for row in rows if not (parsed_args.no_residue and row.get("residue")))
+        cell = _cell if parsed_args.formatter == "csv" else lambda value: value
+        return tuple(_ORPHANS), (tuple(cell(row.get(name)) for name in _ORPHANS.values()) for row in wanted)
+
+
+class ListOrphanProject(common.Lister):
+    """List dead projects and how much they left behind."""
+
+    _description = (
+        "List the projects that Keystone does not know and that own something all the same. Name and domain are those "
+        "of the latest deletion of the project that is on record here, if there is one."
+    )
+    _epilog = """
+    Examples:
+
+      openstack project orphan project list
+      openstack project orphan project list --scan 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11 -f json
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        _add_scan(parser)
+        common.add_limit(parser, "projects")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Return one row for each project."""
+        rows = self.client.orphan_projects(parsed_args.scan or _latest(self.client), limit=parsed_args.limit)
+        numbers = ("counts", "residue")
+        return tuple(_PROJECTS), [
+            tuple(Numbers(row.get(n) or []) if n in numbers else row.get(n) for n in _PROJECTS.values()) for row in rows
+        ]
+
+
+class AdoptOrphan(common.ShowOne):
+    """Delete what a dead project left behind."""
+
+    _description = (
+        "Have what a dead project left behind deleted: an ordinary deletion with the same inventory, order, checks and "
+        "journal, which stops at once, without a write, should Keystone know the project again. What only a token of "
+        "the project could show is named at its end, and stays."
+    )
+    _epilog = """
+    Examples:
+
+      Look first:
+        openstack project orphan adopt 0123456789abcdef0123456789abcdef --dry-run
+
+      Then delete; follow it with "project deletion show":
+        openstack project orphan adopt 0123456789abcdef0123456789abcdef
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("project", metavar="<project>", help="ID of the dead project")
+        _add_scan(parser)
+        parser.add_argument("--dry-run", action="store_true", help="Only list what would be deleted")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Ask for it and return the deletion."""
+        scan_id = parsed_args.scan or _latest(self.client)
+        deletion = self.client.adopt_orphans(scan_id, parsed_args.project, parsed_args.dry_run)
+        names = [name for name in deletion if name not in ("links", "counts", "blockers", "children", "waivers")]
+        values = [common.Conditions(deletion[n]) if n == "conditions" else deletion[n] for n in names]
+        values = [common.Progress(deletion[n]) if n == "progress" else v for n, v in zip(names, values, strict=True)]
+        return tuple(names), values

@@ -1,0 +1,119 @@
+"""``openstack project deletion plan``: what a dry run found would go, what would stay, and why."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from osc_lib.cli import format_columns
+
+from cleanup_orchestrator.osc import common
+from cleanup_orchestrator.osc.client import ApiError, one_line
+
+Table = tuple[tuple[str, ...], Iterable[Any]]
+
+
+class Types(common.Rows):
+    """The types of a plan; a table leaves out those that have nothing."""
+
+    def human_readable(self) -> str:
+        """Return a line for each type that has something, or of which nothing is known."""
+        rows = self._value or ()
+        shown = [row for row in rows if not row.get("known") or any(row.get(k) for k in ("delete", "keep", "protect"))]
+        other = len(rows) - len(shown)
+        return "\n".join([*map(self.line, shown), *([f"{other} other: nothing found"] if other else [])])
+
+    def line(self, row: Mapping[str, Any]) -> str:
+        """Return the numbers of one type in one region."""
+        name = common.type_name(row)
+        if row.get("waived"):
+            return f"{name}: waived ({one_line(row.get('message') or '')})"
+        if not row.get("known"):
+            return f"{name}: not known ({one_line(row.get('message') or row.get('reason') or '')})"
+        return f"{name}: " + ", ".join(f"{word} {row[word]}" for word in ("delete", "keep", "protect") if row.get(word))
+
+
+class Order(format_columns.ListColumn):
+    """The order of a plan: a line for each level in a table, the lists themselves for machines."""
+
+    def human_readable(self) -> str:
+        """Return the types of each level."""
+        return "\n".join(", ".join(one_line(name) for name in level) for level in self._value or ())
+
+
+class PlanCommand(common.Cleanup):
+    """Mixin of the commands about a plan."""
+
+    def explain(self, exc: BaseException) -> str:
+        """Return an error as one line; for an id that does not exist, how to find the right one."""
+        text = common.explain(exc)
+        if isinstance(exc, ApiError) and exc.status_code == 404 and exc.code:
+            text += f". Find the dry run with: {common.LIST} --status planned"
+        return text
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("plan", metavar="<plan>", help="ID of the dry run that left the plan")
+        return parser
+
+
+class ShowPlan(PlanCommand, common.ShowOne):
+    """Show the plan that a dry run left."""
+
+    _description = (
+        "Show the plan that the dry run of a cascade left: how much would go, in which order, what stays and why, "
+        "what is not known, and a hash of what would go. A cascade by this plan deletes nothing else."
+    )
+    _epilog = """
+    Examples:
+
+      What would go, and what is not known:
+        openstack project deletion plan show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+      Only its hash, to compare:
+        openstack project deletion plan show -f value -c hash 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Return the fields of the plan."""
+        plan = self.client.get_plan(parsed_args.plan)
+        formats: dict[str, Any] = {"order": Order, "types": Types, "blockers": common.Blockers}
+        names = [name for name in plan if name != "links"]
+        return tuple(names), [formats[n](plan[n]) if n in formats else plan[n] for n in names]
+
+
+class ListPlanResource(PlanCommand, common.Lister):
+    """List the resources of a plan."""
+
+    _description = "List the resources of a plan: those that would be deleted, are kept, or are protected, and why."
+    _epilog = """
+    Examples:
+
+      All that would be deleted:
+        openstack project deletion plan resources --action delete 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+      The ports, whatever becomes of them:
+        openstack project deletion plan resources --type port 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+    Types that could not be listed have no rows here; 'openstack project deletion plan show' names them.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--action", choices=["delete", "keep", "protect"], help="Only what the plan does this with")
+        parser.add_argument("--region", metavar="<region>", help="Only what is in this region")
+        parser.add_argument("--service", metavar="<type>", help="Only resources of this service, such as 'network'")
+        parser.add_argument("--type", metavar="<type>", help="Only resources of this type, such as 'port'")
+        common.add_limit(parser, "resources")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Return one row for each resource."""
+        names = ("action", "region", "service", "type", "id", "name", "reason", "message")
+        filters = {name: getattr(parsed_args, name) for name in ("action", "region", "service", "type")}
+        rows = self.client.plan_resources(parsed_args.plan, limit=parsed_args.limit, **filters)
+        heads = tuple("ID" if name == "id" else name.capitalize() for name in names)
+        return heads, [tuple(row.get(name) for name in names) for row in rows]

@@ -1,0 +1,76 @@
+"""What the commands for liens and for waivers share: both hold for a time, and stay on record when they have ended."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+from openstack import exceptions as sdk_exceptions
+from osc_lib import exceptions
+from osc_lib.command import command
+
+from cleanup_orchestrator.osc import common
+from cleanup_orchestrator.osc.client import one_line
+
+Table = tuple[tuple[str, ...], Iterable[Any]]
+
+
+def shown(row: Mapping[str, Any]) -> Table:
+    """Return the fields of one."""
+    names = [name for name in row if name != "links"]
+    return tuple(names), [row[name] for name in names]
+
+
+class List(common.Lister):
+    """A command that lists them."""
+
+    noun: ClassVar[str]
+    ended: ClassVar[str]  #: what one is that somebody has ended
+    columns: ClassVar[Mapping[str, str]]  #: title: field
+
+    def add_listing(self, parser: argparse.ArgumentParser) -> None:
+        """Add which of them, and how many."""
+        state = parser.add_mutually_exclusive_group()
+        text = f"Only those that have expired or were {self.ended}"
+        state.add_argument("--ended", action="store_true", help=text)
+        state.add_argument("--all", action="store_true", help="Those that have ended as well")
+        common.add_limit(parser, f"{self.noun}s")
+        parser.add_argument("--marker", metavar=f"<{self.noun}>", help=f"List what comes after this {self.noun} (ID)")
+
+    def rows(
+        self, read: Callable[..., Iterable[Mapping[str, Any]]], parsed_args: argparse.Namespace, **filters: Any
+    ) -> Table:
+        """Return one row for each."""
+        state = "ended" if parsed_args.ended else "all" if parsed_args.all else None
+        found = read(limit=parsed_args.limit, state=state, marker=parsed_args.marker, **filters)
+        return tuple(self.columns), [tuple(row.get(name) for name in self.columns.values()) for row in found]
+
+
+class Delete(common.Cleanup, command.Command):
+    """A command that ends them."""
+
+    noun: ClassVar[str]
+    end: ClassVar[str]  #: what it does to them, such as ``remove``
+    ended: ClassVar[str]
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("ids", metavar=f"<{self.noun}>", nargs="+", help=f"ID of each {self.noun}")
+        return parser
+
+    def each(self, delete: Callable[[str], None], ids: list[str]) -> None:
+        """End each; what fails for one does not hide the others.
+
+        :raises osc_lib.exceptions.CommandError: when one has failed, or more
+        """
+        failed = 0
+        for id_ in ids:
+            try:
+                delete(id_)
+            except sdk_exceptions.SDKException as exc:
+                failed += 1
+                self.log.error("Cannot %s %s '%s': %s", self.end, self.noun, one_line(id_), self.explain(exc))
+        if failed:
+            raise exceptions.CommandError(f"{failed} of {len(ids)} {self.noun}s were not {self.ended}")

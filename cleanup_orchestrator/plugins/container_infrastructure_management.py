@@ -1,0 +1,205 @@
+"""Magnum: clusters, cluster templates, and the project's quota row.
+
+A cluster is its driver's: it owns stacks, servers, load balancers or objects of another Kubernetes, and deletes them
+with the cluster. So everything else waits for clusters first. What Kubernetes itself made through the cloud (volumes of
+claims, load balancers and floating IPs that no longer match) stays, and is swept as usual afterwards.
+
+A cluster whose delete has failed is driven no more; like a failed stack it becomes a type of its own, which nobody
+waits for: what keeps it (a load balancer of Kubernetes on its network) may be just what is swept meanwhile.
+
+What has no type of its own: node groups and certificates go with their cluster. Of its four certificates Magnum forgets
+two, for etcd and the front proxy: where it keeps them in Barbican they are containers of the project and swept there,
+where it keeps them in its own table (``x509keypair``) no call removes the rows. Federations cannot exist: Magnum's
+conductor implements none of their calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from oslo_config import cfg
+
+from cleanup_orchestrator.model import Reason, Token
+from cleanup_orchestrator.plugins.base import (
+    ProjectDefinition,
+    Refused,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    Service,
+    Verdict,
+    in_the_way,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+TYPE = "container-infrastructure-management"
+
+OPTIONS = (
+    cfg.BoolOpt(
+        "delete_public_templates",
+        default=False,
+        help="Delete the project's public cluster templates, too. Every project of the cloud may be using them.",
+    ),
+)
+
+DELETING, DELETE_FAILED = "DELETE_IN_PROGRESS", "DELETE_FAILED"
+
+#: Magnum shows an admin every project's, whatever the token, and knows no filter.
+_ALL = "Magnum has no owner filter: an admin is shown those of the whole cloud"
+
+_CLUSTERS = Rest(TYPE, "/clusters/detail", key="clusters", query={"limit": 200}, paging="links")
+_TEMPLATES = Rest(TYPE, "/clustertemplates", key="clustertemplates", query={"limit": 200}, paging="links")
+_QUOTAS = Rest(TYPE, "/quotas", key="quotas", query={"all_tenants": "true", "limit": 200}, paging="links")
+_CLUSTER = Rest(TYPE, "/clusters/{id}")
+
+
+def _failed_clusters(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the same list's clusters whose delete failed, or is under way."""
+    for row in _CLUSTERS.rows(connection, project):
+        if row.get("status") in (DELETING, DELETE_FAILED):
+            yield row
+
+
+def _all_clusters(failed: bool) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing of all projects' clusters whose delete has failed, or of all others."""
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        for row in _CLUSTERS.rows(connection, project):
+            if (row.get("status") == DELETE_FAILED) is failed:
+                yield row
+
+    return listing
+
+
+def _delete_cluster(connection: Connection, project: ProjectDefinition, cluster: Resource) -> None:
+    """Ask for the delete unless it is under way.
+
+    Magnum hands it to its conductor and says 204 whatever comes of it: without a driver for the cluster nothing does.
+
+    :raises Refused: when the delete before this one failed, with Magnum's reason; or when nothing has come of it yet
+    """
+    status = cluster.data.get("status")
+    if status == DELETING:
+        return
+    Rest(TYPE, "/clusters/{id}", method="DELETE").call(connection, project, cluster)
+    if status == DELETE_FAILED:
+        why = cluster.data.get("status_reason") or "Magnum gives no reason"
+        reason = Reason.PROJECT_GONE if project.gone else Reason.ERROR  # drivers may have needed a token of the project
+        raise Refused(Verdict(reason, f"its delete failed, and was asked for again: {why}"))
+    now = _CLUSTER.row(connection, project, cluster).get("status")
+    if now == status:
+        raise Refused(
+            Verdict(
+                Reason.DELETING,
+                f"the delete was accepted, and its status is still {now}; if that does not change, magnum-conductor "
+                "has no driver for it: its log says so",
+            )
+        )
+
+
+def _keep_failed(cluster: Resource, project: ProjectDefinition) -> str | None:
+    if cluster.data.get("status") == DELETE_FAILED:
+        return "its delete failed: it counts as a failed_cluster, which nothing else waits for"
+    return None
+
+
+def _describe(cluster: Resource, project: ProjectDefinition) -> str:
+    status, reason = cluster.data.get("status"), cluster.data.get("status_reason")
+    return f"{status}: {reason}" if reason else str(status)
+
+
+def _protect_public(template: Resource, project: ProjectDefinition) -> str | None:
+    if template.data.get("public") is False or project.options.get("delete_public_templates"):
+        return None
+    return "the template is public: other projects may be using it"
+
+
+def _explain_template(connection: Connection, project: ProjectDefinition, template: Resource) -> Verdict | None:
+    """Name the clusters that were made from a template, anybody's."""
+    users = [row for row in _CLUSTERS.rows(connection, project) if row.get("cluster_template_id") == template.id]
+    blockers = [
+        {"type": f"{TYPE}.cluster", "id": str(row["uuid"]), "owner": str(row.get("project_id") or "")} for row in users
+    ]
+    whose = {True: "another project's", False: "the project's own"}
+    return in_the_way(project, blockers, lambda foreign, _named: f"it is used by {whose[foreign]} cluster")
+
+
+_SOURCE = "GET /v1/clusters/detail, DELETE /v1/clusters/UUID; magnum api/controllers/v1/cluster.py, "
+
+SERVICE = Service(
+    service_type=TYPE,
+    options=OPTIONS,
+    # Magnum refuses everybody's quotas to who is no admin; anybody else's lists are of his own project.
+    proof=Rest(TYPE, "/quotas", query={"all_tenants": "true", "limit": 1}),
+    roles="admin on the project under deletion (drivers delete with the caller's token); admin for the others",
+    types=(
+        ResourceType(
+            name="cluster",
+            list=_CLUSTERS,
+            all_projects=_all_clusters(failed=False),
+            show=_CLUSTER,
+            delete=_delete_cluster,
+            id="uuid",
+            properties="labels",
+            token=Token.PROJECT,
+            token_if_gone=Token.ADMIN,
+            keep=(_keep_failed,),
+            describe=_describe,
+            unfiltered=_ALL,
+            source=_SOURCE + "conductor/handlers/cluster_conductor.py",
+            note="First of everything: a driver whose stack or servers are deleted under it ends in an error. The "
+            "token is the project's because drivers delete with it: stacks, certificates in Barbican, load balancers. "
+            "The delete is asynchronous, and accepted (204) even where nothing will come of it. One of a project that "
+            "is gone is deleted with an admin's token, as by hand; what its driver cannot do with that is left.",
+        ),
+        ResourceType(
+            name="failed_cluster",
+            list=_failed_clusters,
+            all_projects=_all_clusters(failed=True),
+            show=_CLUSTER,
+            delete=_delete_cluster,
+            id="uuid",
+            properties="labels",
+            token=Token.PROJECT,
+            token_if_gone=Token.ADMIN,
+            describe=_describe,
+            after=("cluster",),
+            source=_SOURCE + "service/periodic.py",
+            note="A cluster in DELETE_FAILED, and in DELETE_IN_PROGRESS once it is asked for again. Its stack may be "
+            "deleted by itself meanwhile; a driver takes what is gone for deleted.",
+        ),
+        ResourceType(
+            name="cluster_template",
+            list=_TEMPLATES,
+            all_projects=_TEMPLATES,
+            show=Rest(TYPE, "/clustertemplates/{id}"),
+            delete=Rest(TYPE, "/clustertemplates/{id}", method="DELETE"),
+            id="uuid",
+            properties="labels",
+            protect=(_protect_public,),
+            explain=_explain_template,
+            after=("failed_cluster",),
+            unfiltered=_ALL,
+            source="GET, DELETE /v1/clustertemplates; magnum api/controllers/v1/cluster_template.py, "
+            "db/sqlalchemy/api.py",
+            note="400 while a cluster refers to it; a public one may have any project's. Hidden ones are listed for an "
+            "admin.",
+        ),
+        ResourceType(
+            name="quota",
+            list=_QUOTAS,
+            all_projects=_QUOTAS,
+            delete=Rest(TYPE, "/quotas/{project_id}/{row[resource]}", method="DELETE"),
+            title="resource",
+            fresh="it is addressed by the project's id",
+            unfiltered="Magnum lists the projects that have a quota row; one by id answers the default instead",
+            residue=True,
+            source="GET /v1/quotas?all_tenants=true, DELETE /v1/quotas/X/Cluster; magnum api/controllers/v1/quota.py",
+            note="404 without a row, which is gone.",
+        ),
+    ),
+)

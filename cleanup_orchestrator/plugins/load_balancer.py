@@ -1,0 +1,171 @@
+"""Octavia: load balancers, all that hangs on them, and the project's quota.
+
+One delete takes a load balancer with everything below it. What has no type of its own: members go with their pool, L7
+rules with their policy, and Octavia has no list of either over all parents. Flavors, availability zones and profiles
+are the operator's. Amphorae with their servers, ports and security groups belong to Octavia's own project, and go with
+the load balancer. A deleted load balancer's row stays for a while with the status DELETED, in no list, until Octavia's
+housekeeping purges it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.model import Reason
+from cleanup_orchestrator.plugins.base import (
+    ProjectDefinition,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    Service,
+    Verdict,
+    to_row,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+#: Octavia's ``pagination_max_limit``, to which it cuts a larger wish.
+PAGE = 1000
+
+#: What makes load balancers on the project's behalf, and would make them again.
+CONTROLLERS = ("orchestration.stack", "container-infrastructure-management.cluster")
+
+
+def _collection(name: str) -> Rest:
+    # Octavia drops the owner filter from its next links: only their marker counts, put over our own query.
+    return Rest(
+        "load-balancer",
+        f"/lbaas/{name}",
+        key=name,
+        query={"project_id": "{project_id}", "limit": PAGE},
+        paging="links",
+    )
+
+
+def _everyones(name: str) -> Rest:
+    return Rest("load-balancer", f"/lbaas/{name}", key=name, query={"limit": PAGE}, paging="links")
+
+
+_SHOW = Rest("load-balancer", "/lbaas/loadbalancers/{id}", key="loadbalancer")
+
+
+def describe(balancer: Resource, project: ProjectDefinition) -> str | None:
+    """Tell the address that people know it by, and its status where that matters for the delete."""
+    row = balancer.data
+    parts = [f"VIP {row['vip_address']}"] if row.get("vip_address") else []
+    if row.get("provisioning_status") not in ("ACTIVE", None):
+        parts.append(f"it is {row['provisioning_status']}")
+    return ", ".join(parts) or None
+
+
+def explain(connection: Connection, project: ProjectDefinition, balancer: Resource) -> Verdict | None:
+    """Tell what a load balancer is waiting for that Octavia calls immutable (409)."""
+    status = str(_SHOW.row(connection, project, balancer).get("provisioning_status"))
+    if status == "PENDING_DELETE":
+        return Verdict(Reason.DELETING, "Octavia is deleting it")
+    if status.startswith("PENDING_"):
+        return Verdict(
+            Reason.IN_USE,
+            f"it is {status}: Octavia refuses every change until that is over. If no worker is at it any more, no API "
+            "call helps: the operator has to set its provisioning_status to ERROR in Octavia's database",
+        )
+    return None
+
+
+_DEFAULT_QUOTA = Rest("load-balancer", "/lbaas/quotas/{project_id}/default", key="quota")
+
+
+def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the quota if a limit differs from the default: Octavia keeps the row as a counter, before and after.
+
+    ``GET /lbaas/quotas/X`` is no help, for it writes: it stores the defaults of the day where a limit is not set. So
+    does the delete, after it has cleared them all.
+    """
+    defaults: Row | None = None
+    for row in _collection("quotas").rows(connection, project):
+        if "project_id" not in row:
+            raise BadAnswer("GET /lbaas/quotas answered a quota without a project")
+        limits = {key: row[key] for key in row if key not in ("project_id", "tenant_id") and row[key] is not None}
+        if limits and defaults is None:
+            defaults = to_row(_DEFAULT_QUOTA.call(connection, project).get("quota"))
+        if defaults is not None and any(limits[key] != defaults.get(key) for key in limits):
+            yield row
+
+
+def _child(name: str, collection: str, source: str, **declared: Any) -> ResourceType:
+    return ResourceType(
+        name=name,
+        list=_collection(collection),
+        all_projects=_everyones(collection),
+        delete=Rest("load-balancer", f"/lbaas/{collection}/{{id}}", method="DELETE"),
+        fresh="never deleted by itself: it goes with its load balancer",
+        dragged_by=("load_balancer",),
+        after=("load_balancer",),
+        tags="tags",
+        source=source,
+        **declared,
+    )
+
+
+SERVICE = Service(
+    service_type="load-balancer",
+    after=CONTROLLERS,
+    # Refused to anybody but an admin, and those who may see everyone's. The list of quotas is not: it comes empty.
+    proof=Rest("load-balancer", "/lbaas/loadbalancers", query={"project_id": "{project_id}", "limit": "1"}),
+    roles="admin; load-balancer_admin where Octavia runs with its policy files for advanced RBAC or admin_or_owner",
+    types=(
+        ResourceType(
+            name="load_balancer",
+            list=_collection("loadbalancers"),
+            all_projects=_everyones("loadbalancers"),
+            show=_SHOW,
+            delete=Rest("load-balancer", "/lbaas/loadbalancers/{id}", method="DELETE", query={"cascade": "true"}),
+            explain=explain,
+            describe=describe,
+            tags="tags",
+            source="GET /v2/lbaas/loadbalancers?project_id=X, DELETE /v2/lbaas/loadbalancers/{id}?cascade=true; "
+            "octavia api/v2/controllers/load_balancer.py, api/common/pagination.py, db/repositories.py",
+            note="Octavia's next links lose the owner filter: the second page would be everybody's. The delete takes "
+            "listeners, pools, members, health monitors, L7 policies and the VIP port that Octavia made; a port that "
+            "the user brought stays, and is the network's. Without cascade it is a 400 as soon as there is a child. "
+            "Accepted only when ACTIVE or ERROR (409 otherwise); no API resets a PENDING one.",
+        ),
+        _child(
+            "listener",
+            "listeners",
+            "GET /v2/lbaas/listeners?project_id=X; octavia api/v2/controllers/listener.py",
+            note="Goes with its load balancer, as all that follows: a delete of its own would lock the load balancer. "
+            "Listed to prove that it did.",
+        ),
+        _child("pool", "pools", "GET /v2/lbaas/pools?project_id=X; octavia api/v2/controllers/pool.py"),
+        _child(
+            "health_monitor",
+            "healthmonitors",
+            "GET /v2/lbaas/healthmonitors?project_id=X; octavia api/v2/controllers/health_monitor.py",
+        ),
+        _child(
+            "l7_policy",
+            "l7policies",
+            "GET /v2/lbaas/l7policies?project_id=X; octavia api/v2/controllers/l7policy.py",
+        ),
+        ResourceType(
+            name="quota",
+            list=_quota,
+            all_projects="Octavia keeps the row as a counter, whether there is a quota or not",
+            delete=Rest("load-balancer", "/lbaas/quotas/{project_id}", method="DELETE"),
+            id="project_id",
+            title="project_id",
+            fresh="it is addressed by the project's id",
+            residue=True,
+            source="GET /v2/lbaas/quotas?project_id=X, GET /v2/lbaas/quotas/X/default, DELETE /v2/lbaas/quotas/X; "
+            "octavia api/v2/controllers/quotas.py, base.py (_get_db_quotas), db/repositories.py",
+            note="The row counts what the project uses, and Octavia has no means to remove it: the delete sets the "
+            "limits back to the defaults, and a row with the defaults is no quota. Reading one project's quota by its "
+            "id writes the defaults into its row, so the list is read instead.",
+        ),
+    ),
+)

@@ -1,0 +1,65 @@
+"""Placement: a probe, and nothing to delete. What a project has allocated there goes with its servers.
+
+Placement has no list of a project's consumers: to find them takes the allocations of every host of the cloud, one call
+for each consumer. But one call tells the sum. When the servers are gone and the sum is not zero, capacity has leaked:
+servers that vanished while their host was down, or a migration that broke. Nobody would look for that later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NoReturn
+
+from openstack import exceptions
+
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.model import Reason
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, Resource, ResourceType, Row, Service, Verdict
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+#: The first microversion that sums up a project.
+_USAGES = "1.9"
+
+
+def _usages(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield one row with the sums of what the project has allocated, if there is anything."""
+    response = connection.placement.get("/usages", params={"project_id": project.id}, microversion=_USAGES)
+    exceptions.raise_from_response(response)
+    usages = response.json().get("usages")
+    if not isinstance(usages, Mapping):
+        raise BadAnswer("GET /usages answered without 'usages'")
+    if any(usages.values()):
+        named = ", ".join(f"{name} {amount}" for name, amount in sorted(usages.items()))
+        yield {"id": project.id, "name": named, "project_id": project.id}
+
+
+def _explain(connection: Connection, project: ProjectDefinition, usage: Resource) -> NoReturn:
+    """Delete nothing: whose allocations they are takes an operator to find out."""
+    raise Refused(
+        Verdict(
+            Reason.REFUSED,
+            "allocations of servers that are gone; 'nova-manage placement audit --verbose' finds them, with --delete "
+            "it removes them",
+        )
+    )
+
+
+SERVICE = Service(
+    service_type="placement",
+    roles="admin on any one project",
+    types=(
+        ResourceType(
+            name="usage",
+            list=_usages,
+            all_projects="Placement sums up one project at a time",
+            delete=_explain,
+            fresh="nothing is deleted",
+            after=("compute.server",),
+            source="GET /usages?project_id=X, microversion 1.9; placement handlers/usage.py",
+            note="One row with the sums. It counts as left only when the servers are gone: Nova gives their "
+            "allocations back a moment later.",
+        ),
+    ),
+)

@@ -1,0 +1,119 @@
+"""The hours in which projects are locked and deleted: a pure module, by the wall clock of one time zone.
+
+An entry reads ``[<day>|<day>-<day>] HH:MM-HH:MM``: ``mon-fri 20:00-06:00``, ``sat 00:00-24:00``, ``22:00-05:00`` (every
+day). One that ends before it begins goes over midnight, and belongs to the day on which it begins. What counts is what
+a clock on the wall shows: an hour that a change to summer time skips is never open, one that comes twice is open twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import re
+import zoneinfo
+from collections.abc import Iterable
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+_DAY = 24 * 60  #: minutes
+_ENTRY = re.compile(
+    rf"(?:(?P<first>{'|'.join(DAYS)})(?:-(?P<last>{'|'.join(DAYS)}))?\s+)?"
+    r"(?P<begin>\d\d?:\d\d)\s*-\s*(?P<end>\d\d?:\d\d)"
+)
+#: Minutes that are looked ahead for the next opening: a window may be skipped once, by a change to summer time.
+_AHEAD = 15 * _DAY
+_MINUTE = datetime.timedelta(minutes=1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """One window: the days on which it begins, and minutes since their midnight."""
+
+    days: frozenset[int]  #: 0 is Monday
+    begin: int
+    end: int  #: not in it; beyond 24 hours where it goes over midnight
+
+    def has(self, weekday: int, minute: int) -> bool:
+        """Whether a minute of a weekday is in it."""
+        today = weekday in self.days and self.begin <= minute < self.end
+        return today or ((weekday - 1) % 7 in self.days and minute + _DAY < self.end)
+
+
+def window(entry: str) -> Window:
+    """Return what an entry says.
+
+    :raises ValueError: it is none
+    """
+    found = _ENTRY.fullmatch(entry.strip().lower())
+    if found is None:
+        raise ValueError(f"{entry!r} is no window: write it like 'mon-fri 20:00-06:00' or '22:00-05:00'")
+    begin, end = (_minutes(entry, found[name]) for name in ("begin", "end"))
+    if begin in (end, _DAY):
+        raise ValueError(f"{entry!r} is no window: it has no length; the whole day is 00:00-24:00")
+    first = DAYS.index(found["first"]) if found["first"] else 0
+    last = DAYS.index(found["last"]) if found["last"] else first if found["first"] else 6
+    days = frozenset((first + n) % 7 for n in range((last - first) % 7 + 1))
+    return Window(days, begin, end if end > begin else end + _DAY)
+
+
+def _minutes(entry: str, text: str) -> int:
+    hours, minutes = map(int, text.split(":"))
+    if minutes > 59 or hours * 60 + minutes > _DAY:
+        raise ValueError(f"{entry!r} is no window: no clock shows {text}")
+    return hours * 60 + minutes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Windows:
+    """All windows of the operator. None at all: it is always open."""
+
+    windows: tuple[Window, ...] = ()
+    zone: str = "UTC"
+
+    @classmethod
+    def of(cls, entries: Iterable[str], zone: str) -> Windows:
+        """Return what the entries say.
+
+        :raises ValueError: one of them is no window, or nobody knows the time zone
+        """
+        _zone(zone)
+        return cls(tuple(window(entry) for entry in entries if entry.strip()), zone)
+
+    def open(self, at: datetime.datetime) -> bool:
+        """Whether it is open at a time (UTC, naive: the database's)."""
+        if not self.windows:
+            return True
+        local = at.replace(tzinfo=datetime.UTC).astimezone(_zone(self.zone))
+        return any(w.has(local.weekday(), local.hour * 60 + local.minute) for w in self.windows)
+
+    def opens(self, at: datetime.datetime) -> datetime.datetime:
+        """Return when it is open next, to the minute: this minute, if it is open (UTC, naive)."""
+        return _opens(self, at.replace(second=0, microsecond=0))
+
+
+#: No windows: always open.
+ALWAYS = Windows()
+
+
+@functools.lru_cache(maxsize=64)
+def _opens(windows: Windows, minute: datetime.datetime) -> datetime.datetime:
+    # Minute by minute, for no rule of any time zone has to be known for that; once a minute for all deletions.
+    for _ in range(_AHEAD):
+        if windows.open(minute):
+            break
+        minute += _MINUTE
+    return minute
+
+
+def _zone(name: str) -> datetime.tzinfo:
+    """Return a time zone.
+
+    :raises ValueError: nobody knows it
+    """
+    if name == "UTC":  # also where the system has no time zones
+        return datetime.UTC
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"{name!r} is no time zone that this system knows, such as Europe/Berlin") from None
