@@ -1,4 +1,5 @@
 import configparser
+import sys
 from pathlib import Path
 
 _setup = configparser.ConfigParser()
@@ -8,7 +9,8 @@ project = "cleanup-orchestrator"
 copyright = "cleanup-orchestrator contributors"
 version = release = _setup["metadata"]["version"]
 
-extensions = ["openstackdocstheme", "sphinx.ext.autodoc"]
+sys.path.insert(0, str(Path(__file__).parents[1] / "ext"))
+extensions = ["openstackdocstheme", "sphinx.ext.autodoc", "service_pages"]
 html_theme = "openstackdocs"
 html_theme_options = {"show_other_versions": False}
 # There is no page of this project on docs.openstack.org or Launchpad: the theme must not link to one.

@@ -1,0 +1,343 @@
+"""A page for each installed plugin, written from what it declares; nothing of it can be out of date.
+
+As a Sphinx extension it writes ``services/<type>.rst`` and ``services/index.rst`` below the sources before they are
+read. The sentences about what is kept, protected and refused are the report's own: they are read out of the rules.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import stevedore
+from os_service_types import ServiceTypes
+
+from cleanup_orchestrator.model import Reason, Token
+from cleanup_orchestrator.plugins import registry
+from cleanup_orchestrator.plugins.base import EVERYTHING, SCOPED, ResourceType, Rest, Sdk, Service
+
+_DEPTH = 4  # how far a hook's own helpers are followed for what it may refuse
+
+INDEX = """\
+========
+Services
+========
+
+What is listed with which call, what is deleted in which order, what is kept, which role the orchestrator needs, and
+what can be left over and why. These pages are written from what the installed plugins declare.
+
+.. toctree::
+   :maxdepth: 1
+
+{pages}
+
+All services together
+=====================
+{order}
+"""
+
+
+# ------------------------------------------------------------------------------------------------- reading plugins
+
+
+def plugins() -> dict[str, tuple[Service, str]]:
+    """Return each installed service with the docstring of the module that it comes from."""
+    manager = stevedore.ExtensionManager(registry.NAMESPACE, invoke_on_load=False)
+    found = {}
+    for extension in manager:
+        module = importlib.import_module(extension.entry_point.value.partition(":")[0])
+        found[extension.name] = (extension.plugin, inspect.getdoc(module) or "")
+    return dict(sorted(found.items()))
+
+
+def title(service_type: str) -> str:
+    """Return ``orchestration (heat)``."""
+    data = ServiceTypes().get_service_data(service_type) or {}
+    project = str(data.get("project") or "")
+    return f"{service_type} ({project})" if project else service_type
+
+
+def _functions(hook: Callable[..., Any]) -> Iterator[ast.AST]:
+    """Yield the syntax of a hook and of the helpers of its own module that it calls."""
+    todo, seen = [(hook, 0)], set()
+    while todo:
+        one, depth = todo.pop()
+        one = inspect.unwrap(getattr(one, "func", one))
+        code = getattr(one, "__code__", None)
+        if code is None or code in seen:
+            continue
+        seen.add(code)
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(one)))
+        except (OSError, SyntaxError):
+            continue
+        yield tree
+        if depth < _DEPTH:
+            names = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+            within = inspect.getclosurevars(one)
+            for name in sorted(names):
+                helper = within.globals.get(name) or within.nonlocals.get(name)
+                if inspect.isfunction(helper) and helper.__module__ == one.__module__:
+                    todo.append((helper, depth + 1))
+
+
+def _texts(node: ast.AST | None) -> list[str]:
+    """Return the literal sentences that an expression may be; what is filled in is shown as a blank."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return [node.value]
+    if isinstance(node, ast.JoinedStr):
+        return ["".join("".join(_texts(part)) or "…" for part in node.values)]
+    if isinstance(node, ast.BinOp):
+        return [f"{text}…" for text in _texts(node.left)]
+    if isinstance(node, ast.IfExp):
+        return _texts(node.body) + _texts(node.orelse)
+    return []
+
+
+def sentences(rule: Callable[..., Any]) -> list[str]:
+    """Return what a rule may answer."""
+    found = []
+    for tree in _functions(rule):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Return):
+                found += _texts(node.value)
+    return list(dict.fromkeys(found))
+
+
+def _reasons(tree: ast.AST, node: ast.AST) -> str:
+    """Return the reason codes that an expression may be; a name stands for what was assigned to it."""
+    if isinstance(node, ast.Name):
+        for found in ast.walk(tree):
+            targets = found.targets if isinstance(found, ast.Assign) else []
+            if any(isinstance(target, ast.Name) and target.id == node.id for target in targets):
+                return _reasons(tree, found.value)
+    names = [n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr in Reason.__members__]
+    return " or ".join(f"``{Reason[name]}``" for name in names)
+
+
+def verdicts(hook: Callable[..., Any]) -> list[tuple[str, str]]:
+    """Return reasons and sentence of what a hook may refuse or explain."""
+    found = []
+    for tree in _functions(hook):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Verdict":
+                texts = [text for text in _texts(node.args[1]) if re.search(r"\w", text)] if len(node.args) > 1 else []
+                reasons = _reasons(tree, node.args[0])
+                found += [(reasons, text) for text in texts or ["what is in the way is named"] if reasons]
+    return list(dict.fromkeys(found))
+
+
+def about(hook: Callable[..., Any]) -> str:
+    """Return the first paragraph of a hook's docstring; without one its name, and what it was made with, as words."""
+    text = inspect.getdoc(hook)
+    if text:
+        text = re.sub(r"\s+", " ", text.split("\n\n")[0]).removeprefix("Yield ")
+        return text[:1].upper() + text[1:]
+    outer, _, inner = getattr(hook, "__qualname__", "hook").partition(".<locals>.")
+    made_with = inspect.getclosurevars(hook).nonlocals.values() if inner else ()
+    words = outer.strip("_").replace("_", " ")
+    return " ".join([words[:1].upper() + words[1:], *(f"``{value}``" for value in made_with if isinstance(value, str))])
+
+
+def call(action: Any) -> str:
+    """Return a declared call as a literal; a hook in words."""
+    if isinstance(action, Rest):
+        query = "&".join(f"{key}={value}" for key, value in action.query.items())
+        return f"``{action.method} {action.path}{'?' + query if query else ''}``"
+    if isinstance(action, Sdk):
+        return f"``{action!r}`` of openstacksdk"
+    return about(action)
+
+
+# ------------------------------------------------------------------------------------------------------- writing
+
+
+def _title(text: str, mark: str) -> str:
+    return f"{text}\n{mark * len(text)}\n"
+
+
+def _items(lines: Iterable[str]) -> str:
+    return "".join(f"- {line}\n" for line in lines)
+
+
+def _field(name: str, text: str) -> str:
+    return f":{name}: {text}\n" if text else ""
+
+
+def _names(names: Iterable[str], own: str) -> str:
+    shown = []
+    for name in names:
+        if name == EVERYTHING:
+            shown.append("everything else, in every service")
+        else:
+            shown.append(f"``{name.removeprefix(own + '.')}``")
+    return ", ".join(shown)
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    text = text[:1].upper() + text[1:]
+    return text if not text or text.endswith((".", "?", "!")) else text + "."
+
+
+def _deleted(type_: ResourceType) -> str:
+    if type_.dragged_by:
+        return f"never by a call: goes with its {' or '.join(f'``{name}``' for name in type_.dragged_by)}"
+    if type_.delete is None:
+        return "never"
+    return call(type_.delete)
+
+
+def left_over(type_: ResourceType) -> list[str]:
+    """Return what can be left of a type, and why, besides what any service may answer."""
+    found = [f"``{Reason.PROTECTED}``: {_sentence(s)}" for rule in type_.protect for s in sentences(rule)]
+    hooks = [*type_.prepare, type_.delete, type_.explain, type_.force]
+    for hook in hooks:
+        if hook is not None and not isinstance(hook, Sdk | Rest):
+            found += [
+                f"{reason}: {_sentence(text)}" if text else f"{reason}." for reason, text in verdicts(hook) if reason
+            ]
+    if type_.delete is None and not type_.keep:
+        found.append(f"``{Reason.REFUSED}``: It cannot be deleted by API.")
+    return list(dict.fromkeys(found))
+
+
+def _everyones(type_: ResourceType) -> str:
+    """Return how those of all projects are listed, or why they are not."""
+    if isinstance(type_.all_projects, str):
+        return f"not covered: {type_.all_projects}" if type_.all_projects else "not covered"
+    return f"all projects' are listed with {call(type_.all_projects)}"
+
+
+def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) -> str:
+    """Return what the page says about one type."""
+    owner = f"``{type_.owner}``"
+    if type_.owner == SCOPED:
+        owner = "the token's scope: the service shows nothing else"
+    token = "of the orchestrator's own project" if type_.token is Token.ADMIN else "scoped into the project"
+    if type_.as_met(gone=True).token is not type_.token:
+        token += "; once Keystone does not know the project any more, of the orchestrator's own"
+    fields = [
+        _field("Listed with", call(type_.list)),
+        _field("Owner", owner),
+        _field("No owner filter", _sentence(type_.unfiltered)),
+        _field("Token", token),
+        _field("For orphan scans", _everyones(type_)),
+        _field("Only where there is", about(type_.available) if type_.available else ""),
+        _field("Waits for", _names(waits, service.service_type)),
+        _field("Before the delete", " ".join(_sentence(call(action)) for action in type_.prepare)),
+        _field("Deleted with", _deleted(type_)),
+        _field("By force", _sentence(call(type_.force)) if type_.force else ""),
+        _field("Asked before", about(type_.may_force) if type_.may_force else ""),
+        _field("Asked in a look for a lien", _sentence(about(type_.used)) if type_.used else ""),
+        _field("Stopped for the recovery window with", _sentence(call(type_.halt.stop)) if type_.halt else ""),
+        _field("Started again with", _sentence(call(type_.halt.start)) if type_.halt else ""),
+        _field("By hand", type_.by_hand.format(id="ID", project_id="PROJECT")),
+        _field("Owner read again", call(type_.show) if type_.show else _sentence(type_.fresh)),
+        _field("Goes last", "it is no leftover: it goes right before the project does" if type_.residue else ""),
+        _field("Source", type_.source),
+    ]
+    text = _title(type_.name, "-") + "\n" + "".join(fields) + "\n"
+    if type_.note:
+        text += type_.note + "\n\n"
+    kept = [_sentence(s) for rule in type_.keep for s in sentences(rule) or [about(rule)]]
+    if kept:
+        text += "Kept, and not counted as left:\n\n" + _items(kept) + "\n"
+    if left := left_over(type_):
+        text += "Left over:\n\n" + _items(left) + "\n"
+    return text
+
+
+def waves(names: Iterable[str], waits: Callable[[str], Iterable[str]]) -> list[list[str]]:
+    """Return the names in as few steps as their order allows."""
+
+    @functools.cache
+    def depth(name: str) -> int:
+        return 1 + max((depth(before) for before in waits(name)), default=-1)
+
+    found: dict[int, list[str]] = {}
+    for name in sorted(names):
+        found.setdefault(depth(name), []).append(name)
+    return [found[key] for key in sorted(found)]
+
+
+def _order(service: Service, known: registry.Registry) -> str:
+    own = service.service_type
+    ordinary = [t for t in service.types if not t.residue]
+    graph = known.graph()
+    inside = {f"{own}.{t.name}" for t in ordinary}
+    steps = waves(inside, lambda name: graph[name] & inside)
+    lines = [", ".join(f"``{name.removeprefix(own + '.')}``" for name in step) for step in steps]
+    text = "".join(f"#. {line}\n" for line in lines)
+    if residue := [t.name for t in service.types if t.residue]:
+        named = ", ".join(f"``{name}``" for name in residue)
+        text += f"\nRight before the project itself, when everything else has been proven gone: {named}.\n"
+    return text
+
+
+def page(service: Service, intro: str, known: registry.Registry) -> str:
+    """Return the page of one service."""
+    text = _title(title(service.service_type), "=") + "\n" + intro + "\n\n"
+    if service.roles:
+        text += f"Role that the orchestrator needs: {service.roles}.\n\n"
+    if service.proof:
+        text += (
+            f"Before a list is believed: {_sentence(call(service.proof))} Admins alone are answered that; to anybody "
+            "else the lists would look empty. Refused, every type here is unknown: see the service's own policy.\n\n"
+        )
+    if service.after:
+        text += f"Each type here waits for {_names(service.after, service.service_type)}, if there is that service.\n\n"
+    text += _title("Order", "=") + "\nTypes of one step do not wait for each other.\n\n" + _order(service, known) + "\n"
+    if service.options:
+        text += _title("Options", "=") + f"\nIn the group ``[{registry.option_group(service.service_type)}]``.\n\n"
+        for option in service.options:
+            text += f"``{option.dest}`` (default: {option.default if option.default not in (None, '') else 'empty'})\n"
+            text += textwrap.indent(re.sub(r"\s+", " ", option.help or ""), "   ") + "\n\n"
+    text += _title("Types", "=") + "\n"
+    text += (
+        "Any call may also end in one of the reasons of :doc:`/admin/operations`; named here is what this plugin "
+        "itself decides.\n\n"
+    )
+    for type_ in service.types:
+        text += type_section(service, type_, known.after(service, type_))
+    return text
+
+
+def index(services: dict[str, tuple[Service, str]], known: registry.Registry) -> str:
+    """Return the page over all."""
+    pages = "\n".join(f"   {name}" for name in services)
+    graph = known.graph()
+    ordinary = {name for name in graph if not known.find(*name.split(".")).residue}
+    steps = waves(ordinary, lambda name: graph[name] & ordinary)
+    order = "Each type as early as its waits allow; none waits for its step as a whole.\n\n"
+    order += "".join(f"#. {', '.join(f'``{name}``' for name in step)}\n" for step in steps)
+    return INDEX.format(pages=pages, order=order)
+
+
+def write(directory: Path) -> None:
+    """Write all pages; one whose text is the same is not touched, so that Sphinx need not read it again."""
+    services = plugins()
+    known = registry.Registry(service for service, _ in services.values())
+    texts = {name: page(service, intro, known) for name, (service, intro) in services.items()}
+    texts["index"] = index(services, known)
+    directory.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        path = directory / f"{name}.rst"
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+    for path in directory.glob("*.rst"):
+        if path.stem not in texts:
+            path.unlink()
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Hook it into Sphinx."""
+    app.connect("builder-inited", lambda app: write(Path(app.srcdir) / "services"))
+    return {"parallel_read_safe": True}
