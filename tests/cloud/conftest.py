@@ -7,6 +7,7 @@ import pathlib
 import random
 import re
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -18,10 +19,11 @@ from cleanup_orchestrator.clouds import GuardedSession, read_only
 from cleanup_orchestrator.model import Sweep, Token
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Service
 from cleanup_orchestrator.plugins.registry import Registry
-from tests.cloud import filler
+from tests.cloud import filler, rows
 from tests.cloud.fillings.base import Filled
-from tests.cloud.launcher import Cloud
+from tests.cloud.launcher import FENCED, Cloud
 from tests.cloud.processes import port_is_free
+from tests.servers import MariaDB, RabbitMQ
 
 ROOT = pathlib.Path(__file__).parents[2]
 #: In a dump of Keystone: the column ``last_active_at`` of a user, which any first token of a day changes.
@@ -39,15 +41,29 @@ def free_port_base() -> int:
     raise RuntimeError("no free range of ports")
 
 
-@pytest.fixture(scope="session")
-def cloud_venv(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Where the services are installed; done here when CLEANUP_CLOUD_VENV says where and nobody has yet."""
-    wanted = os.environ.get("CLEANUP_CLOUD_VENV")
-    venv = pathlib.Path(wanted or ROOT / ".tox" / "cloud")
-    if not wanted and not (venv / "bin" / "keystone-manage").exists():
-        pytest.skip("no cloud: set CLEANUP_CLOUD_VENV, or run tox")
-    Cloud(tmp_path_factory.mktemp("install"), venv).install()
+def installed(variable: str, default: str, command: str, **options: bool) -> pathlib.Path:
+    """Where the services are installed; done here when the variable says where and nobody has yet."""
+    wanted = os.environ.get(variable)
+    venv = pathlib.Path(wanted or ROOT / ".tox" / default)
+    if not wanted and not (venv / "bin" / command).exists():
+        pytest.skip(f"no cloud: set {variable}, or run tox")
+    with tempfile.TemporaryDirectory() as folder:
+        Cloud(folder, venv, **options).install()
     return venv
+
+
+@pytest.fixture(scope="session")
+def cloud_venv() -> pathlib.Path:
+    """The venv of the light cloud's services."""
+    return installed("CLEANUP_CLOUD_VENV", "cloud", "keystone-manage")
+
+
+@pytest.fixture(scope="session")
+def full_cloud_venv() -> pathlib.Path:
+    """The venv of all services."""
+    RabbitMQ.need()
+    MariaDB.need()
+    return installed("CLEANUP_FULL_CLOUD_VENV", "cloud-full", "nova-manage", full=True)
 
 
 @pytest.fixture(scope="session")
@@ -64,6 +80,39 @@ def cloud(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="session")
+def full_cloud(full_cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """All thirteen services, Keystone with our part in it: started once, for whoever asks first.
+
+    Tests who share it make projects of their own, and put the catalog right when they have changed it. With
+    CLEANUP_FULL_CLOUD, the directory of one that runs already (`launcher --full --fence up`), that one is used.
+    """
+    if running := os.environ.get("CLEANUP_FULL_CLOUD"):
+        yield Cloud.attach(running, full_cloud_venv)
+        return
+    made = Cloud(
+        tmp_path_factory.mktemp("full-cloud"),
+        full_cloud_venv,
+        full=True,
+        port_base=free_port_base(),
+        **FENCED,
+    )
+    with made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def full_admin(full_cloud: Cloud) -> Connection:
+    """The whole cloud's administrator."""
+    return filler.connect(full_cloud.auth_url, "admin", full_cloud.site.password, "admin")
+
+
+@pytest.fixture(scope="session")
+def full_sweeper(full_cloud: Cloud) -> Sweeper:
+    """The orchestrator's user in the whole cloud."""
+    return Sweeper(full_cloud)
+
+
+@pytest.fixture(scope="session")
 def admin(cloud: Cloud) -> Connection:
     """The cloud's administrator, who fills and looks."""
     return filler.connect(cloud.auth_url, "admin", cloud.site.password, "admin")
@@ -73,12 +122,11 @@ class Sweeper:
     """The orchestrator's user, and the sweeps that a worker would do with it."""
 
     NAME, PASSWORD, PROJECT = "sweeper", "sweeper", "service"
+    ROLES: tuple[str, ...] = ("admin", "service", "ResellerAdmin")
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
-        self.user_id = cloud.admin.ensure_user(
-            self.NAME, self.PASSWORD, self.PROJECT, ("admin", "service", "ResellerAdmin")
-        )["id"]
+        self.user_id = cloud.admin.ensure_user(self.NAME, self.PASSWORD, self.PROJECT, self.ROLES)["id"]
         self.sessions: list[GuardedSession] = []
 
     def session(self, project_id: str | None = None, write: bool = False) -> GuardedSession:
@@ -130,7 +178,11 @@ class Sweeper:
         return self.run(service, filled, *more, write=True, **options)
 
     def dump(self, *services: str) -> str:
-        """Everything that is in the services' databases, but for the day of each user's latest login."""
+        """Everything that is in the services' databases, but for what moves by itself."""
+        if self.cloud.full:
+            found = rows.read(self.cloud).steady()
+            mine = {place: all_ for place, all_ in found.tables.items() if place[0].startswith(services)}
+            return "\n".join(rows.Rows(mine).lines(width=100_000))
         texts = []
         for service in services:
             with sqlite3.connect(
@@ -140,11 +192,14 @@ class Sweeper:
             database.close()
         return "\n".join(texts)
 
-    def rows(self, service: str, sql: str, *arguments: object) -> list[tuple]:
-        """Rows straight out of a service's database."""
-        with sqlite3.connect(self.cloud.site.database(service), timeout=30) as database:
-            found = database.execute(sql, arguments).fetchall()
-        database.close()
+    def rows(self, database: str, sql: str, *arguments: object) -> list[tuple]:
+        """Rows straight out of a service's database; with another statement than SELECT, straight into it."""
+        if self.cloud.full:
+            with rows.connect(self.cloud, database) as ask:
+                return [tuple(row.values()) for row in ask(sql, *arguments)]
+        with sqlite3.connect(self.cloud.site.database(database), timeout=30) as connection:
+            found = connection.execute(sql, arguments).fetchall()
+        connection.close()
         return found
 
 

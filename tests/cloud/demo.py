@@ -214,8 +214,9 @@ def install(cloud: Cloud, logs: pathlib.Path) -> None:
 class Demo:
     """A cloud with the orchestrator in it, and the commands that a person would type."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: Cloud, configuration: str = CONFIGURATION) -> None:
         self.cloud = cloud
+        self.configuration = configuration
         self.port = cloud.ports["orchestrator"]
         self.url = f"http://127.0.0.1:{self.port}"
         self.home = cloud.directory / "orchestrator"
@@ -231,14 +232,18 @@ class Demo:
 
     # -- processes
     def start_orchestrator(self) -> None:
-        """Configure it, make its database, start its one process, put it into the catalog."""
+        """Configure it, make its database, start its one process, put it into the catalog.
+
+        One that another test has left running in this cloud is ended: it has another configuration.
+        """
+        self.cloud.children.end("orchestrator-out")
         password = self.cloud.site.password
         self.cloud.register("project-cleanup", "cleanup-orchestrator", self.url, USER, password)
         self.home.mkdir(exist_ok=True)
         configuration = self.home / "cleanup-orchestrator.conf"
         configuration.touch(mode=0o600)
         configuration.write_text(
-            CONFIGURATION.format(
+            self.configuration.format(
                 log=self.log,
                 directory=self.home,
                 auth_url=self.cloud.auth_url,

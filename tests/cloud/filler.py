@@ -9,6 +9,7 @@ Calling it again for the same name finds what is there and adds what is missing.
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 import time
 from collections.abc import Callable, Iterable
@@ -17,7 +18,20 @@ from concurrent.futures import ThreadPoolExecutor
 import openstack
 import openstack.connection
 
-from tests.cloud.fillings import identity, image, key_manager, network, object_store
+from tests.cloud.fillings import (
+    block_storage,
+    compute,
+    container_infra,
+    dns,
+    identity,
+    image,
+    key_manager,
+    load_balancer,
+    network,
+    object_store,
+    orchestration,
+    shared_file_system,
+)
 from tests.cloud.fillings.base import Filled, FillError, Filling, Rest
 from tests.cloud.proof import counts, proof, scan
 
@@ -45,23 +59,29 @@ def fill(
     """Make the project `name` with a user in it, and fill it; things are shared with the project `partner`.
 
     `expiring_in` is when the expiring secret expires, in seconds; `objects` is the size of the big container; `only`
-    names the services to fill (keys of `SERVICES`), all by default. Raises FillError when something is refused.
+    names the services to fill (keys of `SERVICES`), by default all that the cloud has. Raises FillError when something
+    is refused.
     """
     filled = make_project(admin_connection, name, password=password, partner=partner)
-    wanted = [service for service in SERVICES if only is None or service in only]
+    wanted = [each for each in SERVICES if (admin_connection.has_service(each) if only is None else each in only)]
 
-    def work(service: str) -> str:
-        filling = Filling(admin_connection, filled, expiring_in, objects)
+    def work(service: str) -> Filled:
+        # With ids of its own: what one service has made is the first of its kind for that service's other kinds.
+        own = dataclasses.replace(filled, ids={})
+        filling = Filling(admin_connection, own, expiring_in, objects)
         for kind in SERVICES[service]:
             try:
                 kind(filling)
             except FillError as error:
                 raise FillError(f"{service}, {kind.__name__}: {error}") from error
-        return service
+        return own
 
     # The kinds of one service build on each other, the services do not.
     with ThreadPoolExecutor(len(wanted) or 1) as pool:
-        for service in pool.map(work, wanted):
+        for service, own in zip(wanted, pool.map(work, wanted), strict=True):
+            for kind, ids in own.ids.items():
+                if ids:
+                    filled.note(kind, *ids)
             progress(f"{name}: {service} is filled")
     return filled
 
@@ -88,6 +108,8 @@ def bystander(
         filling = Filling(admin_connection, other, 0, 0)
         network.rbac_policies(filling)
         image.image_member(filling)
+        if "shared zone" in other.ids:
+            dns.share(filling)
         use_shared(giver=filled, taker=other)
         if occupy:
             use_shared(giver=other, taker=filled)
@@ -95,7 +117,7 @@ def bystander(
 
 
 def use_shared(*, giver: Filled, taker: Filled) -> None:
-    """`taker` uses what `giver` shares with it: a port of its own on the network, with the group, and the image."""
+    """`taker` uses what `giver` shares with it: a port of its own on the network, with the group; the image; a zone."""
     body = {
         "name": f"{taker.project_name}-at-{giver.project_name}",
         "network_id": giver.first("network"),
@@ -105,6 +127,8 @@ def use_shared(*, giver: Filled, taker: Filled) -> None:
     member = f"{giver.first('shared image')}/members/{taker.project_id}"
     Rest(taker.connection.image).call("PUT", f"/images/{member}", {"status": "accepted"})
     taker.note("image membership", member)
+    if "shared zone" in giver.ids:
+        taker.note("recordset of others", dns.use_share(giver, taker))
 
 
 def make_project(
@@ -178,4 +202,11 @@ SERVICES: dict[str, tuple[Kind, ...]] = {
     "image": image.KINDS,
     "key-manager": key_manager.KINDS,
     "identity": identity.KINDS,
+    "orchestration": orchestration.KINDS,
+    "container-infrastructure-management": container_infra.KINDS,
+    "compute": compute.KINDS,
+    "block-storage": block_storage.KINDS,
+    "load-balancer": load_balancer.KINDS,
+    "dns": dns.KINDS,
+    "shared-file-system": shared_file_system.KINDS,
 }

@@ -6,6 +6,7 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from typing import Any
 
 from tests.cloud.errors import CloudError
@@ -51,13 +52,13 @@ class Rest:
         except OSError as error:
             raise CloudError(f"{method} {url} failed: {error}") from error
 
-    def call(self, method: str, url: str, body: object = None) -> Any:
+    def call(self, method: str, url: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
         """Send a request; a URL that begins with a slash is Keystone's."""
         if not self._token:
             self._authenticate()
         if url.startswith("/"):
             url = self.auth_url + url
-        return self._send(method, url, body, {"X-Auth-Token": self._token})[0]
+        return self._send(method, url, body, {"X-Auth-Token": self._token, **(headers or {})})[0]
 
     def ensure(self, collection: str, key: str, attributes: dict[str, Any], **match: str) -> dict[str, Any]:
         """The object of that name, created if there is none."""
@@ -78,6 +79,14 @@ class Rest:
         for role in roles:
             self.ensure_role(project_id, user["id"], role)
         return user
+
+    def ensure_domain_admin(self, domain: str, user: str, password: str) -> None:
+        """A domain, and a user in it who administers it; both are created if need be."""
+        domain_id = self.ensure("domains", "domain", {"name": domain})["id"]
+        attributes = {"name": user, "password": password, "domain_id": domain_id}
+        user_id = self.ensure("users", "user", attributes, domain_id=domain_id)["id"]
+        role_id = self.ensure("roles", "role", {"name": "admin"})["id"]
+        self.call("PUT", f"/domains/{domain_id}/users/{user_id}/roles/{role_id}")
 
     def ensure_service(self, service_type: str, name: str, url: str, region: str) -> None:
         """A service in the catalog with its three endpoints at `url`; endpoints that moved are put right."""

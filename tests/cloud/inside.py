@@ -5,16 +5,18 @@
                                                      whose id is in cleanup-user.conf then
     inside.py neutron-schema DATABASE-URL            the schema, straight from the models
     inside.py swift-rings DIRECTORY HOST PORT PORT PORT
+    inside.py certificate CERTIFICATE KEY            a certificate authority for Octavia, for a month
 
 One import for several commands is what makes this fast: importing a service takes longer than what it then does.
 """
 
 from __future__ import annotations
 
+import configparser
+import datetime
 import grp
 import os
 import pwd
-import sqlite3
 import sys
 
 
@@ -52,9 +54,14 @@ def keystone(config: str, password: str, region: str, url: str, project: str = "
         if status:
             sys.exit(f"keystone-manage {command[0]} failed")
     if user:
+        import sqlalchemy
+
+        settings = configparser.ConfigParser(interpolation=None)
+        settings.read(config)
+        with sqlalchemy.create_engine(settings["database"]["connection"]).connect() as database:
+            query = sqlalchemy.text("SELECT user_id FROM local_user WHERE name = :name")
+            ((user_id,),) = database.execute(query, {"name": user}).fetchall()
         home = os.path.dirname(config)
-        with sqlite3.connect(os.path.join(home, "keystone.sqlite")) as database:
-            ((user_id,),) = database.execute("SELECT user_id FROM local_user WHERE name = ?", (user,)).fetchall()
         with open(os.path.join(home, "cleanup-user.conf"), "w") as file:
             file.write(f"[project_cleanup]\nuser_id = {user_id}\n")
 
@@ -80,5 +87,39 @@ def swift_rings(directory: str, host: str, *ports: str) -> None:
         builder.get_ring().save(os.path.join(directory, f"{kind}.ring.gz"))
 
 
+def certificate(path: str, key_path: str) -> None:
+    """What `openssl req -x509` makes."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "cleanup")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=30))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    encoding, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    with open(path, "wb") as file:
+        file.write(made.public_bytes(encoding))
+    with open(key_path, "wb") as file:
+        file.write(key.private_bytes(encoding, serialization.PrivateFormat.TraditionalOpenSSL, plain))
+
+
+STEPS = {
+    "keystone": keystone,
+    "neutron-schema": neutron_schema,
+    "swift-rings": swift_rings,
+    "certificate": certificate,
+}
+
 if __name__ == "__main__":
-    {"keystone": keystone, "neutron-schema": neutron_schema, "swift-rings": swift_rings}[sys.argv[1]](*sys.argv[2:])
+    STEPS[sys.argv[1]](*sys.argv[2:])

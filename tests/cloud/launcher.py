@@ -1,17 +1,24 @@
-"""Starts and stops a small real cloud on loopback: Keystone, Glance, Neutron, Swift and Barbican.
+"""Starts and stops a real cloud on loopback: Keystone, Glance, Neutron, Swift and Barbican; with --full, eight more.
 
-It needs no server beside it (SQLite, in-process bus) and no compiler. Its processes die with the one that started them.
+The light one needs no server beside it (SQLite, in-process bus) and no compiler. The whole one (with Placement, Nova,
+Cinder, Octavia, Designate, Manila, Heat and Magnum) has a RabbitMQ and a MariaDB of its own, which have to be installed
+on the machine (Debian: rabbitmq-server, mariadb-server); hypervisor, volumes, shares, load balancers and name servers
+only pretend. All its processes die with the one that started them.
 
 examples:
   python -m tests.cloud.launcher install --directory /tmp/cloud     once: about a minute
   python -m tests.cloud.launcher up --directory /tmp/cloud          until Ctrl-C
   OS_CLIENT_CONFIG_FILE=/tmp/cloud/clouds.yaml openstack --os-cloud admin project list
+  python -m tests.cloud.launcher --full install --directory /tmp/whole
+  python -m tests.cloud.launcher --full up --directory /tmp/whole
+  python -m tests.cloud.launcher --full status --directory /tmp/whole
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import fcntl
 import hashlib
 import http.client
@@ -26,12 +33,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from tests.cloud.errors import CloudError
 from tests.cloud.identity import Rest
 from tests.cloud.processes import HOST, Children, last_line, port_is_free
 from tests.cloud.services import (
+    LIGHT,
     PORT_OFFSETS,
     REGION,
     SERVICE_PROJECT,
@@ -46,9 +56,20 @@ from tests.cloud.services import (
     keystone_processes,
 )
 
+if TYPE_CHECKING:
+    from tests.servers import MariaDB, Server
+
 REQUIREMENTS = pathlib.Path(__file__).with_name("requirements.txt")
+FULL_REQUIREMENTS = pathlib.Path(__file__).with_name("requirements-full.txt")  # names the other one
 DEFAULT_PORT_BASE = 15000
 START_TIMEOUT = 120.0
+FULL_START_TIMEOUT = 600.0  # forty processes, on a machine with two processors
+#: Arguments of a cloud whose Keystone has our part in it, and lets the orchestrator's user through.
+FENCED: Mapping[str, Any] = {
+    "keystone_module": "cleanup_orchestrator.keystone.wsgi:application",
+    "cleanup_user": "cleanup-orchestrator",
+    "python_path": (str(pathlib.Path(__file__).parents[2]),),
+}
 MARKER = "cloud.json"  # only a directory that has it is ever wiped
 
 Progress = Callable[[str], None]
@@ -62,11 +83,13 @@ class Cloud:
     """One cloud in one directory.
 
     `ports` overrides single ports (by the names of `services.PORT_OFFSETS`) of those that `port_base` gives.
-    `services` names those to start, Keystone always among them. `keystone_module` is Keystone's WSGI application, for
-    one that is wrapped; a tuple of several starts one process for each, see `keystone_urls`. `keystone_cache` is a key
-    of `services.KEYSTONE_CACHES`. `cleanup_user` is a user that is made before Keystone starts, an admin of the service
-    project, and named in Keystone's configuration as the orchestrator's. `python_path` is put before the services' own
-    modules; `extra_config` is added to their configuration: {service: {section: {option: value}}}.
+    `services` names those to start, Keystone always among them; `full` stands for all that there are. With any that is
+    not in `services.LIGHT` there is a RabbitMQ and a MariaDB below the directory. `keystone_module` is Keystone's WSGI
+    application, for one that is wrapped; a tuple of several starts one process for each, see `keystone_urls`.
+    `keystone_cache` is a key of `services.keystone.CACHES`. `cleanup_user` is a user that is made before Keystone
+    starts, an admin of the service project, and named in Keystone's configuration as the orchestrator's. `python_path`
+    is put before the services' own modules; `extra_config` is added to their configuration: {service: {section:
+    {option: value}}}.
     """
 
     def __init__(
@@ -77,7 +100,8 @@ class Cloud:
         ports: Mapping[str, int] | None = None,
         token_cache_time: int = 5,
         progress: Progress = silent,
-        services: Collection[str] = tuple(SERVICES),
+        services: Collection[str] = LIGHT,
+        full: bool = False,
         keystone_module: str | tuple[str, ...] = STOCK_KEYSTONE,
         keystone_processes: int = 1,
         keystone_cache: str = "process",
@@ -92,7 +116,9 @@ class Cloud:
         self.progress = progress
         self.children = Children(self.directory / "log")
         self._token_cache_time = token_cache_time
-        self._services = [name for name in SERVICES if name in services or name == "keystone"]
+        self._services = tuple(name for name in SERVICES if full or name in services or name == "keystone")
+        self.full = not set(self._services) <= set(LIGHT)
+        self.servers: list[Server] = []
         modules = (keystone_module,) * keystone_processes if isinstance(keystone_module, str) else keystone_module
         self._keystone_modules = modules
         self._keystone_cache = keystone_cache
@@ -119,9 +145,17 @@ class Cloud:
                 keystone_modules=self._keystone_modules,
                 keystone_cache=self._keystone_cache,
                 cleanup_user=self._cleanup_user,
+                services=self._services,
                 extra_config=self._extra_config,
             )
         return self._site
+
+    @property
+    def mariadb(self) -> MariaDB:
+        """Where the databases are; only the whole cloud has it."""
+        from tests.servers import MariaDB
+
+        return next(server for server in self.servers if isinstance(server, MariaDB))
 
     @property
     def admin(self) -> Rest:
@@ -159,9 +193,9 @@ class Cloud:
     # ---------------------------------------------------------------- install
 
     def installed(self) -> bool:
-        """Whether the venv has what requirements.txt asks for."""
+        """Whether the venv has what the requirements ask for."""
         with contextlib.suppress(OSError):
-            return self._stamp().read_text() == requirements_hash()
+            return self._stamp().read_text() == requirements_hash(self.full)
         return False
 
     def install(self, log: str | os.PathLike[str] | None = None) -> None:
@@ -211,9 +245,10 @@ class Cloud:
                 )
             except CloudError as error:
                 raise CloudError(f"{error} (Debian and Ubuntu have it in a package of its own, python3-venv)") from None
-            self.progress("installing the services with pip: about a minute")
+            self.progress(f"installing the services with pip: about {'four minutes' if self.full else 'a minute'}")
             pip = [python, "-m", "pip", "--no-input", "--disable-pip-version-check", "install", "--quiet"]
-            pip += ["--retries", "2", "--timeout", "30", "--requirement", str(REQUIREMENTS)]
+            pip += ["--retries", "2", "--timeout", "30", "--requirement"]
+            pip.append(str(FULL_REQUIREMENTS if self.full else REQUIREMENTS))
             try:
                 self.children.run("pip", pip, guarded=True, log=log)
             except CloudError as error:
@@ -223,7 +258,7 @@ class Cloud:
                 raise
         finally:
             self.children.stop()
-        self._stamp().write_text(requirements_hash())
+        self._stamp().write_text(requirements_hash(self.full))
         unfinished.unlink()
 
     def _stamp(self) -> pathlib.Path:
@@ -234,21 +269,52 @@ class Cloud:
     def up(self) -> None:
         """Start everything; return when every service answers. On any error nothing stays behind."""
         began = time.monotonic()
-        if not (self.venv / "bin" / "keystone-manage").exists():
+        needed = "nova-manage" if self.full else "keystone-manage"
+        if not (self.venv / "bin" / needed).exists():
             raise CloudError(f"the services are not installed in {self.venv}: run install first")
         self._claim_directory()
         try:
+            self._facts.unlink(missing_ok=True)
             self._check_file_system()
-            services = self._made()
             self.check_ports()
             self.children.reset()
+            if self.full:
+                self._start_servers()
+            services = self._made()
             self._start(services)
             self.clouds_yaml.touch(mode=0o600)
             self.clouds_yaml.write_text(clouds_yaml(self.site))
         except BaseException:
             self.down()
             raise
+        facts = {"ports": self.ports, "services": self._services, "mariadb_url": self.site.mariadb_url,
+                 "cleanup_user": self._cleanup_user, "token_cache_time": self._token_cache_time}  # fmt: skip
+        self._facts.write_text(json.dumps(facts))
         self.progress(f"the cloud is up after {time.monotonic() - began:.0f} s: {self.auth_url}")
+
+    @property
+    def _facts(self) -> pathlib.Path:
+        """What another process has to know to use this cloud while it runs (`attach`)."""
+        return self.directory / "running.json"
+
+    @classmethod
+    def attach(cls, directory: str | os.PathLike[str], venv: str | os.PathLike[str] | None = None) -> Cloud:
+        """A cloud that another process runs, and goes on running when this one is done with it."""
+        from tests.servers import MariaDB
+
+        made = cls(directory, venv)
+        if made.runner() is None or not made._facts.exists():
+            raise CloudError(f"no cloud is up in {made.directory}")
+        facts = json.loads(made._facts.read_text())
+        made.ports, made._services = facts["ports"], tuple(facts["services"])
+        made.full = not set(made._services) <= set(LIGHT)
+        made._cleanup_user, made._token_cache_time = facts["cleanup_user"], facts["token_cache_time"]
+        made._site = dataclasses.replace(made.site, mariadb_url=facts["mariadb_url"])
+        if made.full:
+            server = MariaDB(made.directory / "mariadb")
+            server.port = int(facts["mariadb_url"].rpartition(":")[2])
+            made.servers = [server]
+        return made
 
     def _claim_directory(self) -> None:
         """Make the directory, or make sure that it is a cloud's and that no other launcher uses it."""
@@ -306,26 +372,56 @@ class Cloud:
                     f"port {port} (for {name}) is already in use; stop what listens there or {self._port_hint}"
                 )
 
+    def _start_servers(self) -> None:
+        """The bus and the databases, before everything else. Databases are kept from one start to the next."""
+        from tests.servers import MariaDB, RabbitMQ
+
+        class Kept(MariaDB):
+            def _make(self) -> None:
+                if not (self.directory / "data" / "mysql").exists():
+                    shutil.rmtree(self.directory, ignore_errors=True)
+                    self.directory.mkdir()
+                    super()._make()
+
+        shutil.rmtree(self.directory / "rabbitmq", ignore_errors=True)  # its queues are for processes that are gone
+        bus, databases = RabbitMQ(self.directory / "rabbitmq"), Kept(self.directory / "mariadb")
+        self.servers = [bus, databases]
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda server: server.start(), self.servers))
+        databases.sql("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
+        url = databases.url("").rstrip("/")
+        self._site = dataclasses.replace(self.site, transport_url=bus.url, mariadb_url=url)
+        self.progress("RabbitMQ and MariaDB are up")
+
     def _start(self, services: list[Service]) -> None:
         """Bring all services up at once: each in a thread, which waits only for what it really needs."""
         results: queue.SimpleQueue[tuple[str, BaseException | None]] = queue.SimpleQueue()
         catalog = threading.Event()
         stop = threading.Event()
-        waiting = {service.name for service in services}
+        up = {service.name: threading.Event() for service in services}
+        waiting = set(up)
+
+        def wait_for(event: threading.Event) -> None:
+            while not event.wait(0.1):
+                if stop.is_set():
+                    raise CloudError("the cloud is being stopped")
 
         def bring_up(service: Service) -> None:
             try:
                 self._prepare(service)
+                for name in service.after:
+                    wait_for(up[name])
                 self._launch(service, stop)
                 if service.name == "keystone":
                     self._fill_catalog(services)
                     catalog.set()
-                while not catalog.wait(0.1):
-                    if stop.is_set():
-                        return
+                wait_for(catalog)
+                self._await_daemons(service, stop)
+                self._run(service, service.settings, ".settled", service.files)
                 if service.seed:
                     service.seed(self.site, self.admin)
                 self._probe(service)
+                up[service.name].set()
                 results.put((service.name, None))
             except BaseException as error:  # raised again by the main thread
                 results.put((service.name, error))
@@ -352,50 +448,123 @@ class Cloud:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         self.log(f"{service.name}-setup").unlink(missing_ok=True)
-        done = hashlib.sha256(repr(service.preparation).encode()).hexdigest()
-        stamp = home / ".prepared"
-        if stamp.exists() and stamp.read_text() == done:
+        if self.full and service.databases:
+            self._fill_databases(service)
+            self._run(service, service.preparation, ".prepared")
+        else:
+            self._run(service, service.schema + service.preparation, ".prepared")
+
+    def _run(
+        self, service: Service, commands: tuple[tuple[str, ...], ...], stamp_name: str, reading: object = ""
+    ) -> None:
+        """Run commands of a service unless the very same have been run, over the same `reading`."""
+        done = hashlib.sha256(f"{commands!r}{reading or ''}".encode()).hexdigest()
+        stamp = self.site.home(service.name) / stamp_name
+        if not commands or (stamp.exists() and stamp.read_text() == done):
             return
-        for command in service.preparation:
+        for command in commands:
             self.children.run(
                 f"{service.name}-setup",
                 command,
                 guarded=True,
-                cwd=home,
+                cwd=self.site.home(service.name),
                 environment={"PYTHONWARNINGS": "ignore"},
             )
         stamp.write_text(done)
+
+    def _fill_databases(self, service: Service) -> None:
+        """Make the databases of a service that are not there, with the schema that the migrations make."""
+        from tests.cloud.schemas import Schemas
+
+        server = self.mariadb
+        known = {name for (name,) in server.sql("SHOW DATABASES")}
+        stamp = self.site.home(service.name) / ".migrated"
+        if stamp.exists() and known.issuperset(service.databases):
+            return
+        for database in service.databases:
+            server.sql(f"DROP DATABASE IF EXISTS {database}")
+            server.sql(f"CREATE DATABASE {database} CHARACTER SET utf8mb3")
+        # The commands name the directory of this cloud, which says nothing about what they make.
+        text = [[word.replace(str(self.directory), "") for word in command] for command in service.schema]
+        schemas = Schemas(self.venv / "cleanup-cloud-schemas", requirements_hash(self.full))
+        if not service.schema or not schemas.load(server, text, service.databases):
+            self._run(service, service.schema, ".migrating")
+            if service.schema:
+                schemas.keep(server, text, service.databases)
+        stamp.touch()
 
     def _launch(self, service: Service, stop: threading.Event) -> None:
         """Start its processes and wait until each of them answers; one that ends instead is an error at once."""
         for process in service.processes:
             self.log(process.name).unlink(missing_ok=True)
-        path = [*self._python_path, *filter(None, [os.environ.get("PYTHONPATH")])]
         children = [
             self.children.start(
                 process.name,
                 process.arguments,
                 python=self.site.bin("python"),
                 cwd=self.site.home(service.name),
-                environment={
-                    "PATH": f"{self.venv}/bin{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-                    "PYTHONWARNINGS": "ignore",
-                    **({"PYTHONPATH": os.pathsep.join(path)} if path else {}),
-                    **process.environment,
-                },
+                environment=self._environment(process),
             )
             for process in service.processes
         ]
-        deadline = time.monotonic() + START_TIMEOUT
+        (self.directory / "run").mkdir(exist_ok=True)
+        for child in children:
+            (self.directory / "run" / child.name).write_text(str(child.popen.pid))
+        timeout = FULL_START_TIMEOUT if self.full else START_TIMEOUT
+        deadline = time.monotonic() + timeout
         for process, child in zip(service.processes, children, strict=True):
-            while not answers(process):
+            while process.port and not answers(process):
                 if stop.is_set():
                     return
                 if how := child.ended():
                     raise CloudError(f"{process.name} did not start ({how}): {last_line(child.log)}; see {child.log}")
                 if time.monotonic() > deadline:
-                    raise CloudError(f"{process.name} did not answer within {START_TIMEOUT:.0f} s; see {child.log}")
+                    raise CloudError(f"{process.name} did not answer within {timeout:.0f} s; see {child.log}")
                 time.sleep(0.1)
+
+    def restart(self, service: str, name: str) -> None:
+        """Start one process of a service anew, with what its configuration says by now.
+
+        :raises CloudError: when another process than this one runs the cloud
+        """
+        home = self.site.home(service)
+        process = next(p for p in SERVICES[service](self.site).processes if p.name == name)
+        if not self.children.end(name):
+            raise CloudError(f"{name} is not this process's to restart: another one runs the cloud in {home.parent}")
+        arguments, python = process.arguments, self.site.bin("python")
+        child = self.children.start(name, arguments, python=python, cwd=home, environment=self._environment(process))
+        (self.directory / "run" / name).write_text(str(child.popen.pid))
+
+    def _environment(self, process: Process) -> dict[str, str]:
+        """Of a process, beside this one's own."""
+        given = dict(process.environment)
+        path = [*self._python_path, given.pop("PYTHONPATH", ""), os.environ.get("PYTHONPATH", "")]
+        path = [folder for folder in path if folder]
+        return {
+            "PATH": f"{self.venv}/bin{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "PYTHONWARNINGS": "ignore",
+            **({"PYTHONPATH": os.pathsep.join(path)} if path else {}),
+            **given,
+        }
+
+    def _await_daemons(self, service: Service, stop: threading.Event) -> None:
+        """Wait until the service itself says that all its daemons are up."""
+        deadline = time.monotonic() + FULL_START_TIMEOUT
+        for reports in service.reports:
+            while True:
+                self.children.check()
+                try:
+                    missing = reports.missing(self.admin)
+                    said = f"{', '.join(sorted(missing))} not up"
+                except CloudError as error:  # it may come late to its own database, too
+                    missing, said = set(reports.names), str(error)
+                if not missing:
+                    break
+                if stop.is_set():
+                    return
+                if time.monotonic() > deadline:
+                    raise CloudError(f"{service.name} is not up after {FULL_START_TIMEOUT:.0f} s: {said}")
+                time.sleep(0.5)
 
     def _probe(self, service: Service) -> None:
         """That it answers says little: now it must accept a token and find its database."""
@@ -424,8 +593,19 @@ class Cloud:
         self.children.check()
 
     def status(self) -> dict[str, bool]:
-        """For each process, whether something answers on its port; works from any process."""
-        return {process.name: answers(process) for service in self._made() for process in service.processes}
+        """For each process, whether it answers or, if it has no port, is there; works from any process."""
+        runner = self.runner() or os.getpid()
+        processes = [process for service in self._made() for process in service.processes]
+        return {p.name: answers(p) if p.port else self._is_child(p.name, runner) for p in processes}
+
+    def _is_child(self, process: str, parent: int) -> bool:
+        """Whether a process of this cloud is a living child of `parent`, which started it."""
+        try:
+            pid = (self.directory / "run" / process).read_text()
+            state, ppid = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            return False
+        return state != "Z" and int(ppid) == parent
 
     def _made(self) -> list[Service]:
         return [SERVICES[name](self.site) for name in self._services]
@@ -435,6 +615,13 @@ class Cloud:
     def down(self) -> None:
         """Stop every process of this cloud; call it as often as you like."""
         self.children.stop()
+        while self.servers:
+            server = self.servers.pop()
+            try:
+                if server.name == "mariadb":  # so that the next start does not begin with a recovery
+                    server.stop()
+            finally:
+                server.close()
         self._admin = None
         if self._lock_file is not None:
             os.close(self._lock_file)
@@ -490,9 +677,10 @@ class Cloud:
             self.directory.rmdir()
 
 
-def requirements_hash() -> str:
+def requirements_hash(full: bool = False) -> str:
     """What the venv was made from."""
-    return hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()
+    text = REQUIREMENTS.read_bytes() + (FULL_REQUIREMENTS.read_bytes() if full else b"")
+    return hashlib.sha256(text + sys.version.encode()).hexdigest()
 
 
 def answers(process: Process) -> bool:
@@ -512,6 +700,8 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m tests.cloud.launcher", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("verb", choices=["install", "up", "down", "status", "wipe"])
+    parser.add_argument("--full", action="store_true", help="all thirteen services, not only the five light ones")
+    parser.add_argument("--fence", action="store_true", help="Keystone has our part in it, from this checkout")
     parser.add_argument("--directory", required=True, help="where the cloud keeps everything")
     parser.add_argument("--venv", help="where its services are installed (default: <directory>/venv)")
     parser.add_argument("--port-base", type=int, default=DEFAULT_PORT_BASE, help="first port (default: %(default)s)")
@@ -520,8 +710,10 @@ def main(arguments: list[str] | None = None) -> int:
     cloud = Cloud(
         options.directory,
         options.venv,
+        full=options.full,
         port_base=options.port_base,
         token_cache_time=options.token_cache_time,
+        **(FENCED if options.fence else {}),
         progress=lambda text: print(text, flush=True),
     )
     # SIGTERM and a closed terminal end it like Ctrl-C does: by way of `finally`. Ctrl-C itself is ignored in what a

@@ -152,6 +152,20 @@ class Children:
             if how := child.ended():
                 raise CloudError(f"{child.name} ended ({how}): {last_line(child.log)}; see {child.log}")
 
+    def end(self, name: str) -> bool:
+        """Stop those of that name, and forget them; whether there were any."""
+        found = [child for child in self.running() if child.name == name]
+        for child in found:
+            child.signal(signal.SIGTERM)
+            try:
+                child.popen.wait(STOP_GRACE)
+            except subprocess.TimeoutExpired:
+                pass
+            child.signal(signal.SIGKILL)
+            child.popen.wait()
+            SPAWNER.call(lambda child=child: self._children.remove(child))
+        return bool(found)
+
     def stop(self) -> None:
         """Stop all of them, and refuse new ones until `reset`. Safe to call at any moment and more than once."""
         self._stopping = True

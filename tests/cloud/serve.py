@@ -23,31 +23,62 @@ import sys
 import threading
 import time
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 HOST = "127.0.0.1"
+
+
+def prctl(option: int, value: int) -> None:
+    """The system call."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option}) failed")
 
 
 def die_with(parent: int, signum: int = signal.SIGKILL) -> None:
     """Ask the kernel for `signum` when the thread that started this process is gone."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_PDEATHSIG, signum, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+    prctl(PR_SET_PDEATHSIG, signum)
     if os.getppid() != parent:  # it died before the promise was made
         sys.exit(1)
 
 
 def guard(command: list[str]) -> int:
-    """Run `command` in this process group, and leave nobody of the group behind, however it ends."""
+    """Run `command` in this process group, and leave nobody whom it started behind, however it ends."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)  # who loses its parent becomes a child of this process, not of the machine's first
+    here = os.getpid()
 
-    def end_group(signum: int, frame: object) -> None:
+    def end_all(signum: int, frame: object) -> None:
+        # Some daemons lead a process group of their own.
+        while others := descendants(here):
+            for pid in others:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            for pid in others:
+                try:
+                    os.waitpid(pid, 0)
+                except ChildProcessError:  # not ours yet: it will be, now that its parent is dead
+                    pass
         os.killpg(0, signal.SIGKILL)  # this process too
 
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(signum, end_group)
-    code = subprocess.call(command)
+        signal.signal(signum, end_all)
+    code = subprocess.call(command, preexec_fn=lambda: die_with(here))
     if code == 0:
         return 0
     return code if code > 0 else 128 - code
+
+
+def descendants(pid: int) -> list[int]:
+    """The children of a process, their children, and so on."""
+    found = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as file:
+                found += [int(word) for word in file.read().split()]
+    except OSError:  # it ended meanwhile
+        pass
+    return found + [one for child in found for one in descendants(child)]
 
 
 def access_log(application):
@@ -87,6 +118,8 @@ def tune_sqlite() -> None:
 
     @sqlalchemy.event.listens_for(sqlalchemy.engine.Engine, "connect")
     def tune(connection, record):
+        if not isinstance(connection, sqlite3.Connection):
+            return
         cursor = connection.cursor()
         cursor.execute("PRAGMA busy_timeout = 30000")
         cursor.execute("PRAGMA journal_mode = WAL")
@@ -105,7 +138,7 @@ def tune_sqlite() -> None:
 
     @sqlalchemy.event.listens_for(sqlalchemy.orm.Session, "after_begin")
     def lock(session, transaction, connection):
-        if transaction.nested or session.info.get("reads"):
+        if transaction.nested or session.info.get("reads") or connection.dialect.name != "sqlite":
             return
         cursor = connection.connection.cursor()
         cursor.execute("ROLLBACK")  # of the transaction that has only just begun
@@ -156,6 +189,22 @@ def register_shared_cache() -> None:
     register_backend("dogpile.cache.dbm", __name__, "SharedCache")
 
 
+def keep_tokens_apart() -> None:
+    """Make Keystone bear several threads.
+
+    Its middleware keeps the token of the request that it is at in an attribute of its own, where another thread's
+    request finds it: an application credential is asked for with somebody else's roles. Upstream runs Keystone with one
+    thread in each process.
+    """
+    loaded = sys.modules.get("keystone.server.flask.request_processing.middleware.auth_context")
+    if loaded is None:  # another service
+        return
+    local = threading.local()
+    loaded.AuthContextMiddleware.token = property(
+        lambda self: getattr(local, "token", None), lambda self, token: setattr(local, "token", token)
+    )
+
+
 def load(module: str | None, paste: str | None):
     """The WSGI application named on the command line."""
     if paste:
@@ -176,6 +225,7 @@ def wsgi(options: argparse.Namespace) -> None:
     tune_sqlite()
     register_shared_cache()
     application = load(options.module, options.paste)
+    keep_tokens_apart()
     application = access_log(application)
 
     def server(port: int, shared: bool = False):
@@ -184,7 +234,7 @@ def wsgi(options: argparse.Namespace) -> None:
             application,
             numthreads=options.threads,
             request_queue_size=128,
-            timeout=60,
+            timeout=600,  # a connection that is closed while its client sends is an error that nobody expects
             reuse_port=shared,
         )
         # A client that reuses a connection must not find it closed under its hands when many are open.

@@ -124,6 +124,8 @@ def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
     assert (found["limit"].outcome, found["limit"].kept) == (Outcome.CLEAR, 1)
     assert (found["endpoint_association"].outcome, found["endpoint_association"].kept) == (Outcome.CLEAR, 1)
     assert found["endpoint_group_association"].outcome is Outcome.CLEAR
+    users = found["default_project_user"]  # the user and the colleague
+    assert (users.outcome, users.found, users.kept) == (Outcome.CLEAR, 0, 2)
 
 
 def test_only_those_who_were_members_are_asked(projects, sweeper):

@@ -14,7 +14,7 @@ import pytest
 
 from cleanup_orchestrator import service, tables, transitions
 from cleanup_orchestrator.decide import blockers
-from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Outcome, Purpose, Status
+from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Outcome, Purpose, Status, Waiver
 from cleanup_orchestrator.ordering import confirmed_gone
 from cleanup_orchestrator.store import Conflict
 from tests.cloud import filler
@@ -252,7 +252,15 @@ def test_a_service_that_nobody_answers_for_blocks_completion_until_it_is_dealt_w
         time.sleep(4)
         assert orchestrator.store.get(deletion_id).status is Status.DELETING
         assert orchestrator.blockers(deletion_id) == {"workflow.uncovered": "no_plugin"}
-    orchestrator.wait(deletion_id, Status.DELETED)
+    # It has left the catalog: what the project has there is out of sight, and not gone. An admin says to go on.
+    said = lambda: orchestrator.step(deletion_id, "workflow.").message  # noqa: E731
+    orchestrator.wait(deletion_id, until=lambda r: "left the catalog" in said())
+    assert orchestrator.blockers(deletion_id) == {"workflow.uncovered": "no_plugin"}
+    now = orchestrator.store.now()
+    until = now + datetime.timedelta(hours=1)
+    orchestrator.store.add_waiver(Waiver(str(uuid.uuid4()), "workflow", "it was a trial", now, until))
+    record = orchestrator.wait(deletion_id, Status.DELETED)
+    assert "it was a trial" in record.message
     assert left(cloud, filled.project_id) == {}
 
 

@@ -26,6 +26,8 @@ class Rest:
 
     def raw(self, method: str, path: str, ok: Iterable[int] = (), **options: Any) -> Any:
         headers = {**self.headers, **options.pop("headers", {})}
+        # On a machine with too much to do, Keystone may refuse for a moment to say what is fenced.
+        options.setdefault("status_code_retries", 4)
         answer = self.proxy.request(path, method, raise_exc=False, headers=headers, **options)
         if answer.status_code >= 400 and answer.status_code not in ok:
             raise FillError(f"{method} {path} answered {answer.status_code}: {answer.text[:300]}")

@@ -1,0 +1,18 @@
+"""Volumes that only pretend, also in the consistency groups that Cinder's own fake leaves in error for ever."""
+
+from cinder.tests.fake_driver import FakeGateDriver, FakeLoggingVolumeDriver
+
+
+class Driver(FakeLoggingVolumeDriver):
+    """Cinder's own fakes: the one that needs nothing, with the groups of the one that needs LVM."""
+
+    create_consistencygroup = FakeGateDriver.create_consistencygroup
+    create_consistencygroup_from_src = FakeGateDriver.create_consistencygroup_from_src
+    update_consistencygroup = FakeGateDriver.update_consistencygroup
+    delete_consistencygroup = FakeGateDriver.delete_consistencygroup
+    create_cgsnapshot = FakeGateDriver.create_cgsnapshot
+    delete_cgsnapshot = FakeGateDriver.delete_cgsnapshot
+
+    def _update_volume_stats(self):
+        super()._update_volume_stats()
+        self._stats["pools"][0]["consistencygroup_support"] = True

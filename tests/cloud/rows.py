@@ -1,0 +1,401 @@
+"""Every row of every database of a cloud, read behind the services' backs.
+
+    before = rows.read(cloud)
+    mine = before.of(project_id)              # every row that names the project, in whatever column
+    left = rows.read(cloud).of(project_id)    # those that are history, or that a service never gives up, are marked
+
+MariaDB or SQLite, whichever the cloud has, and Swift's disks: a table each for accounts, containers, objects and files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.cloud.launcher import Cloud
+
+Row = dict[str, Any]
+Place = tuple[str, str]  #: database, table
+
+#: What a service calls by a number of its own, and the column that gives the id that Keystone knows.
+ALIASES = {("barbican", "projects"): "external_id", ("placement", "projects"): "external_id"}
+#: Something that can be an id: not a part of a longer word, with dashes or without.
+ID = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9A-Za-z])")
+OWNER_COLUMNS = ("project_id", "tenant_id", "owner", "tenant", "account")
+SYSTEM = {"information_schema", "mysql", "performance_schema", "sys"}
+
+
+#: Rows without a mark of their own, which go when that of which they are a part is purged: its table, and their column.
+PART_OF: Mapping[Place, tuple[str, str]] = {
+    ("designate", "recordsets"): ("zones", "zone_id"),
+    ("designate", "records"): ("zones", "zone_id"),
+    ("designate", "zone_masters"): ("zones", "zone_id"),
+    ("heat", "stack_tag"): ("stack", "stack_id"),
+    ("octavia", "tags"): ("load_balancer", "resource_id"),
+    ("octavia", "vip"): ("load_balancer", "load_balancer_id"),
+}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Live rows that stay when all that a project owned is gone, and why; `when` tells them from others."""
+
+    database: str
+    table: str
+    why: str
+    when: Callable[[Row, str], bool] = lambda row, project_id: True
+
+
+def expires(row: Row, project_id: str) -> bool:
+    return row["expires_at"] is not None
+
+
+RBAC_TABLES = (
+    "networkrbacs", "qospolicyrbacs", "securitygrouprbacs", "subnetpoolrbacs", "addressgrouprbacs", "addressscoperbacs",
+)  # fmt: skip
+
+#: Rows that name a project that is gone, and are nothing that it owns any more. Each is what the service itself leaves
+#: behind after its own ordinary delete call, with no call that would take it away. The documentation says the same.
+KEPT = (
+    Kept("barbican", "projects", "Barbican's own name for the project: no call removes it"),
+    Kept("barbican", "kek_data", "the project's key-encryption key: no call removes it"),
+    Kept("glance", "tasks", "Glance's record of an import: it goes when it expires, and no call removes it"),
+    Kept("glance", "task_info", "what that import was told"),
+    Kept("keystone", "trust_role", "belongs to trusts that are marked as deleted"),
+    Kept("keystone", "revocation_event", "which tokens are worth nothing any more: purged by time"),
+    Kept("neutron", "quotausages", "a counter: no call removes it"),
+    Kept("neutron", "reservations", "a counter: Neutron removes it when it expires"),
+    *(Kept("neutron", table, "what another project shares with it is the other's, and is not taken from it",
+           lambda row, project_id: row["project_id"] != project_id) for table in RBAC_TABLES),
+    Kept("nova", "instance_actions", "history of servers that are gone: archived with them by nova-manage"),
+    Kept("nova", "migrations", "history of servers that are gone: archived with them by nova-manage"),
+    Kept("nova", "security_groups", "a group called default, made with the project's first server: no call knows it",
+         lambda row, project_id: row["name"] == "default"),
+    Kept("nova_api", "instance_mappings", "history of servers that are gone: archived with them by nova-manage",
+         lambda row, project_id: bool(row["queued_for_delete"])),
+    Kept("nova_api", "request_specs", "history of servers that are gone: archived with them by nova-manage"),
+    Kept("nova_api", "aggregate_metadata", "the operator's: hosts that were set apart for the project"),
+    Kept("nova", "instance_system_metadata", "a counter that Nova writes after a server is gone: archived with it",
+         lambda row, project_id: row["key"] == "clean_attempts"),
+    Kept("nova", "s3_images", "a number for each image that a server was made of: no call removes it"),
+    Kept("placement", "projects", "Placement's own name for the project: no call removes it"),
+    Kept("cinder", "quota_usages", "a counter: no call removes it"),
+    Kept("cinder", "reservations", "a counter, of a group that an admin deleted: Cinder removes it when it expires"),
+    Kept("cinder", "messages", "a message to users, with its own time of expiry", expires),
+    Kept("manila", "quota_usages", "a counter: no call removes it"),
+    Kept("manila", "messages", "a message to users, with its own time of expiry", expires),
+    Kept("designate", "recordsets",
+         "of a reverse zone, made with it in the name of the first project with a PTR record there",
+         lambda row, project_id: row["type"] in ("SOA", "NS")),
+    Kept("designate", "records", "the same zone's: what those recordsets hold",
+         lambda row, project_id: bool(row["managed"])),
+    Kept("designate", "shared_zones", "another project's share of its own zone with it is the other's",
+         lambda row, project_id: row["project_id"] != project_id),
+    Kept("designate", "zone_transfer_requests", "another project's offer of its own zone is the other's",
+         lambda row, project_id: row["tenant_id"] != project_id),
+    Kept("magnum", "x509keypair",
+         "two of each cluster's four certificates, which Magnum forgets: no call removes them"),
+    Kept("octavia", "load_balancer", "deleted, kept for a while as history",
+         lambda row, project_id: row["provisioning_status"] == "DELETED"),
+    Kept("octavia", "amphora", "deleted, kept for a while as history",
+         lambda row, project_id: row["status"] == "DELETED"),
+    Kept("octavia", "quotas", "the row with its counters: the delete call only empties the limits",
+         lambda row, project_id: all(
+             row[c] in (None, -1) for c in row if not c.startswith(("project_id", "in_use")))),
+    Kept("heat", "event", "history of stacks that are gone: purged with them by heat-manage"),
+    Kept("heat", "user_creds",
+         "of a delete that Heat answered with an error: no call knows it, and its trust is deleted"),
+    Kept("heat", "snapshot",
+         "which Heat forgets, at times, when it has to begin a stack's delete anew: no call knows it then"),
+    Kept("heat", "resource_properties_data", "what those events were about"),
+)  # fmt: skip
+
+#: Columns that move although nobody asks for anything, by table; "*" is all of it. Nothing that a project owns.
+VOLATILE: Mapping[Place, Collection[str]] = {
+    ("keystone", "user"): ("last_active_at",),
+    ("nova", "services"): "*",
+    ("nova", "compute_nodes"): "*",
+    ("nova_api", "host_mappings"): "*",
+    ("cinder", "services"): "*",
+    ("cinder", "workers"): "*",
+    ("manila", "services"): "*",
+    ("manila", "share_servers"): ("updated_at",),
+    ("neutron", "agents"): "*",
+    ("heat", "service"): "*",
+    ("designate", "service_statuses"): "*",
+    ("magnum", "magnum_service"): "*",
+    ("placement", "resource_providers"): ("generation", "updated_at"),
+}
+
+
+def is_history(row: Row) -> bool:
+    """Whether a service has marked the row as deleted, as most of them do instead of removing it."""
+    if row.get("deleted_at") is not None:
+        return True
+    return row.get("deleted") not in (None, 0, "0", "", b"0", False, "False")  # the last one is Manila's
+
+
+def has_ended(row: Row) -> bool:
+    """Whether it is marked as deleted, in whichever of the two ways."""
+    return is_history(row) or row.get("provisioning_status") == "DELETED"
+
+
+def why_kept(place: Place, row: Row, project_id: str) -> str:
+    """Why it is no leftover of the project; "" if it is one."""
+    if is_history(row):
+        return "marked as deleted"
+    of_table = (kept for kept in KEPT if (kept.database, kept.table) == place)
+    return next((kept.why for kept in of_table if kept.when(row, project_id)), "")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows by database and table."""
+
+    tables: Mapping[Place, tuple[Row, ...]]
+
+    def of(self, project_id: str) -> Rows:
+        """Those that name the project, in any column or in the midst of a text."""
+        if not project_id:
+            raise ValueError("no project id")
+        aliases = {
+            (place[0], row["id"])
+            for place, column in ALIASES.items()
+            for row in self.tables.get(place, ())
+            if row[column] == project_id
+        }
+        raw = project_id.encode()
+
+        def names_it(database: str, row: Row) -> bool:
+            if (database, row.get("project_id")) in aliases:
+                return True
+            return any(
+                (isinstance(value, str) and project_id in value) or (isinstance(value, bytes) and raw in value)
+                for value in row.values()
+            )
+
+        return self._only(lambda place, row: names_it(place[0], row))
+
+    def naming(self, ids: Collection[str]) -> Rows:
+        """Those that name one of several ids."""
+        return self._only(lambda place, row: any(not ids.isdisjoint(found) for found in ids_in(row)))
+
+    def ids(self) -> set[str]:
+        """What these rows are called themselves: the ids of the resources that they are."""
+        return {
+            value
+            for rows in self.tables.values()
+            for row in rows
+            for column in ("id", "uuid")
+            if isinstance(value := row.get(column), str) and ID.fullmatch(value)
+        }
+
+    def left_of(self, project_id: str) -> Rows:
+        """Without those that are marked as deleted, and without those that are never given up (`KEPT`)."""
+        return self._only(lambda place, row: not why_kept(place, row, project_id))
+
+    def live(self, project_id: str) -> Rows:
+        """Those of the project that count: what it has, or what was left of it."""
+        return self.of(project_id).left_of(project_id)
+
+    def not_owned_by(self, project_id: str) -> Rows:
+        """Those that do not say that this project owns them, in one of the columns in which services say so."""
+        owners = lambda row: (str(row.get(column, "")) for column in OWNER_COLUMNS)  # noqa: E731
+        return self._only(lambda place, row: not any(project_id in owner for owner in owners(row)))
+
+    def without(self, other: Rows) -> Rows:
+        """Those that are not in the other, equal in every column."""
+        known = {place: {frozen(row) for row in rows} for place, rows in other.tables.items()}
+        return self._only(lambda place, row: frozen(row) not in known.get(place, ()))
+
+    def without_ended(self, other: Rows) -> Rows:
+        """Without the rows of the other that are marked as deleted by now."""
+        known = {(place, row["id"]) for place, rows in other.tables.items() for row in rows if "id" in row}
+        return self._only(lambda place, row: not (is_history(row) and (place, row.get("id")) in known))
+
+    def steady(self) -> Rows:
+        """Without what moves by itself (`VOLATILE`)."""
+        kept = {}
+        for place, rows in self.tables.items():
+            columns = VOLATILE.get(place, ())
+            if columns != "*":
+                kept[place] = tuple({c: v for c, v in row.items() if c not in columns} for row in rows)
+        return Rows(kept)
+
+    def count(self) -> dict[str, int]:
+        """How many, by database."""
+        return dict(Counter(database for (database, _), rows in self.tables.items() for _ in rows))
+
+    def named(self) -> dict[str, int]:
+        """How many, by database and table."""
+        return {f"{database}.{table}": len(rows) for (database, table), rows in sorted(self.tables.items())}
+
+    def lines(self, width: int = 300) -> list[str]:
+        """Each row as a line, for whoever has to find out why it is there."""
+        return [
+            f"{database}.{table}: { {c: v for c, v in row.items() if v is not None} }"[:width]
+            for (database, table), rows in sorted(self.tables.items())
+            for row in rows
+        ]
+
+    def _only(self, wanted: Callable[[Place, Row], bool]) -> Rows:
+        found = {place: tuple(row for row in rows if wanted(place, row)) for place, rows in self.tables.items()}
+        return Rows({place: rows for place, rows in found.items() if rows})
+
+    def __bool__(self) -> bool:
+        return any(self.tables.values())
+
+
+def without_serials(found: Rows, zones: Collection[str]) -> Rows:
+    """The same; of these zones of Designate's without what changes with each record that comes or goes in them."""
+    soas = {row["id"] for row in found.tables["designate", "recordsets"] if row["type"] == "SOA"}
+    moved: Mapping[str, Callable[[Row], bool]] = {
+        "zones": lambda row: row["id"] in zones,
+        "recordsets": lambda row: row["zone_id"] in zones and row["id"] in soas,
+        "records": lambda row: row["zone_id"] in zones and row["recordset_id"] in soas,
+    }
+    columns = {"serial", "increment_serial", "version", "updated_at"}
+    tables = dict(found.tables)
+    for table, is_moved in moved.items():
+        left_out = columns | ({"data", "hash"} if table == "records" else set())
+        tables["designate", table] = tuple(
+            {c: v for c, v in row.items() if c not in left_out} if is_moved(row) else row
+            for row in found.tables["designate", table]
+        )
+    return Rows(tables)
+
+
+def ids_in(row: Row) -> Iterator[set[str]]:
+    """The ids in each column of a row."""
+    for value in row.values():
+        if isinstance(value, bytes):
+            value = value.decode("latin-1")
+        if isinstance(value, str) and len(value) >= 32:
+            yield set(ID.findall(value))
+
+
+def frozen(row: Row) -> tuple[tuple[str, str], ...]:
+    """A row that can be in a set."""
+    return tuple((column, repr(value)) for column, value in row.items())
+
+
+# ---------------------------------------------------------------- reading
+def read(cloud: Cloud) -> Rows:
+    """Everything that is in the databases of a cloud, and on Swift's disks, now."""
+    tables: dict[Place, tuple[Row, ...]] = {}
+    for database in databases(cloud):
+        with connect(cloud, database) as ask:
+            for table in tables_of(cloud, ask):
+                tables[database, table] = tuple(ask(f"SELECT * FROM {quoted(cloud, table)}"))
+    if "swift" in cloud.site.services:
+        tables |= swift(cloud.site.home("swift") / "devices")
+    for (database, part), (table, column) in PART_OF.items():
+        ended = {row["id"] for row in tables.get((database, table), ()) if has_ended(row)}
+        if parts := tables.get((database, part)):
+            tables[database, part] = tuple({**row, "deleted": row[column] in ended} for row in parts)
+    return Rows(tables)
+
+
+def databases(cloud: Cloud) -> list[str]:
+    """The names of the databases; most are those of their services."""
+    if cloud.full:
+        return sorted({name for (name,) in cloud.mariadb.sql("SHOW DATABASES")} - SYSTEM)
+    return sorted(name for name in cloud.site.services if cloud.site.database(name).exists())
+
+
+Ask = Callable[..., list[Row]]
+
+
+@contextlib.contextmanager
+def connect(cloud: Cloud, database: str) -> Iterator[Ask]:
+    """A function that answers SELECTs of one database; arguments stand for question marks, as in SQLite."""
+    if not cloud.full:
+        path = cloud.site.database(database)
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30)
+        connection.row_factory = sqlite3.Row
+        try:
+            yield lambda sql, *arguments: [dict(row) for row in connection.execute(sql, arguments)]
+        finally:
+            connection.close()
+        return
+    import pymysql.cursors
+
+    from tests.cloud.schemas import cursor
+
+    with cursor(cloud.mariadb, database, pymysql.cursors.DictCursor) as do:
+
+        def ask(sql: str, *arguments: object) -> list[Row]:
+            do.execute(sql.replace("%", "%%").replace("?", "%s") if arguments else sql, arguments or None)
+            return list(do.fetchall())
+
+        yield ask
+
+
+def tables_of(cloud: Cloud, ask: Ask) -> list[str]:
+    """The tables of the database that is asked."""
+    sql = "SHOW TABLES" if cloud.full else "SELECT name FROM sqlite_master WHERE type = 'table'"
+    return sorted(next(iter(row.values())) for row in ask(sql))
+
+
+def quoted(cloud: Cloud, name: str) -> str:
+    """The name of a table or column, which may be a word of SQL."""
+    return f"`{name}`" if cloud.full else f'"{name}"'
+
+
+def swift(devices: pathlib.Path) -> dict[Place, tuple[Row, ...]]:
+    """What Swift's servers keep on disk; each row says whose account it is of."""
+    found: dict[str, list[Row]] = {name: [] for name in ("accounts", "containers", "objects", "files")}
+    for path in devices.glob("*/accounts/*/*/*/*.db"):
+        (about,), listed = swift_database(path, "account_stat", "container")
+        found["accounts"].append(
+            {"account": about["account"], "status": about["status"], "deleted": about["status"] == "DELETED",
+             "metadata": about["metadata"]}
+        )  # fmt: skip
+        found["containers"] += [{"account": about["account"], "listed": True, **row} for row in listed]
+    for path in devices.glob("*/containers/*/*/*/*.db"):
+        (about,), listed = swift_database(path, "container_info", "object")
+        whose = {"account": about["account"], "container": about["container"]}
+        gone = about["delete_timestamp"] > about["put_timestamp"]
+        found["containers"].append({**whose, "listed": False, "deleted": gone, "metadata": about["metadata"]})
+        found["objects"] += [{**whose, **row} for row in listed]
+    for path in devices.glob("*/objects*/*/*/*/*.data"):
+        found["files"].append({"name": object_name(path), "size": path.stat().st_size})
+    return {("swift", table): tuple(rows) for table, rows in found.items()}
+
+
+def swift_database(path: pathlib.Path, about: str, listed: str) -> tuple[list[Row], list[Row]]:
+    """What a database of Swift's is about, and what it lists."""
+    connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30)
+    connection.row_factory = sqlite3.Row
+    try:
+        return tuple([dict(row) for row in connection.execute(f"SELECT * FROM {name}")] for name in (about, listed))
+    finally:
+        connection.close()
+
+
+def object_name(path: pathlib.Path) -> str:
+    """/account/container/object, out of the extended attributes, which hold a pickle or JSON in several pieces."""
+    raw = b""
+    with contextlib.suppress(OSError):
+        raw = os.getxattr(path, "user.swift.metadata")
+        for number in range(1, 10):
+            raw += os.getxattr(path, f"user.swift.metadata{number}")
+    match = re.search(rb"/AUTH_[0-9a-zA-Z_-]+/[^\x00-\x1f]*", raw)
+    return match.group().decode(errors="replace") if match else path.name
+
+
+def summary(columns: Mapping[str, Rows]) -> Iterable[str]:
+    """A table: how many rows of each database, in each of these."""
+    counts = {title: rows.count() for title, rows in columns.items()}
+    names = sorted({database for count in counts.values() for database in count})
+    yield f"  {'Database':12}" + "".join(f"{title:>14}" for title in counts)
+    for name in [*names, ""]:
+        numbers = [sum(count.values()) if not name else count.get(name, 0) for count in counts.values()]
+        yield f"  {name or 'all':12}" + "".join(f"{number:>14}" for number in numbers)

@@ -1,0 +1,82 @@
+"""What each service of the cloud needs, as data; nothing here starts anything: the launcher does.
+
+A service is a module with one function `service(site)`. `SERVICES` names them all, `LIGHT` those that need no server
+beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.cloud.services import (
+    barbican,
+    cinder,
+    designate,
+    glance,
+    heat,
+    keystone,
+    magnum,
+    manila,
+    neutron,
+    nova,
+    octavia,
+    placement,
+    swift,
+)
+from tests.cloud.services.base import (
+    HOST,
+    PORT_OFFSETS,
+    REGION,
+    SERVICE_PROJECT,
+    SERVICE_ROLES,
+    STOCK_KEYSTONE,
+    Ini,
+    Process,
+    Service,
+    Site,
+    ini,
+)
+from tests.cloud.services.keystone import keystone_processes
+
+__all__ = [
+    "HOST", "LIGHT", "PORT_OFFSETS", "REGION", "SERVICES", "SERVICE_PROJECT", "SERVICE_ROLES", "STOCK_KEYSTONE", "Ini",
+    "Process", "Service", "Site", "clouds_yaml", "ini", "keystone_processes",
+]  # fmt: skip
+
+#: In the order in which the launcher begins with them: those that take longest, or that others wait for, come first.
+SERVICES: dict[str, Callable[[Site], Service]] = {
+    "keystone": keystone.service,
+    "neutron": neutron.service,
+    "placement": placement.service,
+    "nova": nova.service,
+    "glance": glance.service,
+    "barbican": barbican.service,
+    "swift": swift.service,
+    "cinder": cinder.service,
+    "heat": heat.service,
+    "designate": designate.service,
+    "octavia": octavia.service,
+    "manila": manila.service,
+    "magnum": magnum.service,
+}
+#: Those that run on SQLite and without a bus. All others need a RabbitMQ and a MariaDB, and then these use them too.
+LIGHT = ("keystone", "neutron", "glance", "barbican", "swift")
+
+
+def clouds_yaml(site: Site) -> str:
+    """Credentials for openstacksdk and the openstack command."""
+    lines = ["clouds:"]
+    for name, (user, project) in {"admin": ("admin", "admin"), "auditor": ("auditor", SERVICE_PROJECT)}.items():
+        lines += [
+            f"  {name}:",
+            "    auth:",
+            f"      auth_url: {site.keystone_url}",
+            f"      username: {user}",
+            f"      password: {site.password}",
+            f"      project_name: {project}",
+            "      user_domain_id: default",
+            "      project_domain_id: default",
+            f"    region_name: {REGION}",
+            '    identity_api_version: "3"',
+        ]
+    return "\n".join(lines) + "\n"

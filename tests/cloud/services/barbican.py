@@ -1,0 +1,34 @@
+"""Barbican, which keeps the secrets in its own database."""
+
+from __future__ import annotations
+
+from tests.cloud.services.base import Service, Site, common, ini, wsgi
+
+
+def service(site: Site) -> Service:
+    home = site.home("barbican")
+    config = common(site, "barbican")
+    config["DEFAULT"] |= {"host_href": site.url("barbican"), "db_auto_create": "true"}
+    config |= {
+        "queue": {"enable": "false"},
+        "secretstore": {
+            "namespace": "barbican.secretstore.plugin",
+            "enabled_secretstore_plugins": "store_crypto",
+        },
+        "crypto": {"namespace": "barbican.crypto.plugin", "enabled_crypto_plugins": "simple_crypto"},
+        "simple_crypto_plugin": {"kek": "dGhpcnR5X3R3b19ieXRlX2tleWJsYWhibGFoYmxhaGg="},
+    }
+    return Service(
+        name="barbican",
+        # It looks for its configuration in ~/.barbican alone, and takes no argument for it.
+        files={".barbican/barbican.conf": ini(config, site.extra_config.get("barbican"))},
+        folders=("state", "lock"),
+        databases=("barbican",),
+        processes=(
+            wsgi(site, "barbican", ("--paste", str(site.venv / "etc/barbican/barbican-api-paste.ini")),
+                 environment={"HOME": str(home)}),
+        ),
+        catalog_type="key-manager",
+        catalog_url=site.url("barbican"),
+        probe=f"{site.url('barbican')}/v1/secrets?limit=1",
+    )  # fmt: skip

@@ -1,0 +1,242 @@
+"""What a service of the cloud is, as data: configuration, databases, preparation, processes, catalog."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tests.cloud.identity import Rest
+
+HOST = "127.0.0.1"
+REGION = "RegionOne"
+SERVICE_PROJECT = "service"
+SERVICE_ROLES = ("admin", "service")
+STOCK_KEYSTONE = "keystone.wsgi.api:application"
+INSIDE = pathlib.Path(__file__).parents[1] / "inside.py"
+#: Modules of ours that run inside the services: the fakes of what this machine does not have.
+FAKES = pathlib.Path(__file__).parents[1] / "fakes"
+#: What every agent and daemon of this cloud says that it runs on.
+NODE = "cloudhost"
+
+# Offsets from the port base. A place is kept for what may join later, so that no port ever moves.
+PORT_OFFSETS = {
+    "keystone": 0,
+    "glance": 1,
+    "neutron": 2,
+    "swift": 3,
+    "barbican": 4,
+    "placement": 5,
+    "cinder": 6,
+    "nova": 7,
+    "octavia": 8,
+    "designate": 9,
+    "manila": 10,
+    "heat": 11,
+    "magnum": 12,
+    "swift-account": 20,
+    "swift-container": 21,
+    "swift-object": 22,
+    # Where there are several Keystone processes: each one's own, besides the one that they share.
+    "keystone-1": 23,
+    "keystone-2": 24,
+    "keystone-3": 25,
+    "keystone-4": 26,
+    "designate-mdns": 27,
+    "designate-server": 28,
+    "orchestrator": 30,
+}
+
+Ini = Mapping[str, Mapping[str, object]]
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where one cloud lives, and what its services have to know of each other."""
+
+    directory: pathlib.Path
+    venv: pathlib.Path
+    ports: Mapping[str, int]
+    password: str
+    token_cache_time: int
+    services: tuple[str, ...] = ()
+    keystone_modules: tuple[str, ...] = (STOCK_KEYSTONE,)  #: one process for each
+    keystone_cache: str = "process"  #: a key of services.keystone.CACHES
+    cleanup_user: str = ""  #: the orchestrator's user, if Keystone has to know it from its configuration
+    extra_config: Mapping[str, Ini] = field(default_factory=dict)
+    transport_url: str = "fake://"  #: the bus between a service's processes; by default each has one for itself
+    mariadb_url: str = ""  #: of a server without its database's name; by default each database is a SQLite file
+
+    @property
+    def keystone_url(self) -> str:
+        return f"{self.url('keystone')}/v3"
+
+    def url(self, service: str) -> str:
+        return f"http://{HOST}:{self.ports[service]}"
+
+    def bin(self, command: str) -> str:
+        return str(self.venv / "bin" / command)
+
+    def home(self, service: str) -> pathlib.Path:
+        return self.directory / service
+
+    def database(self, service: str) -> pathlib.Path:
+        """The service's SQLite file, where the cloud has no server for databases."""
+        return self.home(service) / f"{service}.sqlite"
+
+    def database_url(self, name: str) -> str:
+        """Of a database; most have the name of their service."""
+        return f"{self.mariadb_url}/{name}?charset=utf8mb4" if self.mariadb_url else f"sqlite:///{self.database(name)}"
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process: `arguments` are those of serve.py; it is up when `port` answers HTTP at `path`.
+
+    One without a port is up when it has been started; whether it works, its service says (`Reports`).
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    port: int = 0
+    path: str = "/"
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reports:
+    """A service's own list of its daemons: the service counts as up when all of `names` are in it and are up."""
+
+    url: str
+    key: str
+    names: frozenset[str]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def missing(self, admin: Rest) -> set[str]:
+        """Those that are not up yet."""
+        rows = admin.call("GET", self.url, headers=self.headers)[self.key]
+        return set(self.names) - {self._name(row) for row in rows if self._up(row)}
+
+    @staticmethod
+    def _name(row: Mapping[str, object]) -> object:
+        return next(row[key] for key in ("binary", "service_name", "hypervisor_hostname") if key in row)
+
+    @staticmethod
+    def _up(row: Mapping[str, object]) -> bool:
+        # Nova and Cinder have a state beside the status, which is what the administrator wants: enabled.
+        said = next(row[key] for key in ("state", "alive", "status") if key in row)
+        return str(said).lower() in ("up", "true")
+
+
+@dataclass(frozen=True)
+class Service:
+    """Everything the launcher does for one service, in the order of the fields."""
+
+    name: str
+    files: Mapping[str, str]  # below the service's directory; written at every start
+    folders: tuple[str, ...] = ()
+    databases: tuple[str, ...] = ()  # on the server for databases, if the cloud has one
+    schema: tuple[tuple[str, ...], ...] = ()  # commands that fill those; what they make is kept for the next cloud
+    preparation: tuple[tuple[str, ...], ...] = ()  # commands; repeated only when they change
+    after: tuple[str, ...] = ()  # services that have to be up before its processes are started
+    processes: tuple[Process, ...] = ()
+    catalog_type: str = ""
+    catalog_url: str = ""
+    reports: tuple[Reports, ...] = ()
+    settings: tuple[tuple[str, ...], ...] = ()  # commands that need the service to be there; repeated like preparation
+    seed: Callable[[Site, Rest], None] | None = None  # over its API, idempotent
+    probe: str = ""  # an authorised GET that has to succeed before the service counts as up
+
+
+def ini(sections: Ini, extra: Ini | None = None) -> str:
+    """An INI file; `extra` wins."""
+    merged: dict[str, dict[str, object]] = {}
+    for source in (sections, extra or {}):
+        for section, options in source.items():
+            merged.setdefault(section, {}).update(options)
+    parts = []
+    for section, options in merged.items():
+        parts.append(f"[{section}]")
+        parts += [f"{option} = {value}" for option, value in options.items()]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def credentials(site: Site, user: str) -> dict[str, object]:
+    """How a service gets at Keystone, and by its catalog at the others, with its own user."""
+    return {
+        "auth_url": site.keystone_url,
+        "auth_type": "password",
+        "username": user,
+        "password": site.password,
+        "project_name": SERVICE_PROJECT,
+        "user_domain_id": "default",
+        "project_domain_id": "default",
+        "region_name": REGION,
+    }
+
+
+def auth_token(site: Site, service: str) -> dict[str, object]:
+    """How a service checks tokens."""
+    return {
+        **credentials(site, service),
+        "www_authenticate_uri": site.keystone_url,
+        "token_cache_time": site.token_cache_time,
+        "service_token_roles_required": "true",
+        "service_token_roles": "service",
+    }
+
+
+def common(site: Site, service: str, database: str = "") -> dict[str, dict[str, object]]:
+    """What the oslo services have in common."""
+    home = site.home(service)
+    return {
+        "DEFAULT": {
+            "transport_url": site.transport_url,
+            "state_path": home / "state",
+            "host": NODE,
+        },
+        "database": {"connection": site.database_url(database or service)},
+        "keystone_authtoken": auth_token(site, service),
+        "oslo_concurrency": {"lock_path": home / "lock"},
+    }
+
+
+def wsgi(
+    site: Site,
+    service: str,
+    target: tuple[str, str],
+    *,
+    threads: int = 8,
+    options: tuple[str, ...] = (),
+    arguments: tuple[str, ...] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Process:
+    """A WSGI service behind our own runner."""
+    option, value = target
+    return Process(
+        name=service,
+        arguments=(
+            "wsgi", "--name", f"{service}-api", "--port", str(site.ports[service]), "--threads", str(threads),
+            *options, option, value, *(("--", *arguments) if arguments else ()),
+        ),
+        port=site.ports[service],
+        environment=environment or {},
+    )  # fmt: skip
+
+
+def daemon(
+    site: Site, name: str, *arguments: str, script: str = "", environment: Mapping[str, str] | None = None
+) -> Process:
+    """A process without an API of its own: a command of the venv, or a script of ours that its Python runs.
+
+    Guarded, because most of them start children of their own.
+    """
+    command = (site.bin("python"), script or site.bin(name), *arguments)
+    return Process(name=name, arguments=("guard", "--", *command), environment=environment or {})
+
+
+def python_path(*folders: pathlib.Path) -> dict[str, str]:
+    """An environment in which modules of ours are found."""
+    return {"PYTHONPATH": os.pathsep.join(map(str, folders))}

@@ -1,0 +1,161 @@
+"""The whole job: a project with one of everything goes, in a cloud of thirteen services, and nothing else is touched.
+
+What is asserted is read straight from the services' databases and disks (`rows`), never through a plugin of ours. The
+orchestrator is the shipped all-in-one process, asked by the `openstack` command.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import secrets
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from cleanup_orchestrator.model import Outcome
+from cleanup_orchestrator.plugins import registry
+from tests.cloud import filler, rows
+from tests.cloud.conftest import Sweeper
+from tests.cloud.fillings.base import Filled
+from tests.cloud.job import Job, changes, of, settled, uncovered, unlike
+from tests.cloud.launcher import Cloud
+
+PROJECT = f"everything-{secrets.token_hex(2)}"  # a cloud that runs on may have the one of an earlier test
+BYSTANDER = f"{PROJECT}-bystander"
+
+
+@pytest.fixture(scope="module")
+def job(full_cloud: Cloud) -> Iterator[Job]:
+    """The orchestrator, running."""
+    made = Job(full_cloud)
+    made.start_orchestrator()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def projects(job: Job, full_cloud: Cloud, full_admin) -> tuple[Filled, Filled]:
+    """The project that is to go, and its bystander, which has the same; both share with each other."""
+    began = time.monotonic()
+    # Fillings of services without a plugin wait for it.
+    covered = set(filler.SERVICES) - set(uncovered(full_cloud))
+    filled = filler.fill(full_admin, PROJECT, only=covered)
+    bystander = filler.bystander(full_admin, BYSTANDER, filled, only=covered)
+    took, things = time.monotonic() - began, sum(map(len, filled.ids.values()))
+    print(f"\nboth projects are filled after {took:.0f} s: {things} things each")
+    return filled, bystander
+
+
+def none(what: str, found: rows.Rows) -> None:
+    """Fail if there are rows, and show them all."""
+    if found:
+        pytest.fail("\n".join([what, *found.lines()]))
+
+
+def test_no_exception_is_made_for_a_table_that_is_not_there(full_cloud):
+    """One that nobody has seen would let something pass, if a table of that name came."""
+    known = set(rows.read(full_cloud).tables)
+    places = {(kept.database, kept.table) for kept in rows.KEPT} | set(rows.VOLATILE) | set(rows.PART_OF)
+    assert places <= known, places - known
+
+
+def test_the_filled_project_has_something_in_every_service(job, projects, full_cloud):
+    filled, bystander = projects
+    everything = settled(full_cloud)
+    print("\n" + "\n".join(rows.summary({
+        "all": everything,
+        "the project": everything.live(filled.project_id),
+        "the bystander": everything.live(bystander.project_id),
+    })))  # fmt: skip
+    live = everything.live(filled.project_id).count()
+    wanted = {"keystone", "glance", "neutron", "swift", "barbican"}
+    more = {"compute": "nova", "block-storage": "cinder", "load-balancer": "octavia", "dns": "designate",
+            "shared-file-system": "manila", "orchestration": "heat",
+            "container-infrastructure-management": "magnum"}  # fmt: skip
+    wanted |= {database for service, database in more.items() if service in filler.SERVICES}
+    wanted -= {more[service] for service in uncovered(full_cloud) if service in more}
+    assert wanted <= set(live), wanted - set(live)
+
+
+def test_a_dry_run_changes_nothing_in_any_database(job, projects, full_cloud):
+    filled, _ = projects
+    # The first look of an administrator makes Neutron give a default group to the administrator's own project.
+    job.delete("--cascade", "--dry-run", filled.project_id, status="planned")
+    before = settled(full_cloud)
+    record = job.delete("--cascade", "--dry-run", filled.project_id, status="planned")
+    after = settled(full_cloud)
+    print(f"\na dry run: {record['progress']}")
+    assert changes(before, after) == []
+
+
+def test_a_report_finds_it_all_and_changes_nothing(job, projects, full_cloud):
+    filled, _ = projects
+    before = settled(full_cloud)
+    record = job.delete(filled.project_id, status="leftovers")
+    after = settled(full_cloud)
+    leftovers = job.ask("project", "deletion", "leftovers", record["id"])
+    print(f"\na report: {record['progress']}, {len(leftovers)} leftovers")
+    assert changes(before, after) == []
+
+
+class Stranger(Sweeper):
+    """A user with a role in a project of his own: so the orchestrator looks to a service that knows other admins."""
+
+    NAME, PASSWORD, PROJECT, ROLES = "stranger", "stranger", "stranger", ("member",)
+
+    def enter(self, filled: Filled) -> None:
+        """Nobody lets him in."""
+
+
+def test_to_who_is_no_admin_no_list_looks_empty(projects, full_cloud, full_sweeper):
+    """Services answer such a one with a success, and his own things. Each type that has something is unknown to him."""
+    filled, _ = projects
+    stranger, lies, trusted = Stranger(full_cloud), {}, []
+    for service in registry.load().services.values():
+        there = {name: found.found for name, found in full_sweeper.look(service, filled).items()}
+        seen = stranger.look(service, filled)
+        unknown = {name for name, found in seen.items() if found.outcome is Outcome.UNKNOWN}
+        empty = {name for name, found in seen.items() if found.outcome is Outcome.CLEAR}
+        print(f"{service.service_type}: {len(unknown)} unknown, empty: {', '.join(sorted(empty)) or 'none'}")
+        lies |= {f"{service.service_type}.{name}": there[name] for name in empty if there[name]}
+        if not unknown:
+            trusted.append(service.service_type)
+    assert not lies
+    assert not trusted
+
+
+def test_a_cascade_leaves_no_live_row_of_it_and_no_row_of_the_bystander_changes(job, projects, full_cloud):
+    filled, bystander = projects
+    before = settled(full_cloud)
+    began = time.monotonic()
+    record = job.delete("--cascade", filled.project_id, status="deleted")
+    took = time.monotonic() - began
+    after = settled(full_cloud)
+    left = after.of(filled.project_id)
+    print("\n" + "\n".join(rows.summary({
+        "live before": before.live(filled.project_id),
+        "live now": left.left_of(filled.project_id),
+        "history now": left,
+        "bystander": of(before, bystander),
+        "bystander now": of(after, bystander),
+    })))  # fmt: skip
+    print(f"the cascade took {took:.0f} s; {record['progress']}")
+    for name, number in left.named().items():
+        print(f"  stays: {number:4} {name}")
+    none("live rows name the project:", left.left_of(filled.project_id))
+    # Nor may anything live still name what it had: a volume attached to nobody, an access rule for nothing.
+    gone = before.of(filled.project_id).steady().ids() - {filled.user_id, filled.colleague_id, filled.group_id}
+    none("live rows name something that it had:", after.naming(gone).left_of(filled.project_id))
+    lost, new = unlike(before, after, filled, bystander)
+    none("rows of the bystander are gone or changed:", lost)
+    none("rows of the bystander are new or changed:", new)
+
+
+def test_an_image_of_the_bystander_can_still_be_read(projects, full_cloud):
+    """Databases may be right and the bytes gone."""
+    _, bystander = projects
+    image = bystander.first("image")
+    data = bystander.connection.image.get(f"/images/{image}/file").content
+    assert data
+    assert list(pathlib.Path(full_cloud.site.home("glance") / "images").glob(image))

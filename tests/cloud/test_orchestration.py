@@ -1,0 +1,159 @@
+"""Heat: every stack of the project goes, also what a failed delete left; the neighbour keeps all."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import pytest
+
+from cleanup_orchestrator import sweep
+from cleanup_orchestrator.model import Outcome, Reason, Token
+from cleanup_orchestrator.plans import NOTHING
+from cleanup_orchestrator.plugins import orchestration as plugin
+from cleanup_orchestrator.plugins.orchestration import SERVICE
+from tests.cloud.filler import fill
+from tests.cloud.fillings.base import Rest
+
+TYPES = {type_.name: type_ for type_ in SERVICE.types}
+SECONDS = 600  # Heat works a stack off in seconds, a busy machine in minutes
+
+
+@pytest.fixture(scope="module")
+def projects(full_admin):
+    neighbour = fill(full_admin, "heat-neighbour", only=["orchestration"])
+    target = fill(full_admin, "heat-target", only=["orchestration"])
+    return target, neighbour
+
+
+def alive(sweeper, project_id):
+    """Straight from the database: live rows by table, nested stacks and trusts among them."""
+    stacks = "SELECT id FROM stack WHERE tenant = ? AND deleted_at IS NULL"
+    found = {"stack": {i for (i,) in sweeper.rows("heat", stacks, project_id)}}
+    for table in ("snapshot", "software_config", "software_deployment"):
+        found[table] = {i for (i,) in sweeper.rows("heat", f"SELECT id FROM {table} WHERE tenant = ?", project_id)}
+    credentials = sweeper.rows("heat", "SELECT id FROM user_creds WHERE tenant_id = ?", project_id)
+    found["user_creds"] = {i for (i,) in credentials}
+    trusts = "SELECT id FROM trust WHERE project_id = ? AND deleted_at IS NULL"
+    found["trust"] = {i for (i,) in sweeper.rows("keystone", trusts, project_id)}
+    # An underscore and a percent sign stand for anything; the id has neither.
+    made = sweeper.rows("keystone", "SELECT id FROM project WHERE name LIKE ?", f"{project_id}-%")
+    found["project of a stack"] = {i for (i,) in made}
+    return found
+
+
+def look(sweeper, filled, type_, **options):
+    sweeper.enter(filled)
+    project_id = filled.project_id if type_.token is Token.PROJECT else None
+    return sweep.look(type_, sweeper.connection(project_id), sweeper.definition(SERVICE, filled, **options))
+
+
+def test_a_look_finds_all_and_changes_nothing(projects, full_sweeper):
+    target, _ = projects
+    before = alive(full_sweeper, target.project_id)
+    found = full_sweeper.look(SERVICE, target)
+    assert alive(full_sweeper, target.project_id) == before
+    failed = set(target.ids["failed stack"])
+    assert {left.id for left in found["stack"].leftovers} == set(target.ids["stack"]) - failed
+    assert found["stack"].kept == len(failed)
+    assert {left.id for left in found["failed_stack"].leftovers} == failed
+    assert "non-empty container" in found["failed_stack"].leftovers[0].message
+    assert found["nested_stack"].outcome is Outcome.CLEAR  # their root is there
+    assert before["stack"] > set(target.ids["stack"])  # the nested ones
+    assert {left.id for left in found["software_config"].leftovers} == set(target.ids["software config"])
+    assert {left.id for left in found["software_deployment"].leftovers} == set(target.ids["software deployment"])
+    assert found["stack_user_project"] == sweep.Sweep(Outcome.CLEAR, digest=NOTHING)  # nobody has named the domain
+
+
+def test_every_page_is_read(projects, full_sweeper, monkeypatch):
+    target, _ = projects
+    types, stacks = (TYPES["stack"], TYPES["software_config"]), plugin._stacks
+    expected = [look(full_sweeper, target, type_) for type_ in types]
+    monkeypatch.setattr(plugin, "_CONFIGS", dataclasses.replace(plugin._CONFIGS, limit=2))
+    monkeypatch.setattr(plugin, "_stacks", lambda *_, **more: dataclasses.replace(stacks(*_, **more), limit=2))
+    assert [look(full_sweeper, target, type_) for type_ in types] == expected
+
+
+def test_a_stack_whose_owner_is_not_shown_is_protected(projects, full_sweeper):
+    """Heat shows the owner to admins alone."""
+    target, _ = projects
+    found = sweep.look(TYPES["stack"], target.connection, full_sweeper.definition(SERVICE, target))
+    assert {left.reason for left in found.leftovers} == {Reason.OWNER_UNKNOWN}
+
+
+def test_everything_goes_once_nothing_foreign_is_in_it(projects, full_sweeper, full_admin):
+    target, neighbour = projects
+    theirs = alive(full_sweeper, neighbour.project_id)
+    assert all(theirs.values())
+    swept = until(full_sweeper, target, lambda swept: swept["stack"].outcome is Outcome.CLEAR)
+    # What is not the stacks' own has kept two of them: they are no longer in anybody's way.
+    occupied = [left for left in swept["failed_stack"].leftovers if left.name.endswith("-occupied")]
+    until(
+        full_sweeper, target, lambda swept: {left.reason for left in swept["failed_stack"].leftovers} == {Reason.ERROR}
+    )
+    assert occupied
+    left = alive(full_sweeper, target.project_id)
+    assert left["stack"] == {occupied[0].id, target.first("failed stack")}
+    assert not left["software_config"] and not left["software_deployment"] and not left["snapshot"]
+
+    Rest(full_admin.network).call("DELETE", f"/ports/{target.first('squatting port')}")
+    objects = Rest(target.connection.object_store)
+    for container in objects.call("GET", "", params={"format": "json"}):
+        for item in objects.call("GET", f"/{container['name']}", params={"format": "json"}):
+            objects.call("DELETE", f"/{container['name']}/{item['name']}")
+    until(full_sweeper, target, lambda swept: all(one.outcome is Outcome.CLEAR for one in swept.values()))
+    assert not any(alive(full_sweeper, target.project_id).values())
+    assert alive(full_sweeper, neighbour.project_id) == theirs
+
+
+def until(sweeper, filled, enough):
+    deadline = time.monotonic() + SECONDS
+    while not enough(swept := sweeper.delete(SERVICE, filled)):
+        assert time.monotonic() < deadline, swept
+        time.sleep(1)
+    return swept
+
+
+def test_what_survives_its_stack_is_the_networks_affair(projects, full_admin):
+    """After the test before: a retained network, and that of an abandoned stack."""
+    target, _ = projects
+    found = Rest(full_admin.network).call("GET", "/networks", params={"project_id": target.project_id})["networks"]
+    assert [network["name"] for network in found if "retain" in network["name"] or "abandoned" in network["name"]]
+
+
+def test_a_project_that_heat_left_behind_goes_when_its_domain_is_named(projects, full_sweeper, full_admin):
+    target, neighbour = projects
+    api = Rest(full_admin.identity)
+    stack = Rest(neighbour.connection.orchestration).call("GET", "/stacks")["stacks"][0]
+    theirs = api.call("GET", f"/projects/{stack['stack_user_project_id']}")["project"]
+    domain = api.call("GET", f"/domains/{theirs['domain_id']}")["domain"]
+
+    def make(owner, description=theirs["description"], **more):
+        name = f"{owner}-01234567-89ab-cdef-0123-456789a"
+        body = {"name": name, "description": description, "domain_id": domain["id"], **more}
+        return api.call("POST", "/projects", {"project": body})["project"]["id"]
+
+    orphan, alike = make(target.project_id), make(target.project_id, domain_id="default")
+    body = {"name": "signal", "domain_id": domain["id"], "default_project_id": orphan}
+    user = api.call("POST", "/users", {"user": body})["user"]["id"]
+    role = api.call("GET", "/roles", params={"name": "heat_stack_user"})["roles"][0]["id"]
+    api.call("PUT", f"/projects/{orphan}/users/{user}/roles/{role}")
+    try:
+        wish = {"stack_user_domain": domain["name"]}
+        found = look(full_sweeper, target, TYPES["stack_user_project"], **wish)
+        assert [left.id for left in found.leftovers] == [orphan]
+        swept = full_sweeper.delete(SERVICE, target, **wish)["stack_user_project"]
+        assert [identity for identity, _ in swept.deleted] == [orphan]
+        assert api.raw("GET", f"/users/{user}", ok=(404,)).status_code == 404
+        assert api.raw("GET", f"/projects/{orphan}", ok=(404,)).status_code == 404
+        assert api.call("GET", f"/projects/{theirs['id']}")["project"] == theirs
+        assert api.call("GET", f"/projects/{alike}")["project"]["id"] == alike
+        # That of a living stack is Heat's.
+        kept = full_sweeper.delete(
+            dataclasses.replace(SERVICE, types=(TYPES["stack_user_project"],)), neighbour, **wish
+        )
+        assert {left.reason for left in kept["stack_user_project"].leftovers} == {Reason.IN_USE}
+        assert api.call("GET", f"/projects/{theirs['id']}")["project"] == theirs
+    finally:
+        for path in (f"/users/{user}", f"/projects/{orphan}", f"/projects/{alike}"):
+            api.call("DELETE", path, ok=(404,))
