@@ -69,6 +69,14 @@ class Audit:
         with self._lock:
             self.writes.append(Write(at, user, project, method, target, status, answered, tuple(touched)))
 
+    def last_writes(self, since: float = 0.0) -> list[tuple[float, str, str, str]]:
+        """Of each write since: when it was answered (seconds since the cloud began), its method, target and owner."""
+        return [(w.at, w.method, w.target, w.owner) for w in list(self.writes) if w.at >= since]
+
+    def clock(self) -> float:
+        """Seconds since the cloud began."""
+        return time.monotonic() - self._began
+
     def foreign_writes(self) -> list[Write]:
         """Those that changed or deleted what belongs to no project under deletion.
 

@@ -31,9 +31,9 @@ class Emulated:
     """A cloud with projects in it. All about it follows from the arguments; `seed` decides what is random.
 
     `projects` are to be deleted by the test, `bystanders` share things with them and must survive; `resources` is the
-    least number in each project; with `everything` each gets one of every type, else what the draw says. `plugged`:
-    with what other packages add to Neutron; `fences`: with the orchestrator's part in Keystone; `page`: Neutron's
-    `pagination_max_limit`.
+    least number in each project; with `everything` each gets one of every type, else what the draw says, which is some
+    forty things with `small`, and twice as many without. `plugged`: with what other packages add to Neutron; `fences`:
+    with the orchestrator's part in Keystone; `page`: Neutron's `pagination_max_limit`.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class Emulated:
         seed: int = 0,
         regions: tuple[str, ...] = ("RegionOne",),
         everything: bool = False,
+        small: bool = False,
         plugged: bool = True,
         fences: bool = False,
         page: int = 1000,
@@ -70,7 +71,7 @@ class Emulated:
         self.bystanders: list[str] = []
         self.defects: list[str] = []  #: what went wrong here, and not because a test wanted it
         self._furnish()
-        population.populate(self, projects, bystanders, resources, everything)
+        population.populate(self, projects, bystanders, resources, everything, small)
         self.audit.under_deletion = set(self.projects)
         self._server.start()
 
@@ -161,6 +162,18 @@ class Emulated:
                 for name, count in service.left(project).items():
                     found[name] = found.get(name, 0) + count
         return found
+
+    def things(self, project: str) -> dict[str, Any]:
+        """A project as Keystone has it, its grants, and all that belongs to it, to compare with a later look."""
+        known = self.identity.projects.get(project)
+        rows = {
+            f"{region} {kind} {id_}": row.render()
+            for (region, kind), table in self.state.tables.items()
+            for id_, row in table.owned.get(project, {}).items()
+        }
+        objects = {name: count for name, count in self.left(project).items() if name.startswith("object-store.")}
+        grants = sorted(self.identity.grants.get(project, ()))
+        return {"project": known and known.render(), "grants": grants, "rows": rows, "objects": objects}
 
     def project_deleted(self, project: str) -> None:
         """Keystone deleted a project: note what it had."""
@@ -275,11 +288,16 @@ class Emulated:
             "audit.under_deletion": lambda projects: self.audit.under_deletion.update(projects),
             "audit.foreign_writes": lambda: [_plain(write) for write in self.audit.foreign_writes()],
             "audit.deleted_while_not_empty": self.audit.deleted_while_not_empty,
+            "audit.clock": self.audit.clock,
+            "audit.last_writes": self.audit.last_writes,
             "audit.concurrency": self.audit.concurrency,
             "audit.rates": self.audit.rates,
             "defects": lambda: self.defects,
             "left": self.left,
+            "things": self.things,
             "exists": self.exists,
+            "add": lambda region, kind, owner, values: self.state.add(region, kind, owner, **values).id,
+            "add_project": self.add_project,
             "projects": lambda: self.projects,
             "bystanders": lambda: self.bystanders,
         }

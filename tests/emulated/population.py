@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: How many of a kind a project gets, before it is filled up.
 COUNTS = (0, 1, 1, 2)
+#: The same for a small project.
+FEW = (0, 0, 0, 0, 1)
 #: What a project is filled up with, and the parts of each.
 BULK = (("port", 5), ("object", 3), ("image", 1), ("secret", 1))
 
@@ -315,7 +317,7 @@ def _people(f: Filler) -> None:
     cloud.identity.endpoint_filters[f.project] = [next(iter(cloud.identity.table("endpoint").rows))]
 
 
-def fill(f: Filler, everything: bool) -> None:
+def fill(f: Filler, everything: bool, small: bool = False) -> None:
     """Give a project of everything something, or what the draw says."""
     network = f.cloud.services[f.region, "network"]
     assert isinstance(network, Network)
@@ -324,7 +326,7 @@ def fill(f: Filler, everything: bool) -> None:
         alias = "fwaas_v2" if kind == "network.default_firewall" else f.cloud.state.table(f.region, kind).kind.extension
         if alias and alias not in f.cloud.extensions:
             continue
-        for _ in range(1 if everything else f.random.choice(COUNTS)):
+        for _ in range(1 if everything else f.random.choice(FEW if small else COUNTS)):
             f.build(kind)
     if everything or f.random.random() < 0.7:
         _object_store(f)
@@ -367,7 +369,9 @@ def _admin(cloud: Emulated) -> str:
     return next(p.id for p in cloud.identity.projects.values() if p.name == "admin")
 
 
-def populate(cloud: Emulated, projects: int, bystanders: int, resources: int, everything: bool) -> None:
+def populate(
+    cloud: Emulated, projects: int, bystanders: int, resources: int, everything: bool, small: bool = False
+) -> None:
     """Make the projects, fill them, and let them share."""
     external: dict[str, Any] = {"name": "public", "router:external": True}
     for region in cloud.regions:
@@ -381,7 +385,7 @@ def populate(cloud: Emulated, projects: int, bystanders: int, resources: int, ev
         _people(made[0])
         for filler in made:
             filler.users = made[0].users
-            fill(filler, everything)
+            fill(filler, everything, small)
         missing = least - sum(cloud.left(project).values())
         for filler in made if missing > 0 else ():
             fill_up(filler, -(-missing // len(made)))

@@ -32,6 +32,7 @@ def main() -> int:
     parser.add_argument("--projects", type=int, default=1)
     parser.add_argument("--bystanders", type=int, default=1)
     parser.add_argument("--resources", type=int, default=0, help="at least so many in each project")
+    parser.add_argument("--small", action="store_true", help="little in each project, and no plugins in Neutron")
     parser.add_argument("--region", action="append", help="may be given more than once")
     parser.add_argument("--fences", action="store_true", help="Keystone has the orchestrator's part in it")
     parser.add_argument("--parent", type=int, default=os.getppid(), help="process id; ends when that ends")
@@ -44,6 +45,8 @@ def main() -> int:
         seed=options.seed,
         regions=tuple(options.region or ("RegionOne",)),
         fences=options.fences,
+        small=options.small,
+        plugged=not options.small,
         port=options.port,
     )
     print(f"the emulated cloud answers at {cloud.auth_url}", flush=True)
@@ -83,7 +86,7 @@ class Process:
         self._popen.wait()
         self._popen.stdout.close()
 
-    def call(self, name: str, **arguments: Any) -> Any:
+    def call(self, name: str, /, **arguments: Any) -> Any:
         """Call one of the methods that `Emulated.control` knows.
 
         :raises urllib.error.HTTPError: 400 for a call that is wrong

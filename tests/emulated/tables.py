@@ -291,6 +291,7 @@ def _identity(name: str, path: str, shape: dict[str, Any] | None = None, **decla
 
 OF_PROJECT: dict[str, Any] = {"owner": ("project_id",)}
 NAMED = {"id": "", "name": "", "description": "", "domain_id": "default", "links": {}}
+USER = {"id": "", "name": "", "domain_id": "default", "links": {}, "enabled": True, "password_expires_at": None}
 
 IDENTITY = (
     _identity("service", "services"),
@@ -298,7 +299,7 @@ IDENTITY = (
     _identity("role", "roles"),
     _identity("region", "regions", {"id": "", "description": "", "parent_region_id": None, "links": {}}),
     _identity("domain", "domains", {**NAMED, "enabled": True, "options": {}, "tags": []}),
-    _identity("user", "users", {**NAMED, "enabled": True, "password_expires_at": None, "options": {}}),
+    _identity("user", "users", {**USER, "options": {}}),
     _identity("group", "groups", NAMED),
     _identity("credential", "credentials", **OF_PROJECT),
     _identity("trust", "OS-TRUST/trusts", **OF_PROJECT),

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from cleanup_orchestrator import tables
 from cleanup_orchestrator.cmd import manage
-from cleanup_orchestrator.model import TASKS, Condition, Event, Kind, Outcome, State, Status, Sweep
+from cleanup_orchestrator.model import TASKS, Brake, Condition, Event, Kind, Lien, Outcome, State, Status, Sweep
 from cleanup_orchestrator.store import Figures, Store
 from tests.unit import world
 
@@ -41,6 +41,17 @@ def dispatched(store, deletion, kind=Kind.SURVEY, ago=0):
 
 def test_an_empty_store_has_nothing(store):
     assert store.figures() == Figures({}, 0, {}, 0.0, 0.0)
+
+
+def test_what_is_held_and_what_holds_it(store):
+    held = Condition("held", True, "lien", "held by lien l", world.T0)
+    create(store, status=Status.DELETING, conditions=(held,))
+    create(store, status=Status.DELETING, conditions=(dataclasses.replace(held, status=False),))
+    store.add_lien(Lien("l", "p", "ops", "x", store.now()))
+    store.add_lien(Lien("gone", "p", "ops", "x", store.now(), expires_at=store.now()))
+    store.set_brake(Brake(True, "x"))
+    found = store.figures()
+    assert (found.held, found.liens, found.brake, found.stalled) == (1, 1, True, 0)
 
 
 def test_figures(store):

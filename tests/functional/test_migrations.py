@@ -202,7 +202,7 @@ def test_a_migration_that_breaks_half_way_leaves_nothing(tmp_path, monkeypatch, 
 
 
 @pytest.mark.parametrize(
-    "command", [(), ("db",), *(("db", v) for v in ("upgrade", "current", "history", "check", "revision"))]
+    "command", [(), ("db",), *(("db", v) for v in ("upgrade", "current", "history", "check", "purge", "revision"))]
 )
 def test_every_command_has_help_with_an_example(command, capsys):
     with pytest.raises(SystemExit) as stop:

@@ -90,8 +90,12 @@ def test_the_console_scripts_exist(installed):
 
 
 @pytest.mark.parametrize("script", sorted(SCRIPTS))
-def test_every_console_script_has_help(installed, script, tmp_path):
-    assert "usage: " in run(installed / "bin" / script, "--help", cwd=tmp_path)
+def test_every_console_script_has_help_and_no_warnings_of_libraries(installed, script, tmp_path):
+    command = [str(installed / "bin" / script), "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "usage: " in done.stdout
+    assert done.stderr == ""
 
 
 def test_every_entry_point_loads(installed, tmp_path):

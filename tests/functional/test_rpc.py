@@ -88,6 +88,40 @@ def test_another_major_version_is_dropped(served, caplog):
     assert sum("of another release is dropped" in r.message for r in caplog.records) == 1
 
 
+@pytest.fixture(params=["fake://", "rabbit"])
+def asked(request):
+    """A caster, and a worker of some release, whose answer a test chooses."""
+    if request.param == "rabbit":
+        need_broker()
+    made = Served(RABBITMQ if request.param == "rabbit" else request.param)
+    made.answers = {}
+    endpoint = rpc.WorkerEndpoint(made.heard.put, lambda deletion_id: made.answers[deletion_id])
+    worker = rpc.server(made.transport, "worker", "host", endpoint)
+    worker.start(override_pool_size=1)
+    yield made
+    for server in (worker, made.server):
+        server.stop()
+        server.wait()
+    made.transport.cleanup()
+    oslo_messaging.set_transport_defaults("cleanup_orchestrator")
+
+
+def test_a_worker_answers_on_what_force_may_be_used(asked):
+    asked.answers = {"d": {"compute.server": "", "orchestration.stack": "Heat abandons no stacks"}}
+    assert rpc.Caster(asked.transport).force("d") == asked.answers["d"]
+
+
+def test_a_worker_that_fails_or_is_of_the_release_before_gives_no_answer(asked, monkeypatch):
+    assert rpc.Caster(asked.transport).force("unknown") is None
+    monkeypatch.setitem(rpc.METHODS, "force", following_minor())  # newer than what is served
+    assert rpc.Caster(asked.transport).force("d") is None
+
+
+def test_without_a_worker_the_question_is_given_up(served, monkeypatch):
+    monkeypatch.setattr(rpc, "_ANSWER", 1)
+    assert rpc.Caster(served.transport).force("d") is None
+
+
 def test_who_has_left_gets_no_share_of_the_casts_while_it_still_works_on_something(caplog):
     need_broker()
     leaving = Served(RABBITMQ)

@@ -1,19 +1,26 @@
 """The store, on every kind of database: what is written, by whom, and what is refused."""
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import datetime
 import threading
+import time
 import uuid
 
 import pytest
+import sqlalchemy.exc
 
 from cleanup_orchestrator import actions, tables
+from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.model import (
     TASKS,
+    Condition,
     Event,
+    Force,
     Kind,
     Leftover,
+    Lien,
     Outcome,
     Purpose,
     Reason,
@@ -21,10 +28,12 @@ from cleanup_orchestrator.model import (
     Status,
     Step,
     Sweep,
+    Waiver,
 )
 from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, Store
 from cleanup_orchestrator.transitions import By, move
-from tests.unit.world import deletion
+from tests.databases import SERVERS, database
+from tests.unit.world import T0, deletion
 
 ACCEPTED = Event("deletion.accepted", "asked for", "user")
 
@@ -105,6 +114,53 @@ def test_a_step_is_claimed_once(store):
     assert store.claim("no such step", "w", 60) is None
 
 
+class Forgetful(Store):
+    """Its connection breaks at the end of a transaction that is asked for: it was saved, and nobody is told."""
+
+    broken = 0
+
+    @contextlib.contextmanager
+    def _begin(self):
+        with super()._begin() as connection:
+            yield connection
+        if self.broken:
+            self.broken -= 1
+            raise sqlalchemy.exc.OperationalError("COMMIT", {}, Exception("server closed the connection"))
+
+
+@pytest.fixture
+def forgetful(store):
+    return Forgetful(store._engine)
+
+
+def test_a_claim_that_was_saved_is_ours_though_we_did_not_hear_so(forgetful):
+    """Else nobody would have the step until a lease runs out that nobody knows of."""
+    step = dispatched(forgetful, create(forgetful))
+    forgetful.broken = 1
+    _, claimed = forgetful.claim(step.id, "w", 60)
+    assert claimed.fence == 1
+    assert forgetful.renew(claimed, 60)
+    assert forgetful.claim(step.id, "w", 60) is None, "another thread of the same worker has not taken it"
+
+
+@pytest.mark.parametrize("noun", ["waiver", "lien"])
+def test_what_an_admin_recorded_is_recorded_once_though_we_did_not_hear_so(forgetful, noun):
+    now, end = forgetful.now(), datetime.datetime(2099, 1, 1)
+    wanted = {"waiver": Waiver("one", "dns", "x", now, end), "lien": Lien("one", "p", "ops", "x", now)}[noun]
+    forgetful.broken = 1
+    made = getattr(forgetful, f"add_{noun}")(wanted)
+    assert getattr(forgetful, noun)("one")[0] == made
+
+
+def test_a_request_that_was_saved_is_not_refused_as_under_way_though_we_did_not_hear_so(forgetful):
+    forgetful.broken = 1
+    record = create(forgetful)
+    assert forgetful.get(record.id) == record
+    with pytest.raises(AlreadyUnderWay):
+        create(forgetful)
+    assert len(forgetful.events(record.id, 10)) == 1
+
+
 def test_a_zombie_saves_nothing_and_may_not_write(store):
     record = create(store)
     step = dispatched(store, record, Kind.DRAIN)
@@ -174,6 +230,58 @@ def test_a_result_is_not_lost_to_the_renewal_of_its_own_lease(store):
             thread.join()
 
 
+@pytest.mark.parametrize("kind", sorted(SERVERS))
+def test_who_freezes_in_a_transaction_does_not_hold_its_locks_for_ever(kind, tmp_path, monkeypatch):
+    """As a process that is stopped does, or a host that is cut off: the database knows nothing of that."""
+    monkeypatch.setattr(storage.base, "_IDLE", 1)
+    with database(kind, tmp_path) as url, contextlib.ExitStack() as stack:
+        frozen, other = Store.from_url(url), Store.from_url(url)
+        for each in (frozen, other):
+            stack.callback(each.close)
+        tables.metadata.create_all(other._engine)
+        record = create(other)
+        pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
+        with pytest.raises(sqlalchemy.exc.DBAPIError) as broken, frozen._begin() as connection:
+            connection.execute(tables.deletions.update().values(message="frozen"))
+            saved = pool.submit(other.save, record, dataclasses.replace(record, message="alive"))
+            assert saved.result(timeout=60).message == "alive"
+            connection.execute(tables.deletions.update().values(message="thawed"))
+        assert storage.unavailable(broken.value), "it is tried again"
+        assert other.get(record.id).message == "alive"
+        assert frozen.get(record.id).message == "alive", "with another connection"
+
+
+class Slow(dict):
+    """A value that takes its time to be sent."""
+
+    def items(self):
+        time.sleep(8)
+        return super().items()
+
+
+@pytest.mark.parametrize("kind", sorted(SERVERS))
+def test_who_freezes_between_two_rows_of_many_does_not_hold_its_locks_for_ever(kind, tmp_path, monkeypatch):
+    """A driver that sends them all before it asks for an answer keeps the database waiting, not idle: for ever."""
+    monkeypatch.setattr(storage.base, "_IDLE", 1)
+    with database(kind, tmp_path) as url, contextlib.ExitStack() as stack:
+        frozen, other = Store.from_url(url), Store.from_url(url)
+        for each in (frozen, other):
+            stack.callback(each.close)
+        tables.metadata.create_all(other._engine)
+        record = create(other)
+        pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
+        row = {"deletion_id": record.id, "at": T0, "type": "x", "message": "", "actor": "", "request_id": ""}
+        values = [*[{}] * 200, Slow(slow=True), {}]
+        with pytest.raises(sqlalchemy.exc.DBAPIError) as broken, frozen._begin() as connection:
+            connection.execute(tables.deletions.update().values(message="frozen"))
+            saved = pool.submit(other.save, record, dataclasses.replace(record, message="alive"))
+            connection.execute(tables.events.insert(), [row | {"data": data} for data in values])
+            assert saved.done(), "it had to wait for who is frozen"
+        assert saved.result(timeout=60).message == "alive"
+        assert storage.unavailable(broken.value), "it is tried again"
+        assert other.get(record.id).message == "alive"
+
+
 def test_a_survey_lays_out_the_steps_and_keeps_their_results(store):
     record = create(store)
     _, survey = store.claim(dispatched(store, record).id, "w", 60)
@@ -213,6 +321,18 @@ def test_leftovers_are_replaced_and_the_journal_only_grows(store):
     assert (step.state, step.remaining) == (State.DONE, 1)
 
 
+@pytest.mark.parametrize("name", ["nul \0 here", "lone \ud800 surrogate", "\x1b[2J", "🗑", "'; --", "x" * 9000])
+def test_a_name_of_any_kind_is_kept_somehow(store, name):
+    record = create(store)
+    _, held = store.claim(dispatched(store, record, Kind.DRAIN).id, "w", 60)
+    assert store.tell(held, Event("resource.deleting", name, "w", {"resources": [{"id": name, "name": name}]}))
+    left = Leftover(name, name, Reason.IN_USE, name, ({"id": name},))
+    assert store.finish(held, Sweep(Outcome.LEFTOVERS, "in_use", name, leftovers=(left,), deleted=((name, name),)))
+    (row,) = store.leftovers(record.id, 10)
+    assert len(row.leftover.name) == min(len(name), 512)
+    assert store.events(record.id, 10)[-1].event.data["resources"][0]["name"] in (name, row.leftover.message)
+
+
 def test_a_change_is_written_down_once_and_undone_once(store):
     record = create(store)
     _, held = store.claim(dispatched(store, record, Kind.DRAIN).id, "w", 60)
@@ -223,7 +343,7 @@ def test_a_change_is_written_down_once_and_undone_once(store):
     assert [c.id for c in store.changes(record.id)] == [first.id, second.id]
     assert store.get(record.id).holding
     for change in (second, first):
-        store.undone(change, Event("drain.undone", "…"))
+        assert store.undone(held, change, Event("drain.undone", "…"))
     assert store.changes(record.id) == ()
     assert not store.get(record.id).holding
     assert store.intend(held, "grant_removed", grant).sequence == 3
@@ -250,6 +370,27 @@ def test_pages_walk_over_everything_once(store):
         store.list(Page(3, "nowhere"))
 
 
+def test_what_needs_somebody_is_found(store):
+    stalled = Condition("stalled", True, "no_progress", "…", datetime.datetime(2026, 11, 21))
+    asking = {
+        "stalled": create(store, project_id="stalled", status=Status.DELETING, conditions=(stalled,)).id,
+        "failed": create(store, project_id="failed", status=Status.FAILED).id,
+        "leftovers": create(store, project_id="leftovers", status=Status.LEFTOVERS).id,
+    }
+    going = dataclasses.replace(stalled, status=False)
+    create(store, project_id="going on", status=Status.DELETING, conditions=(going,))
+    create(store, project_id="dry", status=Status.FAILED, dry_run=True)
+    before = create(store, project_id="seen to", status=Status.LEFTOVERS)
+    while store.now() == before.created_at:  # SQLite's clock counts milliseconds
+        pass
+    create(store, project_id="seen to", status=Status.DELETED)
+    create(store, project_id="failed", status=Status.PLANNED, dry_run=True)
+    found = {d.id: d.attention for d in store.list(Page(100), attention=True)}
+    assert found == {id_: why for why, id_ in asking.items()}
+    others = {d.id for d in store.list(Page(100), attention=False)}
+    assert others == {d.id for d in store.list(Page(100))} - found.keys()
+
+
 def surveying(store, record, *steps, catalog=()):
     """Run a survey that finds these steps and this catalog."""
     held = store.claim(dispatched(store, record).id, "w", 60)[1]
@@ -265,7 +406,8 @@ def test_what_vanishes_from_the_catalog_under_way_is_still_asked(store):
     port = Step("", "", Kind.SWEEP, "R1", "network", "port")
     whole = {("R1", "image"), ("R1", "network"), ("R1", "dns")}
     surveying(store, record, image, dns, port, catalog=whole)
-    surveying(store, record, port, catalog={("R1", "network")})  # nothing was looked at yet: the catalog is as it is
+    # Nothing was looked at yet: the catalog is as it is. Whether nobody answers for something, the survey says.
+    surveying(store, record, port, catalog={("R1", "network")})
     assert {s.service for s in store.steps(record.id) if s.service} == {"network"}
 
     surveying(store, record, image, dns, port, catalog=whole)
@@ -275,3 +417,225 @@ def test_what_vanishes_from_the_catalog_under_way_is_still_asked(store):
     assert {s.service for s in store.steps(record.id) if s.service} == {"network", "image"}
     surveying(store, record, port, catalog=whole)  # they are there, and nobody needs to be asked any more
     assert {s.service for s in store.steps(record.id) if s.service} == {"network"}
+
+
+WAIVED = {"waived": "w", "reason": "waived", "message": "by alice"}
+
+
+def sweeping(store, record, result, **where):
+    """Dispatch the one sweep step and finish it so."""
+    _, held = store.claim(dispatched(store, record, Kind.SWEEP).id, "w", 60)
+    assert store.finish(held, result)
+
+
+def test_a_waived_step_has_no_result_and_keeps_what_was_seen(store):
+    record = create(store)
+    zone = Step("", "", Kind.SWEEP, "R1", "dns", "zone")
+    seen = Sweep(Outcome.LEFTOVERS, "in_use", leftovers=(Leftover("z", "zone", Reason.IN_USE),), found=1)
+    surveying(store, record, zone)
+    sweeping(store, record, seen)
+    surveying(store, record, dataclasses.replace(zone, **WAIVED))
+    [step] = [s for s in store.steps(record.id) if s.kind is Kind.SWEEP]
+    assert (step.waived, step.outcome, step.state, step.reason) == ("w", Outcome.NONE, State.IDLE, "waived")
+    assert [r.leftover.id for r in store.leftovers(record.id, 10)] == ["z"]
+    assert (step.found, step.remaining) == (1, 1)
+
+
+@pytest.mark.parametrize("result", [Sweep(Outcome.CLEAR), Sweep(Outcome.UNKNOWN, "unreachable", "no answer")])
+def test_a_step_begins_anew_when_its_waiver_has_ended(store, result):
+    """Its old result, and the round in which it had it, would look like one of the present round."""
+    record = create(store)
+    zone = Step("", "", Kind.SWEEP, "R1", "dns", "zone")
+    surveying(store, record, zone)
+    sweeping(store, record, result)
+    surveying(store, record, dataclasses.replace(zone, **WAIVED))
+    surveying(store, record, zone)
+    [step] = [s for s in store.steps(record.id) if s.kind is Kind.SWEEP]
+    assert (step.waived, step.outcome, step.state, step.round) == ("", Outcome.NONE, State.IDLE, 0)
+    assert (step.reason, step.message) == ("", "")
+
+
+def test_a_waiver_that_comes_while_a_step_runs_lets_it_end_and_takes_no_result(store):
+    record = create(store)
+    zone = Step("", "", Kind.SWEEP, "R1", "dns", "zone")
+    surveying(store, record, zone)
+    _, held = store.claim(dispatched(store, record, Kind.SWEEP).id, "w", 60)
+    surveying(store, record, dataclasses.replace(zone, **WAIVED))
+    assert store.renew(held, 60)
+    assert store.finish(held, Sweep(Outcome.CLEAR, deleted=(("1", "one"),)))
+    [step] = [s for s in store.steps(record.id) if s.kind is Kind.SWEEP]
+    assert (step.waived, step.outcome, step.reason, step.deleted) == ("w", Outcome.NONE, "waived", 1)
+    surveying(store, record, zone)
+    [step] = [s for s in store.steps(record.id) if s.kind is Kind.SWEEP]
+    assert (step.waived, step.outcome, step.state, step.round) == ("", Outcome.NONE, State.IDLE, 0)
+
+
+def test_a_waived_service_without_a_plugin_is_no_unknown_until_its_waiver_ends(store):
+    record = create(store)
+    dns = Step("", "", Kind.UNCOVERED, "R1", "dns", reason="no_plugin", message="nobody")
+    uncovered = lambda: next(s for s in store.steps(record.id) if s.kind is Kind.UNCOVERED)  # noqa: E731
+    surveying(store, record, dns)
+    assert uncovered().outcome is Outcome.UNKNOWN
+    surveying(store, record, dataclasses.replace(dns, **WAIVED))
+    assert (uncovered().outcome, uncovered().waived) == (Outcome.NONE, "w")
+    surveying(store, record, dns)
+    assert (uncovered().outcome, uncovered().waived, uncovered().reason) == (Outcome.UNKNOWN, "", "no_plugin")
+
+
+def test_a_retry_does_not_forget_what_could_not_be_seen(store):
+    """An attempt ends with a dead service; somebody takes it from the catalog; the next attempt asks for it still."""
+    record = create(store)
+    image = Step("", "", Kind.SWEEP, "R1", "image", "image")
+    port = Step("", "", Kind.SWEEP, "R1", "network", "port")
+    surveying(store, record, image, catalog={("R1", "image")})
+    sweeping(store, record, Sweep(Outcome.UNKNOWN, "unreachable", "no answer"))
+    assert store.get(record.id).status is Status.ACCEPTED
+    surveying(store, record, port, catalog={("R1", "network")})
+    assert {s.service for s in store.steps(record.id) if s.service} == {"network", "image"}
+
+
+def waiver(store, **values):
+    now = store.now()
+    base = Waiver(str(uuid.uuid4()), "dns", "it is retired", now, now + datetime.timedelta(hours=1), user_id="u")
+    return store.add_waiver(dataclasses.replace(base, **values))
+
+
+def test_a_waiver_is_written_and_read(store):
+    made = waiver(store, region="R1", project_id="p", user_name="ünïcødé 🗑", request_id="req-1")
+    assert store.waiver(made.id)[0] == made
+    with pytest.raises(NotFound):
+        store.waiver("nowhere")
+
+
+def test_only_waivers_that_hold_now_and_for_this_project_are_in_force(store):
+    past = store.now() - datetime.timedelta(hours=1)
+    everybody, ours = waiver(store), waiver(store, project_id="p")
+    waiver(store, project_id="another")
+    waiver(store, expires_at=past)
+    withdrawn = waiver(store, project_id="p")
+    store.withdraw_waiver(withdrawn.id, "admin")
+    assert {w.id for w in store.waivers_in_force("p")} == {everybody.id, ours.id}
+    assert {w.id for w in store.waivers_in_force()} == {everybody.id}
+    held, now = store.waivers(Page(10), in_force=True)
+    ended, _ = store.waivers(Page(10), in_force=False)
+    assert len(held) == 3 and len(ended) == 2
+    assert all(w.in_force(now) for w in held) and not any(w.in_force(now) for w in ended)
+    assert len(store.waivers(Page(10))[0]) == 5
+
+
+def test_a_waiver_is_withdrawn_once_and_stays_on_record(store):
+    made = waiver(store)
+    first = store.withdraw_waiver(made.id, "alice")
+    assert (first.deleted_by, first.deleted_at is not None) == ("alice", True)
+    assert store.withdraw_waiver(made.id, "bob") == first
+    assert store.waiver(made.id)[0] == first
+    with pytest.raises(NotFound):
+        store.withdraw_waiver("nowhere", "alice")
+
+
+def test_a_deletion_keeps_the_waivers_that_it_relied_upon(store):
+    record, made = create(store), waiver(store)
+    _, held = store.claim(dispatched(store, record).id, "w", 60)
+    assert store.finish(held, Sweep(Outcome.CLEAR), waivers=(made,))
+    store.withdraw_waiver(made.id, "alice")
+    assert store.get(record.id).waivers == (made,)
+
+
+# ------------------------------------------------------------------------------------------------------------- force
+ASKED = Force("burnt down", ("block-storage.volume",), T0, 1, 1, "u", "alice", "req-1")
+VOLUME = Step("", "", Kind.SWEEP, "R1", "block-storage", "volume")
+LEFT = (
+    Leftover("a", "A", Reason.ERROR, "error_deleting", owner="p", remedy="by hand"),
+    Leftover("b", "B", Reason.IN_USE, "in use", ({"type": "compute.server", "id": "s", "owner": "p"},), owner="p"),
+)
+
+
+def forced(store):
+    """Return a deletion under force, whose one step has just let go of two volumes."""
+    record = create(store)
+    surveying(store, record, VOLUME)
+    before = store.get(record.id)
+    after = dataclasses.replace(before, status=Status.DELETING, purpose=Purpose.DELETE, round=2, forced=ASKED)
+    store.save(before, after)
+    sweeping(store, record, Sweep(Outcome.LEFTOVERS, "error", leftovers=LEFT))
+    let_go(store, record)
+    return record
+
+
+def let_go(store, record):
+    before, steps, now = store.load(record.id)
+    [step] = [s for s in steps if s.kind is Kind.SWEEP]
+    made = actions.apply(before, steps, (actions.LetGo(step.id),), now)
+    store.save(before, made.deletion, made.steps, made.events, made.abandoned)
+
+
+def volume_step(store, record):
+    [step] = [s for s in store.steps(record.id) if s.kind is Kind.SWEEP]
+    return step
+
+
+def test_what_is_let_go_of_is_marked_and_named_in_the_same_transaction(store):
+    record = forced(store)
+    assert store.get(record.id).forced == ASKED
+    assert [row.leftover for row in store.leftovers(record.id, 10, abandoned=True)] == [
+        dataclasses.replace(one, abandoned=True) for one in LEFT
+    ]
+    assert store.leftovers(record.id, 10, abandoned=False) == []
+    [event] = [row.event for row in store.events(record.id, 50, type="resource.abandoned")]
+    assert (event.data["region"], event.data["service"], event.data["type"]) == ("R1", "block-storage", "volume")
+    named = {"id": "a", "name": "A", "owner": "p", "reason": "error", "remedy": "by hand"}
+    assert event.data["resources"][0] == named
+    assert [r["id"] for r in event.data["resources"]] == ["a", "b"]
+    step = volume_step(store, record)
+    assert (step.abandoned, step.remaining, step.unseen) == (2, 2, False)
+
+
+def test_who_read_old_facts_lets_go_of_nothing(store):
+    record = create(store)
+    surveying(store, record, VOLUME)
+    sweeping(store, record, Sweep(Outcome.LEFTOVERS, "error", leftovers=LEFT))
+    before, steps, now = store.load(record.id)
+    step = volume_step(store, record)
+    made = actions.apply(before, steps, (actions.LetGo(step.id),), now)
+    sweeping(store, record, Sweep(Outcome.LEFTOVERS, "error", leftovers=(*LEFT, Leftover("new", "", Reason.ERROR))))
+    with pytest.raises(Conflict):
+        store.save(before, made.deletion, made.steps, made.events, made.abandoned)
+    assert store.leftovers(record.id, 10, abandoned=True) == []
+    assert store.events(record.id, 50, type="resource.abandoned") == []
+
+
+def test_a_later_look_keeps_the_marks_and_counts_what_is_new(store):
+    record = forced(store)
+    there = tuple(Leftover(id_, id_, Reason.PRESENT) for id_ in ("a", "b", "new"))
+    sweeping(store, record, Sweep(Outcome.LEFTOVERS, "present", leftovers=there))
+    step = volume_step(store, record)
+    assert (step.abandoned, step.remaining) == (2, 3)
+    rows = {row.leftover.id: row.leftover for row in store.leftovers(record.id, 10)}
+    assert {id_: one.abandoned for id_, one in rows.items()} == {"a": True, "b": True, "new": False}
+    assert (rows["b"].reason, rows["b"].blocked_by, rows["a"].remedy) == (Reason.IN_USE, LEFT[1].blocked_by, "by hand")
+
+
+def test_what_is_not_seen_any_more_stays_on_record_and_what_is_gone_does_not(store):
+    record = forced(store)
+    sweeping(store, record, Sweep(Outcome.UNKNOWN, "unreachable", "no answer"))
+    assert [row.leftover.id for row in store.leftovers(record.id, 10, abandoned=True)] == ["a", "b"]
+    assert (volume_step(store, record).abandoned, volume_step(store, record).unseen) == (2, False)
+    let_go(store, record)
+    assert (volume_step(store, record).abandoned, volume_step(store, record).unseen) == (2, True)
+    sweeping(store, record, Sweep(Outcome.LEFTOVERS, "error", leftovers=LEFT[:1]))
+    step = volume_step(store, record)
+    assert (step.abandoned, step.remaining, step.unseen) == (1, 1, False)
+
+
+def test_once_force_is_withdrawn_nothing_is_marked_any_more(store):
+    record = forced(store)
+    before = store.get(record.id)
+    store.save(before, dataclasses.replace(before, forced=None))
+    sweeping(store, record, Sweep(Outcome.LEFTOVERS, "error", leftovers=LEFT))
+    assert volume_step(store, record).abandoned == 0
+
+
+def test_what_was_let_go_of_is_not_forgotten_when_nobody_declares_its_type_any_more(store):
+    record = forced(store)
+    surveying(store, record, catalog={("R1", "block-storage")})
+    assert len(store.leftovers(record.id, 10, abandoned=True)) == 2

@@ -369,7 +369,7 @@ def test_a_pause_longer_than_calls_wait_is_left_to_the_step(serve, ledger):
         network.get("/x")
     with pytest.raises(RateLimited, match="asked us to wait"):
         network.get("/x")
-    assert time.monotonic() - begun < 2.0
+    assert time.monotonic() - begun < 10
     assert len(server.seen) == 1
 
 
@@ -396,13 +396,13 @@ def test_a_pause_that_one_process_was_told_is_kept_by_another(serve, ledger):
 
 def test_other_services_are_not_paused_with_it(serve, ledger):
     spending = make(ledger)
-    slow, quick = serve((429, {"Retry-After": "2"})), serve()
+    slow, quick = serve((429, {"Retry-After": "4"})), serve()
     told = threading.Thread(target=adapter(slow, spending).get, args=("/x",))
     told.start()
     session = GuardedSession(lambda *_: None, spending, auth=noauth.NoAuth(endpoint=quick.url))
     begun = time.monotonic()
     Adapter(session, service_type="image", region_name="R1").get("/x")
-    assert time.monotonic() - begun < 1.0
+    assert time.monotonic() - begun < 3
     told.join()
 
 

@@ -118,6 +118,23 @@ def test_what_is_unknown_or_left_is_never_removed_over(bad):
     assert "network.port@R1" in stalled.message
 
 
+def test_what_is_found_after_the_closing_is_deleted_and_nothing_waits_for_what_nobody_can_look_at_any_more():
+    """What needs a token of the project rests on its last scoped look: a step that waits for it would wait for ever."""
+    trust = sweep_step("identity.trust", after=("*",), region="")
+    world = World(deletion(), PORT, dataclasses.replace(NETWORK, after=("key-manager.secret",)), SECRET, trust)
+    found = []
+
+    def late(step):
+        if world.deletion.closed_at and not found:
+            found.append(step)
+            return left("late")
+        return CLEAR
+
+    world.answers = {"network.port": late}
+    assert world.run() is Status.DELETED
+    assert found and visited(world).count("deleting") == 2
+
+
 def test_an_uncovered_service_blocks_completion_and_nothing_else():
     world = World(deletion(), PORT, UNCOVERED)
     world.run(limit=400)
@@ -125,6 +142,25 @@ def test_an_uncovered_service_blocks_completion_and_nothing_else():
     assert world.step("network.port").outcome is Outcome.CLEAR
     assert [b.reason for b in decide.blockers(world.deletion, world.steps.values())] == ["no_plugin"]
     assert world.dispatched.count("survey") > 3  # the catalog is read again: somebody may have mended it
+
+
+@pytest.mark.parametrize(
+    ("state", "attempt", "named"),
+    [
+        (State.DONE, 1, True),
+        (State.DISPATCHED, 2, True),
+        (State.RUNNING, 2, True),
+        (State.DISPATCHED, 1, False),  # its result is an earlier round's
+        (State.RUNNING, 1, False),
+        (State.IDLE, 2, False),
+    ],
+)
+def test_a_blocker_is_named_also_while_it_is_tried_again(state, attempt, named):
+    """Who asks in the middle of a try must not be told that nothing is in the way."""
+    stuck = {"outcome": Outcome.LEFTOVERS, "reason": str(Reason.FOREIGN), "remaining": 1}
+    step = dataclasses.replace(PORT, state=state, round=1, attempt=attempt, **stuck)
+    found = decide.blockers(deletion(status=Status.DELETING, purpose=Purpose.DELETE), [step])
+    assert [b.reason for b in found] == ([Reason.FOREIGN] if named else [])
 
 
 def test_an_error_that_passes_is_tried_again_with_growing_waits():

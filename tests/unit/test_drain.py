@@ -2,11 +2,12 @@
 
 import dataclasses
 import types
+from unittest import mock
 
 import pytest
 
 from cleanup_orchestrator.drain import base
-from cleanup_orchestrator.errors import NoProjectToken
+from cleanup_orchestrator.errors import CleanupError, NoProjectToken
 from cleanup_orchestrator.model import Change, Mode, Outcome, Purpose, Reason, Status, Sweep, Token
 from cleanup_orchestrator.projects import Project
 from tests.unit.world import CLEAR, World, deletion, sweep_step
@@ -170,6 +171,41 @@ def test_an_old_token_that_stays_good_keeps_the_project_from_being_closed(flushe
 
 # ------------------------------------------------------------------------------------------------ changes of others
 MEMBER = {"actor": "users", "actor_id": "u", "role_id": "member"}
+
+
+class Roles:
+    """``Projects`` of a Keystone with these roles, all of which the orchestrator's user has on the project."""
+
+    def __init__(self):
+        self.did = []
+
+    def role_ids(self):
+        return ("reader", "member", "admin")
+
+    def assignments(self, _project_id):
+        return [{"user": {"id": "me"}, "role": {"id": role}} for role in self.role_ids()]
+
+    def grant(self, *what):
+        self.did.append(("grant", what[-1]))
+
+    def ungrant(self, *what):
+        self.did.append(("ungrant", what[-1]))
+
+
+@pytest.mark.parametrize(
+    ("added", "taken_back"), [({"admin", "reader", "member"}, "reader"), ({"admin", "member"}, "member"), (set(), None)]
+)
+def test_each_role_that_died_with_a_worker_on_the_way_may_be_taken_back_by_the_next(monkeypatch, added, taken_back):
+    """Else a few crashes in that moment leave no role to give and to take, and the project could never be locked."""
+    roles, clouds = Roles(), mock.Mock()
+    monkeypatch.setattr(base, "_accepted", lambda *_: False)
+    ground = base.Ground("d", "p", "me", clouds, roles, lambda *_: None, lambda *_: None, lambda: added)
+    if taken_back is None:  # it had them all before us
+        with pytest.raises(CleanupError):
+            base._flush_token_cache(ground)
+    else:
+        base._flush_token_cache(ground)
+        assert roles.did == [("grant", taken_back), ("ungrant", taken_back)]
 
 
 class Assignments:

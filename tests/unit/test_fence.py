@@ -84,7 +84,7 @@ def test_a_new_fence_and_a_lifted_one_are_seen_in_time():
     began = time.monotonic()
     database.fences = {PROJECT: DELETION}
     until(lambda: made.stops(USER, PROJECT))
-    assert time.monotonic() - began < 0.3
+    assert time.monotonic() - began < 2
     database.fences = {}
     until(lambda: not made.stops(USER, PROJECT))
 
@@ -121,7 +121,7 @@ def test_knowledge_runs_out_while_the_source_is_away_and_comes_back_with_it():
         return False
 
     until(unknown)
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 2
     database.error = None
     assert not made.stops(USER, PROJECT), "the very next request that comes reads it again"
 

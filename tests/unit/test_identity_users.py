@@ -42,10 +42,12 @@ def test_those_of_now_and_those_of_before():
     assert users(("before",), role_assignments=(200, rows)) == ["before", "now"]
 
 
-def test_of_a_project_that_is_gone_those_of_before_are_all_that_can_be_known():
+def test_of_a_project_that_is_gone_those_of_before_are_known_and_else_anybody_may_be_one():
     gone = {"role_assignments": (404, NOT_FOUND), "projects": (404, NOT_FOUND)}
     assert users(("before",), **gone) == ["before"]
-    with pytest.raises(ProjectGone):
+    gone |= {"domains": (200, {"domains": [{"id": "d"}]}), "users": (200, {"users": [{"id": "u"}]})}
+    assert users(("before",), **gone) == ["before"]
+    with pytest.raises(ProjectGone, match="most_users"):  # the option is unset here: none may be asked about
         users((), **gone)
 
 

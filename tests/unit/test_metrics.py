@@ -159,11 +159,11 @@ def test_what_hangs_is_waited_for_once_and_only_so_long():
         go.wait(30)
         return "late"
 
-    ask, began = Bounded(hang, timeout=0.3, keep=0), time.monotonic()
+    ask, began = Bounded(hang, timeout=1, keep=0), time.monotonic()
     for _ in range(5):
         with pytest.raises(NoAnswer):
             ask()
-    assert time.monotonic() - began < 1  # the later ones do not wait at all
+    assert time.monotonic() - began < 4  # the later ones do not wait at all
     assert begun == [1]
     go.set()
     while ask.begin().ended is None:
@@ -236,10 +236,10 @@ def test_all_parts_are_asked_at_once_and_none_is_waited_for_too_long():
     go = threading.Event()
     hang = lambda: go.wait(30)  # noqa: E731
     began = time.monotonic()
-    answer = asked(checks(hang, hang, hang, timeout=0.5), "application/json")
-    assert time.monotonic() - began < 1.2
+    answer = asked(checks(hang, hang, hang, timeout=3), "application/json")
+    assert time.monotonic() - began < 6, "two one after the other take that long; a busy machine adds a second or so"
     assert answer.status_int == 503
-    assert {part["message"] for part in answer.json["parts"].values()} == {"no answer within 0.5 s"}
+    assert {part["message"] for part in answer.json["parts"].values()} == {"no answer within 3 s"}
     go.set()
 
 

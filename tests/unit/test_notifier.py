@@ -13,7 +13,21 @@ from oslo_config import cfg
 from oslo_messaging.notify import _impl_test
 
 from cleanup_orchestrator import metrics, notifier, rpc, tables
-from cleanup_orchestrator.model import TASKS, Condition, Event, Kind, Leftover, Mode, Outcome, Reason, Status, Sweep
+from cleanup_orchestrator.model import (
+    TASKS,
+    Brake,
+    Condition,
+    Event,
+    Force,
+    Kind,
+    Leftover,
+    Lien,
+    Mode,
+    Outcome,
+    Reason,
+    Status,
+    Sweep,
+)
 from cleanup_orchestrator.transitions import MOVES
 from tests.unit import world
 
@@ -103,6 +117,18 @@ def test_a_new_record_and_each_of_its_moves_is_announced_once(store, sent):
     assert [message["publisher_id"] for _, message, *_ in sent] == ["project_cleanup.here"] * 2
 
 
+def test_who_is_asked_for_an_approval_hears_it_once(store, sent):
+    asks = Condition("approval", True, "too_many_resources", "it is about 9 resources", world.T0)
+    made = create(store)
+    asked = store.save(made, dataclasses.replace(made, conditions=(asks,)))
+    more = dataclasses.replace(asks, message="it is about 10 resources")
+    still = store.save(asked, dataclasses.replace(asked, conditions=(more,)))
+    store.save(still, dataclasses.replace(still, conditions=(dataclasses.replace(asks, status=False),)))
+    _, (priority, event, payload) = received(store, sent, 2)
+    assert (priority, event) == ("INFO", "project_cleanup.deletion.approval_needed")
+    assert payload["approval_message"] == "it is about 9 resources"
+
+
 def test_what_lost_the_race_is_not_announced(store, sent):
     made = create(store)
     store.save(made, dataclasses.replace(made, round=2))
@@ -127,6 +153,37 @@ def test_failed_and_stalled_are_errors_and_progress_is_not(store, sent):
     ]
     assert found[1][2]["stalled_message"] == STALLED.message
     assert (found[1][2]["stalled"], found[2][2]["stalled"]) == (True, False)
+
+
+def test_what_is_held_and_what_holds_it_are_announced(store, sent):
+    made = create(store)
+    lien = store.add_lien(Lien("l", "p", "billing", "an open invoice", world.T0, user_name="alice"))
+    on = store.set_brake(Brake(True, "the storage misbehaves", request_id="req-1"))
+    assert store.set_brake(Brake(True, "once more", request_id="req-2")) == on
+    held = Condition("held", True, "lien", "held by lien l", world.T0)
+    read = store.get(made.id)
+    stopped = store.save(read, dataclasses.replace(read, conditions=(held,)))
+    store.remove_lien(lien.id, "u")
+    store.remove_lien(lien.id, "u")
+    store.set_brake(Brake(False, "the storage misbehaves", request_id="req-3"))
+    read = store.get(stopped.id)
+    store.save(read, dataclasses.replace(read, conditions=(dataclasses.replace(held, status=False),)))
+    found = received(store, sent, 7)
+    assert [(priority, event.removeprefix("project_cleanup.")) for priority, event, _ in found] == [
+        ("INFO", "deletion.accepted"),
+        ("INFO", "lien.recorded"),
+        ("ERROR", "brake.pulled"),
+        ("INFO", "deletion.held"),
+        ("INFO", "lien.removed"),
+        ("INFO", "brake.lifted"),
+        ("INFO", "deletion.continued"),
+    ]
+    assert (found[3][2]["held"], found[3][2]["held_message"], found[6][2]["held"]) == (True, "held by lien l", False)
+    assert (found[1][2]["origin"], found[1][2]["expires_at"], found[4][2]["deleted_by"]) == ("billing", "", "u")
+    assert (found[2][2]["on"], found[2][2]["reason"]) == (True, "the storage misbehaves")
+    page = PAGE.read_text()
+    for payload in (found[1][2], found[2][2]):
+        assert [name for name in payload if f"``{name}``" not in page] == []
 
 
 @pytest.mark.parametrize(("before", "after"), sorted(MOVES))
@@ -158,7 +215,29 @@ def test_the_counters_are_of_this_attempt(store, sent):
     store.save(made, dataclasses.replace(made, status=Status.DELETING))
     *_, (_, event, payload) = received(store, sent, 3)
     assert event == "project_cleanup.deletion.deleting"
-    assert payload["counters"] == {"found": 2, "deleted": 0, "remaining": 2, "kept": 1, "unknown": 0, "calls": 7}
+    counters = {"found": 2, "deleted": 0, "remaining": 2, "abandoned": 0, "kept": 1, "unknown": 0, "calls": 7}
+    assert payload["counters"] == counters
+
+
+def test_that_it_is_forced_is_announced_once_with_who_and_why(store, sent):
+    made = create(store)
+    made = store.save(made, dataclasses.replace(made, status=Status.DELETING))
+    asked = Force("burnt down", (), world.T0, 1, 1, "u2", "alice")
+    forced = store.save(made, dataclasses.replace(made, forced=asked))
+    store.save(forced, dataclasses.replace(forced, round=2))
+    *_, (priority, event, payload) = received(store, sent, 3)
+    assert (priority, event) == ("INFO", "project_cleanup.deletion.forced")
+    assert (payload["forced"], payload["forced_reason"], payload["forced_by"]) == (True, "burnt down", "u2")
+    assert payload["status"] == payload["status_before"] == "deleting"
+
+
+def test_a_lien_that_a_plugin_raises_or_ends_is_told_like_any_other(store, sent):
+    lien = Lien("l", "p", "plugin:image.image", "image: 1: shared with q", world.T0)
+    store._lien_changed(lien)
+    store._lien_changed(dataclasses.replace(lien, deleted_at=world.T0, deleted_by="plugin"))
+    told = received(store, sent, 2)
+    assert [event for _, event, _ in told] == ["project_cleanup.lien.recorded", "project_cleanup.lien.removed"]
+    assert told[0][2]["origin"] == "plugin:image.image" and told[1][2]["deleted_by"] == "plugin"
 
 
 def test_a_token_in_a_message_does_not_get_out(store, sent):

@@ -58,6 +58,12 @@ PORT = sweep_step("network.port")
             ("compute.",),
             "a service that nobody answers for",
         ),
+        ([dataclasses.replace(PORT, waived="w")], (), "an admin says to go on without it"),
+        (
+            [dataclasses.replace(sweep_step("compute.x"), kind=Kind.UNCOVERED, type="", waived="w")],
+            (),
+            "an admin says to go on without the service, though nobody answers for it",
+        ),
     ],
 )
 def test_a_step_waits_for(others, waits, why):

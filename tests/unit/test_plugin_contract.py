@@ -6,7 +6,7 @@ import pytest
 
 from cleanup_orchestrator.ordering import EVERYTHING, Cycle
 from cleanup_orchestrator.plugins import conformance, registry
-from cleanup_orchestrator.plugins.base import ResourceType, Rest, Sdk, Service
+from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Rest, Sdk, Service
 
 INSTALLED = registry.load()
 EVERY_TYPE = [(s, t) for s in INSTALLED.services.values() for t in s.types]
@@ -23,8 +23,22 @@ def service(*types):
     return Service("network", types)
 
 
-def test_the_five_services_of_the_demo_are_there():
-    assert set(INSTALLED.services) == {"identity", "image", "key-manager", "network", "object-store"}
+def test_the_services_that_come_along_are_there():
+    assert set(INSTALLED.services) == {
+        "block-storage",
+        "compute",
+        "container-infrastructure-management",
+        "dns",
+        "identity",
+        "image",
+        "key-manager",
+        "load-balancer",
+        "network",
+        "object-store",
+        "orchestration",
+        "placement",
+        "shared-file-system",
+    }
 
 
 @pytest.mark.parametrize("name", sorted(INSTALLED.services))
@@ -94,3 +108,74 @@ def test_a_cycle_over_two_services_is_refused():
     port = service(dataclasses.replace(GOOD, after=("image.image",)))
     with pytest.raises(Cycle):
         registry.Registry([image, port])
+
+
+def test_what_a_service_waits_for_each_of_its_types_waits_for_but_residue_does_not():
+    quota = dataclasses.replace(GOOD, name="quota", residue=True)
+    network = Service("network", (GOOD, quota), after=("image.image",))
+    both = registry.Registry([network, INSTALLED.services["image"]])
+    assert both.after(network, GOOD) == ("image.image",)
+    assert both.after(network, quota) == ()
+    assert both.graph()["network.port"] == {"image.image"}
+
+
+# ------------------------------------------------------------------------------------------------------------- force
+def force_it(_connection, _project, _resource):
+    """Force it."""
+
+
+def may_force(_connection, _project):
+    """Say whether."""
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"force": Sdk("network", "delete_port", "{id}", ignore_missing=False)}, ""),
+        ({"force": force_it, "may_force": may_force}, ""),
+        ({"force": Sdk("network", "burn_port", "{id}")}, "force: openstacksdk's network has no call burn_port"),
+        ({"force": Rest("network", "/v2.0/burn", method="POST")}, "does not address a resource by its id"),
+        ({"force": force_it, "delete": None}, "would never be used"),
+        ({"force": force_it, "residue": True}, "would never be used"),
+        ({"may_force": may_force}, "has none"),
+    ],
+)
+def test_a_force_that_could_not_work_is_noticed(change, problem):
+    found = conformance.problems(service(dataclasses.replace(GOOD, **change)))
+    assert (problem in " ".join(found)) if problem else found == []
+
+
+@pytest.mark.parametrize(
+    ("proof", "problem"),
+    [
+        (Rest("network", "/quotas", key="quotas"), ""),
+        (Rest("network", "/quotas", method="POST"), "is no read"),
+    ],
+)
+def test_a_proof_that_could_change_something_is_noticed(proof, problem):
+    found = conformance.problems(dataclasses.replace(service(GOOD), proof=proof))
+    assert (problem in " ".join(found)) if problem else found == []
+
+
+@pytest.mark.parametrize(
+    ("change", "remedy"),
+    [
+        ({}, "as an admin, with openstacksdk: network.delete_port('7', ignore_missing=False)"),
+        (
+            {"delete": Rest("network", "/v2.0/ports/{id}", method="DELETE")},
+            "as an admin: DELETE /v2.0/ports/7 (network)",
+        ),
+        ({"delete": Rest("network", "/a/{row[x]}/{id}", method="DELETE")}, "as an admin, with the calls of: neutron"),
+        ({"delete": force_it}, "as an admin, with the calls of: neutron"),
+        ({"by_hand": "openstack port delete {id} # of {project_id}"}, "openstack port delete 7 # of p"),
+    ],
+)
+def test_what_is_let_go_of_is_left_with_a_remedy(change, remedy):
+    project = ProjectDefinition("p", "P", "default", "R1")
+    assert dataclasses.replace(GOOD, **change).remedy("7", project) == remedy
+
+
+@pytest.mark.parametrize(("owner", "type_"), EVERY_TYPE, ids=[f"{s.service_type}.{t.name}" for s, t in EVERY_TYPE])
+def test_every_type_has_a_remedy_for_what_is_let_go_of(owner, type_):
+    """Also those whose calls are hooks; a template that cannot be filled would lose the result of a sweep."""
+    assert type_.remedy("the-id", ProjectDefinition("p", "P", "default", "R1")).startswith("as an admin")

@@ -3,7 +3,9 @@
 import dataclasses
 import datetime
 import tempfile
+import threading
 import types
+import uuid
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -12,17 +14,30 @@ from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator import actions, decide, sweep, tables, transitions
 from cleanup_orchestrator import worker as working
-from cleanup_orchestrator.coverage import Answer, read_catalog
+from cleanup_orchestrator.coverage import Coverage, Entry, read_catalog
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain.revoke import Revoke
 from cleanup_orchestrator.engine import Engine
 from cleanup_orchestrator.errors import BadAnswer, NoProjectToken
-from cleanup_orchestrator.model import TASKS, Event, Kind, Mode, Outcome, Purpose, Reason, State, Status, Sweep
+from cleanup_orchestrator.model import (
+    TASKS,
+    Event,
+    Kind,
+    Mode,
+    Outcome,
+    Purpose,
+    Reason,
+    State,
+    Status,
+    Sweep,
+    Waiver,
+)
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Service
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.projects import Project, ProjectNotFound
 from cleanup_orchestrator.store import Conflict, Store, allowed
 from cleanup_orchestrator.transitions import By, move
+from cleanup_orchestrator.windows import ALWAYS
 from tests.unit.world import CLEAR, UNKNOWN, World, deletion, sweep_step
 
 PORT = sweep_step("network.port")
@@ -165,6 +180,38 @@ def test_who_decided_that_nothing_is_held_decides_again_after_a_change(store):
         store.save(before, move(before, Status.FAILED, By.ENGINE, before.created_at, "x"))
 
 
+@pytest.fixture
+def ends_meanwhile(store, monkeypatch):
+    """The deletion ``d`` ends right between the refusal of another one and the question who is in its way."""
+    real = store.live
+
+    def live(project_id):
+        record = store.get("d")
+        if record.status is Status.ACCEPTED:
+            going = store.save(record, move(record, Status.CANCELLING, By.USER, record.created_at, "x"))
+            store.save(going, move(going, Status.CANCELLED, By.ENGINE, record.created_at, "x"))
+        return real(project_id)
+
+    monkeypatch.setattr(store, "live", live)
+
+
+def test_a_request_that_meets_one_that_ends_at_that_moment_is_recorded(store, ends_meanwhile):
+    made(store)
+    made(store, id="later")
+    assert store.live("p").id == "later"
+
+
+def test_a_retry_that_meets_another_that_ends_at_that_moment_looks_again(store, ends_meanwhile):
+    made(store, id="old", status=Status.FAILED)
+    made(store)
+    old = store.get("old")
+    again = move(old, Status.ACCEPTED, By.USER, old.created_at, "x")
+    with pytest.raises(Conflict):
+        store.save(old, again)
+    store.save(old, again)
+    assert store.live("p").id == "old"
+
+
 # ------------------------------------------------------------------------------------------------------------- sweep
 def test_the_projects_id_spelt_otherwise_is_not_another_project():
     project = ProjectDefinition("0a1b", "P", "dom", "R1")
@@ -192,6 +239,9 @@ class Keystone:
         if not roles:
             raise NoProjectToken("no role")
         return frozenset(f"name-{r}" for r in roles)
+
+    def seen_by(self, _made):
+        return self
 
     def project_session(self, _project_id):
         self.project_roles(_project_id)
@@ -255,6 +305,67 @@ def test_an_inherited_role_is_enough():
     assert keystone.changes == []
 
 
+class NeedsUs:
+    """A driver that cannot see its lock hold without a token of the project, as the fence."""
+
+    def drain(self, ground):
+        ground.clouds.project_session(ground.project_id)
+        return drain.Result(True)
+
+
+class NeedsNothing:
+    def drain(self, ground):
+        return drain.Result(True)
+
+
+def drained(keystone, attempt, driver):
+    """Return whether a worker's try at the drain succeeds."""
+    conf = types.SimpleNamespace(drain=types.SimpleNamespace(project_role="name-admin", inherited_grants="close"))
+    worker = types.SimpleNamespace(store=None, clouds=keystone, driver=driver, conf=conf)
+    task = working._Task(worker, deletion(), dataclasses.replace(PORT, kind=Kind.DRAIN, attempt=attempt))
+    task._ground = keystone.ground
+    try:
+        return task._drain()[0].outcome is Outcome.CLEAR
+    except NoProjectToken:
+        return False
+
+
+def test_a_drain_that_failed_because_somebody_took_our_role_takes_it_again():
+    keystone = Keystone(("users", "u", "member"))
+    assert not drained(keystone, 1, NeedsUs())
+    assert drained(keystone, 2, NeedsUs())
+    assert keystone.changes == [("grant_added", {"actor": "users", "actor_id": "me", "role_id": "admin"})]
+
+
+def test_a_drain_that_is_tried_again_does_not_depend_on_our_role():
+    keystone = Keystone(MINE, enabled=False)
+    assert drained(keystone, 2, NeedsNothing())
+
+
+LATER = deletion().created_at + datetime.timedelta(hours=1)
+
+
+def closed(keystone, drained_at, monkeypatch):
+    """Return what a worker's closing of the project settles besides."""
+    store = types.SimpleNamespace(now=lambda: LATER)
+    worker = types.SimpleNamespace(store=store, clouds=keystone, driver=Revoke(), conf=None)
+    record = deletion(drained_at=drained_at)
+    task = working._Task(worker, record, dataclasses.replace(PORT, kind=Kind.CLOSE))
+    task._ground = keystone.ground
+    monkeypatch.setattr(drain, "disable", lambda _ground: drain.Result(True))
+    result, values = task._close()
+    assert result.outcome is Outcome.CLEAR
+    return values
+
+
+def test_who_was_let_in_right_before_the_project_was_closed_voids_all_looks_of_before(monkeypatch):
+    since = deletion().created_at
+    assert closed(Keystone(MINE), since, monkeypatch) == {}
+    guest = Keystone(MINE, ("users", "guest", "member"))
+    assert closed(guest, since, monkeypatch) == {"drained_at": LATER, "closed_at": LATER, "empty_inventories": 0}
+    assert closed(guest, None, monkeypatch) == {}  # it never held as a whole, and nothing rests on it
+
+
 def test_a_drain_in_which_others_got_a_role_since_is_not_held():
     keystone = Keystone(MINE)
     assert Revoke().held(keystone.ground())
@@ -269,7 +380,7 @@ def test_one_change_that_cannot_be_undone_keeps_nobody_else_locked_out(store):
     keystone = Keystone()
     keystone.broken = {"u2"}
     with pytest.raises(RuntimeError):
-        working.release(store, keystone, "d", "p", "w")
+        working.release(store, keystone, step, "p", "w")
     assert {who for _, who, _ in keystone.grants} == {"u1", "u3"}
     assert [c.data["actor_id"] for c in store.changes("d")] == ["u2"]
 
@@ -303,6 +414,10 @@ class Cloud:
         self.before = {("users", "u", "member"), ("groups", "g", "member")}
         self.grants, self.ports, self.quota = set(self.before), {"1", "2"}, True
         self.fuse, self.deleted = -1, set()
+        self.zones, self.zones_waived = {"z"}, lambda: False
+        self.dns_is_dead = False
+        nothing = types.SimpleNamespace(catalog=types.SimpleNamespace(owns_nothing=("identity",)))
+        self._coverage = Coverage(nothing, {"network": ("port", "quota"), "dns": ("zone",)})
 
     def call(self, session=None):
         if session is not None:
@@ -324,8 +439,13 @@ class Cloud:
             self.exists = False
         elif what == "invite" and self.enabled:
             self.grants.add(("users", "guest", "member"))
+        elif what in ("die", "revive"):
+            self.dns_is_dead = what == "die"
 
     # -- the worker's clouds
+    def seen_by(self, _made):
+        return self
+
     def admin_session(self, guard=None):
         return types.SimpleNamespace(guard=guard, calls=0)
 
@@ -370,11 +490,21 @@ class Cloud:
         assert not self.ports and not (self.enabled and self.exists), "the quota goes right before the project"
         self.call(session).quota = False
 
-    def answers(self, _identity):
-        return (Answer("R1", "network", "neutron", "plugin"),)
+    def list_zones(self, _session, project):
+        if self.dns_is_dead:
+            raise ConnectionError("no answer")
+        return [{"id": i, "project_id": project.id} for i in sorted(self.zones)]
 
-    def answer(self, entry):
-        return Answer("R1", entry.service_type, entry.name, "nothing_to_own")
+    def delete_zone(self, session, _project, resource):
+        self.call(session).zones.discard(resource.id)
+        self.deleted.add(resource.id)
+
+    # -- the worker's coverage, over a catalog with two services
+    def answers(self, _identity, waivers):
+        return tuple(self.answer(Entry("R1", name, name), waivers) for name in ("network", "dns"))
+
+    def answer(self, entry, waivers=()):
+        return self._coverage.answer(entry, waivers)
 
 
 def keystone_of(cloud):
@@ -431,6 +561,7 @@ def keystone_of(cloud):
             if not cloud.exists:
                 return
             assert not cloud.ports, "the project goes with something left in it"
+            assert not cloud.zones or cloud.zones_waived(), "the project goes with something left that nobody waived"
             assert not cloud.enabled
             cloud.call(self.session).exists = False
             cloud.call()
@@ -438,7 +569,8 @@ def keystone_of(cloud):
     return Fake
 
 
-MEDDLING = st.sampled_from(["create", "create", "enable", "invite", "create", "enable", "invite", "vanish"])
+OFTEN = ("create", "enable", "invite", "die", "waive", "withdraw")
+MEDDLING = st.sampled_from([*OFTEN, "create", "revive", *OFTEN, "vanish"])
 CHAOS = st.lists(
     st.one_of(
         st.tuples(st.just("work"), st.integers(0, 20)),
@@ -451,6 +583,11 @@ CHAOS = st.lists(
 )
 
 
+def waiver(now):
+    """An admin's word that the deletion goes on without the zones."""
+    return Waiver(str(uuid.uuid4()), "dns", "retired", now, now + datetime.timedelta(hours=1))
+
+
 @settings(
     max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate]
 )
@@ -459,6 +596,7 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
     cloud = Cloud()
     if mode is Mode.REPORT:
         cloud.ports.clear()  # else it ends with the first look
+        cloud.zones.clear()
     zero = datetime.timedelta(0)
     rules = decide.Rules(zero, datetime.timedelta(1), zero, zero, 3, 0.0, 0.0)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -473,19 +611,25 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
         engine = Engine.__new__(Engine)
         bus = types.SimpleNamespace(step=lambda _: None, deletion=lambda _: None)  # every cast is lost
         engine.store, engine.bus, engine.rules = store, bus, rules
+        engine._lock, engine._deciding = threading.Lock(), {}
         port = ResourceType("port", cloud.list_ports, cloud.delete_port, fresh="test")
+        zone = ResourceType("zone", cloud.list_zones, cloud.delete_zone, fresh="test")
+        cloud.zones_waived = lambda: bool(store.waivers_in_force("p"))
         quota = ResourceType("quota", cloud.list_quota, cloud.delete_quota, fresh="test", residue=True)
         worker = types.SimpleNamespace(
             store=store,
             clouds=cloud,
             name="w",
-            registry=Registry([Service("network", (port, quota))]),
+            registry=Registry([Service("network", (port, quota)), Service("dns", (zone,))]),
             coverage=cloud,
             driver=Revoke(),
+            windows=ALWAYS,
             protection=types.SimpleNamespace(why=lambda *_: None),
             conf=types.SimpleNamespace(
                 drain=types.SimpleNamespace(project_role="admin"),
-                worker=types.SimpleNamespace(parallel_deletes=1, slice=60.0),
+                worker=types.SimpleNamespace(parallel_deletes=1, slice=60.0, most_listed=1000),
+                protection=types.SimpleNamespace(keep_tags=[], keep_properties=[], lien_types=[]),
+                deletion=types.SimpleNamespace(recovery_stop_servers=False, recovery_window=0.0),
             ),
         )
         hung = []
@@ -510,7 +654,12 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
         for _ in range(calm):
             work(0)
         for what, *how in chaos:
-            if what == "meddle":
+            if how == ["waive"]:
+                store.add_waiver(waiver(store.now()))
+            elif how == ["withdraw"]:
+                for one in store.waivers_in_force("p"):
+                    store.withdraw_waiver(one.id, "u")
+            elif what == "meddle":
                 cloud.meddle(*how)
             elif what == "cancel":
                 record = store.get("d")
@@ -518,6 +667,7 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
                     store.save(record, move(record, Status.CANCELLING, By.USER, record.created_at, "x"))
             else:
                 work(how[0], *how[1:], hang=what == "hang")
+        cloud.meddle("revive")
         for claim in hung:
             working._Task(worker, *claim).run()
         for index in range(300):

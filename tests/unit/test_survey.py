@@ -14,10 +14,12 @@ from tests.unit.world import deletion
 PORT = ResourceType("port", list=lambda *_: (), delete=None)
 VOLUME = ResourceType("volume", list=lambda *_: (), delete=None, after=("compute.server",))
 TRUST = ResourceType("trust", list=lambda *_: (), delete=None, after=("*",))
+ZONE = ResourceType("zone", list=lambda *_: (), delete=None)
 REGISTRY = Registry(
     [
         Service("network", (PORT,)),
         Service("block-storage", (VOLUME,)),
+        Service("dns", (ZONE,), regional=False),
         Service("identity", (TRUST,), regional=False),
     ]
 )
@@ -48,7 +50,7 @@ class Keystone:
         return type("Answer", (), {"json": lambda _: body})()
 
 
-def look(keystone, never=(), record=None):
+def look(keystone, never=(), record=None, waivers=(), known=()):
     conf = cfg.ConfigOpts()
     for group, options in coverage.OPTS.items():
         conf.register_opts(options, group=group)
@@ -56,7 +58,8 @@ def look(keystone, never=(), record=None):
     names = {s.service_type: tuple(t.name for t in s.types) for s in REGISTRY.services.values()}
     covered = coverage.Coverage(conf, names)
     protection = Protection(tuple(never), lambda: "own")
-    return survey.survey(record or deletion(member_ids=("u1",)), keystone, REGISTRY, covered, protection)
+    record = record or deletion(member_ids=("u1",))
+    return survey.survey(record, keystone, REGISTRY, covered, protection, waivers, known)
 
 
 def steps(found):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cleanup_orchestrator import sweep
 from cleanup_orchestrator.clouds import read_only
-from cleanup_orchestrator.errors import Stopped
+from cleanup_orchestrator.errors import Held, Stopped
 from cleanup_orchestrator.model import Outcome, Reason
 from cleanup_orchestrator.plugins.base import SCOPED, ProjectDefinition, Refused, ResourceType, Verdict
 
@@ -198,6 +198,22 @@ def test_kept_ones_are_neither_deleted_nor_left_and_protected_ones_are_left():
     assert [(leftover.id, leftover.reason) for leftover in result.leftovers] == [("2", Reason.PROTECTED)]
 
 
+def test_one_that_becomes_a_kept_one_was_not_deleted():
+    """A stack whose delete fails is another type's affair from then on; it is not gone."""
+    shelf = Shelf(row("1", failing=True), row("2"))
+
+    def delete(connection, project, resource):
+        if resource.data.get("failing"):
+            shelf.rows[resource.id]["failed"] = True
+        else:
+            shelf.delete(connection, project, resource)
+
+    failed = shelf.type(delete=delete, keep=(lambda r, _: "its delete failed" if r.data.get("failed") else None,))
+    result = run(failed)
+    assert result.deleted == (("2", "n-2"),)
+    assert (result.outcome, result.kept) == (Outcome.CLEAR, 1)
+
+
 def test_what_is_dragged_gets_no_call_of_its_own():
     shelf = Shelf(row("1"))
     result = run(shelf.type(dragged_by=("parent",)))
@@ -238,6 +254,35 @@ def test_a_cancel_between_two_deletes_stops_the_second():
     result = run(shelf.type(delete=delete))
     assert shelf.deletes == ["1"]
     assert (result.outcome, result.reason) == (Outcome.UNKNOWN, Reason.STOPPED)
+
+
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_what_went_before_a_lien_is_confirmed_and_the_rest_waits(parallel):
+    """It only reads from then on; and nothing that was withheld is said to be accepted."""
+    shelf = Shelf(*(row(str(n)) for n in range(6)))
+
+    def delete(connection, project, resource):
+        if len(shelf.deletes) >= 2:
+            raise Held("DELETE withheld: held by lien l1 of billing")
+        shelf.delete(connection, project, resource)
+
+    result = sweep.delete(shelf.type(delete=delete), None, US, parallel=parallel)
+    gone = sorted(shelf.deletes)
+    assert sorted(id_ for id_, _ in result.deleted) == gone and len(gone) >= 2
+    assert (result.outcome, result.reason) == (Outcome.LEFTOVERS, Reason.HELD)
+    assert "lien l1" in result.message
+    assert {leftover.reason for leftover in result.leftovers} == {Reason.QUEUED}
+    assert len(result.leftovers) == 6 - len(gone)
+
+
+def test_a_lien_that_comes_before_the_first_delete_has_nothing_written_down():
+    shelf = Shelf(row("1"))
+
+    def intend(_resources):
+        raise Held("DELETE withheld: held by the brake")
+
+    result = run(shelf.type(), intend=intend)
+    assert (result.outcome, result.reason, shelf.deletes) == (Outcome.LEFTOVERS, Reason.HELD, [])
 
 
 def test_the_intent_is_told_before_the_first_call():
@@ -283,3 +328,77 @@ def test_whatever_is_listed_only_ours_is_ever_deleted(things, parallel):
     assert set(shelf.deletes) == ours
     assert {i for i, _ in result.deleted} == ours - shelf.slow
     assert (result.outcome is Outcome.CLEAR) == (not ours & shelf.slow and not [r for r in rows if not r["project_id"]])
+
+
+# ------------------------------------------------------------------------------------------------------------- force
+class Stubborn(Shelf):
+    """What it holds goes by force alone."""
+
+    def __init__(self, *rows):
+        super().__init__(*rows)
+        self.forced = []
+        self.prepared = []
+
+    def prepare(self, _connection, _project, resource):
+        self.prepared.append(resource.id)
+
+    def force(self, _connection, _project, resource):
+        self.forced.append(resource.id)
+        if resource.id in self.refuse:
+            raise self.refuse[resource.id]
+        self.rows.pop(resource.id, None)
+
+    def type(self, **values):
+        return super().type(force=self.force, prepare=(self.prepare,), **values)
+
+
+def test_force_is_used_on_what_was_left_and_on_nothing_else():
+    shelf = Stubborn(row("1"), row("2"), row("3", owner="them"))
+    result = run(shelf.type(), stuck={"1", "3"})
+    assert (shelf.forced, shelf.deletes, shelf.prepared) == (["1"], ["2"], ["2"])
+    assert {id_ for id_, _ in result.deleted} == {"1", "2"}
+    assert shelf.rows.keys() == {"3"}
+
+
+def test_without_force_it_is_never_used():
+    shelf = Stubborn(row("1"))
+    shelf.slow = {"1"}
+    for attempt in range(1, 6):
+        run(shelf.type(), attempt=attempt)
+    assert shelf.forced == []
+
+
+def test_a_type_without_force_is_asked_for_an_ordinary_delete_again():
+    shelf = Shelf(row("1"))
+    run(shelf.type(), stuck={"1"})
+    assert shelf.deletes == ["1"]
+
+
+@pytest.mark.parametrize("why", ["owner", "mark", "keep"])
+def test_force_takes_nothing_that_an_ordinary_delete_would_not_take(why):
+    shelf = Stubborn(row("1"))
+    values = {
+        "owner": {"show": lambda *_: row("1", owner="them")},
+        "mark": {"protect": (lambda *_: "it is public",)},
+        "keep": {"keep": (lambda *_: "it is the operator's",)},
+    }
+    result = run(shelf.type(**values[why]), stuck={"1"})
+    assert shelf.forced == [] and shelf.rows.keys() == {"1"}
+    assert result.kept == (why == "keep")
+    assert [left.reason for left in result.leftovers] == (
+        {"owner": [Reason.OWNER_UNKNOWN], "mark": [Reason.PROTECTED], "keep": []}[why]
+    )
+
+
+def test_what_force_is_refused_is_left_with_the_words_of_the_refusal():
+    shelf = Stubborn(row("1"))
+    shelf.refuse["1"] = Refused(Verdict(Reason.FOREIGN, "another project's snapshot holds it"))
+    [left] = run(shelf.type(), stuck={"1"}).leftovers
+    assert (left.reason, left.message) == (Reason.FOREIGN, "another project's snapshot holds it")
+
+
+def test_what_is_gone_when_force_comes_is_gone():
+    shelf = Stubborn(row("1"))
+    shelf.refuse["1"] = HttpError(404)
+    result = run(shelf.type(), stuck={"1"})
+    assert [left.reason for left in result.leftovers] == [Reason.DELETING], "the second listing is the truth"

@@ -14,7 +14,7 @@ S = Status
 def test_finality_follows_from_the_table():
     assert FINAL == {S.DELETED, S.PLANNED, S.CANCELLED}
     assert RESTING == {S.LEFTOVERS, S.FAILED}
-    assert LIVE == {S.ACCEPTED, S.DRAINING, S.INVENTORY, S.DELETING, S.VERIFYING, S.CANCELLING}
+    assert LIVE == {S.ACCEPTED, S.DRAINING, S.INVENTORY, S.RECOVERABLE, S.DELETING, S.VERIFYING, S.CANCELLING}
 
 
 def test_every_status_can_be_reached_and_every_live_one_can_end():

@@ -6,11 +6,12 @@ import dataclasses
 import datetime
 from collections.abc import Callable
 
-from cleanup_orchestrator import actions, decide, transitions
+from cleanup_orchestrator import actions, decide, force, transitions
 from cleanup_orchestrator.model import (
     TASKS,
     Deletion,
     Event,
+    Force,
     Kind,
     Leftover,
     Mode,
@@ -77,6 +78,7 @@ class World:
         self.writes: list[tuple[str, Purpose]] = []  #: steps that were allowed to write, with the round's purpose
         self.answers: dict[str, Callable[[Step], Sweep]] = {}
         self.empty_rounds: list[datetime.datetime] = []  #: when each counted inventory was opened
+        self.left: dict[str, dict[str, Leftover]] = {}  #: what is on record as left, by step and id
 
     def step(self, name: str) -> Step:
         """Return a step by id."""
@@ -96,6 +98,9 @@ class World:
         self.steps.update({s.id: s for s in applied.steps})
         self.events += applied.events
         self.dispatched += applied.casts
+        for step_id in applied.abandoned:
+            here = self.left.get(step_id, {})
+            self.left[step_id] = {id_: dataclasses.replace(one, abandoned=True) for id_, one in here.items()}
         return applied.changed
 
     def settle_engine(self) -> None:
@@ -131,6 +136,11 @@ class World:
             self.deletion = dataclasses.replace(self.deletion, holding=False)
         if step.kind is Kind.RELEASE and result.outcome is Outcome.CLEAR:
             self.deletion = dataclasses.replace(self.deletion, holding=False)
+        let_go = {id_: one for id_, one in self.left.get(step_id, {}).items() if one.abandoned and step.abandoned}
+        result = force.carried(result, let_go)
+        self.left[step_id] = {one.id: one for one in result.leftovers}
+        if result.outcome is Outcome.UNKNOWN:
+            self.left[step_id] = let_go
         self.deletion, self.steps[step_id] = actions.record(self.deletion, step, result, self.now)
 
     def run(self, limit: int = 2000, until: Status | None = None) -> Status:
@@ -147,6 +157,13 @@ class World:
             else:
                 self.now = max(self.deletion.wake_at, self.now + datetime.timedelta(milliseconds=1))
         return self.deletion.status
+
+    def force(self, *types: str) -> None:
+        """An admin forces it."""
+        assert transitions.forcible(self.deletion)
+        d = self.deletion
+        asked = Force("the storage burnt down", types, self.now, d.attempt, d.round, "u1", "alice")
+        self.deletion = dataclasses.replace(d, forced=asked, progress_at=self.now, wake_at=self.now)
 
     def user(self, to: Status) -> None:
         """A person moves it."""

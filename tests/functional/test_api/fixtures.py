@@ -7,6 +7,8 @@ import tempfile
 
 from gabbi import fixture
 
+from cleanup_orchestrator.model import Status
+from cleanup_orchestrator.transitions import By, move
 from tests.functional.test_api.site import Site
 
 _site = None
@@ -43,6 +45,28 @@ enable_proxy_headers_parsing = true
 [cors]
 allowed_origin = https://horizon.example.com
 """
+
+
+class LongWaivers(Application):
+    """A waiver may hold for a hundred years, so that sentences can have dates."""
+
+    extra = """
+[catalog]
+waiver_limit = 36500
+"""
+
+
+class Deleting(Application):
+    """The cascade of one project is at its deletes, and that of another has only been asked for."""
+
+    def start_fixture(self):
+        super().start_fixture()
+        made = _site.ask("p1", mode="cascade")
+        before, _, now = _site.store.load(made["id"])
+        for status in (Status.DRAINING, Status.INVENTORY, Status.DELETING):
+            after = move(before, status, By.ENGINE, now, "test")
+            before = _site.store.save(before, after)
+        _site.ask("p2", mode="cascade")
 
 
 class Unavailable(Application):

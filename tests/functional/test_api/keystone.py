@@ -107,7 +107,7 @@ class Keystone:
             body = {"error": {"code": 401, "title": "Unauthorized", "message": "no"}}
         if status == 404:
             body = {"error": {"code": 404, "title": "Not Found", "message": "not there"}}
-        data = json.dumps(body).encode()
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
         phrase = {200: "OK", 201: "Created", 300: "Multiple Choices"}.get(status, "Error")
         start_response(f"{status} {phrase}", [("Content-Type", "application/json"), *headers])
         return [data]

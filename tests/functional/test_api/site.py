@@ -8,7 +8,7 @@ import json
 import webob
 from oslo_config import cfg
 
-from cleanup_orchestrator import clouds, coverage, log, projects, tables
+from cleanup_orchestrator import clouds, coverage, log, orphans, projects, tables
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import app
 from cleanup_orchestrator.drain import base as drain
@@ -40,15 +40,23 @@ http_request_max_retries = 0
 
 
 class Bus:
-    """Notes casts; ``broken`` makes them fail."""
+    """Notes casts; ``broken`` makes them fail. ``forcible`` is what a worker answers about force."""
 
     def __init__(self):
         self.casts, self.broken = [], False
+        self.forcible, self.asked = {"block-storage.volume": "", "orchestration.stack": ""}, []
+
+    def force(self, deletion_id):
+        self.asked.append(deletion_id)
+        return self.forcible
 
     def deletion(self, deletion_id):
         if self.broken:
             raise ConnectionError("no broker")
         self.casts.append(deletion_id)
+
+    def orphan_scan(self, scan_id):
+        self.deletion(scan_id)
 
 
 @dataclasses.dataclass
@@ -78,7 +86,7 @@ class Site:
         path = folder / "api.conf"
         path.write_text(CONF.format(database=url, auth=auth, extra=extra))
         self.conf = cfg.ConfigOpts()
-        for module in (clouds, coverage, drain, projects, storage, app):
+        for module in (clouds, coverage, drain, orphans, projects, storage, app):
             for group, options in module.OPTS.items():
                 self.conf.register_opts(options, group=group)
         log.register(self.conf)

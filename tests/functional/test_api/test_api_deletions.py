@@ -232,6 +232,21 @@ def test_keystone_fails_after_the_token_was_checked(site, monkeypatch):
     assert site.count() == 0
 
 
+@pytest.mark.parametrize("body", [b'{"project": {"id": "p1", "subt', b"<html>Welcome</html>", b"[]", b"{}"])
+@pytest.mark.parametrize(
+    "about", ["/v3/projects/p1?", "/v3/projects/p1?subtree_as_ids", "/v3/services?", "/v3/endpoints?"]
+)
+def test_an_answer_of_keystone_that_was_cut_off_or_is_not_keystones(site, monkeypatch, about, body):
+    def answer(method, path, environ, inner=site.keystone._answer):
+        asked = f"{path}?{environ.get('QUERY_STRING', '')}"
+        return (200, body, []) if asked == about else inner(method, path, environ)
+
+    monkeypatch.setattr(site.keystone, "_answer", answer)
+    got = site.post("/v1/deletions", {"project_id": "p1"}) if "projects" in about else site.get("/v1/services")
+    assert (got.status, got.error["code"]) == (503, "keystone_unavailable")
+    assert site.count() == 0
+
+
 def test_keystone_answers_about_another_project(site, monkeypatch):
     monkeypatch.setitem(site.keystone.projects, "p1", site.keystone.projects["p2"])
     answer = site.post("/v1/deletions", {"project_id": "p1"})
@@ -335,13 +350,16 @@ def test_counts_leftovers_and_blockers(any_site):
     shown = site.get(f"/v1/deletions/{record.id}").json["deletion"]
     assert shown["progress"] == {
         "steps": 2, "steps_done": 1, "found": 3, "deleted": 2, "remaining": 1, "kept": 1, "unknown": 0, "calls": 5,
-        "round": 1, "purpose": "delete",
+        "abandoned": 0, "round": 1, "purpose": "delete",
     }  # fmt: skip
     assert shown["counts"] == [
         {"region": "RegionOne", "service": "network", "type": "network", "found": 0, "deleted": 0, "remaining": 0,
-         "kept": 0, "calls": 0, "outcome": "", "state": "dispatched", "reason": "", "message": ""},
+         "abandoned": 0, "kept": 0, "newcomers": 0, "calls": 0, "outcome": "", "state": "dispatched", "reason": "",
+         "message": ""},
         {"region": "RegionOne", "service": "network", "type": "port", "found": 3, "deleted": 2, "remaining": 1,
-         "kept": 1, "calls": 5, "outcome": "leftovers", "state": "done", "reason": "in_use", "message": "1 left"},
+         "abandoned": 0, "kept": 1, "newcomers": 0, "calls": 5, "outcome": "leftovers", "state": "done",
+         "reason": "in_use",
+         "message": "1 left"},
     ]  # fmt: skip
     [blocker] = shown["blockers"]
     assert (blocker["service"], blocker["type"], blocker["reason"]) == ("network", "port", "in_use")
@@ -351,7 +369,7 @@ def test_counts_leftovers_and_blockers(any_site):
     assert row == {
         "region": "RegionOne", "service": "network", "type": "port", "id": "port-1", "name": "ünïcode",
         "reason": "in_use", "message": "still used", "remedy": "see what blocks it; it is tried again by itself",
-        "blocked_by": [{"type": "router", "id": "r1", "owner": ""}],
+        "abandoned": False, "owner": None, "blocked_by": [{"type": "router", "id": "r1", "owner": ""}],
     }  # fmt: skip
     query = "?region=RegionOne&service=network&type=port&reason=in_use&limit=1"
     assert site.get(path + query).json == {"leftovers": [row]}
@@ -364,8 +382,8 @@ def test_counts_leftovers_and_blockers(any_site):
 
 def test_pages_of_the_journal(any_site):
     made = any_site.ask()
-    for n in range(7):
-        any_site.store.journal(made["id"], Event("note", str(n), data={"n": n}))
+    record = any_site.store.get(made["id"])
+    any_site.store.save(record, record, events=[Event("note", str(n), data={"n": n}) for n in range(7)])
     path, seen, pages = f"/v1/deletions/{made['id']}/events?limit=3&type=note", [], 0
     while path:
         body = any_site.get(path).json
@@ -594,7 +612,7 @@ def test_numbers_of_a_deletion_over_its_life():
     steps = [now_seen, emptier, history, residue, lost, task]
     assert views.progress(record, steps) == {
         "steps": 4, "steps_done": 2, "found": 14, "deleted": 13, "remaining": 1, "kept": 2, "unknown": 1, "calls": 10,
-        "round": 4, "purpose": "delete",
+        "abandoned": 0, "round": 4, "purpose": "delete",
     }  # fmt: skip
     shown = {c["type"]: c for c in views.counts(record, steps)}
     assert list(shown) == ["", "net", "old", "port", "quota"]

@@ -113,6 +113,14 @@ class Cloud:
         self.leftovers = {}
         self.events = {}
         self.services = []
+        self.waivers = {}
+        self.liens = {}
+        self.brake = {"on": False, "reason": "", "since": None, "user_name": ""}
+        self.plans = {}
+        self.resources = {}
+        self.scans = []  # the latest first
+        self.orphans = []
+        self.orphan_projects = []
         self.answers = {}  # (method, path) -> list of (status, body, headers), used up one by one
         self.page = 2
         self.lock = threading.Lock()
@@ -228,6 +236,23 @@ class Cloud:
             return 404, "<html><body>no such page</body></html>", {}
         if parts[1:] == ["services"]:
             return 200, {"services": self.services}, {}
+        if parts[1:2] == ["projects"] and parts[3:] == ["force"] and method == "DELETE":
+            return self.force(parts[2], body)
+        if parts[1:2] == ["waivers"]:
+            return self.waiving(method, parts[2:], query, body)
+        if parts[1:2] == ["liens"]:
+            return self.protecting(method, parts[2:], query, body)
+        if parts[1:] == ["brake"]:
+            return self.braking(method, body)
+        if parts[1:2] == ["plans"]:
+            if parts[2] not in self.plans:
+                return self.error(404, "plan_not_found", "no plan has this id")
+            if parts[3:] == ["resources"]:
+                rows = [row for row in self.resources.get(parts[2], []) if self.fits(row, query)]
+                return self.paged("resources", rows, query, f"plans/{parts[2]}/resources")
+            return 200, {"plan": self.plans[parts[2]]}, {}
+        if parts[1:2] == ["orphan-scans"]:
+            return self.scanning(method, parts[2:], query, body)
         if parts[1:] == ["deletions"]:
             return self.create(body) if method == "POST" else self.listing(query)
         id_ = parts[2]
@@ -236,12 +261,16 @@ class Cloud:
         rest = parts[3:]
         if not rest:
             return 200, {"deletion": self.step(id_)}, {}
-        if rest[0] in ("retry", "cancel") and method == "POST":
+        if rest[0] == "approve" and method == "POST":
+            if (id_, "approve") not in self.after:
+                return self.error(403, "self_approval", "who asked for a deletion cannot approve it")
+            return 202, {"deletion": dict(self.step(id_), approvals=[body])}, {}
+        if rest[0] in ("retry", "cancel", "restore") and method == "POST":
             states = self.after.get((id_, rest[0]))
             if states is None:
                 return self.error(
                     409,
-                    {"retry": "not_retryable", "cancel": "not_cancellable"}[rest[0]],
+                    {"retry": "not_retryable", "cancel": "not_cancellable", "restore": "not_restorable"}[rest[0]],
                     f"No {rest[0]} now: it is over.",
                 )
             self.deletions[id_] = [dict(state, id=id_) for state in states]
@@ -253,6 +282,80 @@ class Cloud:
             rows = [row for row in self.events.get(id_, []) if self.fits(row, query)]
             return self.paged("events", rows, query, f"deletions/{id_}/events")
         return 404, {"errors": []}, {}
+
+    def force(self, project_id, body):
+        under_way = [id_ for id_, states in self.deletions.items() if states[0]["project_id"] == project_id]
+        if not under_way:
+            return self.error(
+                409, "no_deletion_under_way", "no deletion of this project is under way: ask for one first"
+            )
+        forced = {"user_name": "admin", "at": "2026-11-21T10:00:00Z", "abandoned": 0, "unseen": [], "types": []} | body
+        for state in self.deletions[under_way[0]]:
+            state["forced"] = forced
+        return 202, {"deletion": self.step(under_way[0])}, {}
+
+    def scanning(self, method, parts, query, body):
+        if not parts and method == "POST":
+            self.scans.insert(0, {"id": str(uuid.uuid4()), "status": "accepted", "message": "", "links": []})
+            return 202, {"orphan_scan": self.scans[0]}, {}
+        if not parts:
+            return self.paged("orphan_scans", [s for s in self.scans if self.fits(s, query)], query, "orphan-scans")
+        scan = next((each for each in self.scans if each["id"] == parts[0]), None)
+        if scan is None:
+            return self.error(404, "orphan_scan_not_found", "no orphan scan has this id")
+        match method, parts[1:]:
+            case "DELETE", []:
+                scan["status"] = "cancelled"
+                return 204, None, {}
+            case "GET", []:
+                return 200, {"orphan_scan": scan}, {}
+            case "GET", ["orphans"]:
+                rows = [row for row in self.orphans if self.fits(row, query)]
+                return self.paged("orphans", rows, query, f"orphan-scans/{parts[0]}/orphans")
+            case "GET", ["projects"]:
+                return self.paged("projects", self.orphan_projects, query, f"orphan-scans/{parts[0]}/projects")
+        gone = {"id": body["project_id"], "name": "", "domain_id": ""}
+        id_ = self.add_deletion(gone, {"status": "accepted"}, dry_run=body["dry_run"], origin="adopted")
+        return 202, {"deletion": self.step(id_)}, {}
+
+    def waiving(self, method, parts, query, body):
+        if not parts and method == "POST":
+            id_ = str(uuid.uuid4())
+            nothing = {"region": None, "project_id": None, "deleted_at": None, "deleted_by": ""}
+            made = {"created_at": "2026-11-21T10:00:00Z", "user_id": "u1", "user_name": "admin", "state": "in_force"}
+            self.waivers[id_] = {"id": id_} | nothing | made | body | {"links": []}
+            return 201, {"waiver": self.waivers[id_]}, {}
+        if not parts:
+            return self.paged("waivers", list(self.waivers.values()), query, "waivers")
+        if parts[0] not in self.waivers:
+            return self.error(404, "waiver_not_found", "no waiver has this id")
+        if method == "DELETE":
+            self.waivers[parts[0]] |= {"state": "withdrawn"}
+            return 204, None, {}
+        return 200, {"waiver": self.waivers[parts[0]]}, {}
+
+    def protecting(self, method, parts, query, body):
+        if not parts and method == "POST":
+            id_ = str(uuid.uuid4())
+            made = {"created_at": "2026-11-21T10:00:00Z", "user_name": "admin", "state": "in_force"}
+            self.liens[id_] = {"id": id_, "expires_at": None} | made | body | {"links": []}
+            return 201, {"lien": self.liens[id_]}, {}
+        if not parts:
+            return self.paged("liens", list(self.liens.values()), query, "liens")
+        if parts[0] not in self.liens:
+            return self.error(404, "lien_not_found", "no lien has this id")
+        if method == "DELETE":
+            self.liens[parts[0]] |= {"state": "removed"}
+            return 204, None, {}
+        return 200, {"lien": self.liens[parts[0]]}, {}
+
+    def braking(self, method, body):
+        if method == "POST":
+            self.brake |= {"on": True, "reason": body["reason"], "user_name": "admin"}
+        elif method == "DELETE":
+            self.brake["on"] = False
+            return 204, None, {}
+        return 200, {"brake": self.brake}, {}
 
     def step(self, id_):
         states = self.deletions[id_]
@@ -282,7 +385,7 @@ class Cloud:
 
     @staticmethod
     def fits(row, query):
-        names = ("mode", "project_id", "domain_id", "region", "service", "type", "reason")
+        names = ("mode", "project_id", "domain_id", "region", "service", "type", "reason", "action")
         return all(row.get(k) == v[0] for k, v in query.items() if k in names)
 
     @staticmethod

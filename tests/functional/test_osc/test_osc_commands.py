@@ -1,6 +1,7 @@
 """``openstack project deletion …``: what is asked for, and what comes out in every format."""
 
 import csv
+import datetime
 import io
 
 import pytest
@@ -72,7 +73,7 @@ class TestList:
 
     def test_filters(self, openstack, cloud, demo):
         args = ["--status", "live", "--status", "failed", "--mode", "cascade", "--project", "demo"]
-        args += ["--domain", "Second", "--sort", "status:asc"]
+        args += ["--domain", "Second", "--sort", "status:asc", "--attention"]
         assert openstack("project", "deletion", "list", *args).code == 0
         assert cloud.requests[-1]["query"] == {
             "status": ["live", "failed"],
@@ -80,6 +81,7 @@ class TestList:
             "project_id": [demo["id"]],
             "domain_id": ["d2"],
             "sort": ["status:asc"],
+            "attention": ["True"],
         }
 
     def test_project_that_is_gone(self, openstack, cloud, demo):
@@ -276,6 +278,355 @@ class TestServices:
         assert "no plugin" in table
 
 
+class TestWaivers:
+    WHY = ("--reason", "it is retired")
+
+    def create(self, openstack, *args):
+        until = () if {"--days", "--expires-at"} & set(args) else ("--expires-at", "2026-12-01T00:00:00Z")
+        return openstack("project", "deletion", "waiver", "create", *self.WHY, *until, *args)
+
+    def test_create(self, openstack, cloud, demo):
+        result = self.create(openstack, "dns", "--region", "RegionTwo", "--project", "demo", "-f", "json")
+        assert (result.code, result.err) == (0, "")
+        assert cloud.requests[-1]["body"] == {
+            "service_type": "dns",
+            "reason": "it is retired",
+            "expires_at": "2026-12-01T00:00:00Z",
+            "region": "RegionTwo",
+            "project_id": demo["id"],
+        }
+        assert (result.json["service_type"], result.json["state"]) == ("dns", "in_force")
+        assert "links" not in result.json
+
+    def test_create_for_everybody_everywhere_for_a_few_days(self, openstack, cloud):
+        before = datetime.datetime.now(datetime.UTC)
+        assert self.create(openstack, "dns", "--days", "2").code == 0
+        body = cloud.requests[-1]["body"]
+        assert set(body) == {"service_type", "reason", "expires_at"}
+        until = datetime.datetime.strptime(body["expires_at"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.UTC)
+        assert abs(until - before - datetime.timedelta(days=2)) < datetime.timedelta(minutes=2)
+
+    def test_create_for_a_project_that_is_gone(self, openstack, cloud):
+        gone = "0" * 32
+        assert self.create(openstack, "dns", "--project", gone).code == 0
+        assert cloud.requests[-1]["body"]["project_id"] == gone
+        assert self.create(openstack, "dns", "--project", "no-such-name").code == 1
+
+    @pytest.mark.parametrize("args", [[], ["--days", "1", "--expires-at", "2026-12-01T00:00:00Z"], ["--days", "0"]])
+    def test_a_waiver_ends_at_one_time(self, openstack, cloud, args):
+        result = openstack("project", "deletion", "waiver", "create", "dns", *self.WHY, *args)
+        assert result.code == 2
+        assert cloud.waivers == {}
+
+    def test_a_waiver_has_a_reason(self, openstack, cloud):
+        assert openstack("project", "deletion", "waiver", "create", "dns", "--days", "1").code == 2
+        assert cloud.waivers == {}
+
+    def test_list_all_pages(self, openstack, cloud):
+        for n in range(5):
+            self.create(openstack, f"kind-{n}")
+        result = openstack("project", "deletion", "waiver", "list", "-f", "json")
+        assert [row["Service Type"] for row in result.json] == [f"kind-{n}" for n in range(5)]
+        assert result.json[0]["Reason"] == "it is retired"
+        assert result.json[0]["Project ID"] is None
+
+    def test_filters(self, openstack, cloud, demo):
+        args = ["--service", "volumev3", "--region", "R", "--project", "demo", "--ended", "--limit", "2"]
+        assert openstack("project", "deletion", "waiver", "list", *args).code == 0
+        query = {"service_type": ["volumev3"], "region": ["R"], "project_id": [demo["id"]], "state": ["ended"]}
+        assert cloud.requests[-1]["query"] == {**query, "limit": ["2"]}
+        openstack("project", "deletion", "waiver", "list", "--all")
+        assert cloud.requests[-1]["query"] == {"state": ["all"]}
+        assert openstack("project", "deletion", "waiver", "list", "--all", "--ended").code == 2
+
+    def test_show_and_delete(self, openstack, cloud):
+        ids = [self.create(openstack, "dns", "-f", "value", "-c", "id").out.strip() for _ in range(2)]
+        assert (
+            openstack("project", "deletion", "waiver", "show", ids[0], "-f", "json").json["reason"] == "it is retired"
+        )
+        result = openstack("project", "deletion", "waiver", "delete", *ids)
+        assert (result.code, result.out) == (0, "")
+        assert [cloud.waivers[i]["state"] for i in ids] == ["withdrawn", "withdrawn"]
+
+    def test_one_that_fails_does_not_hide_the_others(self, openstack, cloud):
+        id_ = self.create(openstack, "dns", "-f", "value", "-c", "id").out.strip()
+        result = openstack("project", "deletion", "waiver", "delete", "nope", id_)
+        assert result.code == 1
+        assert "nope" in result.err and "waiver_not_found" in result.err
+        assert cloud.waivers[id_]["state"] == "withdrawn"
+
+    def test_an_unknown_one(self, openstack):
+        result = openstack("project", "deletion", "waiver", "show", "nope")
+        assert (result.code, len(result.err.splitlines())) == (1, 1)
+
+    def test_the_catalog_as_one_project_sees_it(self, openstack, cloud, demo):
+        assert openstack("project", "deletion", "service", "list", "--project", "demo").code == 0
+        assert cloud.requests[-1]["query"] == {"project_id": [demo["id"]]}
+
+    def test_a_deletion_says_what_it_goes_on_without(self, openstack, cloud, demo):
+        entries = [{"region": "RegionTwo", "service": "dns"}]
+        waiver = {"id": "w1", "user_name": "alice", "reason": "retired", "expires_at": "2026-12-01T00:00:00Z"}
+        count = stub.count("dns", "zone", outcome="", state="idle", reason="waived", message="by alice: retired")
+        state = {"status": "deleting", "counts": [count], "waivers": [{**waiver, "not_looked_at": entries}]}
+        table = openstack("project", "deletion", "show", cloud.add_deletion(demo, state)).out
+        assert "not looked at: RegionTwo dns; alice until 2026-12-01T00:00:00Z: retired (w1)" in table
+        assert "RegionOne dns.zone: waived (by alice: retired)" in table
+        assert "not looked at yet" not in table and "nothing found" not in table
+
+
+class TestForce:
+    def test_reason_and_types_are_sent_and_the_project_is_found_by_name(self, openstack, cloud, demo):
+        id_ = cloud.add_deletion(demo, "deleting")
+        args = ["--reason", "burnt down", "--type", "block-storage.volume", "--type", "orchestration.stack"]
+        result = openstack("project", "deletion", "force", "demo", *args, "-f", "json")
+        assert result.code == 0
+        assert [(row["Deletion ID"], row["Status"]) for row in result.json] == [(id_, "deleting")]
+        assert (cloud.requests[-1]["method"], cloud.requests[-1]["path"]) == (
+            "DELETE",
+            f"{stub.CLEANUP}/v1/projects/{demo['id']}/force",
+        )
+        types = ["block-storage.volume", "orchestration.stack"]
+        assert cloud.requests[-1]["body"] == {"reason": "burnt down", "types": types}
+
+    @pytest.mark.parametrize(("args", "more"), [([], {}), (["--no-type"], {"types": []})], ids=str)
+    def test_all_types_or_none(self, openstack, cloud, demo, args, more):
+        cloud.add_deletion(demo, "deleting")
+        assert openstack("project", "deletion", "force", demo["id"], "--reason", "x", *args).code == 0
+        assert cloud.requests[-1]["body"] == {"reason": "x", **more}
+
+    def test_it_does_nothing_without_a_reason(self, openstack, cloud, demo):
+        cloud.add_deletion(demo, "deleting")
+        result = openstack("project", "deletion", "force", "demo")
+        assert result.code == 2
+        assert "--reason" in result.err
+        assert not cloud.made("DELETE")
+
+    def test_without_a_deletion_one_line_says_what_to_do(self, openstack, demo):
+        result = openstack("project", "deletion", "force", "demo", "--reason", "x")
+        assert (result.code, len(result.err.splitlines())) == (1, 1)
+        assert "ask for one first" in result.err
+
+    def test_wait_ends_with_the_project(self, openstack, cloud, demo):
+        cloud.add_deletion(demo, "deleting", "deleting", "deleted")
+        args = ["--wait", "--reason", "x"]
+        assert openstack("project", "deletion", "force", "demo", *args).code == 0
+
+    def test_show_says_whose_force_it_is_and_what_was_abandoned_unseen(self, openstack, cloud, demo):
+        unseen = [{"region": "RegionTwo", "service": "dns", "type": "zone", "reason": "unreachable", "message": "no"}]
+        forced = {"user_name": "alice", "at": "2026-11-21T10:00:00Z", "reason": "burnt down", "types": []}
+        id_ = cloud.add_deletion(demo, {"status": "deleted", "forced": {**forced, "abandoned": 3, "unseen": unseen}})
+        table = openstack("project", "deletion", "show", id_).out
+        assert "by alice at 2026-11-21T10:00:00Z: burnt down" in table
+        assert "3 abandoned" in table
+        assert "abandoned unseen: RegionTwo dns.zone" in table
+        assert openstack("project", "deletion", "show", id_, "-f", "json").json["forced"]["unseen"] == unseen
+
+    def test_what_was_abandoned_is_listed_with_its_owner(self, openstack, cloud, demo):
+        id_ = cloud.add_deletion(demo, "deleted")
+        cloud.leftovers[id_] = [{**LEFT[0], "abandoned": True, "owner": "p"}]
+        result = openstack("project", "deletion", "leftovers", "--abandoned", "--long", id_, "-f", "json")
+        assert (result.json[0]["Abandoned"], result.json[0]["Owner"]) == (True, "p")
+        assert cloud.requests[-1]["query"]["abandoned"] == ["true"]
+
+
+class TestPlans:
+    PLAN = {
+        "id": "plan-1",
+        "hash": "9f86",
+        "complete": False,
+        "unknown": ["dns.zone@RegionOne"],
+        "delete": 3,
+        "order": [["compute.server"], ["network.port", "network.router"]],
+        "types": [
+            {
+                "region": "R1",
+                "service": "compute",
+                "type": "server",
+                "delete": 1,
+                "keep": 0,
+                "protect": 2,
+                "known": True,
+            },
+            {"region": "R1", "service": "dns", "type": "zone", "delete": 0, "known": False, "message": "no answer"},
+            {"region": "R1", "service": "image", "type": "image", "delete": 0, "keep": 0, "protect": 0, "known": True},
+        ],
+        "blockers": [],
+        "links": [],
+    }
+    ROWS = [
+        {"action": action, "region": "R1", "service": "network", "type": "port", "id": f"p{n}", "name": f"port {n}"}
+        for n, action in enumerate(["delete", "delete", "keep", "delete", "protect"])
+    ]
+
+    def test_show(self, openstack, cloud):
+        cloud.plans["plan-1"] = self.PLAN
+        table = openstack("project", "deletion", "plan", "show", "plan-1").out
+        for line in (
+            "network.port, network.router",
+            "R1 compute.server: delete 1, protect 2",
+            "R1 dns.zone: not known (no answer)",
+            "1 other: nothing found",
+        ):
+            assert line in table
+        shown = openstack("project", "deletion", "plan", "show", "plan-1", "-f", "json").json
+        assert (shown["order"], shown["types"]) == (self.PLAN["order"], self.PLAN["types"])
+        assert "links" not in shown
+
+    def test_resources_of_all_pages(self, openstack, cloud):
+        cloud.plans["plan-1"], cloud.resources["plan-1"] = self.PLAN, self.ROWS
+        args = ["project", "deletion", "plan", "resources", "plan-1", "-f", "json"]
+        assert [row["ID"] for row in openstack(*args).json] == ["p0", "p1", "p2", "p3", "p4"]
+        assert [row["ID"] for row in openstack(*args, "--action", "delete").json] == ["p0", "p1", "p3"]
+
+    def test_an_unknown_one(self, openstack):
+        result = openstack("project", "deletion", "plan", "show", "nope")
+        assert (result.code, len(result.err.splitlines())) == (1, 1)
+        assert "--status planned" in result.err
+
+    def test_delete_by_a_plan(self, openstack, cloud, demo):
+        args = ["project", "delete", "--async", "--cascade", "--plan", "plan-1", "--plan-hash", "9f86", "demo"]
+        assert openstack(*args).code == 0
+        body = cloud.requests[-1]["body"]
+        assert (body["plan_id"], body["plan_hash"], body["mode"]) == ("plan-1", "9f86", "cascade")
+
+    @pytest.mark.parametrize(
+        "args",
+        [
+            ["--async", "--plan", "p", "demo"],
+            ["--async", "--cascade", "--plan", "p", "demo", "test"],
+            ["--async", "--cascade", "--plan-hash", "9f86", "demo"],
+            ["--plan", "p", "demo"],
+        ],
+    )
+    def test_what_a_plan_does_not_go_with(self, openstack, cloud, demo, args):
+        result = openstack("project", "delete", *args)
+        assert result.code == 1 and "nothing was deleted" in result.err
+        assert not cloud.made("POST", "/cleanup") and not cloud.made("DELETE")
+
+    def test_approve(self, openstack, cloud, demo):
+        id_ = cloud.add_deletion(demo, "recoverable")
+        cloud.after[id_, "approve"] = True
+        result = openstack(
+            "project", "deletion", "approve", "--reason", "ticket 4711", id_, "-f", "value", "-c", "Status"
+        )
+        assert (result.code, result.out) == (0, "recoverable\n")
+        assert cloud.requests[-1]["body"] == {"reason": "ticket 4711"}
+
+    def test_nobody_approves_their_own(self, openstack, cloud, demo):
+        result = openstack("project", "deletion", "approve", "--reason", "x", cloud.add_deletion(demo, "recoverable"))
+        assert (result.code, len(result.err.splitlines())) == (1, 1)
+        assert "self_approval" in result.err
+
+    def test_an_approval_has_a_reason(self, openstack, cloud, demo):
+        assert openstack("project", "deletion", "approve", cloud.add_deletion(demo, "recoverable")).code == 2
+        assert not cloud.made("POST", "/cleanup")
+
+    def test_restore_and_wait(self, openstack, cloud, demo):
+        id_ = cloud.add_deletion(demo, "recoverable")
+        cloud.after[id_, "restore"] = [stub.deletion(demo, "cancelling"), stub.deletion(demo, "cancelled")]
+        assert openstack("project", "deletion", "restore", "--wait", id_).code == 0
+        assert cloud.made("POST")[-1].endswith("/restore")
+
+    def test_too_late_to_restore(self, openstack, cloud, demo):
+        result = openstack("project", "deletion", "restore", cloud.add_deletion(demo, "deleting"))
+        assert result.code == 1 and "not_restorable" in result.err
+
+    def test_who_waits_sees_for_what(self, openstack, cloud, demo):
+        asks = {"type": "approval", "status": True, "reason": "too_many_resources", "message": "m"}
+        rests = {"status": "recoverable", "point_of_no_return_at": "2026-11-28T10:00:00Z"}
+        cloud.script(demo, "accepted", rests, rests | {"conditions": [asks]}, "deleted")
+        result = openstack("project", "delete", "--async", "--cascade", "--wait", "demo")
+        assert "recoverable until 2026-11-28T10:00:00Z" in result.err
+        assert "recoverable, waits for somebody's approval" in result.err
+
+    def test_show_says_who_approved(self, openstack, cloud, demo):
+        given = {"needed": "too_many_resources", "resources": 9, "user_name": "bob", "at": "2026", "reason": "ticket"}
+        table = openstack("project", "deletion", "show", cloud.add_deletion(demo, {"approvals": [given]})).out
+        assert "bob at 2026 (too_many_resources, 9 resources): ticket" in table
+
+
+class TestOrphans:
+    GONE = "0" * 32
+
+    @pytest.fixture
+    def scan(self, cloud):
+        running = {"id": "s2", "status": "running", "message": "the second read"}
+        parts = [
+            {"region": "R1", "service": "network", "type": "port", "listed": 9, "candidates": 2, "orphans": 2,
+             "outcome": "clear"},
+            {"region": "R1", "service": "dns", "type": "zone", "outcome": "unknown", "message": "no answer"},
+            {"region": "R1", "service": "image", "type": "image", "listed": 3, "outcome": "clear"},
+        ]  # fmt: skip
+        skipped = [{"region": "R1", "service": "object-store", "type": "container", "reason": "Swift has no list"}]
+        ended = {"id": "s1", "status": "incomplete", "message": "2 orphans", "counts": {"orphans": 2, "calls": 7}}
+        cloud.scans = [running, {**ended, "coverage": parts, "not_covered": skipped, "links": []}]
+        common = {"project_id": self.GONE, "region": "R1", "service": "network"}
+        cloud.orphans = [
+            {**common, "type": "port", "id": "p1", "name": "=1+1", "residue": False},
+            {**common, "type": "quota", "id": "q1", "name": "quota", "residue": True},
+            {**common, "type": "port", "id": "p2", "name": "web", "residue": False},
+        ]
+        counts = [{"type": "network.port", "count": 2}]
+        cloud.orphan_projects = [
+            {"project_id": self.GONE, "project_name": "demo", "orphans": 2, "counts": counts, "residue": []}
+        ]
+
+    def test_a_scan_is_begun_and_ended(self, openstack, cloud):
+        result = openstack("project", "orphan", "scan", "create", "-f", "json")
+        assert (result.code, result.json["status"]) == (0, "accepted")
+        result = openstack("project", "orphan", "scan", "cancel", result.json["id"])
+        assert (result.code, result.out, cloud.scans[0]["status"]) == (0, "", "cancelled")
+
+    def test_scans_are_listed(self, openstack, cloud, scan):
+        rows = openstack("project", "orphan", "scan", "list", "-f", "json").json
+        assert [(row["ID"], row["Status"]) for row in rows] == [("s2", "running"), ("s1", "incomplete")]
+        openstack("project", "orphan", "scan", "list", "--status", "failed", "--limit", "3")
+        assert cloud.requests[-1]["query"] == {"status": ["failed"], "limit": ["3"]}
+
+    def test_a_scan_says_what_it_could_not_see(self, openstack, scan):
+        table = openstack("project", "orphan", "scan", "show", "s1").out
+        for text in ("R1 network.port: listed 9, candidates 2, orphans 2, clear", "no answer", "1 other types"):
+            assert text in table
+        assert "R1 object-store.container: Swift has no list" in table
+        shown = openstack("project", "orphan", "scan", "show", "s1", "-f", "json").json
+        assert (shown["orphans"], shown["calls"], len(shown["coverage"])) == (2, 7, 3)
+
+    def test_orphans_of_the_latest_scan_that_has_ended(self, openstack, cloud, scan):
+        rows = openstack("project", "orphan", "list", "-f", "json").json
+        assert [row["ID"] for row in rows] == ["p1", "q1", "p2"]
+        assert any(request["path"].endswith("/orphan-scans/s1/orphans") for request in cloud.requests)
+        rows = openstack("project", "orphan", "list", "--no-residue", "--type", "port", "-f", "json").json
+        assert [row["ID"] for row in rows] == ["p1", "p2"]
+        openstack("project", "orphan", "list", "--scan", "s1", "--project", self.GONE, "--type", "quota")
+        assert cloud.requests[-1]["query"] == {"project_id": [self.GONE], "type": ["quota"]}
+
+    def test_no_cell_of_the_csv_is_a_formula(self, openstack, scan):
+        lines = openstack("project", "orphan", "list", "-f", "csv", "-c", "Name").out.splitlines()
+        assert lines[1] == '"\'=1+1"'
+        assert openstack("project", "orphan", "list", "-f", "value", "-c", "Name").out.splitlines()[0] == "=1+1"
+
+    def test_projects(self, openstack, scan):
+        [row] = openstack("project", "orphan", "project", "list", "-f", "json").json
+        assert (row["Project Name"], row["Counts"]) == ("demo", [{"type": "network.port", "count": 2}])
+        assert "network.port: 2" in openstack("project", "orphan", "project", "list").out
+
+    def test_adopt(self, openstack, cloud, scan):
+        result = openstack("project", "orphan", "adopt", self.GONE, "--dry-run", "-f", "json")
+        assert (result.code, result.json["origin"], result.json["dry_run"]) == (0, "adopted", True)
+        assert cloud.requests[-1]["body"] == {"project_id": self.GONE, "dry_run": True}
+        assert cloud.requests[-1]["path"].endswith("/orphan-scans/s1/adopt")
+
+    def test_without_a_scan_that_has_ended_it_says_what_to_do(self, openstack, cloud):
+        for command in (("list",), ("project", "list"), ("adopt", self.GONE)):
+            result = openstack("project", "orphan", *command)
+            assert (result.code, len(result.err.splitlines())) == (1, 1)
+            assert "openstack project orphan scan create" in result.err
+
+    def test_an_unknown_scan(self, openstack, cloud):
+        result = openstack("project", "orphan", "scan", "show", "nope")
+        assert (result.code, len(result.err.splitlines())) == (1, 1)
+
+
 COMMANDS = [
     "project delete",
     "project deletion list",
@@ -284,7 +635,30 @@ COMMANDS = [
     "project deletion events",
     "project deletion retry",
     "project deletion cancel",
+    "project deletion force",
+    "project deletion brake set",
+    "project deletion brake show",
+    "project deletion brake unset",
+    "project deletion lien create",
+    "project deletion lien list",
+    "project deletion lien show",
+    "project deletion lien delete",
+    "project deletion approve",
+    "project deletion restore",
+    "project deletion plan show",
+    "project deletion plan resources",
     "project deletion service list",
+    "project deletion waiver create",
+    "project deletion waiver list",
+    "project deletion waiver show",
+    "project deletion waiver delete",
+    "project orphan adopt",
+    "project orphan list",
+    "project orphan project list",
+    "project orphan scan cancel",
+    "project orphan scan create",
+    "project orphan scan list",
+    "project orphan scan show",
 ]
 
 

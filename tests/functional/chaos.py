@@ -1,0 +1,419 @@
+"""What a chaos run is made of: servers to kill, an emulated cloud that fails, the shipped commands as processes.
+
+The run itself, and what must hold after it, is in ``test_chaos``.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import kombu
+import sqlalchemy.exc
+
+from cleanup_orchestrator.model import Status
+from cleanup_orchestrator.transitions import LIVE
+from tests.cloud.processes import Child, Children, last_line
+from tests.emulated.cloud import OWN_PROJECT, USER
+from tests.emulated.server import Process
+from tests.functional.processes import wait
+from tests.servers import MariaDB, PostgreSQL, RabbitMQ, free_ports
+
+#: Seconds for a single thing to happen. It says when a test gives up, and not how long anything should take.
+PATIENCE = 180.0
+
+#: How calls fail. Few are told to slow down: each such answer has all workers leave that service alone for a second.
+FAULTS = {"error": 5, "unavailable": 5, "reset": 5, "lost": 5, "truncated": 5, "throttled": 0.5}
+
+CONFIGURATION = """
+[DEFAULT]
+transport_url = {broker}
+control_exchange = chaos
+graceful_stop_timeout = 20
+[database]
+connection = {database}
+[orchestrator]
+auth_type = v3password
+auth_url = {keystone}
+username = {user}
+password = {user}
+user_domain_id = default
+project_name = {project}
+project_domain_id = default
+interface = public
+call_timeout = 10
+[keystone_authtoken]
+auth_section = orchestrator
+www_authenticate_uri = {keystone}
+interface = public
+[api]
+port = {port}
+[drain]
+driver = {driver}
+token_cache_time = 1
+[engine]
+tick = 1
+claim_timeout = 5
+stall_after = {stall_after}
+retry_base = 0.2
+retry_cap = 3
+[worker]
+lease = {lease}
+[limits]
+calls_per_second = default:2000
+calls_at_once = default:64
+deletes_per_second = default:1000
+[service_image]
+delete_shared_images = true
+"""
+
+
+@dataclass
+class Part:
+    """One process of the orchestrator, over all of its lives."""
+
+    name: str  #: ``worker-2``
+    command: str  #: ``worker``
+    number: int
+    metrics: int  #: the port that it has, whatever part it is
+    lives: list[Child] = field(default_factory=list)
+    last: dict[str, float] = field(default_factory=dict)  #: what it counted in this life, as far as we know
+    before: collections.Counter[str] = field(default_factory=collections.Counter)  #: in all lives before
+
+    @property
+    def child(self) -> Child:
+        return self.lives[-1]
+
+    @property
+    def counted(self) -> collections.Counter[str]:
+        return self.before + collections.Counter(self.last)
+
+
+class Chaos:
+    """A cloud, its orchestrator, and the means to hurt it."""
+
+    LEASE = 6
+    STALL_AFTER = 20
+
+    def __init__(self, folder: pathlib.Path, database: type[MariaDB | PostgreSQL], driver: str, *cloud: str) -> None:
+        self.folder = folder
+        self.children = Children(folder / "log")
+        self.broker = RabbitMQ(folder / "rabbitmq")
+        self.database = database(folder / database.name)
+        self.cloud = Process(*cloud)
+        base = free_ports(10)
+        self.port, self._shared = base, folder / "orchestrator.conf"
+        commands = ["api", "engine", "engine", "worker", "worker", "worker", "worker"]
+        self.parts = {}
+        for number, command in enumerate(commands):
+            name = f"{command}-{commands[: number + 1].count(command)}"
+            self.parts[name] = Part(name, command, number, base + 1 + number)
+        self.driver = driver
+        self.parallel_deletes = 4
+        self.answers: collections.Counter[str] = collections.Counter()  #: of the API, by operation and status
+        self.unexpected: list[str] = []  #: processes that ended by themselves, answers that there should never be
+        self.marks: list[tuple[float, str]] = []  #: what was done to them, and when
+        self.drowned = 0  #: messages that were in the broker when it went
+        self._token = ""
+        self._began = time.monotonic()
+        self._random = random.Random(1)
+
+    def __enter__(self) -> Chaos:
+        try:
+            self._up()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _up(self) -> None:
+        from cleanup_orchestrator.cmd import manage
+
+        self.broker.start()
+        self.database.start()
+        url = self.database.create("orchestrator")
+        manage.upgrade(url)
+        self._shared.write_text(
+            CONFIGURATION.format(
+                broker=self.broker.url, database=url, keystone=self.cloud.auth_url, user=USER, project=OWN_PROJECT,
+                port=self.port, driver=self.driver, stall_after=self.STALL_AFTER, lease=self.LEASE,
+            )
+        )  # fmt: skip
+        self.configure()
+        for part in self.parts.values():
+            self.launch(part.name)
+        for part in self.parts.values():
+            self.there(part.name)
+        self._began = time.monotonic()
+
+    def close(self) -> None:
+        """Leave nothing behind but logs."""
+        self.children.stop()
+        self.broker.close()
+        self.database.close()
+        self.cloud.close()
+
+    # -- processes
+    def configure(self) -> None:
+        """Write the second file of each process: its own monitoring port, and what a SIGHUP is to bring."""
+        offsets = {"api": 0, "engine": 1, "worker": 2}
+        for part in self.parts.values():
+            text = f"[metrics]\nport = {part.metrics - offsets[part.command]}\n"
+            (self.folder / f"{part.name}.conf").write_text(
+                f"{text}[worker]\nparallel_deletes = {self.parallel_deletes}\n"
+            )
+
+    def launch(self, name: str) -> None:
+        """Begin a life of a process."""
+        part = self.parts[name]
+        part.before += collections.Counter(part.last)
+        part.last = {}
+        files = ["--config-file", str(self._shared), "--config-file", str(self.folder / f"{name}.conf")]
+        command = [sys.executable, "-m", f"cleanup_orchestrator.cmd.{part.command}", *files]
+        log = self.folder / "log" / f"{name}.log"
+        part.lives.append(self.children.start(name, ["exec", "--", *command], python=sys.executable, log=log))
+
+    def there(self, name: str) -> None:
+        """Wait until a process answers on its monitoring port: it is what it opens last."""
+        part = self.parts[name]
+
+        def answers() -> bool:
+            assert part.child.ended() is None, f"{name} ended ({part.child.ended()}): {part.child.log}"
+            return bool(self._get(part.metrics, "/healthcheck"))
+
+        wait(f"{name} is there", answers, PATIENCE)
+
+    def begin_again(self, name: str) -> None:
+        """Start a process that has ended; one that cannot start yet is started again, as systemd would."""
+
+        def begun() -> bool:
+            self.launch(name)
+            part = self.parts[name]
+            up = lambda: self._get(part.metrics, "/healthcheck") or part.child.ended()  # noqa: E731
+            wait(f"{name} is there or gone", up, PATIENCE)
+            if how := part.child.ended():
+                self.mark(f"{name} did not start ({how}): {last_line(part.child.log)}")
+            return how is None
+
+        wait(f"{name} is up again", begun, PATIENCE, 1)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL, and a new life."""
+        self.scrape()
+        self.parts[name].child.signal(signal.SIGKILL)
+        self.parts[name].child.popen.wait()
+        self.begin_again(name)
+
+    def end(self, name: str) -> int:
+        """SIGTERM, and a new life; return the exit code of the old one."""
+        self.scrape()
+        child = self.parts[name].child
+        child.popen.send_signal(signal.SIGTERM)
+        code = child.popen.wait(PATIENCE)
+        self.begin_again(name)
+        return code
+
+    def _get(self, port: int, path: str) -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+                return answer.read().decode() or "-"
+        except urllib.error.HTTPError as error:
+            return str(error.code)
+        except (OSError, http.client.HTTPException):
+            return ""
+
+    def look(self) -> None:
+        """Note who ended without being told to."""
+        for part in self.parts.values():
+            if how := part.child.ended():
+                self.unexpected.append(f"{part.name} ended by itself: {how}")
+                self.begin_again(part.name)
+
+    # -- what they count
+    NAMES = re.compile(
+        r"^cleanup_orchestrator_(steps|lease_takeovers|conflicts|casts_failed|calls)_total(\{[^}]*\})? (\S+)$", re.M
+    )
+
+    def scrape(self) -> None:
+        """Take in the counters of each process, as far as it answers."""
+        for part in self.parts.values():
+            found: collections.Counter[str] = collections.Counter()
+            for name, labels, value in self.NAMES.findall(self._get(part.metrics, "/metrics")):
+                found[name] += float(value)
+                if "dropped" in labels or "handed_back" in labels:
+                    found["dropped" if "dropped" in labels else "handed_back"] += float(value)
+            if found:
+                part.last = {**found, f"cpu of {part.command}": cpu(part.child.popen.pid)}
+
+    def seconds(self) -> dict[str, float]:
+        """CPU that the cloud and the servers took, of the servers only since they were last started."""
+        pids = {"cloud": self.cloud.pid, self.broker.name: self.broker.pid, self.database.name: self.database.pid}
+        return {name: cpu(pid) for name, pid in pids.items()}
+
+    def counted(self) -> collections.Counter[str]:
+        """All counters of all lives of all processes."""
+        self.scrape()
+        return sum((part.counted for part in self.parts.values()), collections.Counter())
+
+    # -- what is on record
+    def sql(self, statement: str) -> list[tuple[Any, ...]]:
+        """Ask the database; waits for one that is away."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self.database.sql(statement, "orchestrator")
+            except sqlalchemy.exc.SQLAlchemyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+
+    def statuses(self) -> dict[str, Status]:
+        """The status of each deletion, by project."""
+        return {project: Status(status) for project, status in self.sql("SELECT project_id, status FROM deletions")}
+
+    def stalled(self) -> dict[str, str]:
+        """What live deletions without progress are blocked by, by project."""
+        found = {}
+        for project, status, text in self.sql("SELECT project_id, status, conditions FROM deletions"):
+            conditions = json.loads(text) if isinstance(text, str | bytes) else text
+            for condition in conditions if Status(status) in LIVE else ():
+                if condition["type"] == "stalled" and condition["status"]:
+                    found[project] = condition["message"]
+        return found
+
+    def holding(self, name: str) -> list[str]:
+        """The ids of the steps that a worker has in its hands."""
+        pid = self.parts[name].child.popen.pid
+        return [id_ for (id_,) in self.sql(f"SELECT id FROM steps WHERE state = 'running' AND worker LIKE '%%:{pid}'")]
+
+    def busy(self, name: str) -> list[str]:
+        """Wait until a worker has steps in its hands; return their ids."""
+        return wait(f"{name} has work", lambda: self.holding(name), PATIENCE)
+
+    # -- what users do
+    def token(self) -> str:
+        """One of the orchestrator's user, who is an admin. Keystone fails now and then, too."""
+        scope = {"project": {"name": OWN_PROJECT, "domain": {"id": "default"}}}
+        who = {"name": USER, "domain": {"id": "default"}, "password": USER}
+        identity = {"methods": ["password"], "password": {"user": who}}
+        body = json.dumps({"auth": {"identity": identity, "scope": scope}}).encode()
+
+        def asked() -> str | None:
+            request = urllib.request.Request(f"{self.cloud.auth_url}/auth/tokens", body)
+            request.add_header("Content-Type", "application/json")
+            try:
+                with urllib.request.urlopen(request, timeout=10) as answer:
+                    return answer.headers["X-Subject-Token"]
+            except (OSError, http.client.HTTPException):
+                return None
+
+        self._token = self._token or wait("a token", asked, PATIENCE)
+        return self._token
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """One request to the API, (0, None) without an answer."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", None if body is None else json.dumps(body).encode(), method=method
+        )
+        request.add_header("X-Auth-Token", self.token())
+        request.add_header("Content-Type", "application/json")
+        status, text = 0, "{}"
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                status, text = answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            status, text = error.code, error.read().decode()
+        except (OSError, http.client.HTTPException):
+            pass
+        verb = method if method == "GET" else f"{method} {path.rsplit('/', 1)[1]}"
+        self.answers[f"{verb}: {status or 'no answer'}"] += 1
+        if status not in (0, 200, 201, 202, 204, 409, 503):
+            self.unexpected.append(f"{method} {path}: {status} {text[:300]}")
+        return status, json.loads(text or "{}")
+
+    def insist(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Ask until there is an answer that is not "try again"."""
+
+        def asked() -> tuple[int, Any] | None:
+            status, answer = self.ask(method, path, body)
+            busy = status == 409 and answer["errors"][0]["code"] == "conflict"
+            return None if status in (0, 503) or busy else (status, answer)
+
+        return wait(f"{method} {path}", asked, PATIENCE, 0.5)
+
+    def request(self, project_id: str, mode: str, dry_run: bool = False) -> str:
+        """Ask for a deletion, and return its id."""
+        status, answer = self.insist("POST", "/v1/deletions", {"project_id": project_id, "mode": mode,
+                                                               "dry_run": dry_run})  # fmt: skip
+        assert status == 202, f"{status} {answer}"
+        return str(answer["deletion"]["id"])
+
+    # -- what is done to them
+    def mark(self, what: str) -> None:
+        """Note what is done."""
+        self.marks.append((round(time.monotonic() - self._began, 1), what))
+
+    def drown(self) -> int:
+        """How many messages the broker has now that nobody has been given."""
+        count = 0
+        with contextlib.suppress(Exception), kombu.Connection(self.broker.url.replace("rabbit", "amqp", 1)) as wire:
+            for part in ("engine", "worker"):
+                with contextlib.suppress(Exception):
+                    count += wire.channel().queue_declare(f"chaos.{part}", passive=True).message_count
+        return count
+
+    def away(self, server: RabbitMQ | MariaDB | PostgreSQL, kill: bool, seconds: float) -> None:
+        """Take a server away for a while."""
+        self.scrape()
+        if server is self.broker:
+            self.drowned += self.drown()
+        server.kill() if kill else server.stop()
+        time.sleep(seconds)
+        server.start()
+
+
+def cpu(pid: int) -> float:
+    """Seconds of CPU that a process took, with its children that have ended and been waited for."""
+    try:
+        words = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return round(sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK"), 1)
+
+
+def background(target: Callable[[], None]) -> tuple[threading.Thread, list[BaseException]]:
+    """Run something beside the test; what it raises is the test's business."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            target()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, raised
+
+
+def environment(name: str, default: int) -> int:
+    """A number from the environment."""
+    return int(os.environ.get(name) or default)

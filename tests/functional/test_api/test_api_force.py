@@ -1,0 +1,264 @@
+"""Force over the API: when it is refused, and that a refusal changes nothing."""
+
+import concurrent.futures
+import dataclasses
+
+import pytest
+import sqlalchemy as sa
+
+from cleanup_orchestrator import records, tables
+from cleanup_orchestrator.model import Event, Kind, Leftover, Mode, Outcome, Purpose, Reason, State, Status, Step, Sweep
+from cleanup_orchestrator.store import Conflict
+from tests.functional.test_api.site import Site
+
+PATH = "/v1/projects/p1/force"
+GOOD = {"reason": "burnt down"}
+
+
+def begun(site, **values):
+    """Return a cascade of p1 that is at its deletes."""
+    made = site.ask("p1", mode="cascade")
+    before = site.store.get(made["id"])
+    fields = {"status": Status.DELETING, "purpose": Purpose.DELETE, "round": 3, **values}
+    return site.store.save(before, dataclasses.replace(before, **fields))
+
+
+def force(site, body=GOOD, **kwargs):
+    return site.call("DELETE", PATH, body=body, **kwargs)
+
+
+def rows(site):
+    """All that is on record."""
+    with site.store._engine.connect() as connection:
+        return {name: connection.execute(sa.select(table)).all() for name, table in tables.metadata.tables.items()}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "reason"),
+        ({"reason": ""}, "reason"),
+        ({"reason": "  "}, "reason"),
+        ({"reason": "a\nb"}, "reason"),
+        ({"reason": "x" * 1001}, "reason"),
+        ({"reason": 1}, "reason"),
+        ({**GOOD, "types": "block-storage.volume"}, "types"),
+        ({**GOOD, "types": ["volume"]}, "types"),
+        ({**GOOD, "types": [1]}, "types"),
+        ({**GOOD, "types": ["block-storage.volume"] * 201}, "types"),
+        ({**GOOD, "force": True}, "force"),
+        ({**GOOD, "project_id": "p1"}, "project_id"),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_a_bad_body_is_refused_and_changes_nothing(site, body, field):
+    begun(site)
+    before = rows(site)
+    answer = force(site, body)
+    assert (answer.status, answer.error["code"], answer.error["field"]) == (400, "invalid_body", field)
+    assert rows(site) == before
+
+
+def test_a_body_is_needed_and_a_query_is_not_taken(site):
+    begun(site)
+    assert force(site, None).error["code"] == "invalid_json"
+    answer = site.call("DELETE", f"{PATH}?reason=x", body=GOOD)
+    assert (answer.status, answer.error["code"]) == (400, "invalid_query")
+
+
+@pytest.mark.parametrize("project_id", ["%00", "a b", "x" * 65, "%27", "nobody"])
+def test_what_is_no_id_has_no_deletion(site, project_id):
+    answer = site.call("DELETE", f"/v1/projects/{project_id}/force", body=GOOD)
+    assert (answer.status, answer.error["code"]) == (409, "no_deletion_under_way")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"mode": Mode.REPORT}, "a report deletes nothing"),
+        ({"dry_run": True}, "it only looks"),
+        ({"status": Status.ACCEPTED, "purpose": Purpose.NONE}, "not deleting yet (accepted)"),
+        ({"status": Status.DRAINING, "purpose": Purpose.NONE}, "not deleting yet (draining)"),
+        ({"status": Status.INVENTORY, "purpose": Purpose.LOOK}, "not deleting yet (inventory)"),
+        ({"status": Status.VERIFYING, "purpose": Purpose.RESIDUE}, "the project is being removed"),
+        ({"status": Status.CANCELLING, "purpose": Purpose.NONE}, "it is being cancelled"),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_one_that_cannot_be_forced_says_what_to_do(site, values, words):
+    d = begun(site, **values)
+    before = rows(site)
+    answer = force(site)
+    assert (answer.status, answer.error["code"]) == (409, "not_forcible")
+    assert (answer.error["deletion_id"], answer.error["status_now"]) == (d.id, str(d.status))
+    assert words in answer.error["detail"]
+    assert rows(site) == before
+    assert site.bus.asked == []
+
+
+@pytest.mark.parametrize("status", [Status.DELETED, Status.FAILED, Status.LEFTOVERS, Status.CANCELLED])
+def test_one_that_has_ended_is_not_under_way(site, status):
+    begun(site, status=status)
+    assert force(site).error["code"] == "no_deletion_under_way"
+
+
+@pytest.mark.parametrize("token", ["manager-token", "member-token", "other-manager-token"])
+def test_who_may_delete_may_not_force(site, token):
+    begun(site)
+    before = rows(site)
+    assert force(site, token=token).status == 403
+    assert rows(site) == before
+
+
+def test_the_policy_can_let_managers_force_in_their_domain(tmp_path, keystone):
+    (tmp_path / "policy.yaml").write_text(
+        '"cleanup:projects:force": "role:manager and domain_id:%(target.project.domain_id)s"'
+    )
+    extra = f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n"
+    made = Site(tmp_path, keystone=keystone, extra=extra)
+    begun(made)
+    assert force(made, token="other-manager-token").status == 409, "there is none that they see"
+    assert force(made, token="manager-token").status == 202
+    made.close()
+
+
+# ------------------------------------------------------------------------------------------ what the services say of it
+def test_with_heats_abandon_off_it_is_refused_on_purpose_and_nothing_changes(site):
+    begun(site)
+    why = "orchestration.stack in R1: Heat abandons no stacks: set enable_stack_abandon = true"
+    site.bus.forcible = {"block-storage.volume": "", "orchestration.stack": why}
+    before = rows(site)
+    answer = force(site)
+    assert (answer.status, answer.error["code"]) == (503, "force_unavailable")
+    assert why in answer.error["detail"] and "Nothing was changed" in answer.error["detail"]
+    assert rows(site) == before
+    assert len(site.bus.casts) == 1, "the request for the deletion itself"
+    # On the admin's word it goes without: stacks are left as they are.
+    assert force(site, {**GOOD, "types": ["block-storage.volume"]}).status == 202
+
+
+def test_without_a_worker_that_answers_it_is_refused_and_nothing_changes(site):
+    begun(site)
+    site.bus.forcible = None
+    before = rows(site)
+    answer = force(site)
+    assert (answer.status, answer.error["code"]) == (503, "force_unavailable")
+    assert rows(site) == before
+
+
+def test_types_may_be_none_at_all(site):
+    begun(site)
+    assert force(site, {**GOOD, "types": []}).json["deletion"]["forced"]["types"] == []
+
+
+@pytest.mark.parametrize("body", [GOOD, {**GOOD, "types": None}], ids=str)
+def test_without_types_it_is_all_that_have_a_force(site, body):
+    begun(site)
+    types = force(site, body).json["deletion"]["forced"]["types"]
+    assert types == ["block-storage.volume", "orchestration.stack"]
+
+
+# ---------------------------------------------------------------------------------------------------------- the record
+def test_it_is_written_down_with_who_why_and_when(any_site):
+    d = begun(any_site)
+    shown = force(any_site, {"reason": " ünïcødé 🗑 ", "types": ["block-storage.volume"]}).json["deletion"]["forced"]
+    forced = any_site.store.get(d.id).forced
+    assert (forced.reason, forced.types, forced.round, forced.attempt) == ("ünïcødé 🗑", ("block-storage.volume",), 3, 1)
+    assert (forced.user_id, forced.user_name, forced.request_id) == ("admin-id", "admin", shown["request_id"])
+    assert any_site.bus.casts[-1] == d.id
+
+
+def test_other_words_begin_it_anew_and_what_was_let_go_of_is_tried_again(site):
+    d = begun(site)
+    assert force(site).status == 202
+    step = Step("volume", d.id, Kind.SWEEP, "R1", "block-storage", "volume", state=State.DONE, round=4)
+    step = dataclasses.replace(step, outcome=Outcome.LEFTOVERS, remaining=1, abandoned=1, unseen=True, forcing=True)
+    with site.store._engine.begin() as connection:
+        connection.execute(tables.steps.insert(), [records.step_values(step)])
+    again = force(site, {**GOOD, "types": ["orchestration.stack"]}).json["deletion"]["forced"]
+    assert (again["types"], again["abandoned"]) == (["orchestration.stack"], 0)
+    [stored] = [s for s in site.store.steps(d.id) if s.id == "volume"]
+    assert (stored.abandoned, stored.unseen, stored.forcing) == (0, False, False)
+    assert len(site.get(f"/v1/deletions/{d.id}/events?type=deletion.forced").json["events"]) == 2
+
+
+def test_a_project_on_the_never_delete_list_is_not_forced(tmp_path, keystone):
+    made = Site(tmp_path, keystone=keystone)
+    begun(made)
+    made.conf.set_override("never_delete_projects", ["p1"], group="deletion")
+    assert force(made).error["code"] == "project_protected"
+    made.close()
+
+
+def test_it_is_recorded_against_who_writes_at_the_same_time(site, monkeypatch):
+    d = begun(site)
+    save, tries = site.store.save, []
+
+    def racing(before, after, *rest):
+        if not tries:
+            tries.append(1)
+            save(before, dataclasses.replace(before, message="an engine was quicker"))
+            raise Conflict("changed")
+        return save(before, after, *rest)
+
+    monkeypatch.setattr(site.store, "save", racing)
+    assert force(site).status == 202
+    stored = site.store.get(d.id)
+    assert stored.forced is not None and stored.message == "an engine was quicker"
+
+
+def test_who_is_cancelled_meanwhile_is_not_forced(site, monkeypatch):
+    d = begun(site)
+
+    def cancelling(_deletion_id):
+        assert site.post(f"/v1/deletions/{d.id}/cancel").status == 202
+        return {"block-storage.volume": ""}
+
+    monkeypatch.setattr(site.bus, "force", cancelling)
+    assert force(site).error["code"] == "not_forcible"
+    assert site.store.get(d.id).forced is None
+
+
+def test_many_at_once_make_one_record(any_site):
+    d = begun(any_site)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: force(any_site).status, range(4)))
+    assert set(answers) == {202}
+    assert any_site.store.get(d.id).forced is not None
+
+
+def test_what_is_let_go_of_is_shown_with_owner_and_remedy(site):
+    d = begun(site)
+    survey = next(s for s in site.store.steps(d.id) if s.kind is Kind.SURVEY)
+    now = site.store.now()
+    with site.store._engine.begin() as connection:
+        values = {"state": "running", "fence": 1, "round": 3, "lease_until": now}
+        connection.execute(tables.steps.update().where(tables.steps.c.id == survey.id).values(**values))
+    held = dataclasses.replace(survey, fence=1)
+    left = (
+        Leftover("v1", "data", Reason.ERROR, "stuck", abandoned=True, owner="p1", remedy="openstack volume delete v1"),
+        Leftover("v2", "new", Reason.IN_USE, "busy"),
+    )
+    assert site.store.finish(held, Sweep(Outcome.LEFTOVERS, leftovers=left), [Event("x", "y")])
+    [shown] = site.get(f"/v1/deletions/{d.id}/leftovers?abandoned=true").json["leftovers"]
+    assert (shown["id"], shown["abandoned"], shown["owner"]) == ("v1", True, "p1")
+    assert (shown["reason"], shown["remedy"]) == ("error", "openstack volume delete v1")
+    [other] = site.get(f"/v1/deletions/{d.id}/leftovers?abandoned=False").json["leftovers"]
+    assert (other["id"], other["abandoned"], other["owner"]) == ("v2", False, None)
+    answer = site.get(f"/v1/deletions/{d.id}/leftovers?abandoned=maybe")
+    assert (answer.status, answer.error["field"]) == (400, "abandoned")
+
+
+def test_no_other_request_forces(site):
+    """Not a flag that an ordinary deletion falls into."""
+    for path, body in (
+        ("/v1/deletions", {"project_id": "p1", "mode": "cascade", "force": True}),
+        ("/v1/deletions", {"project_id": "p1", "mode": "force"}),
+        ("/v1/deletions", {"project_id": "p1", "forced": {"reason": "x"}}),
+    ):
+        assert site.post(path, body).error["code"] == "invalid_body"
+    d = begun(site)
+    assert site.post(f"/v1/deletions/{d.id}/retry", {"force": True}).status == 400
+    for method in ("GET", "POST", "PUT", "PATCH"):
+        assert site.call(method, PATH, body=GOOD).status == 405
+    assert site.store.get(d.id).forced is None

@@ -1,0 +1,340 @@
+"""Plans, approvals and restore over the API, on every kind of database."""
+
+import dataclasses
+import datetime
+import uuid
+
+import pytest
+
+from cleanup_orchestrator import plans, records
+from cleanup_orchestrator import store as storage
+from cleanup_orchestrator.model import (
+    Approval,
+    Condition,
+    Kind,
+    Leftover,
+    Outcome,
+    Purpose,
+    Reason,
+    State,
+    Status,
+    Step,
+    Sweep,
+)
+from tests.functional.test_api.site import Site
+
+NOBODYS = "11111111-2222-3333-4444-555555555555"
+
+
+def look(site, deletion_id, type_, ids, spared=(), protected=(), **values):
+    """A sweep's step of a dry run, looked at and saved as a worker does."""
+    record, _, now = site.store.load(deletion_id)
+    fields = {"region": "R1", "service": "network", "type": type_, "round": 1, "dispatched_at": now, **values}
+    step = Step(str(uuid.uuid4()), deletion_id, Kind.SWEEP, state=State.DISPATCHED, **fields)
+    site.store.save(record, dataclasses.replace(record, status=Status.INVENTORY, purpose=Purpose.LOOK))
+    with site.store._begin() as c:
+        c.execute(storage.t.steps.insert(), [records.step_values(step)])
+    left = [Leftover(i, f"name of {i}", Reason.PRESENT) for i in ids]
+    left += [Leftover(i, i, Reason.PROTECTED, "it is shared") for i in protected]
+    kept = tuple(Leftover(i, i, Reason.KEPT, "it is Neutron's") for i in spared)
+    outcome = Outcome.LEFTOVERS if left else Outcome.CLEAR
+    found = Sweep(
+        outcome, found=len(left), kept=len(kept), leftovers=tuple(left), spared=kept, digest=plans.digest(ids)
+    )
+    _, held = site.store.claim(step.id, "w", 60)
+    assert site.store.finish(held, found)
+
+
+def ended(site, deletion_id, **values):
+    record = site.store.get(deletion_id)
+    wanted = {"status": Status.PLANNED, "purpose": Purpose.NONE, "finished_at": site.store.now(), **values}
+    return site.store.save(record, dataclasses.replace(record, **wanted))
+
+
+def planned(site, project_id="p1", mode="cascade", **values):
+    """A dry run of a cascade that has ended, with a few things in it; its id is the plan's."""
+    made = site.ask(project_id, mode=mode, dry_run=True)
+    look(site, made["id"], "port", ["b", "a", "c"], spared=["dhcp"])
+    look(site, made["id"], "network", ["n"], protected=["shared"], after=("network.port",))
+    look(site, made["id"], "router", [])
+    ended(site, made["id"], **values)
+    return made["id"]
+
+
+def test_a_plan_says_what_would_go_in_which_order_and_what_stays(any_site):
+    plan_id = planned(any_site)
+    plan = any_site.get(f"/v1/plans/{plan_id}").json["plan"]
+    assert (plan["id"], plan["project_id"], plan["project_name"]) == (plan_id, "p1", "one")
+    assert (plan["delete"], plan["keep"], plan["protect"], plan["complete"], plan["unknown"]) == (4, 1, 1, True, [])
+    assert plan["order"] == [["network.port"], ["network.network"]]
+    numbers = {t["type"]: (t["delete"], t["keep"], t["protect"], t["known"]) for t in plan["types"]}
+    assert numbers == {"port": (3, 1, 0, True), "network": (1, 0, 1, True), "router": (0, 0, 0, True)}
+    made, until = (datetime.datetime.fromisoformat(plan[k]) for k in ("created_at", "expires_at"))
+    assert until - made == datetime.timedelta(days=1)
+
+
+def test_two_dry_runs_that_find_the_same_have_the_same_hash(any_site):
+    hashes = {any_site.get(f"/v1/plans/{planned(any_site)}").json["plan"]["hash"] for _ in range(2)}
+    made = any_site.ask(mode="cascade", dry_run=True)
+    look(any_site, made["id"], "port", ["a", "b"])
+    ended(any_site, made["id"])
+    assert len(hashes) == 1
+    assert any_site.get(f"/v1/plans/{made['id']}").json["plan"]["hash"] not in hashes
+
+
+def test_its_resources_by_page_and_by_what_becomes_of_them(any_site):
+    plan_id = planned(any_site)
+    seen, path = [], f"/v1/plans/{plan_id}/resources?limit=2"
+    while path:
+        page = any_site.get(path).json
+        seen += [(r["type"], r["id"], r["action"], r["reason"]) for r in page["resources"]]
+        path = page["links"][0]["href"].removeprefix("http://cleanup.example.com") if "links" in page else None
+    assert sorted(seen) == [
+        ("network", "n", "delete", "present"),
+        ("network", "shared", "protect", "protected"),
+        ("port", "a", "delete", "present"),
+        ("port", "b", "delete", "present"),
+        ("port", "c", "delete", "present"),
+        ("port", "dhcp", "keep", "kept"),
+    ]
+    for query, ids in (("action=keep", {"dhcp"}), ("action=protect", {"shared"}), ("type=network", {"n", "shared"})):
+        rows = any_site.get(f"/v1/plans/{plan_id}/resources?{query}").json["resources"]
+        assert {r["id"] for r in rows} == ids
+
+
+def test_what_is_kept_is_no_leftover(any_site):
+    plan_id = planned(any_site)
+    rows = any_site.get(f"/v1/deletions/{plan_id}/leftovers").json["leftovers"]
+    assert {r["id"] for r in rows} == {"a", "b", "c", "n", "shared"}
+
+
+def test_the_store_has_the_ids_of_a_type_in_a_region_and_only_those_that_go(any_site):
+    plan_id = planned(any_site)
+    assert any_site.store.planned(plan_id, "R1", "network", "port") == {"a", "b", "c"}
+    assert any_site.store.planned(plan_id, "R1", "network", "network") == {"n"}
+    for place in (("R2", "network", "port"), ("R1", "compute", "port"), ("R1", "network", "x")):
+        assert any_site.store.planned(plan_id, *place) == frozenset()
+    assert any_site.store.planned(NOBODYS, "R1", "network", "port") == frozenset()
+
+
+def test_a_cascade_is_bound_to_its_plan_for_good(any_site):
+    plan_id = planned(any_site)
+    hash_ = any_site.get(f"/v1/plans/{plan_id}").json["plan"]["hash"]
+    made = any_site.ask(mode="cascade", plan_id=plan_id, plan_hash=hash_)
+    assert (made["plan_id"], made["plan_hash"]) == (plan_id, hash_)
+    assert any_site.store.get(made["id"]).plan_id == plan_id
+    [line] = any_site.get(f"/v1/deletions/{made['id']}/events").json["events"]
+    assert plan_id in line["message"] and line["data"]["plan_hash"] == hash_
+    assert any_site.ask(mode="cascade", plan_id=plan_id)["id"] == made["id"], "the same request again"
+    answer = any_site.post("/v1/deletions", {"project_id": "p1", "mode": "cascade"})
+    assert (answer.status, answer.error["code"]) == (409, "deletion_under_way"), "one without a plan is another request"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"plan_id": NOBODYS}, "plan_id"),
+        ({"plan_id": NOBODYS, "mode": "report"}, "plan_id"),
+        ({"plan_id": NOBODYS, "mode": "cascade", "dry_run": True}, "plan_id"),
+        ({"plan_id": NOBODYS, "mode": "cascade", "include_subtree": True}, "plan_id"),
+        ({"plan_id": "x", "mode": "cascade"}, "plan_id"),
+        ({"plan_id": None, "mode": "cascade"}, "plan_id"),
+        ({"plan_hash": "0" * 64, "mode": "cascade"}, "plan_hash"),
+        ({"plan_id": NOBODYS, "plan_hash": "0" * 63, "mode": "cascade"}, "plan_hash"),
+        ({"plan_id": NOBODYS, "plan_hash": "G" * 64, "mode": "cascade"}, "plan_hash"),
+    ],
+    ids=str,
+)
+def test_what_a_plan_does_not_go_with(site, fields, field):
+    answer = site.post("/v1/deletions", {"project_id": "p1", **fields})
+    assert (answer.status, answer.error["code"], answer.error["field"]) == (400, "invalid_body", field)
+    assert site.count() == 0
+
+
+def refused(site, plan_id, project_id="p1", **fields):
+    before = site.count()
+    answer = site.post("/v1/deletions", {"project_id": project_id, "mode": "cascade", "plan_id": plan_id, **fields})
+    assert site.count() == before, "nothing is recorded"
+    return answer.status, answer.error["code"], answer.error["detail"]
+
+
+def test_a_plan_that_is_not_there_or_is_none(site):
+    assert refused(site, NOBODYS)[:2] == (404, "plan_not_found")
+    assert refused(site, planned(site, mode="report"))[:2] == (404, "plan_not_found"), "nothing was to be deleted"
+    assert refused(site, planned(site, status=Status.CANCELLED))[:2] == (404, "plan_not_found"), "it never ended"
+
+
+def test_a_plan_of_another_project_is_refused(site):
+    status, code, detail = refused(site, planned(site), "p2")
+    assert (status, code) == (409, "plan_unusable") and "another project" in detail
+
+
+def test_a_plan_with_something_unknown_is_refused_by_name(site):
+    made = site.ask(mode="cascade", dry_run=True)
+    look(site, made["id"], "port", ["a"])
+    step = Step(
+        str(uuid.uuid4()),
+        made["id"],
+        Kind.SWEEP,
+        "R1",
+        "dns",
+        "zone",
+        round=1,
+        state=State.DONE,
+        outcome=Outcome.UNKNOWN,
+    )
+    with site.store._begin() as c:
+        c.execute(storage.t.steps.insert(), [records.step_values(step)])
+    ended(site, made["id"])
+    plan = site.get(f"/v1/plans/{made['id']}").json["plan"]
+    assert (plan["complete"], plan["unknown"]) == (False, ["dns.zone@R1"])
+    status, code, detail = refused(site, made["id"])
+    assert (status, code) == (409, "plan_unusable") and "dns.zone@R1" in detail
+
+
+def test_a_plan_of_long_ago_is_refused(site):
+    ago = site.store.now() - datetime.timedelta(seconds=86_401)
+    status, code, detail = refused(site, planned(site, finished_at=ago))
+    assert (status, code) == (409, "plan_unusable") and "plan_max_age" in detail
+
+
+def test_the_operator_says_how_old_a_plan_may_be(tmp_path, keystone):
+    site = Site(tmp_path, keystone=keystone, extra="[deletion]\nplan_max_age = 200000\n")
+    ago = site.store.now() - datetime.timedelta(seconds=86_401)
+    assert site.ask(mode="cascade", plan_id=planned(site, finished_at=ago))["status"] == "accepted"
+    site.close()
+
+
+def test_a_plan_with_another_hash_is_refused(site):
+    status, code, detail = refused(site, planned(site), plan_hash="0" * 64)
+    assert (status, code) == (409, "plan_unusable") and "its hash is" in detail
+
+
+@pytest.mark.parametrize(
+    ("token", "status"),
+    [("admin-token", 200), ("manager-token", 200), ("other-manager-token", 404), ("member-token", 403)],
+)
+def test_who_sees_a_plan(site, token, status):
+    plan_id = planned(site)
+    for path in (f"/v1/plans/{plan_id}", f"/v1/plans/{plan_id}/resources"):
+        assert site.get(path, token=token).status == status
+
+
+# ----------------------------------------------------------------------------------------------------------- approvals
+ASKS = Condition("approval", True, "too_many_resources", "it is about 4 resources", datetime.datetime(2026, 1, 1))
+
+
+def asking(site, **values):
+    """A cascade that rests, because it found four."""
+    made = site.ask(mode="cascade")
+    look(site, made["id"], "port", list("abcd"))
+    record = site.store.get(made["id"])
+    wanted = {"status": Status.RECOVERABLE, "purpose": Purpose.NONE, "conditions": (ASKS,), **values}
+    site.store.save(record, dataclasses.replace(record, **wanted))
+    return made["id"]
+
+
+def approve(site, deletion_id, token="manager-token", body=None):
+    return site.post(f"/v1/deletions/{deletion_id}/approve", body or {"reason": "  ticket 4711  "}, token)
+
+
+def test_a_second_person_approves_what_was_found_on_record(any_site):
+    deletion_id = asking(any_site)
+    any_site.bus.casts.clear()
+    answer = approve(any_site, deletion_id)
+    assert answer.status == 202, answer.body
+    [given] = answer.json["deletion"]["approvals"]
+    assert (given["needed"], given["reason"], given["resources"]) == ("too_many_resources", "ticket 4711", 4)
+    assert (given["user_id"], given["user_name"]) == ("manager-id", "manager")
+    assert given["hash"] == plans.hash_of(any_site.store.steps(deletion_id))
+    line = any_site.get(f"/v1/deletions/{deletion_id}/events?type=deletion.approved").json["events"][0]
+    assert line["actor"] == "manager-id" and "ticket 4711" in line["message"] and line["data"]["resources"] == 4
+    assert any_site.bus.casts == [deletion_id], "it goes on at once"
+    stored = any_site.store.get(deletion_id).approvals
+    assert [type(a) for a in stored] == [Approval] and stored[0].at.year > 2000
+
+
+def test_nobody_approves_what_they_asked_for(any_site):
+    deletion_id = asking(any_site)
+    answer = approve(any_site, deletion_id, "admin-token")
+    assert (answer.status, answer.error["code"]) == (403, "self_approval")
+    assert any_site.store.get(deletion_id).approvals == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"conditions": ()}, "it waits for nobody"),
+        ({"conditions": (dataclasses.replace(ASKS, status=False),)}, "it has been approved"),
+        ({"status": Status.CANCELLING}, "it is being cancelled"),
+        ({"status": Status.DELETED}, "it has ended"),
+    ],
+)
+def test_what_does_not_wait_for_it_is_not_approved(site, values, why):
+    answer = approve(site, asking(site, **values))
+    assert (answer.status, answer.error["code"]) == (409, "not_awaiting_approval"), why
+
+
+@pytest.mark.parametrize("body", [{}, {"reason": ""}, {"reason": "  "}, {"reason": 1}, {"reason": "x", "resources": 9}])
+def test_an_approval_says_why_and_nothing_else(site, body):
+    deletion_id = asking(site)
+    answer = site.post(f"/v1/deletions/{deletion_id}/approve", body, "manager-token")
+    assert (answer.status, answer.error["code"]) == (400, "invalid_body")
+    assert site.store.get(deletion_id).approvals == ()
+
+
+@pytest.mark.parametrize(("token", "status"), [("other-manager-token", 404), ("member-token", 403)])
+def test_who_may_not_approve(site, token, status):
+    assert approve(site, asking(site), token).status == status
+
+
+def test_cascades_of_a_day_are_counted_in_the_order_in_which_they_are_recorded(any_site):
+    store = any_site.store
+    ids = [any_site.ask(p, mode="cascade")["id"] for p in ("p1", "p2")]
+    assert [store.load(i)[0].cascades_before for i in ids] == [0, 1]
+    record = store.get(ids[0])
+    ended = dataclasses.replace(record, status=Status.CANCELLED)
+    store.save(record, ended)
+    assert store.load(ids[1])[0].cascades_before == 1, "whatever became of it"
+    long_ago = store.now() - datetime.timedelta(hours=25)
+    with store._begin() as c:
+        table = storage.t.deletions
+        c.execute(table.update().where(table.c.id == ids[0]).values(created_at=long_ago))
+    assert store.load(ids[1])[0].cascades_before == 0, "a day is a day"
+    any_site.ask("p1", mode="cascade", dry_run=True)
+    assert store.load(ids[1])[0].cascades_before == 0, "later ones and dry runs do not count"
+
+
+# ------------------------------------------------------------------------------------------------------------- restore
+def test_a_project_is_restored_before_anything_is_deleted_and_not_after(site):
+    from cleanup_orchestrator import transitions
+
+    for status in Status:
+        made = site.ask(mode="cascade")
+        record = site.store.get(made["id"])
+        at = datetime.datetime(2026, 1, 1)
+        record = site.store.save(record, dataclasses.replace(record, status=status, point_of_no_return_at=at))
+        shown = site.get(f"/v1/deletions/{made['id']}").json["deletion"]
+        assert shown["restorable"] is transitions.restorable(record)
+        assert shown["point_of_no_return_at"] == "2026-01-01T00:00:00Z"
+        answer = site.post(f"/v1/deletions/{made['id']}/restore")
+        if transitions.restorable(record):
+            assert (answer.status, answer.json["deletion"]["status"]) == (202, "cancelling")
+            assert answer.json["deletion"]["reason"] == "restoring"
+        else:
+            assert (answer.status, answer.error["code"]) == (409, "not_restorable")
+            assert answer.error["status_now"] == str(status)
+            if status in (Status.DELETING, Status.VERIFYING):
+                assert "2026-01-01T00:00:00Z" in answer.error["detail"]
+        record = site.store.get(made["id"])
+        site.store.save(record, dataclasses.replace(record, status=Status.DELETED))
+
+
+def test_a_restore_stops_what_is_below_as_well(site):
+    site.keystone.project("below", "below", "d1", parent="p1")
+    try:
+        root = site.ask(mode="cascade", include_subtree=True)
+        assert site.post(f"/v1/deletions/{root['id']}/restore").status == 202
+        assert {d.status for d in site.store.list(storage.Page(10))} == {Status.CANCELLING}
+    finally:
+        del site.keystone.projects["below"]

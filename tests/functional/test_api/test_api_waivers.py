@@ -1,0 +1,201 @@
+"""Waivers over the API: what is refused, how long one may hold, and who takes part."""
+
+import datetime
+
+import pytest
+
+from cleanup_orchestrator.model import Waiver
+from tests.functional.test_api.site import Site
+
+HOUR = datetime.timedelta(hours=1)
+GOOD = {"service_type": "dns", "reason": "it is retired"}
+
+
+def text(time):
+    return time.isoformat(timespec="seconds") + "Z"
+
+
+def until(site, **delta):
+    return text(site.store.now() + datetime.timedelta(**delta))
+
+
+def waive(site, **fields):
+    answer = site.post("/v1/waivers", {**GOOD, "expires_at": until(site, days=1), **fields})
+    assert answer.status == 201, answer.body
+    return answer.json["waiver"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"service_type": None}, "service_type"),
+        ({"service_type": ""}, "service_type"),
+        ({"service_type": "no spaces"}, "service_type"),
+        ({"service_type": "x" * 129}, "service_type"),
+        ({"service_type": ["dns"]}, "service_type"),
+        ({"region": ""}, "region"),
+        ({"region": "a\nb"}, "region"),
+        ({"region": 1}, "region"),
+        ({"project_id": ""}, "project_id"),
+        ({"project_id": "a b"}, "project_id"),
+        ({"project_id": 0}, "project_id"),
+        ({"reason": ""}, "reason"),
+        ({"reason": "   "}, "reason"),
+        ({"reason": "a\nb"}, "reason"),
+        ({"reason": "x" * 1001}, "reason"),
+        ({"reason": None}, "reason"),
+        ({"expires_at": None}, "expires_at"),
+        ({"expires_at": 1}, "expires_at"),
+        ({"expires_at": ""}, "expires_at"),
+        ({"expires_at": "tomorrow"}, "expires_at"),
+        ({"expires_at": "2027-01-01"}, "expires_at"),
+        ({"expires_at": "2027-01-01T00:00:00"}, "expires_at"),
+        ({"expires_at": "2027-01-01T00:00:00+01:00"}, "expires_at"),
+        ({"expires_at": "2027-02-30T00:00:00Z"}, "expires_at"),
+        ({"expires_at": "2027-01-01T25:00:00Z"}, "expires_at"),
+        ({"expires_at": "0000-01-01T00:00:00Z"}, "expires_at"),
+        ({"user_id": "somebody else"}, "user_id"),
+        ({"created_at": "2027-01-01T00:00:00Z"}, "created_at"),
+        ({"id": "11111111-2222-3333-4444-555555555555"}, "id"),
+    ],
+    ids=str,
+)
+def test_a_bad_waiver_is_refused_and_not_recorded(site, fields, field):
+    answer = site.post("/v1/waivers", {**GOOD, "expires_at": until(site, days=1), **fields})
+    assert (answer.status, answer.error["code"], answer.error["field"]) == (400, "invalid_body", field)
+    assert f"'{field}'" in answer.error["detail"]
+    assert site.get("/v1/waivers?state=all").json["waivers"] == []
+
+
+@pytest.mark.parametrize("field", sorted({*GOOD, "expires_at"}))
+def test_a_waiver_says_what_why_and_until_when(site, field):
+    body = {name: value for name, value in {**GOOD, "expires_at": until(site, days=1)}.items() if name != field}
+    answer = site.post("/v1/waivers", body)
+    assert (answer.status, answer.error["field"], answer.error["detail"]) == (400, field, f"'{field}' is required")
+
+
+@pytest.mark.parametrize(
+    ("delta", "status"),
+    [({"seconds": -1}, 400), ({"minutes": 1}, 201), ({"days": 89, "hours": 23}, 201), ({"days": 90, "hours": 1}, 400)],
+    ids=str,
+)
+def test_no_waiver_holds_for_ever(site, delta, status):
+    answer = site.post("/v1/waivers", {**GOOD, "expires_at": until(site, **delta)})
+    assert answer.status == status, answer.body
+    if status == 400:
+        assert (answer.error["code"], answer.error["field"]) == ("invalid_body", "expires_at")
+
+
+def test_the_operator_says_how_long_one_may_hold(tmp_path, keystone):
+    site = Site(tmp_path, keystone=keystone, extra="[catalog]\nwaiver_limit = 2\n")
+    refused = site.post("/v1/waivers", {**GOOD, "expires_at": until(site, days=3)})
+    assert refused.status == 400 and "2 days" in refused.error["detail"]
+    waive(site)
+    site.close()
+
+
+def test_a_waiver_is_written_read_listed_and_withdrawn(any_site):
+    made = waive(any_site, region="R1", reason="  ünïcødé 🗑  ")
+    assert made["reason"] == "ünïcødé 🗑"
+    assert any_site.get(f"/v1/waivers/{made['id']}").json["waiver"] == made
+    assert any_site.get("/v1/waivers").json["waivers"] == [made]
+    answer = any_site.call("DELETE", f"/v1/waivers/{made['id']}")
+    assert (answer.status, answer.body) == (204, b"")
+    assert any_site.get("/v1/waivers").json["waivers"] == []
+    ended = any_site.get(f"/v1/waivers/{made['id']}").json["waiver"]
+    assert ended == {**made, "state": "withdrawn", "deleted_at": ended["deleted_at"], "deleted_by": "admin-id"}
+
+
+def test_pages_walk_over_every_waiver_once(any_site):
+    ids = {waive(any_site, service_type=f"kind-{n % 3}")["id"] for n in range(7)}
+    for sort in ("", "&sort=service_type:asc", "&sort=expires_at:desc,region:asc"):
+        seen, path = [], f"/v1/waivers?limit=3{sort}"
+        while path:
+            page = any_site.get(path).json
+            seen += [w["id"] for w in page["waivers"]]
+            path = page["links"][0]["href"].removeprefix("http://cleanup.example.com") if "links" in page else None
+        assert sorted(seen) == sorted(ids)
+
+
+def test_one_that_has_expired_holds_no_more_and_stays_on_record(site):
+    past = site.store.now() - HOUR
+    expired = site.store.add_waiver(
+        Waiver("11111111-2222-3333-4444-555555555555", "weather", "it was retired", past, past)
+    )
+    assert site.get("/v1/waivers").json["waivers"] == []
+    [shown] = site.get("/v1/waivers?state=ended").json["waivers"]
+    assert (shown["id"], shown["state"]) == (expired.id, "expired")
+    assert {s["answered_by"] for s in site.get("/v1/services").json["services"]} == {
+        "plugin",
+        "nothing_to_own",
+        "nobody",
+    }
+
+
+def test_a_waiver_for_one_project_shows_in_the_catalog_only_to_who_asks_for_it(site):
+    waive(site, service_type="weather", project_id="p1")
+    answers = lambda query="": {  # noqa: E731
+        s["service_type"]: s["answered_by"] for s in site.get(f"/v1/services{query}").json["services"]
+    }
+    assert answers()["weather"] == "nobody"
+    assert answers("?project_id=p2")["weather"] == "nobody"
+    assert answers("?project_id=p1")["weather"] == "waived"
+
+
+@pytest.mark.parametrize(
+    ("token", "project_id", "status"),
+    [
+        ("manager-token", "p1", 200),
+        ("manager-token", "p2", 403),
+        ("manager-token", "nobody-knows-it", 403),
+        ("member-token", "p1", 403),
+        ("admin-token", "nobody-knows-it", 200),
+    ],
+)
+def test_what_is_waived_for_a_project_is_no_business_of_another_domain(site, token, project_id, status):
+    waive(site, service_type="weather", project_id=project_id)
+    answer = site.get(f"/v1/services?project_id={project_id}", token=token)
+    assert answer.status == status
+    assert (b"it is retired" in answer.body) is (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("state=gone", "state"),
+        ("service_type=", "service_type"),
+        ("region=%00", "region"),
+        ("project_id=a%20b", "project_id"),
+        ("sort=reason", "sort"),
+        ("sort=created_at,created_at", "sort"),
+        ("limit=0", "limit"),
+        ("marker=x", "marker"),
+        ("marker=11111111-2222-3333-4444-555555555555", "marker"),
+        ("status=live", "status"),
+    ],
+)
+def test_a_bad_query(site, query, field):
+    answer = site.get(f"/v1/waivers?{query}")
+    assert (answer.status, answer.error["code"], answer.error["field"]) == (400, "invalid_query", field)
+
+
+def test_the_keys_to_sort_by_are_named(site):
+    detail = site.get("/v1/waivers?sort=reason").error["detail"]
+    assert "created_at, expires_at, service_type, region, project_id, id" in detail
+
+
+def test_an_operators_policy_counts(tmp_path, keystone):
+    (tmp_path / "policy.yaml").write_text('"cleanup:waivers:list": "role:manager"\n')
+    site = Site(tmp_path, keystone=keystone, extra=f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")
+    assert site.get("/v1/waivers", token="manager-token").status == 200
+    assert site.get("/v1/waivers").status == 403
+    site.close()
+
+
+def test_who_waived_what_is_in_the_log(site, caplog):
+    made = waive(site, service_type="weather")
+    site.call("DELETE", f"/v1/waivers/{made['id']}")
+    said = [r.getMessage() for r in caplog.records if r.name == "cleanup_orchestrator.api.waivers"]
+    assert len(said) == 2
+    assert all("admin-id" in line and "weather" in line and "it is retired" in line for line in said)
+    assert said[0].startswith("waived by") and said[1].startswith("withdrawn by")

@@ -1,0 +1,238 @@
+"""Force from end to end over the emulated cloud: engine, workers and store are real, and so is what is asked first."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import pytest
+
+from cleanup_orchestrator import transitions
+from cleanup_orchestrator.errors import WriteRefused
+from cleanup_orchestrator.model import Event, Force, Outcome, Purpose, Reason, Status
+from cleanup_orchestrator.plugins import base, registry
+from cleanup_orchestrator.store import Conflict
+from cleanup_orchestrator.transitions import By, move
+from cleanup_orchestrator.worker import _on_nothing
+from tests.emulated import Emulated
+from tests.emulated.orchestrator import Orchestrator
+
+IMAGE = "image.image"
+
+
+class Images:
+    """Glance's plugin, whose images go by force alone; and what was asked of it."""
+
+    def __init__(self):
+        self.ordinary, self.forced, self.checked = [], [], 0
+        self.refusal = None
+        self.eternal = set()  #: ids that no force deletes
+
+    def refuse(self, _connection, _project, image):
+        """Refuse every ordinary delete."""
+        self.ordinary.append(image.id)
+        raise base.Refused(base.Verdict(Reason.ERROR, "its storage burnt down"))
+
+    def force(self, connection, project, image):
+        """Delete it in fact."""
+        self.forced.append(image.id)
+        if image.id in self.eternal:
+            raise base.Refused(base.Verdict(Reason.ERROR, "not even so"))
+        base.Rest("image", "/images/{id}", method="DELETE").call(connection, project, image)
+
+    def may(self, connection, _project):
+        """Ask for a write on what is not there; the emulated Glance knows no such image."""
+        self.checked += 1
+        assert connection.image.delete(f"/images/{base.NOTHING}").status_code == 404
+        with pytest.raises(WriteRefused):
+            connection.image.delete("/images/something")
+        if self.refusal:
+            raise self.refusal
+
+    def registry(self):
+        made = registry.load()
+        glance = made.services["image"]
+        stubborn = {"delete": self.refuse, "force": self.force, "may_force": self.may, "by_hand": "burn {id} again"}
+        types = [dataclasses.replace(t, **stubborn) if t.name == "image" else t for t in glance.types]
+        services = {**made.services, "image": dataclasses.replace(glance, types=tuple(types))}
+        return registry.Registry(services.values())
+
+
+@pytest.fixture
+def cloud():
+    with Emulated(projects=1, bystanders=1, seed=11, fences=True) as made:
+        for _ in range(2):
+            made.state.add("RegionOne", IMAGE, made.projects[0])
+        yield made
+        assert made.defects == []
+
+
+@pytest.fixture
+def images():
+    return Images()
+
+
+@pytest.fixture
+def orchestrator(cloud, images, tmp_path):
+    made = Orchestrator(cloud, tmp_path, force={"attempts": 2, "patience": 2})
+    made.parts.registry = images.registry()
+    made.parts.registry.register_options(made.parts.conf)
+    with made:
+        yield made
+
+
+def stuck(orchestrator, cloud, project_id):
+    """Return the id of a cascade whose images do not go."""
+    deletion_id = orchestrator.request(project_id)
+
+    def tried_in_vain():
+        d, steps, _ = orchestrator.store.load(deletion_id)
+        tried = any(s.name == IMAGE and s.remaining and s.round == d.round and s.attempt > 1 for s in steps)
+        return d.status is Status.DELETING and d.purpose is Purpose.DELETE and tried
+
+    until(tried_in_vain)
+    return deletion_id
+
+
+def until(condition, seconds=300):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def force(orchestrator, deletion_id, types):
+    """Record it, as the API does."""
+    store = orchestrator.store
+    while True:
+        d = store.get(deletion_id)
+        assert transitions.forcible(d)
+        asked = Force("burnt down", tuple(types), store.now(), d.attempt, d.round, "u1", "alice")
+        try:
+            store.save(d, dataclasses.replace(d, forced=asked), (), [Event("deletion.forced", "x")])
+        except Conflict:
+            continue
+        orchestrator.parts.bus.deletion(deletion_id)
+        return
+
+
+def left(cloud, project_id):
+    return set(cloud.state.table("RegionOne", IMAGE).owned.get(project_id, {}))
+
+
+def test_what_goes_by_force_alone_goes_and_the_rest_is_let_go_of_by_name(cloud, images, orchestrator):
+    project, bystander = cloud.projects[0], cloud.bystanders[0]
+    theirs, ours = left(cloud, bystander), left(cloud, project)
+    assert theirs and len(ours) > 1
+    deletion_id = stuck(orchestrator, cloud, project)
+    assert images.forced == [] and set(images.ordinary) == left(cloud, project)
+    images.eternal = {min(left(cloud, project))}
+
+    answer = orchestrator.parts.bus.force(deletion_id)
+    assert answer[IMAGE] == "" and images.checked == 1
+    force(orchestrator, deletion_id, [IMAGE])
+    assert orchestrator.wait([deletion_id]) == {deletion_id: Status.DELETED}
+
+    record = orchestrator.store.get(deletion_id)
+    assert record.reason == "deleted_by_force"
+    assert "by force of alice (burnt down): 1 abandoned: 1 image.image in RegionOne" in record.message
+    assert left(cloud, project) == images.eternal, "the others went by force"
+    assert left(cloud, bystander) == theirs
+    assert set(images.forced).isdisjoint(theirs)
+    [row] = orchestrator.store.leftovers(deletion_id, 10, abandoned=True)
+    assert (row.region, row.service, row.type, row.leftover.owner) == ("RegionOne", "image", "image", project)
+    assert {row.leftover.id} == images.eternal
+    assert (row.leftover.message, row.leftover.remedy) == ("not even so", f"burn {row.leftover.id} again")
+    journal = [each.event.type for each in orchestrator.store.events(deletion_id, 1000)]
+    first = {kind: journal.index(kind) for kind in ("force.used", "resource.forcing", "force.let_go")}
+    assert list(first) == sorted(first, key=first.get), "the intent is on record before the call"
+    assert journal[journal.index("force.let_go") :].count("inventory.empty") >= 2
+
+
+def test_what_a_worker_answers_names_why_not_and_asking_changes_nothing(cloud, images, orchestrator):
+    deletion_id = stuck(orchestrator, cloud, cloud.projects[0])
+    there = left(cloud, cloud.projects[0])
+    images.refusal = base.Refused(base.Verdict(Reason.NOT_SUPPORTED, "switched off"))
+    assert orchestrator.parts.bus.force(deletion_id)[IMAGE] == "image.image in RegionOne: switched off"
+    images.refusal = ConnectionError("no answer")
+    assert "no answer" in orchestrator.parts.bus.force(deletion_id)[IMAGE]
+    assert left(cloud, cloud.projects[0]) == there and images.forced == []
+
+
+def test_the_operator_chooses_the_types(cloud, images, orchestrator):
+    deletion_id = stuck(orchestrator, cloud, cloud.projects[0])
+    conf, ask = orchestrator.parts.conf, orchestrator.parts.bus.force
+    every = set(ask(deletion_id))
+    assert every == set(orchestrator.parts.registry.forcible()) > {IMAGE, "orchestration.stack"}
+    conf.set_override("types", [IMAGE, "network.port"], group="force")
+    assert set(ask(deletion_id)) == {IMAGE}
+    conf.set_override("never", [IMAGE], group="force")
+    assert ask(deletion_id) == {}
+    conf.clear_override("types", group="force")
+    assert set(ask(deletion_id)) == every - {IMAGE}
+
+
+def test_nothing_left_is_nothing_to_ask_about(cloud, images, orchestrator):
+    """A project without stacks is forced whatever Heat says."""
+    project = cloud.add_project("without images")
+    deletion_id = orchestrator.request(project)
+    orchestrator.wait([deletion_id])
+    assert orchestrator.parts.bus.force(deletion_id)[IMAGE] == ""
+    assert images.checked == 0
+
+
+def test_a_dead_service_is_let_go_of_unseen_and_named(cloud, images, orchestrator):
+    project = cloud.projects[0]
+    cloud.faults.down("image")
+    deletion_id = orchestrator.request(project)
+
+    def only_images():
+        d, steps, _ = orchestrator.store.load(deletion_id)
+        lost = {s.name for s in steps if s.outcome is Outcome.UNKNOWN and s.round == d.round}
+        return d.status is Status.DELETING and d.purpose is Purpose.DELETE and IMAGE in lost
+
+    until(only_images)
+    force(orchestrator, deletion_id, [])
+    assert orchestrator.wait([deletion_id]) == {deletion_id: Status.DELETED}
+    record = orchestrator.store.get(deletion_id)
+    assert "unknown, abandoned unseen:" in record.message and "image.image in RegionOne" in record.message
+    assert left(cloud, project), "nobody saw it"
+
+
+def test_a_cancel_under_force_gives_the_project_back(cloud, images, orchestrator):
+    project = cloud.projects[0]
+    images.eternal = left(cloud, project)
+    deletion_id = stuck(orchestrator, cloud, project)
+    force(orchestrator, deletion_id, [IMAGE])
+    until(lambda: images.forced)
+    while True:
+        d = orchestrator.store.get(deletion_id)
+        moved = move(d, Status.CANCELLING, By.USER, orchestrator.store.now(), "cancel")
+        try:
+            orchestrator.store.save(d, moved)
+            break
+        except Conflict:
+            continue
+    orchestrator.parts.bus.deletion(deletion_id)
+    assert orchestrator.wait([deletion_id]) == {deletion_id: Status.CANCELLED}
+    record = orchestrator.store.get(deletion_id)
+    assert record.forced is None and not record.holding
+    assert left(cloud, project) == images.eternal
+
+
+@pytest.mark.parametrize(
+    ("url", "may"),
+    [
+        (f"http://heat/v1/P/stacks/none/{base.NOTHING}/abandon", True),
+        (f"http://heat/v1/P/stacks/none/{base.NOTHING}", True),
+        ("http://heat/v1/P/stacks/web/0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11/abandon", False),
+        (f"http://heat/v1/P/stacks/web?x=/{base.NOTHING}/", False),
+        (f"http://heat/v1/P/stacks/web{base.NOTHING}", False),
+    ],
+)
+def test_a_check_writes_on_nothing_but_what_is_not_there(url, may):
+    if may:
+        _on_nothing("DELETE", url)
+    else:
+        with pytest.raises(WriteRefused):
+            _on_nothing("DELETE", url)

@@ -1,0 +1,94 @@
+"""A whole orchestrator over an emulated cloud: what holds a deletion stops it where it is, and it goes on by itself."""
+
+from __future__ import annotations
+
+import datetime
+
+from cleanup_orchestrator.model import Brake, Lien, State, Status
+from cleanup_orchestrator.store import Conflict
+from cleanup_orchestrator.transitions import By, move
+from tests.emulated.cloud import Emulated
+from tests.emulated.orchestrator import Orchestrator
+from tests.functional.processes import wait
+
+LONG = 120
+
+
+def condition(made, id_):
+    return next((c for c in made.store.get(id_).conditions if c.type == "held" and c.status), None)
+
+
+def written(cloud, project):
+    """What was done to what the project owns, and to the project, but for the orchestrator's own role on it."""
+    return [
+        write
+        for write in list(cloud.audit.writes)
+        if any(touch.owner == project or touch.id == project for touch in write.touched)
+        and "/roles/" not in write.target
+    ]
+
+
+def untouched(cloud, project):
+    """What a look must not change: all but the grants, where the orchestrator's own role comes and goes."""
+    things = cloud.things(project)
+    del things["grants"]
+    return things
+
+
+def test_a_deletion_that_is_held_from_the_beginning_touches_nothing_and_goes_on_afterwards(tmp_path):
+    with Emulated(1, resources=20, fences=True, small=True) as cloud, Orchestrator(cloud, tmp_path) as made:
+        [project] = cloud.projects
+        before = untouched(cloud, project)
+        made.store.add_lien(Lien("l", project, "billing", "an open invoice", made.store.now()))
+        id_ = made.request(project)
+        wait("it is held", lambda: condition(made, id_), LONG)
+        wait("it rests", lambda: made.store.get(id_).status is Status.DRAINING, LONG)
+        assert condition(made, id_).reason == "lien"
+        assert written(cloud, project) == [] and untouched(cloud, project) == before
+        made.store.remove_lien("l", "admin")
+        assert made.wait([id_], LONG) == {id_: Status.DELETED}
+        assert cloud.audit.deleted_while_not_empty() == []
+
+
+def test_one_that_comes_while_it_deletes_stops_it_and_a_cancel_gives_the_project_back(tmp_path):
+    with Emulated(1, resources=150, fences=True, small=True) as cloud, Orchestrator(cloud, tmp_path) as made:
+        [project] = cloud.projects
+        cloud.faults.latency(milliseconds=20)
+        id_ = made.request(project)
+        wait("it deletes", lambda: len([w for w in written(cloud, project) if w.method == "DELETE"]) > 5, LONG)
+        made.store.set_brake(Brake(True, "something is wrong"))
+        wait("it is held", lambda: condition(made, id_), LONG)
+        # What was sent before is answered, and what had been begun comes to its end without a further write.
+        wait("all is quiet", lambda: all(s.state is not State.RUNNING for s in made.store.steps(id_)), LONG)
+        left = cloud.left(project)
+        assert left, "it was stopped before the end"
+        record = made.store.get(id_)
+        assert record.status is Status.DELETING
+        assert not any(c.type == "stalled" and c.status for c in record.conditions)
+
+        def cancelled():
+            record, _steps, now = made.store.load(id_)
+            try:
+                return made.store.save(record, move(record, Status.CANCELLING, By.USER, now, "cancel"))
+            except Conflict:  # the engine decides at the same time
+                return None
+
+        wait("it is cancelled", cancelled, LONG)
+        assert made.wait([id_], LONG) == {id_: Status.CANCELLED}
+        assert cloud.exists(project) and not made.store.get(id_).holding
+        assert cloud.left(project) == left, "and nothing was deleted meanwhile"
+
+
+def test_outside_of_the_hours_nothing_is_begun(tmp_path):
+    with Emulated(1, fences=True, small=True) as cloud:
+        now = datetime.datetime.now(datetime.UTC)
+        hours = f"{now + datetime.timedelta(hours=3):%H:%M}-{now + datetime.timedelta(hours=4):%H:%M}"
+        with Orchestrator(cloud, tmp_path, deletion={"delete_windows": hours}) as made:
+            [project] = cloud.projects
+            dry = made.request(project, dry_run=True)
+            assert made.wait([dry], LONG) == {dry: Status.PLANNED}
+            id_ = made.request(project)
+            wait("it is held", lambda: condition(made, id_), LONG)
+            wait("it rests", lambda: made.store.get(id_).status is Status.DRAINING, LONG)
+            assert condition(made, id_).reason == "window"
+            assert written(cloud, project) == []

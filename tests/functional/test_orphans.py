@@ -1,0 +1,314 @@
+"""Orphan scans over the emulated cloud: what a dead project left is found, and nothing of the living ever is."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import uuid
+from collections import Counter
+
+import pytest
+
+from cleanup_orchestrator import orphans
+from cleanup_orchestrator.model import SCANNING, TASKS, Event, Mode, Origin, Reason, ScanStatus, Status, accepted
+from cleanup_orchestrator.plugins.base import Refused, Verdict
+from cleanup_orchestrator.store import ScanUnderWay
+from tests.emulated import Emulated
+from tests.emulated.cloud import OWN_PROJECT
+from tests.emulated.orchestrator import Orchestrator
+
+QUICK = {"orphans": {"min_age": 0, "reread_after": 1, "parts_at_once": 8}}
+#: Of the emulated services, what no admin can list over all projects.
+UNSEEN = {"object-store", "key-manager"}
+
+
+@pytest.fixture
+def cloud():
+    with Emulated(projects=2, bystanders=1, seed=5, everything=True, fences=True) as made:
+        yield made
+        assert made.defects == []
+        assert made.audit.foreign_writes() == []
+
+
+@pytest.fixture
+def running(cloud, tmp_path):
+    with Orchestrator(cloud, tmp_path, **QUICK) as made:
+        yield made
+
+
+def die(cloud, project):
+    """Have Keystone forget a project, as if somebody had deleted it past everybody."""
+    return cloud.identity.projects.pop(project), cloud.identity.grants.pop(project)
+
+
+def begin(running, **changes):
+    scan = dataclasses.replace(orphans.fresh(running.parts.conf, user_name="a test"), **changes)
+    running.store.create_orphan_scan(scan)
+    running.parts.bus.orphan_scan(scan.id)
+    return scan.id
+
+
+def until(running, scan_id, *statuses, seconds=90):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        scan, parts, _ = running.store.orphan_scan(scan_id)
+        if scan.status in statuses or (not statuses and scan.status not in SCANNING):
+            return scan, parts
+        time.sleep(0.05)
+    raise AssertionError(f"{scan.status}: {[(p.name, p.state, p.message) for p in parts if p.state != 'done']}")
+
+
+def scan(running):
+    scan_id = begin(running)
+    ended, parts = until(running, scan_id)
+    return ended, parts, [row.orphan for row in running.store.orphans(scan_id, 100_000)]
+
+
+def test_everything_that_an_admin_can_list_of_a_dead_project_is_found_and_nothing_else(cloud, running):
+    dead, _alive = cloud.projects
+    left = cloud.left(dead)
+    die(cloud, dead)
+    writes = len(cloud.audit.writes)
+    ended, _parts, found = scan(running)
+    assert ended.status is ScanStatus.COMPLETED, ended.message
+    assert {orphan.project_id for orphan in found} == {dead}
+    seen = Counter(f"{orphan.service}.{orphan.type}" for orphan in found)
+    skipped = {f"{row['service']}.{row['type']}" for row in ended.not_covered}
+    hidden = {"network.security_group_rule", "network.local_ip_association"}  # parts of others
+    names = {"network.default_firewall": "network.firewall_group"}
+    for kind, number in left.items():
+        kind = names.get(kind, kind)
+        if kind in skipped | hidden or kind.partition(".")[0] in UNSEEN:
+            continue
+        ours = [kind, *(f"{k.split('.')[0]}.default_{k.split('.')[1]}" for k in [kind])]
+        ours += ["network.router_port"] if kind == "network.port" else []
+        assert sum(seen[name] for name in ours) == number, kind
+    assert {row["service"] for row in ended.not_covered} >= UNSEEN
+    assert all(row["reason"] for row in ended.not_covered)
+    touched = {
+        touch.owner for write in cloud.audit.writes[writes:] for touch in write.touched if "token" not in touch.kind
+    }
+    own = next(p.id for p in cloud.identity.projects.values() if p.name == OWN_PROJECT)
+    assert touched <= {own}, "Neutron's default group of our own project, with the first list"
+
+
+def test_default_groups_and_quotas_are_marked_as_residue(cloud, running):
+    die(cloud, cloud.projects[0])
+    _, _, found = scan(running)
+    residue = {orphan.type for orphan in found if orphan.residue}
+    assert {"default_security_group", "quota"} <= residue
+    assert not {"port", "image", "router"} & residue
+
+
+def test_in_a_cloud_without_dead_projects_one_read_is_enough(cloud, running):
+    ended, parts, found = scan(running)
+    assert (ended.status, found, ended.reread_at) == (ScanStatus.COMPLETED, [], None)
+    assert {part.read for part in parts if part.service} == {1}
+    assert sum(part.listed for part in parts) > 100
+
+
+def test_a_project_that_keystone_knows_again_at_the_second_read_has_no_orphans(cloud, running):
+    scan_id = begin(running, reread_after=4)
+    dead = cloud.projects[0]
+    project, grants = die(cloud, dead)
+    until(running, scan_id, ScanStatus.WAITING)
+    cloud.identity.projects[dead], cloud.identity.grants[dead] = project, grants
+    ended, parts = until(running, scan_id)
+    assert sum(part.candidates for part in parts) > 10
+    assert (ended.status, running.store.orphans(scan_id, 10)) == (ScanStatus.COMPLETED, [])
+
+
+def test_what_is_gone_or_has_another_owner_at_the_second_read_is_no_orphan(cloud, running):
+    dead = cloud.projects[0]
+    die(cloud, dead)
+    scan_id = begin(running, reread_after=4)
+    until(running, scan_id, ScanStatus.WAITING)
+    images = cloud.state.table("RegionOne", "image.image")
+    gone = next(iter(images.owned[dead].values()))
+    images.remove(gone)
+    until(running, scan_id)
+    found = {row.orphan.resource_id for row in running.store.orphans(scan_id, 1000)}
+    assert found and gone.id not in found
+
+
+@pytest.mark.parametrize("fault", ["down", "unauthorized", "proxy", "own"])
+def test_a_keystone_that_does_not_answer_makes_nothing_an_orphan(cloud, running, fault, monkeypatch):
+    """From the moment of the second read on: each of these looks like "not known" to who is careless."""
+    die(cloud, cloud.projects[0])
+    scan_id = begin(running, reread_after=3)
+    until(running, scan_id, ScanStatus.WAITING)
+    real = cloud.identity.answer
+    from tests.emulated.http import Response
+
+    own = next(p.id for p in cloud.identity.projects.values() if p.name == OWN_PROJECT)
+
+    def broken(call):
+        path = "/".join(call.parts) if hasattr(call, "parts") else ""
+        if "projects/" in path:
+            if fault == "down":
+                return Response(503, {"error": {"code": 503, "message": "no"}})
+            if fault == "unauthorized":
+                return Response(403, {"error": {"code": 403, "message": "no"}})
+            if fault == "proxy":
+                return Response(404, {"message": "no such host"})
+            if own in path:
+                return Response(404, {"error": {"code": 404, "message": "Could not find project"}})
+        return real(call)
+
+    monkeypatch.setattr(cloud.identity, "answer", broken)
+    ended, _parts = until(running, scan_id)
+    assert ended.status is ScanStatus.INCOMPLETE
+    assert "unknown" in ended.message
+    assert running.store.orphans(scan_id, 10) == []
+
+
+def test_a_service_that_does_not_answer_makes_the_scan_incomplete_and_the_others_are_reported(cloud, running):
+    die(cloud, cloud.projects[0])
+    cloud.faults.down("network")
+    ended, parts, found = scan(running)
+    assert ended.status is ScanStatus.INCOMPLETE
+    assert {part.service for part in parts if part.outcome == "unknown"} == {"network"}
+    assert {orphan.service for orphan in found} >= {"image", "identity"}
+    assert "network" not in {orphan.service for orphan in found}
+
+
+def test_a_tenth_of_all_calls_fails_and_no_living_project_has_an_orphan(cloud, running):
+    dead = cloud.projects[0]
+    die(cloud, dead)
+    cloud.faults.errors(0.1)
+    ended, _, found = scan(running)
+    cloud.faults.clear()
+    assert ended.status in (ScanStatus.COMPLETED, ScanStatus.INCOMPLETE)
+    assert {orphan.project_id for orphan in found} <= {dead}
+
+
+def test_what_is_younger_than_the_minimum_age_is_left_out(cloud, running):
+    die(cloud, cloud.projects[0])
+    scan_id = begin(running, min_age=100 * 365 * 24 * 3600)
+    _, parts = until(running, scan_id)
+    found = [row.orphan for row in running.store.orphans(scan_id, 1000)]
+    assert found, "of some types no service says when they were made"
+    assert {orphan.created_at for orphan in found} == {None}
+    assert sum(part.too_young for part in parts) > 0
+
+
+def test_one_scan_at_a_time_and_a_cancelled_one_reports_nothing_more(cloud, running):
+    die(cloud, cloud.projects[0])
+    scan_id = begin(running, reread_after=3)
+    with pytest.raises(ScanUnderWay) as other:
+        begin(running)
+    assert other.value.scan_id == scan_id
+    until(running, scan_id, ScanStatus.WAITING)
+    assert running.store.cancel_orphan_scan(scan_id, "not now").status is ScanStatus.CANCELLED
+    time.sleep(3.5)
+    assert running.store.orphan_scan(scan_id)[0].status is ScanStatus.CANCELLED
+    assert running.store.orphans(scan_id, 10) == []
+    begin(running)
+
+
+def test_the_engines_begin_a_scan_when_its_time_has_come_and_never_two(cloud, tmp_path):
+    options = {**QUICK, "orphans": {**QUICK["orphans"], "schedule_interval": 0.0005}}
+    with Orchestrator(cloud, tmp_path, **options) as running:
+        from cleanup_orchestrator.store import Page
+
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            scans = running.store.orphan_scans(Page(10))
+            if sum(each.status not in SCANNING for each in scans) >= 2:
+                break
+            time.sleep(0.1)
+        assert all(each.scheduled for each in scans)
+        ended = [each for each in scans if each.status not in SCANNING]
+        assert len(ended) >= 2
+        assert len(scans) - len(ended) <= 1
+
+
+# ------------------------------------------------------------------------------------------------------ adopted
+def adopt(running, project_id, dry_run=False):
+    """Record what the API records."""
+    record = accepted(
+        id=str(uuid.uuid4()), project_id=project_id, project_name="", domain_id="", mode=Mode.CASCADE,
+        dry_run=dry_run, origin=Origin.ADOPTED,
+    )  # fmt: skip
+    running.store.create(record, TASKS, Event("deletion.adopted", "a test asks for it"))
+    running.parts.bus.deletion(record.id)
+    return record.id
+
+
+def test_an_adopted_project_is_cleared_of_what_is_in_reach_and_the_rest_is_named(cloud, running):
+    dead = cloud.projects[0]
+    die(cloud, dead)
+    deletion = adopt(running, dead)
+    assert running.wait([deletion]) == {deletion: Status.LEFTOVERS}
+    record = running.store.get(deletion)
+    assert record.reason == "project_gone"
+    assert "key-manager.secret" in record.message and "object-store" not in record.message
+    left = cloud.left(dead, residue=False)
+    in_reach = {"network.port", "network.router", "image.image", "network.network", "object-store.container"}
+    assert not in_reach & set(left), left
+    steps = {step.name: step for step in running.store.steps(deletion)}
+    secret = steps["key-manager.secret"]
+    assert (secret.outcome, secret.reason) == ("unknown", "project_gone")
+    assert "bound to the token's project" in secret.message
+    kinds = {step.kind for step in running.store.steps(deletion) if step.round}
+    assert kinds <= {"survey", "sweep"}
+
+
+def test_what_cannot_go_for_want_of_the_project_is_left_by_name_and_the_adoption_ends(cloud, running, monkeypatch):
+    """And not tried, looked at, and tried again without end: a look would take it for something that came anew."""
+    registry, find = running.parts.registry, running.parts.registry.find
+
+    def refuse(*_):
+        raise Refused(Verdict(Reason.PROJECT_GONE, "only the project could"))
+
+    def found(service, name):
+        type_ = find(service, name)
+        return dataclasses.replace(type_, delete=refuse) if (service, name) == ("object-store", "container") else type_
+
+    monkeypatch.setattr(registry, "find", found, raising=True)
+    dead = cloud.projects[0]
+    die(cloud, dead)
+    deletion = adopt(running, dead)
+    assert running.wait([deletion]) == {deletion: Status.LEFTOVERS}
+    rows = [row.leftover for row in running.store.leftovers(deletion, 1000, service="object-store", type="container")]
+    assert rows and {row.reason for row in rows} == {Reason.PROJECT_GONE}
+    assert all(row.remedy and row.message == "only the project could" for row in rows)
+
+
+def test_a_dry_run_of_an_adoption_writes_nothing(cloud, running):
+    dead = cloud.projects[0]
+    die(cloud, dead)
+    before = cloud.left(dead)
+    deletion = adopt(running, dead, dry_run=True)
+    assert running.wait([deletion]) == {deletion: Status.PLANNED}
+    assert cloud.left(dead) == before
+
+
+def test_a_project_that_keystone_knows_is_never_adopted(cloud, running):
+    alive = cloud.projects[1]
+    before = cloud.things(alive)
+    deletion = adopt(running, alive)
+    assert running.wait([deletion]) == {deletion: Status.FAILED}
+    assert running.store.get(deletion).reason == "project_known"
+    assert cloud.things(alive) == before
+
+
+def test_a_project_that_keystone_knows_again_under_way_is_left_alone_at_once(cloud, running, monkeypatch):
+    """After the survey said that it is gone, and before the first write."""
+    monkeypatch.setattr("cleanup_orchestrator.worker._GONE", 0.0)
+    dead = cloud.projects[0]
+    project, grants = die(cloud, dead)
+    things = cloud.left(dead)
+    real = cloud.faults.fate
+
+    def fate(service, region, method, target, concerned):
+        if method == "DELETE" or (service == "network" and "ports" in target):
+            cloud.identity.projects.setdefault(dead, project)
+            cloud.identity.grants.setdefault(dead, grants)
+        return real(service, region, method, target, concerned)
+
+    monkeypatch.setattr(cloud.faults, "fate", fate)
+    deletion = adopt(running, dead)
+    assert running.wait([deletion]) == {deletion: Status.FAILED}
+    assert running.store.get(deletion).reason == "project_known"
+    assert cloud.left(dead) == things

@@ -1,0 +1,236 @@
+"""A whole orchestrator over an emulated cloud of two regions, where one is down, comes back, or is waived."""
+
+from __future__ import annotations
+
+import datetime
+import time
+import uuid
+
+import pytest
+
+from cleanup_orchestrator import worker as working
+from cleanup_orchestrator.decide import blockers
+from cleanup_orchestrator.model import Kind, Mode, Outcome, Status, Waiver
+from cleanup_orchestrator.transitions import LIVE
+from tests.emulated import Emulated
+from tests.emulated.orchestrator import Orchestrator
+
+NORTH, SOUTH = "North", "South"
+SERVICES = ("network", "image", "object-store", "key-manager")
+PATIENCE = 900  # seconds; for a slow machine, and not a measure of anything
+
+
+@pytest.fixture
+def cloud():
+    with Emulated(projects=1, bystanders=1, seed=11, regions=(NORTH, SOUTH), fences=True) as made:
+        yield made
+        assert made.defects == []
+        assert made.audit.foreign_writes() == []
+
+
+@pytest.fixture
+def small():
+    """With images and secrets, and nothing else: Neutron has as many types as all others together, in each region."""
+    with Emulated(projects=0, bystanders=0, seed=11, regions=(NORTH, SOUTH), fences=True) as made:
+        remove_from_catalog(made, "network", "object-store")
+        project = made.add_project("doomed")
+        for region in (NORTH, SOUTH):
+            for kind in ("image.image", "key-manager.secret"):
+                made.state.add(region, kind, project, name=f"{kind} in {region}")
+        made.projects.append(project)
+        made.audit.under_deletion.add(project)
+        yield made
+        assert made.defects == []
+        assert made.audit.foreign_writes() == []
+
+
+def remove_from_catalog(cloud, *types):
+    services = cloud.state.table("", "identity.service")
+    endpoints = cloud.state.table("", "identity.endpoint")
+    for service in [row for row in services.rows.values() if row.get("type") in types]:
+        for endpoint in [row for row in endpoints.rows.values() if row.get("service_id") == service.id]:
+            endpoints.remove(endpoint)
+        services.remove(service)
+
+
+@pytest.fixture
+def running(request, tmp_path):
+    """The orchestrator over whichever cloud the test is about."""
+    cloud = request.getfixturevalue("small" if "small" in request.fixturenames else "cloud")
+    with Orchestrator(cloud, tmp_path, engine={"attempts": 1}) as made:
+        yield made
+
+
+def until(condition, what):
+    """Wait until something holds."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, what()
+        time.sleep(0.1)
+
+
+def there(cloud, region, *services):
+    """What the project has in a region, by type, but for what goes with the project itself."""
+    found = {}
+    for (where, name), table in cloud.state.tables.items():
+        if where == region and not table.kind.residue and not table.kind.history and name.split(".")[0] in services:
+            rows = [r for r in table.owned.get(cloud.projects[0], {}).values() if not is_default(r)]
+            if rows and table.kind.name != "security_group_rule":
+                found[name] = len(rows)
+    return found
+
+
+def is_default(row):
+    return str(row.get("name") or "").startswith("default")
+
+
+def blocked(running, deletion_id):
+    """(region, service) of what keeps a deletion from going on, with the reasons."""
+    found = {}
+    for one in blockers(running.store.get(deletion_id), running.store.steps(deletion_id)):
+        found.setdefault((one.region, one.service), set()).add(one.reason)
+    return found
+
+
+def waive(running, service_type, region="", project_id=""):
+    now = running.store.now()
+    hour = datetime.timedelta(hours=1)
+    return running.store.add_waiver(
+        Waiver(str(uuid.uuid4()), service_type, "burnt down", now, now + hour, region, project_id, "u", "alice")
+    )
+
+
+def test_a_region_that_is_down_blocks_its_own_part_and_completion_and_nothing_else(cloud, running):
+    project = cloud.projects[0]
+    bystander = cloud.left(cloud.bystanders[0])
+    before = there(cloud, SOUTH, "network", "image", "key-manager")
+    assert there(cloud, NORTH, "network", "image", "key-manager") and before
+    for service in SERVICES:
+        cloud.faults.down(service, region=SOUTH, how="reset")
+    deletion_id = running.request(project)
+    until(lambda: there(cloud, NORTH, *SERVICES) == {}, lambda: there(cloud, NORTH, *SERVICES))
+    # A blocker is none while it is tried again, and what waits for it (object-store for images) is none at all.
+    seen = {}
+    dead = {(SOUTH, service): {"unreachable"} for service in ("network", "image", "key-manager")}
+    until(lambda: seen.update(blocked(running, deletion_id)) or len(seen) == len(dead), lambda: seen)
+    assert seen == dead
+    assert running.store.get(deletion_id).status is Status.DELETING
+    assert cloud.exists(project)
+    assert there(cloud, SOUTH, "network", "image", "key-manager") == before
+
+    for service in SERVICES:
+        cloud.faults.up(service, region=SOUTH)
+    assert running.wait([deletion_id], PATIENCE) == {deletion_id: Status.DELETED}, running.blockers(deletion_id)
+    assert cloud.left(project, residue=False) == {}
+    assert cloud.audit.deleted_while_not_empty() == []
+    assert cloud.left(cloud.bystanders[0]) == bystander
+
+
+def test_what_is_waived_in_one_region_is_left_there_and_named_for_good(small, running):
+    project = small.projects[0]
+    images = there(small, SOUTH, "image")
+    assert images and there(small, NORTH, "image")
+    small.faults.down("image", region=SOUTH)
+    deletion_id = running.request(project)
+    until(lambda: set(blocked(running, deletion_id)) == {(SOUTH, "image")}, lambda: blocked(running, deletion_id))
+    asked = waive(running, "image", SOUTH, project)
+    assert running.wait([deletion_id], PATIENCE) == {deletion_id: Status.DELETED}, running.blockers(deletion_id)
+    ((_, left),) = small.audit.deleted_while_not_empty()
+    assert left == images, "nothing but what was waived stayed behind"
+
+    record = running.store.get(deletion_id)
+    assert record.waivers == (asked,)
+    assert "not looked at" in record.message and asked.id in record.message
+    steps = running.store.steps(deletion_id)
+    assert {(s.region, s.service) for s in steps if s.waived} == {(SOUTH, "image")}
+    assert {s.outcome for s in steps if s.waived} == {Outcome.NONE}, "not looked at is not clear"
+    journal = [e.event for e in running.store.events(deletion_id, 10000)]
+    [relied] = [e for e in journal if e.type == "waiver.relied_upon"]
+    assert (relied.data["id"], relied.data["user_name"], relied.data["reason"]) == (asked.id, "alice", "burnt down")
+    empty = [e.message for e in journal if e.type == "inventory.empty"]
+    assert empty and all(asked.id in message for message in empty)
+
+
+def test_a_waiver_for_another_project_or_region_helps_nobody(small, running):
+    small.faults.down("image", region=SOUTH)
+    deletion_id = running.request(small.projects[0])
+    north = waive(running, "image", NORTH)
+    waive(running, "image", SOUTH, "another")
+    until(lambda: set(blocked(running, deletion_id)) == {(SOUTH, "image")}, lambda: blocked(running, deletion_id))
+    surveys = lambda: next(s.attempt for s in running.store.steps(deletion_id) if s.kind is Kind.SURVEY)  # noqa: E731
+    first = surveys()
+    until(lambda: surveys() > first + 1, surveys)
+    assert set(blocked(running, deletion_id)) <= {(SOUTH, "image")}
+    assert running.store.get(deletion_id).status is Status.DELETING
+    assert running.store.get(deletion_id).waivers == (north,)
+    assert there(small, NORTH, "image"), "the image service of this region was waived, and left alone"
+
+
+@pytest.mark.parametrize("how", ["withdrawn", "expired"])
+def test_a_waiver_that_ends_right_before_the_project_goes_blocks_again(small, running, monkeypatch, how):
+    """Its end comes after every look: only the removal itself can see it."""
+    project = small.projects[0]
+    small.faults.down("image", region=SOUTH)
+    asked = waive(running, "image", SOUTH)
+    removing = []
+    remove = working._Task._remove
+
+    def ends_first(task):
+        removing.append(task)
+        if len(removing) == 1:
+            if how == "withdrawn":
+                running.store.withdraw_waiver(asked.id, "bob")
+            else:
+                holding = running.store.waivers_in_force
+                monkeypatch.setattr(
+                    running.store, "waivers_in_force", lambda p="": tuple(w for w in holding(p) if w.id != asked.id)
+                )
+        return remove(task)
+
+    monkeypatch.setattr(working._Task, "_remove", ends_first)
+    deletion_id = running.request(project)
+    until(lambda: removing, lambda: blocked(running, deletion_id))
+    images = {(SOUTH, "image")}
+    until(lambda: images <= set(blocked(running, deletion_id)), lambda: blocked(running, deletion_id))
+    assert small.exists(project)
+    assert running.store.get(deletion_id).status in LIVE
+    small.faults.up("image", region=SOUTH)
+    assert running.wait([deletion_id], PATIENCE) == {deletion_id: Status.DELETED}, running.blockers(deletion_id)
+    assert small.audit.deleted_while_not_empty() == []
+    record = running.store.get(deletion_id)
+    assert (record.waivers, "not looked at" in record.message) == ((), False)
+    assert "waiver.ended" in {e.event.type for e in running.store.events(deletion_id, 10000)}
+
+
+def test_a_report_says_what_it_did_not_look_at(small, running):
+    small.faults.down("image")
+    asked = waive(running, "image")
+    deletion_id = running.request(small.projects[0], Mode.REPORT)
+    assert running.wait([deletion_id], PATIENCE) == {deletion_id: Status.LEFTOVERS}
+    record = running.store.get(deletion_id)
+    assert record.waivers == (asked,)
+    condition = next(c for c in record.conditions if c.type == "waived")
+    assert condition.status and asked.id in condition.message
+    assert "image" not in record.message, "neither left nor unknown"
+    assert {row.service for row in running.store.leftovers(deletion_id, 10000)} == {"key-manager"}
+
+
+def test_what_nobody_answers_for_blocks_until_it_is_waived_also_when_it_leaves_the_catalog(small, running):
+    project = small.projects[0]
+    small.add_service("workflow", "mistral", small.url, (SOUTH,))
+    deletion_id = running.request(project)
+    workflow = {(SOUTH, "workflow"): {"no_plugin"}}
+    until(
+        lambda: blocked(running, deletion_id) == workflow and there(small, NORTH, *SERVICES) == {},
+        lambda: blocked(running, deletion_id),
+    )
+    remove_from_catalog(small, "workflow")
+    said = lambda: next(  # noqa: E731
+        s.message for s in running.store.steps(deletion_id) if s.kind is Kind.UNCOVERED
+    )
+    until(lambda: "left the catalog" in said(), said)
+    assert blocked(running, deletion_id) == workflow
+    asked = waive(running, "workflow", project_id=project)
+    assert running.wait([deletion_id], PATIENCE) == {deletion_id: Status.DELETED}, running.blockers(deletion_id)
+    assert running.store.get(deletion_id).waivers == (asked,)
+    assert small.audit.deleted_while_not_empty() == []

@@ -1,0 +1,276 @@
+"""Real processes that are stopped in the midst and come back when others have done their work: they change nothing.
+
+Engine and workers as shipped, over PostgreSQL and RabbitMQ, with the emulated cloud, which audits every write.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+import uuid
+
+import pytest
+import sqlalchemy as sa
+
+from cleanup_orchestrator import store as storage
+from cleanup_orchestrator import tables, transitions
+from cleanup_orchestrator.model import TASKS, Event, Mode, Status, accepted
+from cleanup_orchestrator.store import Conflict, Store
+from tests.brokers import RABBITMQ, need_broker
+from tests.cloud.processes import Children
+from tests.databases import database
+from tests.emulated import Emulated
+from tests.emulated.orchestrator import configuration
+
+LEASE = 5
+
+
+class Hold:
+    """Holds up the answer to a call, once; what it says was true when it was asked."""
+
+    def __init__(self, cloud, method, path):
+        self.held, self.go = threading.Event(), threading.Event()
+        inner = cloud._server._answer
+
+        def answer(request):
+            response = inner(request)
+            if request.method == method and request.path.endswith(path) and not self.held.is_set():
+                self.held.set()
+                self.go.wait(300)
+            return response
+
+        cloud._server._answer = answer
+
+
+class Fleet:
+    """An emulated cloud with a small project, and processes over a database and a broker."""
+
+    def __init__(self, folder, url):
+        self.cloud = Emulated(projects=0, bystanders=1, seed=5, fences=True)
+        self.project = self.cloud.add_project("doomed")
+        self.cloud.audit.under_deletion = {self.project}
+        user = self.cloud.add_user("doomed-user")
+        self.cloud.grant(self.project, user, "member")
+        self.network = self.cloud.state.add("RegionOne", "network.network", self.project, name="net").id
+        self.port = self.cloud.state.add("RegionOne", "network.port", self.project, network_id=self.network).id
+        self.config = configuration(
+            folder,
+            self.cloud.auth_url,
+            DEFAULT={"transport_url": RABBITMQ, "control_exchange": f"cleanup_test_{uuid.uuid4().hex}"},
+            oslo_messaging_rabbit={"amqp_auto_delete": "true", "rabbit_transient_queues_ttl": 60},
+            database={"connection": url},
+            orchestrator={"call_timeout": 300},
+            engine={"claim_timeout": 20},
+            worker={"lease": LEASE, "parallel_deletes": 1},
+            limits=dict.fromkeys(("calls_per_second", "calls_at_once", "deletes_per_second"), "default:0"),
+        )
+        from cleanup_orchestrator.cmd import manage
+
+        manage.upgrade(url)
+        self.store = Store.from_url(url)
+        self.children = Children(folder / "log")
+
+    def start(self, part, name, skew=None):
+        module = [f"cleanup_orchestrator.cmd.{part}"] if skew is None else ["tests.functional.skewed", str(skew), part]
+        command = [sys.executable, "-m", *module, "--config-file", str(self.config)]
+        return self.children.start(name, ["exec", "--", *command], python=sys.executable)
+
+    def request(self):
+        made = accepted(
+            id=str(uuid.uuid4()),
+            project_id=self.project,
+            project_name="?",
+            domain_id="default",
+            mode=Mode.CASCADE,
+            dry_run=False,
+        )
+        return self.store.create(made, TASKS, Event("deletion.accepted", "a test asks for it")).id
+
+    def close(self):
+        self.children.stop()
+        self.store.close()
+        self.cloud.close()
+
+    # -- what is on record
+    def status(self, deletion_id):
+        return self.store.get(deletion_id).status
+
+    def step(self, deletion_id, name):
+        return next((s for s in self.store.steps(deletion_id) if s.name == name), None)
+
+    def journal(self, deletion_id):
+        return [row.event for row in self.store.events(deletion_id, 100_000)]
+
+    def nudge(self, deletion_id):
+        """Have the next tick look at it."""
+        with self.store._engine.begin() as connection:
+            mine = tables.deletions.c.id == deletion_id
+            long_ago = self.store.get(deletion_id).created_at
+            connection.execute(tables.deletions.update().where(mine).values(wake_at=long_ago))
+
+    def end(self, deletion_id, status, seconds=300):
+        wait(lambda: self.status(deletion_id) not in transitions.LIVE, seconds)
+        assert self.status(deletion_id) is status
+
+
+def wait(until, seconds=120, pause=0.1):
+    deadline = time.monotonic() + seconds
+    while not (found := until()):
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(pause)
+    return found
+
+
+def worker_of(step):
+    return int(step.worker.rsplit(":", 1)[1]) if step.worker else None
+
+
+@pytest.fixture
+def fleet(tmp_path):
+    need_broker()
+    with database("postgresql", tmp_path) as url:
+        made = Fleet(tmp_path, url)
+        yield made
+        made.close()
+
+
+def test_a_worker_that_comes_back_from_the_dead_deletes_nothing_and_saves_nothing(fleet):
+    """It was stopped between the look at the owner and the delete. Meanwhile the id is somebody else's."""
+    hold = Hold(fleet.cloud, "GET", f"/ports/{fleet.port}")
+    fleet.start("engine", "engine")
+    zombie = fleet.start("worker", "zombie")
+    deletion = fleet.request()
+    assert hold.held.wait(300), zombie.log.read_text()[-3000:]
+    held = fleet.step(deletion, "network.port")
+    assert worker_of(held) == zombie.popen.pid
+    zombie.signal(signal.SIGSTOP)
+
+    fleet.start("worker", "successor")
+    table = fleet.cloud.state.table("RegionOne", "network.port")
+    wait(lambda: fleet.port not in table.rows)
+    wait(lambda: fleet.step(deletion, "network.port").fence > held.fence)
+    (theirs,) = fleet.cloud.bystanders
+    fleet.cloud.state.add("RegionOne", "network.port", theirs, id=fleet.port, name="of somebody else")
+    writes = len(fleet.cloud.audit.writes)
+    fleet.end(deletion, Status.DELETED)
+    journal, steps = fleet.journal(deletion), fleet.store.steps(deletion)
+
+    hold.go.set()  # its answer still says: the project's
+    zombie.signal(signal.SIGCONT)
+    wait(lambda: "its result is dropped" in zombie.log.read_text())
+    assert fleet.journal(deletion) == journal
+    assert fleet.store.steps(deletion) == steps
+    assert not any(
+        event.actor.endswith(f":{zombie.popen.pid}") for event in journal if event.type == "resource.deleted"
+    )
+    assert fleet.port in table.rows
+    assert fleet.cloud.audit.foreign_writes() == fleet.cloud.defects == []
+    deletes = [
+        w for w in fleet.cloud.audit.writes if w.method == "DELETE" and w.target.endswith(f"/ports/{fleet.port}")
+    ]
+    assert len(deletes) == 1 and fleet.cloud.audit.writes.index(deletes[0]) < writes
+
+    # And it is a worker like any other again.
+    assert zombie.popen.poll() is None
+
+
+def test_an_engine_that_comes_back_from_the_dead_overtakes_nobody(fleet):
+    """It was stopped in the midst of a save. Meanwhile the deletion was cancelled, and everything undone."""
+    deletion = fleet.request()
+    locked = fleet.store._engine.connect()
+    transaction = locked.begin()
+    locked.execute(sa.select(tables.deletions).where(tables.deletions.c.id == deletion).with_for_update())
+    zombie = fleet.start("engine", "zombie")
+
+    def saving():
+        with fleet.store._engine.connect() as connection:
+            waiting = (
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            return connection.exec_driver_sql(waiting).scalar_one()
+
+    wait(saving)
+    zombie.signal(signal.SIGSTOP)
+    transaction.rollback()
+    locked.close()
+    cancel(fleet.store, deletion)
+    fleet.start("engine", "successor")
+    fleet.start("worker", "worker")
+    fleet.end(deletion, Status.CANCELLED)
+    before = fleet.store.load(deletion)[:2], fleet.journal(deletion)
+    zombie.signal(signal.SIGCONT)
+    other = wait(lambda: fleet.store.live("another") or record(fleet, "another"))
+    wait(lambda: fleet.store.get(other.id).status is not Status.ACCEPTED or fleet.step(other.id, "survey").fence)
+    assert (fleet.store.load(deletion)[:2], fleet.journal(deletion)) == before
+    statuses = [e.type for e in before[1] if e.type.startswith("deletion.")]
+    assert statuses == ["deletion.accepted", "deletion.cancelling", "deletion.cancelled"]
+    assert fleet.cloud.audit.foreign_writes() == []
+
+
+def record(fleet, project_id):
+    made = accepted(
+        id=str(uuid.uuid4()), project_id=project_id, project_name="?", domain_id="d", mode=Mode.CASCADE, dry_run=False
+    )
+    return fleet.store.create(made, TASKS, Event("deletion.accepted", "x"))
+
+
+def cancel(store, deletion_id):
+    """As the API does it, which tries again when an engine was faster."""
+
+    def tried():
+        before = store.get(deletion_id)
+        after = transitions.move(before, Status.CANCELLING, transitions.By.USER, store.now(), "cancel")
+        try:
+            return store.save(before, after, events=[Event("deletion.cancelling", "a test cancels it")])
+        except Conflict:
+            return None
+
+    return wait(tried, 200)
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
+def test_who_is_stopped_within_a_transaction_holds_nobody_up_for_ever(kind, tmp_path, monkeypatch):
+    """A host that stands still, not one that is gone: its connections stay, and with them what they have locked."""
+    monkeypatch.setattr(storage.base, "_IDLE", 2)
+    with database(kind, tmp_path) as url:
+        still, other = Store.from_url(url), Store.from_url(url)
+        tables.metadata.create_all(other._engine)
+        made = other.create(
+            accepted(
+                id="d", project_id="p", project_name="?", domain_id="d", mode=Mode.CASCADE, dry_run=False
+            ), TASKS, Event("deletion.accepted", "x"),
+        )  # fmt: skip
+        connection = still._engine.connect()
+        connection.execute(tables.deletions.update().values(message="half done"))
+        began = time.monotonic()
+        saved = other.save(made, made)
+        assert 1 < time.monotonic() - began < 60
+        with pytest.raises(sa.exc.SQLAlchemyError):
+            connection.execute(sa.select(tables.deletions))
+            connection.commit()
+        connection.invalidate()
+        connection.close()
+        assert (other.get("d").message, other.get("d").version) == ("", saved.version)
+        assert still.get("d").version == saved.version, "it goes on with another connection"
+        still.close()
+        other.close()
+
+
+def test_workers_whose_clocks_are_hours_apart_delete_a_project_together(fleet):
+    """What is compared is the database's time, or how long something took here; never two hosts' clocks."""
+    fleet.start("engine", "engine", skew=-3)
+    ahead, behind = fleet.start("worker", "ahead", skew=7), fleet.start("worker", "behind", skew=-7)
+    deletion = fleet.request()
+    fleet.end(deletion, Status.DELETED)
+    workers = {worker_of(step) for step in fleet.store.steps(deletion) if step.worker}
+    assert workers == {ahead.popen.pid, behind.popen.pid}
+    record, now = fleet.store.get(deletion), fleet.store.now()
+    for step in fleet.store.steps(deletion):
+        assert all(record.created_at <= at <= now for at in (step.started_at, step.finished_at) if at)
+    events = [row.at for row in fleet.store.events(deletion, 100_000)]
+    assert events == sorted(events) and record.created_at <= events[0] <= events[-1] <= now
+    assert fleet.cloud.audit.foreign_writes() == fleet.cloud.defects == []
+    takeovers = [step.name for step in fleet.store.steps(deletion) if step.fence > 12]
+    assert takeovers == [], "nobody's lease ran out because of a clock"

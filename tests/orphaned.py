@@ -1,0 +1,77 @@
+"""Orphan scans in a store as engines and workers leave them, without either."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import uuid
+
+from cleanup_orchestrator.model import Orphan, OrphanScan, Outcome, ScanPart, ScanStatus, State
+
+NEVER = datetime.datetime(1970, 1, 1)
+DEAD, OTHER = "d" * 32, "e" * 32
+MADE = datetime.datetime(2026, 1, 2, 3, 4, 5)
+NOT_COVERED = {
+    "region": "R1",
+    "service": "object-store",
+    "type": "container",
+    "reason": "Swift has no list of accounts",
+}
+
+
+def port(id_, project_id=DEAD, name="", created_at=MADE, type_="port", residue=False):
+    """Return an orphan."""
+    return Orphan(project_id, "R1", "network", type_, id_, name, residue, created_at)
+
+
+#: What a scan found, unless a test says otherwise.
+FOUND = (
+    port("p1", name="web"),
+    port("p2", name='=HYPERLINK("http://evil")', created_at=None),
+    port("p3", OTHER, name='-1+1, "quoted"\nand 🗑'),
+    port("g1", name="default", type_="default_security_group", residue=True),
+)
+
+
+def begin(store, **values):
+    """Record a scan with one part for each type, its catalog read, and return it with its parts."""
+    scan = store.create_orphan_scan(
+        OrphanScan(str(uuid.uuid4()), ScanStatus.ACCEPTED, NEVER, NEVER, NEVER, 3600, 600, **values)
+    )
+    catalog = claim(store, scan.id, "", 1)
+    types = [("port", False), ("default_security_group", True)]
+    wanted = [ScanPart(str(uuid.uuid4()), scan.id, "R1", "network", name, residue) for name, residue in types]
+    assert store.put_scan_parts(catalog, wanted, [NOT_COVERED])
+    assert store.finish_scan_part(dataclasses.replace(catalog, outcome=Outcome.CLEAR))
+    return move(store, scan.id, ScanStatus.RUNNING)
+
+
+def claim(store, scan_id, type_, read, worker="w", lease=60):
+    """Dispatch a part for a read, and take it."""
+    scan, parts, now = store.orphan_scan(scan_id)
+    part = next(p for p in parts if p.type == type_)
+    handed = dataclasses.replace(part, read=read, attempt=1, state=State.DISPATCHED, dispatched_at=now)
+    store.save_orphan_scan(scan, scan, [handed])
+    taken = store.claim_scan_part(part.id, worker, lease)
+    assert taken is not None
+    return taken[1]
+
+
+def move(store, scan_id, status, **values):
+    """Give a scan another status."""
+    scan, _, now = store.orphan_scan(scan_id)
+    ended = status not in (ScanStatus.ACCEPTED, ScanStatus.RUNNING, ScanStatus.WAITING)
+    changed = dataclasses.replace(scan, status=status, finished_at=now if ended else None, **values)
+    return store.save_orphan_scan(scan, changed)
+
+
+def found(store, orphans=FOUND, status=ScanStatus.COMPLETED):
+    """Record a scan that has ended and found these, each of them twice."""
+    scan = begin(store, user_id="u", user_name="alice")
+    for read in (1, 2):
+        for type_ in ("port", "default_security_group"):
+            part = claim(store, scan.id, type_, read)
+            rows = [orphan for orphan in orphans if orphan.type == type_]
+            assert (store.note_orphans if read == 1 else store.see_orphans_again)(part, rows)
+            assert store.finish_scan_part(dataclasses.replace(part, outcome=Outcome.CLEAR, listed=10))
+    return move(store, scan.id, status, message=f"{len(orphans)} orphans")

@@ -1,0 +1,13 @@
+"""Engines, workers, store, bus and cloud under one seeded scheduler, and the promises as what must always hold.
+
+The engine, the workers, the store (SQLite), the decisions, sweeps, surveys and drain drivers are the real ones. Made up
+are the clock, the bus (a bag of messages), the network and the cloud behind it. Of all simulated threads exactly one
+runs at a time. It may be put aside, killed or frozen at each *effect*: a transaction, a call, a cast, a wait.
+
+    python -m tests.simulation --hours 2            # fresh seeds, for hours
+    python -m tests.simulation --seed 7 --trace     # one seed, with every effect
+
+`scheduler` has processes, threads and time; `plan` what a seed decides; `cloud` Keystone and the services; `wire` what
+stands for HTTP; `database` the store's side; `world` puts it together; `promises` says what must hold; `breakages` are
+deliberate defects, each of which must be noticed; `found` are the seeds that once failed.
+"""

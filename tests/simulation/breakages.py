@@ -1,0 +1,314 @@
+"""Deliberate defects. The simulation is worth what it notices: each must break a promise within a few seeds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from cleanup_orchestrator import approval, decide, force, sweep, worker
+from cleanup_orchestrator import store as storage
+from cleanup_orchestrator import tables as t
+from cleanup_orchestrator.actions import Move
+from cleanup_orchestrator.coverage import Coverage
+from cleanup_orchestrator.drain import base as drain
+from cleanup_orchestrator.drain.revoke import Revoke
+from cleanup_orchestrator.engine import Engine
+from cleanup_orchestrator.model import Change, Mode, Outcome, Sweep
+from cleanup_orchestrator.plugins.base import ResourceType
+from cleanup_orchestrator.projects import Projects
+from cleanup_orchestrator.store import Store
+from cleanup_orchestrator.worker import _Task
+from tests.simulation.found import FOUND
+from tests.simulation.plan import OBSTACLES, Deed, Fault, Plan, plan
+from tests.simulation.world import Patch
+
+
+@dataclasses.dataclass(frozen=True)
+class Breakage:
+    """One defect, the plans that give it a chance, and what is noticed."""
+
+    patches: Callable[[], Iterator[Patch]]
+    noticed: str  #: part of the promise that breaks
+    plans: Callable[[int], Plan] = plan
+    within: int = 40  #: seeds
+
+
+def _cascade(seed: int) -> Plan:
+    """A cascade with something to delete."""
+    return dataclasses.replace(plan(seed), mode=Mode.CASCADE, dry_run=False, fill=2, obstacle="", ending="")
+
+
+def _leaky(seed: int) -> Plan:
+    return dataclasses.replace(_cascade(seed), leaky=True)
+
+
+def _calm(seed: int) -> Plan:
+    return dataclasses.replace(_cascade(seed), faults=(), deeds=())
+
+
+def _bound(seed: int) -> Plan:
+    """It goes by a plan that does not have all that is there."""
+    return dataclasses.replace(_calm(seed), bound=True, limit=0, window=0.0)
+
+
+def _limited(seed: int) -> Plan:
+    return dataclasses.replace(_calm(seed), bound=False, limit=1, window=0.0)
+
+
+def _windowed(seed: int) -> Plan:
+    return dataclasses.replace(_calm(seed), bound=False, limit=0, window=600.0)
+
+
+def _broken(seed: int) -> Plan:
+    """One service answers no listing."""
+    return dataclasses.replace(_calm(seed), obstacle="broken", ending="mend")
+
+
+def _freezing(seed: int) -> Plan:
+    faults = tuple(Fault(at, "freeze", 0.5) for at in range(seed % 7, 300, 12))
+    return dataclasses.replace(_cascade(seed), workers=3, faults=faults, deeds=())
+
+
+def _crashing(seed: int) -> Plan:
+    faults = tuple(Fault(at, "crash", 0.1) for at in range(20 + seed % 7, 300, 25))
+    return dataclasses.replace(_cascade(seed), faults=faults, deeds=())
+
+
+def _inviting(seed: int) -> Plan:
+    deeds = tuple(Deed(at, "create" if at % 2 else "invite", 0.5) for at in range(100 + seed % 9, 400, 9))
+    return dataclasses.replace(_cascade(seed), driver="revoke", deeds=deeds, faults=())
+
+
+def _dropping(seed: int) -> Plan:
+    faults = tuple(Fault(at, "drop", 0.5) for at in range(seed % 7, 300, 25))
+    return dataclasses.replace(_cascade(seed), faults=faults, deeds=())
+
+
+def _held(seed: int) -> Plan:
+    """Liens and the brake come and go."""
+    what = ("protect", "unprotect", "brake", "unbrake")
+    deeds = tuple(Deed(at, what[(at + seed) // 7 % 4]) for at in range(40 + seed % 7, 400, 7))
+    return dataclasses.replace(_cascade(seed), workers=3, deeds=deeds, faults=())
+
+
+def _stuck(seed: int) -> Plan:
+    return dataclasses.replace(_calm(seed), obstacle=OBSTACLES[seed % len(OBSTACLES)], ending="mend")
+
+
+def _protected(seed: int) -> Plan:
+    return dataclasses.replace(_calm(seed), obstacle="protected", ending="mend")
+
+
+def _uncovered(seed: int) -> Plan:
+    return dataclasses.replace(_calm(seed), obstacle="uncovered", ending="mend")
+
+
+def _forced(seed: int) -> Plan:
+    """Something is stuck, an admin forces it, and others go on making things meanwhile."""
+    later = 1000 + 30 * (seed % 20)
+    deeds = (Deed(250, "force"), *(Deed(at, "create", at % 20 / 20) for at in range(later, later + 120, 10)))
+    world = {"driver": "none", "services": ("block-storage",), "bound": False, "disabled": False, "limit": 0}
+    return dataclasses.replace(_calm(seed), obstacle="stuck", ending="force", deeds=deeds, **world)
+
+
+def _no_guard() -> Iterator[Patch]:
+    yield _Task, "guard", lambda _self, _method, _url: None
+
+
+def _careless_guard() -> Iterator[Patch]:
+    yield storage, "_may_write", lambda *_, **__: True
+
+
+def _liens_are_not_asked_for() -> Iterator[Patch]:
+    yield storage, "_with_holds", lambda _connection, deletion, _now: deletion
+
+
+def _finish_without_fence() -> Iterator[Patch]:
+    real = Store.finish
+
+    def finish(self: Store, step: Any, *args: Any, **values: Any) -> bool:
+        with self._begin() as c:
+            row = c.execute(t.steps.select().where(t.steps.c.id == step.id)).first()
+            if row is not None:
+                step = dataclasses.replace(step, fence=row.fence)
+        return real(self, step, *args, **values)
+
+    yield Store, "finish", finish
+
+
+def _no_settling() -> Iterator[Patch]:
+    yield decide, "settle_until", lambda _deletion, _rules: None
+
+
+def _one_look_is_enough() -> Iterator[Patch]:
+    yield decide, "_needed", lambda deletion, _rules: 0 if deletion.closed_at and deletion.drained_at else 1
+
+
+def _unknown_is_clear() -> Iterator[Patch]:
+    yield sweep, "_unknown", lambda _error, found=0: Sweep(Outcome.CLEAR, found=found)
+
+
+def _every_row_is_ours() -> Iterator[Patch]:
+    real = ResourceType.resource
+
+    def resource(self: ResourceType, row: Any, project: Any) -> Any:
+        return dataclasses.replace(real(self, row, project), owner=project.id)
+
+    yield ResourceType, "resource", resource
+
+
+def _no_look_right_before() -> Iterator[Patch]:
+    real = sweep._delete_one
+
+    def delete(type_: ResourceType, *args: Any) -> Any:
+        return real(dataclasses.replace(type_, show=None), *args)
+
+    yield sweep, "_delete_one", delete
+
+
+def _protection_is_forgotten() -> Iterator[Patch]:
+    yield sweep, "_forbids", lambda *_: lambda _resource: None
+
+
+def _no_intent() -> Iterator[Patch]:
+    yield _Task, "_intend", lambda _self, _resources: None
+
+
+def _no_record_of_changes() -> Iterator[Patch]:
+    yield Store, "intend", lambda _self, step, type_, data: Change("x", step.deletion_id, 1, type_, data)
+
+
+def _undoes_nothing() -> Iterator[Patch]:
+    yield drain, "undo", lambda *_: "done"
+
+
+def _rests_without_release() -> Iterator[Patch]:
+    yield decide._View, "rest", lambda _self, to, reason, message="": (Move(to, reason, message),)
+
+
+def _everything_is_covered() -> Iterator[Patch]:
+    real = Coverage.answer
+
+    def answer(self: Coverage, entry: Any, waivers: Any = ()) -> Any:
+        found = real(self, entry, waivers)
+        return dataclasses.replace(found, answered_by="nothing_to_own") if found.answered_by == "nobody" else found
+
+    yield Coverage, "answer", answer
+
+
+def _looks_delete() -> Iterator[Patch]:
+    yield sweep, "look", lambda *args, **more: sweep.delete(*args, **more)
+    yield worker, "read_only", lambda *_: None
+
+
+def _no_tick() -> Iterator[Patch]:
+    yield Engine, "run_ticks", lambda _self, _stop: None
+
+
+def _endless_lease() -> Iterator[Patch]:
+    real = Store.claim
+    yield Store, "claim", lambda self, step_id, name, _lease: real(self, step_id, name, 1e8)
+    yield Store, "renew", lambda _self, _step, _seconds: True
+
+
+def _who_was_let_in_is_not_noticed() -> Iterator[Patch]:
+    yield _Task, "_reopened", lambda _self, _project: False
+    yield Revoke, "held_until_closed", lambda _self, _ground: True
+
+
+def _let_in_right_before_the_closing() -> Iterator[Patch]:
+    yield Revoke, "held_until_closed", lambda _self, _ground: True
+
+
+def _enabled_is_not_noticed() -> Iterator[Patch]:
+    real = Projects.get_uncached
+
+    def get(self: Projects, project_id: str) -> Any:
+        return dataclasses.replace(real(self, project_id), enabled=False)
+
+    yield Projects, "get_uncached", get
+    yield _Task, "_reopened", lambda _self, _project: False
+
+
+def _keystone_forgets_no_token() -> Iterator[Patch]:
+    yield drain, "_flush_token_cache", lambda _ground: None
+
+
+def _journal_is_rewritten() -> Iterator[Patch]:
+    real = storage.write_journal
+
+    def journal(c: Any, deletion_id: str, now: Any, events: Any) -> None:
+        c.execute(t.events.update().where(t.events.c.deletion_id == deletion_id).values(at=now))
+        real(c, deletion_id, now, events)
+
+    yield storage, "write_journal", journal
+
+
+def _never_stalled() -> Iterator[Patch]:
+    yield decide, "_conditions", lambda _view: iter(())
+
+
+def _stalled_by_nobody() -> Iterator[Patch]:
+    yield decide, "blockers", lambda _deletion, _steps: ()
+
+
+def _plans_are_forgotten() -> Iterator[Patch]:
+    yield _Task, "_planned", lambda _self, _service, _type: None
+
+
+def _nobody_is_asked() -> Iterator[Patch]:
+    yield approval, "for_resources", lambda _deletion, _steps, _limit: None
+
+
+def _no_window() -> Iterator[Patch]:
+    yield decide, "_rest_before_deleting", lambda _view: ()
+
+
+def _lets_go_of_whatever_comes() -> Iterator[Patch]:
+    yield force, "let_go", lambda deletion, step: force.works(deletion) and bool(step.abandoned or step.unseen)
+
+
+def _lets_go_by_itself() -> Iterator[Patch]:
+    yield force, "works", lambda _deletion: True
+    yield decide._View, "tired", property(lambda _view: True)
+
+
+_FOREIGN = "its owner was not looked at"
+BREAKAGES: dict[str, Breakage] = {
+    "the guard asks nothing": Breakage(_no_guard, "the store was not asked", _calm),
+    "the guard does not look at fence, lease and cancel": Breakage(_careless_guard, "not ours any more", _freezing),
+    "the guard does not ask for liens and the brake": Breakage(_liens_are_not_asked_for, "or held", _held),
+    "a result is saved without its fence": Breakage(_finish_without_fence, "whose step it is not", _freezing),
+    "token caches are not waited for": Breakage(_no_settling, "empty looks", _calm),
+    "one empty inventory is enough": Breakage(_one_look_is_enough, "empty looks", _calm),
+    "unknown is taken for empty": Breakage(_unknown_is_clear, "", _broken),
+    "every listed row is taken for the project's": Breakage(_every_row_is_ours, _FOREIGN, _leaky),
+    "the owner is not read again right before": Breakage(_no_look_right_before, _FOREIGN, _calm),
+    "protection is forgotten": Breakage(_protection_is_forgotten, "it is protected", _protected),
+    "the intent is not written down": Breakage(_no_intent, "nobody wrote down", _calm),
+    "what the drain changes is not written down": Breakage(_no_record_of_changes, "as they were"),
+    "nothing is undone": Breakage(_undoes_nothing, ""),
+    "it rests with the project locked": Breakage(_rests_without_release, ""),
+    "what nobody answers for is taken for empty": Breakage(_everything_is_covered, "nobody answers", _uncovered),
+    "a look deletes": Breakage(_looks_delete, "", _calm),
+    "a plan is forgotten": Breakage(_plans_are_forgotten, "it is not in the plan", _bound),
+    "nobody is asked for an approval": Breakage(_nobody_is_asked, "nobody approved more", _limited),
+    "the recovery window is not waited for": Breakage(_no_window, "the point of no return is still to come", _windowed),
+    "force lets go of what it has not named": Breakage(_lets_go_of_whatever_comes, "with something left", _forced),
+    "an ordinary deletion lets go": Breakage(_lets_go_by_itself, "residue goes last", _stuck),
+    "no tick makes up for lost messages": Breakage(_no_tick, "", _dropping),
+    "a lease never ends": Breakage(_endless_lease, "does not come to its end", _crashing),
+    "who is let in again is not noticed": Breakage(_who_was_let_in_is_not_noticed, "empty looks", _inviting),
+    "who is let in right before the closing is not noticed": Breakage(
+        _let_in_right_before_the_closing,
+        "empty looks",
+        lambda seed: FOUND["somebody_is_let_in_right_before_the_project_is_disabled"],
+        within=1,
+    ),
+    "an enabled project is removed": Breakage(_enabled_is_not_noticed, "", _calm),
+    "Keystone's token cache is forgotten": Breakage(_keystone_forgets_no_token, "", _calm),
+    "the journal is rewritten": Breakage(_journal_is_rewritten, "never changed", _calm),
+    "stuck is never said": Breakage(_never_stalled, "does not come to its end", _stuck),
+    "stuck, and nobody is named": Breakage(_stalled_by_nobody, "does not come to its end", _stuck),
+}

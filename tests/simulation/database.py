@@ -1,0 +1,141 @@
+"""The real store over SQLite in memory, whose transactions are effects, with triggers that watch what is written.
+
+A transaction is one effect: SQLite runs one at a time. (What two of them do to each other on PostgreSQL and MariaDB is
+tested where those are.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import sqlalchemy as sa
+import tenacity
+from sqlalchemy import exc as sa_exc
+from sqlalchemy.pool import StaticPool
+
+from cleanup_orchestrator import tables
+from cleanup_orchestrator.store import Store
+from cleanup_orchestrator.store.base import sqlite_connect
+from tests.simulation.scheduler import active
+
+T0 = datetime.datetime(2026, 1, 1)
+
+#: Watches that keep the journal append-only and tell of each move. ``watched`` is a function in Python.
+_TRIGGERS = (
+    "CREATE TRIGGER journal_update BEFORE UPDATE ON events BEGIN SELECT watched('journal', OLD.id, 'changed', ''); END",
+    "CREATE TRIGGER journal_delete BEFORE DELETE ON events BEGIN SELECT watched('journal', OLD.id, 'deleted', ''); END",
+    "CREATE TRIGGER journal_insert AFTER INSERT ON events"
+    " BEGIN SELECT watched('event', NEW.deletion_id, NEW.type, NEW.data); END",
+    "CREATE TRIGGER moves AFTER UPDATE OF status ON deletions WHEN OLD.status <> NEW.status"
+    " BEGIN SELECT watched('move', NEW.id, OLD.status, NEW.status); END",
+    "CREATE TRIGGER born AFTER INSERT ON deletions BEGIN SELECT watched('move', NEW.id, '', NEW.status); END",
+    "CREATE TRIGGER fences AFTER UPDATE OF fence ON steps WHEN NEW.fence < OLD.fence"
+    " BEGIN SELECT watched('fence', NEW.id, OLD.fence, NEW.fence); END",
+    "CREATE TRIGGER results AFTER UPDATE OF state ON steps WHEN OLD.state = 'running' AND NEW.state = 'done'"
+    " BEGIN SELECT watched('result', NEW.id, NEW.fence, ''); END",
+    "CREATE TRIGGER redone AFTER UPDATE OF undone ON changes WHEN NEW.undone < OLD.undone"
+    " BEGIN SELECT watched('change', NEW.id, OLD.undone, NEW.undone); END",
+    "CREATE TRIGGER forgotten BEFORE DELETE ON changes BEGIN SELECT watched('change', OLD.id, 'deleted', ''); END",
+)
+_EMPTY = ("brakes", "liens", "waivers", "leftovers", "changes", "steps", "deletions")
+
+
+def at(seconds: float) -> datetime.datetime:
+    """The database's time."""
+    return T0 + datetime.timedelta(seconds=round(seconds, 6))
+
+
+def _lost(text: str) -> sa_exc.OperationalError:
+    return sa_exc.OperationalError(text, {}, Exception(text))
+
+
+class Database:
+    """One SQLite database in memory for all runs of this process, one after the other."""
+
+    def __init__(self) -> None:
+        self.engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+        sa.event.listen(self.engine, "connect", sqlite_connect)
+        sa.event.listen(self.engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+        tables.metadata.create_all(self.engine)
+        self.connection = self.engine.connect()
+        self.raw = self.connection.connection.driver_connection
+        self.watch: Callable[..., None] = lambda *_: None
+        self.raw.create_function("watched", 4, lambda *what: self.watch(*what))
+        for trigger in _TRIGGERS:
+            self.raw.execute(trigger)
+
+    def clear(self, watch: Callable[..., None]) -> None:
+        """Begin anew."""
+        self.watch = lambda *_: None
+        self.raw.execute("PRAGMA recursive_triggers=OFF")
+        for table in ("events", *_EMPTY):
+            self.raw.execute(f"DELETE FROM {table}")
+        self.watch = watch
+
+
+@functools.cache
+def database() -> Database:
+    return Database()
+
+
+class SimulatedStore(Store):
+    """The real one. Its transactions may fail, before they begin or after they are committed."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database.engine)
+        self._database = database
+        self.down_for = 0  #: transactions that fail from now on
+        self.on_asked: Callable[[Any], None] = lambda _thread: None
+
+    @contextlib.contextmanager
+    def _begin(self) -> Iterator[Any]:
+        label = sys._getframe(2).f_code.co_name
+        fault = active().point("store", label)
+        if fault is not None and fault.kind == "store_down":
+            self.down_for = 3 + int(20 * fault.size)
+        if self.down_for:
+            self.down_for -= 1
+            raise _lost("the database is away")
+        if fault is not None and fault.kind == "store_fails":
+            raise _lost("the connection is lost")
+        connection = self._database.connection
+        with connection.begin():
+            yield connection
+        if fault is not None and fault.kind == "store_lost":
+            raise _lost("committed, and nobody learnt it")
+
+    def claim(self, step_id: str, worker: str, lease: float) -> Any:
+        claimed = super().claim(step_id, worker, lease)
+        thread = active().current
+        if claimed is not None and thread is not None:
+            thread.held, thread.permit, thread.saw = claimed[1], None, {}
+        return claimed
+
+    def may_write(self, step: Any, *windows: Any) -> bool:
+        answer = super().may_write(step, *windows)
+        if active().current is not None:
+            self.on_asked(active().current)
+        return answer
+
+
+def patches() -> Iterator[tuple[Any, str, Any]]:
+    """What is replaced for simulations, as (object, attribute, value)."""
+    numbers = itertools.count()
+    for module in [m for name, m in sys.modules.items() if name.startswith("cleanup_orchestrator.store")]:
+        if hasattr(module, "database_time"):
+            yield module, "database_time", lambda _connection: at(active().now)
+        if hasattr(module, "new_id"):
+            yield module, "new_id", lambda: f"{next(numbers):08d}"
+    for name in dir(Store):
+        retry = getattr(getattr(Store, name), "retry", None)
+        if isinstance(retry, tenacity.Retrying):
+            yield retry, "sleep", lambda seconds: active().sleep(seconds)
+            if isinstance(retry.stop, tenacity.stop_after_delay):
+                yield retry, "wait", tenacity.wait_exponential(multiplier=0.05, max=2)
+                yield retry, "stop", tenacity.stop_after_attempt(8)

@@ -1,0 +1,21 @@
+"""Plans that once broke a promise, each with what was wrong. A seed that is found by hand or by CI goes in here."""
+
+from __future__ import annotations
+
+from tests.simulation.plan import Deed, Plan
+
+FOUND: dict[str, Plan] = {
+    # The fence could never be seen to hold again, for our own role on the project was gone.
+    "an_admin_takes_our_role_behind_the_fence": Plan(
+        165, driver="fence", services=("network",), deeds=(Deed(70, "oust"),)
+    ),
+    # Invited between the last look and the closing: whoever it was, was believed by services for a while yet.
+    "somebody_is_let_in_right_before_the_project_is_disabled": Plan(
+        501,
+        services=("image", "key-manager"),
+        fill=2,
+        engines=2,
+        stick=0.95,
+        deeds=(Deed(14, "create", 0.213), Deed(231, "invite")),
+    ),
+}

@@ -1,0 +1,206 @@
+"""What a seed decides: the world, the faults and the deeds, as data. The same plan always gives the same run."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+from cleanup_orchestrator.model import Mode
+
+#: What may go wrong at an effect.
+FAULTS = {
+    "crash": "the process dies",
+    "freeze": "the process stands still, perhaps past its lease, and then goes on",
+    "refuse": "a service answers 500, 503, 429 or 403, and does nothing",
+    "cut": "no connection",
+    "hang": "a call is not answered, and does nothing",
+    "lost": "a call takes effect, and its answer is lost",
+    "slow": "a call takes effect, and is not answered in time",
+    "outage": "a service fails for a while",
+    "store_fails": "a transaction does not begin",
+    "store_lost": "a transaction is committed, and nobody learns it",
+    "store_down": "the database is away for several tries",
+    "drop": "a message is lost",
+    "twice": "a message comes twice",
+    "late": "a message comes late",
+}
+
+#: What users, admins and other services do meanwhile.
+DEEDS = {
+    "cancel": "a user cancels",
+    "retry": "a user retries",
+    "request": "a user asks for the same once more",
+    "create": "a member makes something in the project, if he still can",
+    "remove": "somebody deletes something of the project",
+    "enable": "an admin enables the project",
+    "invite": "an admin gives somebody a role on the project",
+    "unfence": "a Keystone process without our part updates the project, and so drops the fence",
+    "vanish": "somebody deletes the project",
+    "transfer": "a resource goes to another project",
+    "share": "a resource becomes protected",
+    "stop": "a worker process is told to stop",
+    "oust": "an admin takes the orchestrator's role on the project",
+    "protect": "an admin records a lien on the project",
+    "unprotect": "an admin removes all liens",
+    "brake": "an admin pulls the brake",
+    "unbrake": "an admin lifts the brake",
+    "force": "an admin forces the deletion",
+}
+
+#: (deed, how likely) where nothing else is said.
+_LIKELY = {
+    "cancel": 2,
+    "retry": 3,
+    "request": 2,
+    "create": 8,
+    "remove": 1,
+    "enable": 3,
+    "invite": 3,
+    "unfence": 2,
+    "vanish": 1,
+    "transfer": 2,
+    "share": 1,
+    "stop": 2,
+    "oust": 1,
+}
+
+#: What holds a deletion, and what ends that.
+_HOLDS = {"protect": "unprotect", "brake": "unbrake"}
+
+#: Services of a world, the little ones first.
+SERVICES = (
+    ("network",),
+    ("network", "key-manager"),
+    ("compute", "network"),
+    ("block-storage",),
+    ("image", "key-manager"),
+    ("network", "image", "identity"),
+    ("compute", "network", "block-storage"),
+    ("compute", "network", "block-storage", "image", "key-manager", "identity"),
+)
+
+#: What stands in the way until somebody removes it: then a cascade must be stalled, and say by what.
+OBSTACLES = ("foreign", "uncovered", "protected", "ownerless", "broken", "stuck")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fault:
+    """Something goes wrong at the first effect from number ``at`` on to which it can happen."""
+
+    at: int
+    kind: str
+    size: float = 0.5  #: 0 to 1: how long, which
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Deed:
+    """Somebody does something right before effect number ``at``."""
+
+    at: int
+    what: str
+    size: float = 0.5  #: 0 to 1: which
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """One run."""
+
+    seed: int  #: of the scheduler, and of what the cloud does by itself
+    mode: Mode = Mode.CASCADE
+    dry_run: bool = False
+    driver: str = "revoke"
+    services: tuple[str, ...] = ("network",)
+    regions: int = 1
+    fill: int = 1  #: resources of each type
+    workers: int = 2
+    threads: int = 1  #: of each worker
+    engines: int = 1
+    parallel: int = 1  #: deletes at once within a sweep
+    stick: float = 0.5
+    settle: float = 20.0  #: the longest token cache of the cloud, in seconds
+    disabled: bool = False  #: the project is, from the beginning
+    member: bool = False  #: the orchestrator has its role on the project from the beginning
+    inherited: bool = False  #: somebody gets tokens through his domain
+    block: bool = False  #: [drain] inherited_grants
+    leaky: bool = False  #: listings ignore their filter
+    slow_deletes: float = 0.0  #: how many of the deletes take a while
+    obstacle: str = ""
+    bound: bool = False  #: the deletion goes by a plan, which does not have all that is there
+    limit: int = 0  #: [approval] resources
+    window: float = 0.0  #: [deletion] recovery_window, in seconds
+    ending: str = ""  #: what is done with one that rests, or is stuck: ``cancel``, ``mend``, ``force``, ``retry``
+    faults: tuple[Fault, ...] = ()
+    deeds: tuple[Deed, ...] = ()
+
+    @property
+    def chaos_over(self) -> int:
+        """Number of the effect after which nothing goes wrong any more."""
+        return max((x.at for x in (*self.faults, *self.deeds)), default=0) + 1
+
+
+def plan(seed: int) -> Plan:
+    """Return what a seed decides."""
+    r = random.Random(f"plan {seed}")
+    weights = [7, 5, 4, 4, 3, 3, 1, 1]
+    services = r.choices(SERVICES, weights)[0]
+    mode = r.choices([Mode.CASCADE, Mode.REPORT], [3, 1])[0]
+    dry_run = r.random() < 0.07
+    empty = mode is Mode.REPORT and r.random() < 0.7  # else it ends with the first look
+    horizon = r.choice([60, 150, 300, 450])
+    obstacle = r.choice(OBSTACLES) if mode is Mode.CASCADE and not dry_run and r.random() < 0.12 else ""
+    return Plan(
+        seed=seed,
+        mode=mode,
+        dry_run=dry_run,
+        driver=r.choices(["revoke", "fence", "none"], [5, 4, 1])[0],
+        services=services,
+        regions=2 if len(services) <= 2 and r.random() < 0.15 else 1,
+        fill=0 if empty else r.choices([1, 2, 4], [6, 3, 1])[0],
+        workers=r.choice([1, 2, 2, 3]),
+        threads=r.choice([1, 1, 2]),
+        engines=r.choice([1, 1, 2]),
+        parallel=r.choice([1, 1, 3]),
+        stick=r.choice([0.0, 0.5, 0.8, 0.95]),
+        disabled=r.random() < 0.05 and "key-manager" not in services,
+        member=r.random() < 0.15,
+        inherited=r.random() < 0.08,
+        block=False,
+        leaky=r.random() < 0.2,
+        slow_deletes=r.choice([0.0, 0.0, 0.5]),
+        obstacle=obstacle,
+        ending=r.choice(["cancel", "mend", "force"]) if obstacle else r.choice(["", "", "retry"]),
+        faults=_faults(r, horizon),
+        deeds=tuple(sorted((*_deeds(r, horizon), *_others(r, horizon)), key=lambda deed: deed.at)),
+        bound=r.random() < 0.12 and mode is Mode.CASCADE and not dry_run,
+        limit=r.choice([1, 2, 4]) if r.random() < 0.12 else 0,
+        window=600.0 if r.random() < 0.1 else 0.0,
+    )
+
+
+def _faults(r: random.Random, horizon: int) -> tuple[Fault, ...]:
+    count = r.choice([0, 1, 2, 4, 8, 16])
+    kinds = r.sample(sorted(FAULTS), r.choice([2, 5, len(FAULTS)]))
+    found = [Fault(_at(r, horizon), r.choice(kinds), round(r.random(), 3)) for _ in range(count)]
+    return tuple(sorted(found, key=lambda fault: fault.at))
+
+
+def _deeds(r: random.Random, horizon: int) -> tuple[Deed, ...]:
+    count = r.choice([0, 0, 1, 2, 4, 8])
+    kinds = r.choices(sorted(_LIKELY), [_LIKELY[name] for name in sorted(_LIKELY)], k=r.choice([2, 4, 8]))
+    found = [Deed(_at(r, horizon), r.choice(kinds), round(r.random(), 3)) for _ in range(count)]
+    return tuple(sorted(found, key=lambda deed: deed.at))
+
+
+def _others(r: random.Random, horizon: int) -> tuple[Deed, ...]:
+    """Sometimes something holds the deletion, for a while or until the calm; sometimes somebody forces it."""
+    found: list[Deed] = []
+    for _ in range(r.choice([0, 0, 0, 1, 2])):
+        what, begin = r.choice(sorted(_HOLDS)), _at(r, horizon)
+        found += [Deed(begin, what), *([Deed(begin + r.randrange(60), _HOLDS[what])] if r.random() < 0.7 else [])]
+    if r.random() < 0.06:
+        found.append(Deed(_at(r, horizon), "force"))
+    return tuple(found)
+
+
+def _at(r: random.Random, horizon: int) -> int:
+    return int(r.random() * horizon)

@@ -1,0 +1,325 @@
+"""Processes, threads and time. One thread runs at a time; which one is next, the seed decides."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import greenlet
+
+#: Seconds that one effect of a kind takes, at least and at most.
+COSTS = {"store": (0.001, 0.02), "read": (0.02, 0.5), "write": (0.02, 1.0), "cast": (0.0, 0.001), "wait": (0.0, 0.0)}
+
+
+class Crash(BaseException):
+    """The process ends here: nothing of it runs any more, nor has an effect."""
+
+
+class Process:
+    """One operating system process: lives, freezes and dies as a whole, and has a clock of its own."""
+
+    def __init__(self, name: str, offset: float = 0.0, rate: float = 1.0) -> None:
+        self.name, self.offset, self.rate = name, offset, rate
+        self.alive = True
+        self.frozen_until = 0.0
+
+
+class Thread:
+    """A simulated thread. ``wake``: when it may run again; ``event``: what lets it run sooner."""
+
+    def __init__(self, process: Process, name: str, function: Callable[[], Any], parent: Thread | None) -> None:
+        self.process, self.name = process, name
+        self.wake = 0.0
+        self.event: Event | None = None
+        self.over = False
+        self.held: Any = parent.held if parent else None  #: the claimed step that it works on
+        self.permit: bool | None = None  #: what the guard was told for the write to come; none: it was not asked
+        self.saw: dict[Any, Any] = {}  #: what it was last shown of the cloud, for who checks what it does next
+        self.stands_for: Any = None  #: the ``threading.Thread`` that its process takes it for
+        self.greenlet = greenlet.greenlet(self._run)
+        self._function = function
+
+    def _run(self) -> None:
+        try:
+            self._function()
+        except Crash:
+            pass
+        finally:
+            self.over = True
+
+    def ready_at(self) -> float:
+        """When it may run, by what is known now."""
+        wake = self.wake if self.event is None else min(self.wake, self.event.next_at())
+        return max(wake, self.process.frozen_until)
+
+    @property
+    def label(self) -> str:
+        return f"{self.process.name}/{self.name}"
+
+
+class Simulation:
+    """The scheduler."""
+
+    def __init__(self, seed: int, stick: float = 0.5, tracing: bool = False) -> None:
+        self.rng = random.Random(f"schedule {seed}")
+        self.now = 0.0  #: seconds since the beginning
+        self.effects = 0
+        self.stick = stick  #: how likely a thread goes on after an effect
+        self.threads: list[Thread] = []
+        self.current: Thread | None = None
+        self.broken = ""  #: the first promise that did not hold
+        self.trace: list[str] | None = [] if tracing else None
+        self.strike: Callable[[str, str], Any] = lambda kind, label: None  #: asked for a fault at each effect
+        self._hub = greenlet.getcurrent()
+
+    # -- threads
+    def spawn(self, process: Process, name: str, function: Callable[[], Any]) -> Thread:
+        thread = Thread(process, name, function, self.current)
+        thread.wake = self.now
+        self.threads.append(thread)
+        return thread
+
+    def kill(self, process: Process) -> None:
+        """Let a process die. If the running thread is one of its own, that ends with ``Crash`` here."""
+        process.alive = False
+        mine, self.threads = (
+            [t for t in self.threads if t.process is process],
+            [t for t in self.threads if t.process is not process],
+        )
+        current = self.current
+        for thread in mine:
+            if thread is not current and thread.greenlet:  # begun, and not over
+                self.current = thread
+                thread.greenlet.parent = greenlet.getcurrent()
+                thread.greenlet.throw(Crash)
+        self.current = current
+        if current is not None and current.process is process:
+            raise Crash
+
+    def run(self, over: Callable[[], bool], limit: int) -> bool:
+        """Let threads run until ``over``; ``False``: it was not after so many effects."""
+        end = self.effects + limit
+        while not self.broken and not over():
+            if self.effects >= end:
+                return False
+            self._pick()
+        return True
+
+    def _pick(self) -> None:
+        self.threads = [t for t in self.threads if not t.over]
+        times = [(t.ready_at(), t) for t in self.threads]
+        ready = [t for at, t in times if at <= self.now]
+        if not ready:
+            soonest = min((at for at, _ in times), default=math.inf)
+            if soonest == math.inf:
+                self.fail("all wait, and nothing will ever happen again")
+                return
+            self.now = soonest
+            ready = [t for at, t in times if at <= self.now]
+        thread = ready[0] if len(ready) == 1 else ready[int(self.rng.random() * len(ready))]
+        thread.event = None
+        self.current = thread
+        thread.greenlet.parent = self._hub
+        thread.greenlet.switch()
+        self.current = None
+
+    def close(self) -> None:
+        """End all that is left."""
+        self.current = None
+        for process in {id(t.process): t.process for t in self.threads}.values():
+            self.kill(process)
+
+    # -- effects
+    def note(self, text: str) -> None:
+        """Put a line into the trace."""
+        if self.trace is not None:
+            who = self.current.label if self.current else "-"
+            self.trace.append(f"{self.effects:5d} {self.now:9.3f} {who:16} {text}")
+
+    def fail(self, text: str) -> None:
+        """A promise does not hold."""
+        if not self.broken:
+            self.broken = text
+            self.note(f"BROKEN: {text}")
+
+    def point(self, kind: str, label: str) -> Any:
+        """Right before an effect: others may run, or the process may die. Returns a fault that the caller carries out.
+
+        Whoever runs here without a thread (what sets up or checks the world) just goes on.
+        """
+        thread = self.current
+        if thread is None:
+            return None
+        if not thread.process.alive:
+            raise Crash
+        self.effects += 1
+        low, high = COSTS[kind]
+        cost = low + (high - low) * self.rng.random()
+        fault = self.strike(kind, label)
+        if thread.process.frozen_until > self.now or self.broken or self.rng.random() >= self.stick:
+            thread.wake = self.now + cost
+            self._yield(thread)
+        else:
+            self.now += cost
+        self.note(f"{kind:6}{label}" + (f"   <- {fault.kind}" if fault else ""))
+        return fault
+
+    def _yield(self, thread: Thread) -> None:
+        self._hub.switch()
+        if not thread.process.alive:
+            raise Crash
+
+    # -- time and waiting
+    def sleep(self, seconds: float) -> None:
+        """Let others run for so many seconds of the process's own clock."""
+        thread = self.current
+        if thread is None:
+            return
+        if not thread.process.alive:
+            raise Crash
+        thread.wake = self.now + max(0.0, seconds) / thread.process.rate
+        self._yield(thread)
+
+    def wait(self, event: Event, seconds: float | None) -> bool:
+        """Wait for an event, for so many seconds at most; whether it is set."""
+        thread = self.current
+        assert thread is not None
+        if not thread.process.alive:
+            raise Crash
+        if not event.is_set():
+            thread.event = event
+            thread.wake = math.inf if seconds is None else self.now + seconds / thread.process.rate
+            self._yield(thread)
+        return event.is_set()
+
+    def monotonic(self) -> float:
+        """The clock of the process that asks."""
+        process = self.current.process if self.current else None
+        return process.offset + self.now * process.rate if process else self.now
+
+
+# -------------------------------------------------------------------------------- what stands for the library's modules
+class Active:
+    """The simulation that runs now in this process."""
+
+    simulation: Simulation
+
+
+def active() -> Simulation:
+    return Active.simulation
+
+
+class Event:
+    """Stands for ``threading.Event``."""
+
+    def __init__(self) -> None:
+        self._set = False
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def set(self) -> None:
+        self._set = True
+
+    def next_at(self) -> float:
+        """When it will be set, by what is known now."""
+        return 0.0 if self._set else math.inf
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return active().wait(self, timeout)
+
+
+class SimulatedThread:
+    """Stands for ``threading.Thread``: one more of the process whose thread makes it."""
+
+    ident = None
+
+    def __init__(self, target: Callable[[], Any], name: str = "", daemon: bool = False) -> None:
+        self._target, self._over = target, Event()
+
+    def _run(self) -> None:
+        try:
+            self._target()
+        finally:
+            self._over.set()
+
+    def start(self) -> None:
+        simulation = active()
+        assert simulation.current is not None
+        if simulation.current.process.alive:
+            made = simulation.spawn(simulation.current.process, f"{simulation.current.name}+", self._run)
+            made.stands_for = self
+
+    def join(self) -> None:
+        self._over.wait()
+
+
+class Pool:
+    """Stands for ``concurrent.futures.ThreadPoolExecutor``."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+        todo, results, errors = list(enumerate(items)), {}, []
+
+        def work() -> None:
+            while todo:
+                number, item = todo.pop(0)
+                try:
+                    results[number] = function(item)
+                except Exception as error:
+                    errors.append(error)
+
+        threads = [SimulatedThread(work) for _ in range(min(self._threads, len(items)))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+        return iter([results[number] for number in sorted(results)])
+
+
+class Time:
+    """Stands for the module ``time``."""
+
+    @staticmethod
+    def monotonic() -> float:
+        return active().monotonic()
+
+    @staticmethod
+    def sleep(seconds: float) -> None:
+        active().sleep(seconds)
+
+
+class Threading:
+    """Stands for the module ``threading`` where threads are made."""
+
+    Event, Thread, Lock = Event, SimulatedThread, threading.Lock  # a lock is never held across an effect
+
+    @staticmethod
+    def current_thread() -> Any:
+        current = active().current
+        return current.stands_for if current else None
+
+
+class Futures:
+    """Stands for ``concurrent.futures``."""
+
+    ThreadPoolExecutor = Pool
+
+
+class Concurrent:
+    """Stands for ``concurrent``."""
+
+    futures = Futures

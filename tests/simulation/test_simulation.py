@@ -1,0 +1,145 @@
+"""The promises, over thousands of runs that are all different and all the same each time."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cleanup_orchestrator.model import Mode, Status
+from tests.simulation.breakages import BREAKAGES
+from tests.simulation.found import FOUND
+from tests.simulation.hunt import attempt, shrink, source
+from tests.simulation.plan import DEEDS, FAULTS, SERVICES, Deed, Fault, Plan, plan
+from tests.simulation.world import run
+
+#: Seeds that each run of the tests tries: always the same ones. For fresh ones: python -m tests.simulation --hours 2
+RUNS = int(os.environ.get("CLEANUP_SIMULATION_RUNS", "2000"))
+#: How many at a time, so that what fails is named soon.
+_PART = 100
+
+TROUBLED = Plan(
+    3,
+    driver="fence",
+    services=("network", "key-manager"),
+    workers=3,
+    parallel=3,
+    stick=0.0,
+    faults=(Fault(40, "crash"), Fault(70, "freeze", 0.9), Fault(90, "lost"), Fault(95, "drop"), Fault(120, "hang")),
+    deeds=(Deed(60, "create"), Deed(150, "unfence")),
+)
+
+
+def explain(seed: int, broken: str) -> str:
+    return f"seed {seed}: {broken}\nreplay: python -m tests.simulation --seed {seed} --trace"
+
+
+# ------------------------------------------------------------------------------------------------------ the promises
+@pytest.mark.parametrize("first", range(0, RUNS, _PART))
+def test_whatever_goes_wrong_the_promises_hold(first):
+    for seed in range(first, min(first + _PART, RUNS)):
+        result = attempt(plan(seed))
+        assert not result.broken, explain(seed, result.broken)
+
+
+def ordered(items):
+    return st.lists(items, max_size=8).map(lambda found: tuple(sorted(found, key=lambda item: item.at)))
+
+
+PLANS = st.builds(
+    Plan,
+    seed=st.integers(0, 1000),
+    mode=st.sampled_from(Mode),
+    driver=st.sampled_from(["revoke", "fence"]),
+    services=st.sampled_from(SERVICES[:3]),
+    fill=st.integers(0, 2),
+    workers=st.integers(1, 3),
+    engines=st.integers(1, 2),
+    stick=st.sampled_from([0.0, 0.8]),
+    faults=ordered(st.builds(Fault, st.integers(0, 250), st.sampled_from(sorted(FAULTS)), st.floats(0, 0.99))),
+    deeds=ordered(st.builds(Deed, st.integers(0, 250), st.sampled_from(sorted(DEEDS)), st.floats(0, 0.99))),
+)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(PLANS)
+def test_no_combination_that_hypothesis_thinks_of_breaks_a_promise(wanted):
+    result = attempt(wanted)
+    assert not result.broken, f"{result.broken}\n{source(wanted)}"
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_once_broke_a_promise_does_not_any_more(name):
+    assert attempt(FOUND[name]).broken == ""
+
+
+# ------------------------------------------------------------------------------------------- the simulation is noticed
+@pytest.mark.parametrize("name", BREAKAGES)
+def test_a_deliberate_defect_is_noticed(name):
+    breakage = BREAKAGES[name]
+    for seed in range(breakage.within):
+        broken = attempt(breakage.plans(seed), also=tuple(breakage.patches())).broken
+        if broken:
+            assert breakage.noticed in broken
+            return
+    pytest.fail(f"nobody noticed in {breakage.within} runs that {name}")
+
+
+def test_it_sees_every_status_and_every_fault():
+    """A simulation that never gets anywhere would hold all promises, too."""
+    passed, struck = set(), set()
+    for seed in range(120):
+        if passed >= set(Status) - {Status.FAILED} and struck == set(FAULTS):
+            break
+        result = attempt(plan(seed), tracing=True)
+        passed |= result.passed
+        struck |= {kind for kind in FAULTS if any(line.endswith(f"<- {kind}") for line in result.trace)}
+        struck |= {kind for kind in ("crash", "freeze") if any(kind.upper() in line for line in result.trace)}
+    assert passed >= set(Status) - {Status.FAILED}
+    assert struck == set(FAULTS)
+
+
+# --------------------------------------------------------------------------------------------------- the same each time
+def test_the_same_plan_gives_the_same_run():
+    first, second = run(TROUBLED, tracing=True), run(TROUBLED, tracing=True)
+    assert first.trace == second.trace
+    assert first.faults == 5
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "2"])
+def test_the_same_plan_gives_the_same_run_in_another_process(hash_seed):
+    program = (
+        "from tests.simulation.test_simulation import TROUBLED\n"
+        "from tests.simulation.world import run\n"
+        "print('\\n'.join(run(TROUBLED, tracing=True).trace))"
+    )
+    other = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert tuple(other.stdout.splitlines()) == run(TROUBLED, tracing=True).trace
+
+
+def test_another_seed_gives_another_run():
+    assert run(TROUBLED, tracing=True).trace != run(dataclasses.replace(TROUBLED, seed=4), tracing=True).trace
+
+
+def test_a_failing_plan_is_cut_down_to_what_it_needs():
+    breakage = BREAKAGES["the guard asks nothing"]
+    small = shrink(TROUBLED, also=tuple(breakage.patches()))
+    assert attempt(small, also=tuple(breakage.patches())).broken
+    assert (small.faults, small.deeds, small.driver) == ((), (), Plan(3).driver)
+
+
+def test_a_plan_is_written_as_it_stands_in_the_list_of_found_ones():
+    names = {"Plan": Plan, "Fault": Fault, "Deed": Deed, "Mode": Mode}
+    for seed in range(50):
+        assert eval(source(plan(seed)), names) == plan(seed)

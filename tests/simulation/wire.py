@@ -1,0 +1,220 @@
+"""Between the orchestrator and the simulated cloud: real sessions down to where HTTP would begin, and the plugins."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from keystoneauth1 import exceptions as ka_exceptions
+
+from cleanup_orchestrator.clouds import Clouds, Guard, GuardedSession
+from cleanup_orchestrator.model import Reason, Token
+from cleanup_orchestrator.plugins.base import EVERYTHING, ResourceType, Service, Verdict
+from cleanup_orchestrator.plugins.base import SCOPED as SCOPED_OWNER
+from cleanup_orchestrator.plugins.registry import Registry
+from tests.simulation.cloud import FORCIBLE, OWN, PROJECT, RESIDUE, SCOPED, SHARED_LISTS, TYPES, UNSHOWN, Answer, Cloud
+from tests.simulation.scheduler import active
+
+#: Seconds after which a call counts as unanswered.
+CALL_TIMEOUT = 60.0
+
+_REFUSALS = (500, 503, 429, 403)
+_ERRORS = {
+    400: ka_exceptions.BadRequest,
+    401: ka_exceptions.Unauthorized,
+    403: ka_exceptions.Forbidden,
+    404: ka_exceptions.NotFound,
+    409: ka_exceptions.Conflict,
+    429: ka_exceptions.TooManyRequests if hasattr(ka_exceptions, "TooManyRequests") else ka_exceptions.HttpError,
+    500: ka_exceptions.InternalServerError,
+    503: ka_exceptions.ServiceUnavailable,
+}
+
+
+class Auth:
+    """Stands for an authentication plugin: gets its token when it is needed, and a new one when that is refused."""
+
+    def __init__(self, project: str) -> None:
+        self._project, self._access = project, None
+
+    def get_access(self, session: Any) -> Any:
+        if self._access is None:
+            response = session.request("/auth/tokens", "POST", authenticated=False, json=self._project)
+            body = response.json()
+            self._access = types.SimpleNamespace(token=body["token"], role_names=body["roles"])
+        return self._access
+
+    def get_token(self, session: Any) -> str:
+        return self.get_access(session).token
+
+    def get_project_id(self, session: Any) -> str:
+        self.get_access(session)
+        return self._project
+
+    def get_user_id(self, session: Any) -> str:
+        self.get_access(session)
+        return "me"
+
+    def invalidate(self) -> bool:
+        self._access = None
+        return True
+
+
+class Session(GuardedSession):
+    """The real session, up to where it would go out to the network."""
+
+    def __init__(self, cloud: Cloud, guard: Guard, auth: Auth) -> None:
+        super().__init__(guard, None, auth=auth, session=types.SimpleNamespace())
+        self._cloud = cloud
+
+    def get_token(self, auth: Any = None) -> Any:
+        return self.auth.get_token(self)
+
+    def get_project_id(self, auth: Any = None) -> Any:
+        return self.auth.get_project_id(self)
+
+    def get_user_id(self, auth: Any = None) -> Any:
+        return self.auth.get_user_id(self)
+
+    def _request(self, url: str, method: str, **given: Any) -> Answer:
+        for again in (True, False):
+            token = "" if given.get("authenticated") is False else self.auth.get_token(self)
+            with given["rate_semaphore"]:
+                answer = self._wire(token, method, url, given)
+            if answer.status_code != 401 or not token or not again:
+                break
+            self.auth.invalidate()
+        if answer.status_code >= 400:
+            error = _ERRORS[answer.status_code]
+            raise error(f"{method} {url}: {answer.status_code}", response=answer, http_status=answer.status_code)
+        return answer
+
+    def _wire(self, token: str, method: str, url: str, given: Mapping[str, Any]) -> Answer:
+        simulation, cloud = active(), self._cloud
+        getting_token = method == "POST"
+        service = url.split("/")[3].split(".")[0] if url.startswith("/service/") else "identity"
+        kind = "read" if method == "GET" or getting_token else "write"
+        fault = simulation.point(kind, f"{method} {url}")
+        if cloud.down.get(service, 0.0) > simulation.now:
+            return Answer(503, {"error": "it is down"})
+        if fault is not None:
+            if fault.kind == "refuse":
+                return Answer(_REFUSALS[int(fault.size * len(_REFUSALS))], {"error": "no"})
+            if fault.kind == "outage":
+                if not cloud.calmed:  # decided before, and carried out after
+                    cloud.down[service] = simulation.now + 300.0 * fault.size
+                return Answer(503, {"error": "it is down from now on"})
+            if fault.kind == "hang":
+                simulation.sleep(CALL_TIMEOUT)
+                raise ka_exceptions.ConnectTimeout("not answered")
+            if fault.kind == "cut":
+                raise ka_exceptions.ConnectFailure("no connection")
+        if getting_token:
+            answer = cloud.token(given["json"])
+        else:
+            assert simulation.current is not None
+            answer = cloud.serve(simulation.current, token, method, url, given.get("json"), given.get("headers") or {})
+        if fault is not None:
+            if fault.kind == "slow":
+                simulation.sleep(CALL_TIMEOUT)
+                raise ka_exceptions.ConnectTimeout("answered too late")
+            if fault.kind == "lost":
+                raise ka_exceptions.ConnectFailure("the answer was lost")
+        return answer
+
+
+class Adapter:
+    """Keystone's API."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("get", "put", "post", "patch", "delete"):
+            raise AttributeError(name)
+        return lambda url, **kwargs: self._session.request(url, name.upper(), **kwargs)
+
+
+class SimulatedClouds(Clouds):
+    """The real one, but for what would read its configuration or go out to the network."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        super().__init__({"orchestrator": types.SimpleNamespace()})
+        self._cloud = cloud
+
+    def _load_auth(self, **overrides: Any) -> Auth:
+        return Auth(overrides.get("project_id") or OWN)
+
+    def session(self, auth: Any, guard: Guard, alone: bool = False) -> Session:
+        session = Session(self._cloud, guard, auth)
+        self._made(session)
+        return session
+
+    def identity(self, session: Any) -> Any:
+        return Adapter(session)
+
+    def connection(self, session: Any, region: str) -> Any:
+        return types.SimpleNamespace(session=session, region=region, cloud=self._cloud)
+
+
+# ----------------------------------------------------------------------------------------------------------- plugins
+def _url(connection: Any, name: str, id_: str = "") -> str:
+    return f"/service/{connection.region or '-'}/{name}" + (f"/{id_}" if id_ else "")
+
+
+def _type(service: str, type_: str) -> ResourceType:
+    name = f"{service}.{type_}"
+
+    def listing(connection: Any, project: Any) -> Any:
+        assert project.id == PROJECT
+        return connection.session.request(_url(connection, name), "GET").json()
+
+    def show(connection: Any, _project: Any, resource: Any) -> Any:
+        return connection.session.request(_url(connection, name, resource.id), "GET").json()
+
+    def delete(connection: Any, _project: Any, resource: Any) -> Any:
+        connection.session.request(_url(connection, name, resource.id), "DELETE")
+
+    def force(connection: Any, _project: Any, resource: Any) -> Any:
+        """Delete it whatever its state."""
+        connection.session.request(_url(connection, name, resource.id) + "/force", "POST")
+
+    def explain(connection: Any, project: Any, resource: Any) -> Verdict | None:
+        rows = connection.session.request(_url(connection, name, resource.id) + "/users", "GET").json()
+        foreign = [r for r in rows if r["project_id"] != project.id]
+        if not foreign:
+            return None
+        who = tuple({"type": "network.port", "id": r["id"], "owner": r["project_id"]} for r in foreign)
+        return Verdict(Reason.FOREIGN, f"ports of other projects: {', '.join(r['id'] for r in foreign)}", who)
+
+    after = {
+        "network.port": ("compute.server",),
+        "network.network": ("port",),
+        "block-storage.volume": ("compute.server", "snapshot"),
+        "identity.credential": (EVERYTHING,),
+    }
+    return ResourceType(
+        name=type_,
+        list=listing,
+        delete=delete,
+        show=None if name in UNSHOWN else show,
+        force=force if name in FORCIBLE else None,
+        fresh="nobody moves it" if name in UNSHOWN else "",
+        owner=SCOPED_OWNER if name in SCOPED else "project_id",
+        token=Token.PROJECT if name in SCOPED else Token.ADMIN,
+        residue=name in RESIDUE,
+        after=after.get(name, ()),
+        unfiltered="it has no filter" if name in SHARED_LISTS else "",
+        protect=(lambda resource, _: "it is shared out" if resource.data["shared"] else None,),
+        explain=explain if name == "network.network" else None,
+    )
+
+
+@functools.cache
+def registry(services: tuple[str, ...]) -> Registry:
+    """Return the plugins of some services."""
+    return Registry(
+        [Service(s, tuple(_type(s, t) for t in TYPES[s]), regional=s != "identity") for s in sorted(services)]
+    )
