@@ -67,7 +67,7 @@ class Job(demo.Demo):
         return record
 
 
-def settled(cloud: Cloud, seconds: float = 120) -> rows.Rows:
+def settled(cloud: Cloud, seconds: float = 300) -> rows.Rows:
     """Everything, once nothing moves any more: what was asked for last is still being worked on by some service."""
     deadline = time.monotonic() + seconds
     last = rows.read(cloud)

@@ -84,6 +84,7 @@ KEPT = (
     Kept("nova_api", "aggregate_metadata", "the operator's: hosts that were set apart for the project"),
     Kept("nova", "instance_system_metadata", "a counter that Nova writes after a server is gone: archived with it",
          lambda row, project_id: row["key"] == "clean_attempts"),
+    Kept("nova", "compute_nodes", "how many servers of each project a host has: Nova counts anew within a minute"),
     Kept("nova", "s3_images", "a number for each image that a server was made of: no call removes it"),
     Kept("placement", "projects", "Placement's own name for the project: no call removes it"),
     Kept("cinder", "quota_usages", "a counter: no call removes it"),

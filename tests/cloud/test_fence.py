@@ -34,6 +34,7 @@ from tests.cloud.errors import CloudError
 from tests.cloud.flows import Flows, token_of
 from tests.cloud.launcher import Cloud
 from tests.cloud.services import STOCK_KEYSTONE
+from tests.timing import measures_time
 
 OURS = "cleanup_orchestrator.keystone.wsgi:application"
 USER = "fencer"
@@ -261,11 +262,19 @@ class Watch:
         self._over.set()
         self._thread.join(30)
 
+    def wait_for_an_answer(self, since: float) -> None:
+        """Wait until a request has been answered that was sent after `since`: a busy machine takes its time."""
+        deadline = since + 60
+        while not self.answers or self.answers[-1][0] < since:
+            assert time.monotonic() < deadline, "Keystone does not answer any more"
+            time.sleep(0.05)
+
     def last_other(self, status: int, since: float) -> float:
         """Seconds after `since` when the latest request was sent that got another answer."""
         return max([asked - since for asked, _, got in self.answers if got != status and asked > since], default=0.0)
 
 
+@measures_time
 def test_fence_and_unfence_take_effect_within_a_second_in_every_process(apart, tmp_path, capsys):
     flows = Flows(apart, only=("password",))
     flows.first_tokens()
@@ -277,7 +286,8 @@ def test_fence_and_unfence_take_effect_within_a_second_in_every_process(apart, t
         ):
             fence_by_hand(apart, flows.project_id, value, apart.keystone_urls[round_ % 3])
             done = time.monotonic()
-            time.sleep(1.1)
+            for watch in watches:
+                watch.wait_for_an_answer(done + 1)
             times[what] += [watch.last_other(status, done) for watch in watches]
             assert [w.answers[-1][2] for w in watches] == [status] * 3
     finally:
@@ -337,7 +347,7 @@ def test_fences_that_cannot_be_read_refuse_every_project_s_token_until_they_can(
 
     known = (fenced.tokens["password"], free.tokens["password"], unscoped, free.tokens["the orchestrator"])
     # Caches of their own: a process may know for a moment the asker without the role that another one gave it.
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     for url in apart.keystone_urls:
         while [ask(url, token) for token in known] != [404, 200, 200, 200]:  # and from now on in its caches
             assert time.monotonic() < deadline, "what is known was not answered rightly before anything broke"
@@ -357,7 +367,7 @@ def test_fences_that_cannot_be_read_refuse_every_project_s_token_until_they_can(
         assert statuses == {404, 503}
         assert answers == [[503, 503, 200, 200]] * 3, "nothing to know about a token without a project, nor about ours"
         assert logins == {503}
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while any(ask(url, free.tokens["password"]) != 200 for url in apart.keystone_urls):
         assert time.monotonic() < deadline, "it did not recover by itself"
     assert [ask(url, fenced.tokens["password"]) for url in apart.keystone_urls] == [404] * 3

@@ -42,7 +42,7 @@ class Forcing(demo.Demo):
         (found,) = self.ask("project", "deletion", "list", "--status", "live", "--project", project)
         return self.ask("project", "deletion", "show", found["ID"])
 
-    def stuck(self, project: str, until: Callable[[dict[str, Any]], bool], seconds: float = 240) -> dict[str, Any]:
+    def stuck(self, project: str, until: Callable[[dict[str, Any]], bool], seconds: float = 600) -> dict[str, Any]:
         """The project's deletion once it has got to where it does not come any further."""
         deadline = time.monotonic() + seconds
         while not until(shown := self.under_way(project)):

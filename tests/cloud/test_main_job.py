@@ -72,7 +72,7 @@ class Orchestrator:
         self.parts.bus.deletion(record.id)
         return record.id
 
-    def wait(self, deletion_id: str, *statuses: Status, until=None, seconds: float = 120) -> Deletion:
+    def wait(self, deletion_id: str, *statuses: Status, until=None, seconds: float = 400) -> Deletion:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             record = self.store.get(deletion_id)
@@ -171,7 +171,7 @@ def test_a_cascade_leaves_nothing_and_touches_nobody_else(cloud, admin, sweeper,
             and confirmed_gone(orchestrator.step(deletion_id, "network.address_scope"), r.round)
             and confirmed_gone(orchestrator.step(deletion_id, "network.rbac_policy"), r.round)
         ),
-        seconds=180,
+        seconds=400,
     )
     assert [r.leftover.id for r in orchestrator.store.leftovers(deletion_id, 10, type="image")] == [image]
     admin.image.update_image(image, visibility="private")

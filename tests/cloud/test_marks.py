@@ -59,7 +59,7 @@ def test_what_is_marked_outlives_a_cascade_with_what_it_is_part_of(cloud, admin,
         return {r.leftover.id: r.leftover.message for r in rows if r.leftover.reason == "protected"}
 
     deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE, dry_run=True)
-    orchestrator.wait(deletion_id, Status.PLANNED, seconds=300)
+    orchestrator.wait(deletion_id, Status.PLANNED, seconds=600)
     assert kept().keys() == marked.keys(), "a dry run shows the same"
 
     deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)

@@ -85,7 +85,7 @@ class Adopting(Job):
         super().__init__(cloud)
         self.configuration += QUICK
 
-    def until_ended(self, *show: str, seconds: float = 600) -> dict[str, Any]:
+    def until_ended(self, *show: str, seconds: float = 1200) -> dict[str, Any]:
         """What a show command shows when it is over."""
         deadline = time.monotonic() + seconds
         while (shown := self.ask(*show))["status"] not in ENDED:

@@ -76,7 +76,7 @@ def records(orchestrator: Orchestrator, project_id: str):
     return orchestrator.store.list(Page(10), project_id=project_id)
 
 
-def noticed(orchestrator: Orchestrator, project_id: str, seconds: float = 60):
+def noticed(orchestrator: Orchestrator, project_id: str, seconds: float = 240):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := records(orchestrator, project_id):
@@ -111,7 +111,7 @@ def test_an_earlier_record_lends_its_name(noisy):
     asked = orchestrator.request(filled.project_id, Mode.REPORT)
     orchestrator.wait(asked, Status.LEFTOVERS)
     cloud.admin.call("DELETE", f"/projects/{filled.project_id}")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while (newest := records(orchestrator, filled.project_id)[0]).id == asked and time.monotonic() < deadline:
         time.sleep(0.1)
     assert (newest.origin, newest.project_name, newest.domain_id) == (Origin.NOTICED, "known-before", "default")

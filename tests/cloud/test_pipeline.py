@@ -156,7 +156,7 @@ class World:
         self.urls[name] = f"http://{HOST}:{port}"
 
     def wait(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         for name, url in self.urls.items():
             while not answers(Process(name, (), int(url.rpartition(":")[2]))):
                 assert time.monotonic() < deadline, f"{name} did not start; see {self.cloud.log(name)}"
@@ -233,7 +233,7 @@ class Orchestrator:
         return list(self.store.list(storage.Page(100), project_id=project_id))
 
     def wait(self, deletion_id: str, status: Status) -> Any:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 300
         while (record := self.store.get(deletion_id)).status in transitions.LIVE:
             steps = self.store.steps(deletion_id)
             assert time.monotonic() < deadline, (record.status, record.message, blockers(record, steps))
@@ -699,7 +699,7 @@ def osc(world: World, project_id: str) -> None:
         "OS_CLIENT_CONFIG_FILE": str(world.cloud.clouds_yaml),
         "OS_CLOUD": "admin",
     }
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180)
     assert (done.returncode, done.stderr) == (0, "")
 
 

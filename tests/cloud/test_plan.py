@@ -61,7 +61,7 @@ def test_a_cascade_by_a_plan_deletes_what_was_planned_and_names_what_came_later(
     wanted = accepted(id="bound", mode=Mode.CASCADE, dry_run=False, **about, **bound)
     orchestrator.store.create(wanted, TASKS, Event("deletion.accepted", "a test asks for it"))
     orchestrator.parts.bus.deletion("bound")
-    ended = orchestrator.wait("bound", Status.LEFTOVERS, seconds=200)
+    ended = orchestrator.wait("bound", Status.LEFTOVERS, seconds=600)
 
     assert ended.reason == "newcomers"
     rows = {r.leftover.id: r.leftover for r in orchestrator.store.leftovers("bound", 1000)}

@@ -67,7 +67,7 @@ def test_servers_rest_with_their_project_and_a_restore_starts_those_that_ran(ful
 
     deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
     halted = lambda r: any(c.type == "halted" and c.status for c in r.conditions)  # noqa: E731
-    record = orchestrator.wait(deletion_id, until=halted, seconds=240)
+    record = orchestrator.wait(deletion_id, until=halted, seconds=600)
     assert record.status is Status.RECOVERABLE
     assert status(ids) == {**AFTERWARDS, "plain": "SHUTOFF", "locked": "SHUTOFF"}
     assert status(neighbours) == AFTERWARDS
@@ -75,7 +75,7 @@ def test_servers_rest_with_their_project_and_a_restore_starts_those_that_ran(ful
     assert {change.data["id"] for change in written} == {ids["plain"], ids["locked"]}
 
     orchestrator.cancel(deletion_id)
-    orchestrator.wait(deletion_id, Status.CANCELLED, seconds=240)
+    orchestrator.wait(deletion_id, Status.CANCELLED, seconds=600)
     for suffix in ("plain", "locked"):
         await_server(nova, ids[suffix], "ACTIVE")
     assert status(ids) == status(neighbours) == AFTERWARDS

@@ -75,7 +75,7 @@ class Orchestrator:
         self.parts.bus.deletion(record.id)
         return record.id
 
-    def wait(self, deletion_ids: Iterable[str], seconds: float = 90) -> dict[str, Status]:
+    def wait(self, deletion_ids: Iterable[str], seconds: float = 300) -> dict[str, Status]:
         """Wait until none of them is live, or none has made progress for so long; say what became of each.
 
         How long it takes in all says more about the machine than about them.

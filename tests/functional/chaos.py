@@ -35,7 +35,7 @@ from tests.functional.processes import wait
 from tests.servers import MariaDB, PostgreSQL, RabbitMQ, free_ports
 
 #: Seconds for a single thing to happen. It says when a test gives up, and not how long anything should take.
-PATIENCE = 180.0
+PATIENCE = 300.0
 
 #: How calls fail. Few are told to slow down: each such answer has all workers leave that service alone for a second.
 FAULTS = {"error": 5, "unavailable": 5, "reset": 5, "lost": 5, "truncated": 5, "throttled": 0.5}

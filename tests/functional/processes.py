@@ -131,7 +131,7 @@ class Processes:
             return "monitoring" in child.log.read_text()
 
         # The monitoring port is what a process opens last, or cannot open: the second worker finds it taken.
-        wait(f"{part} is there", there, 40)
+        wait(f"{part} is there", there, 180)
         return child
 
     def close(self):
@@ -192,7 +192,7 @@ class Processes:
             return next(row for row in connection.execute(query) if row.kind == kind)
 
 
-def wait(what, until, seconds=20, pause=0.05):
+def wait(what, until, seconds=120, pause=0.05):
     deadline = time.monotonic() + seconds
     while not (result := until()):
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"

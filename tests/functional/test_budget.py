@@ -14,6 +14,7 @@ from cleanup_orchestrator import limits, tables
 from cleanup_orchestrator.limits import HORIZON, LEASE, Ask, Limits
 from cleanup_orchestrator.store import Store
 from tests.functional.hammer import Hammer
+from tests.timing import measures_time
 
 
 class Service(http.server.ThreadingHTTPServer):
@@ -109,6 +110,7 @@ def each(limit):
 OPEN = {"calls_per_second": each(0), "calls_at_once": each(0), "deletes_per_second": each(0)}
 
 
+@measures_time
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 def test_processes_together_keep_the_rate(store, service, start, method):
     rate, seconds = 40, 6
@@ -125,6 +127,7 @@ def test_processes_together_keep_the_rate(store, service, start, method):
     assert min(r["calls"] for r in results) >= seconds  # and nobody starves
 
 
+@measures_time
 def test_processes_together_keep_the_number_of_calls_at_once(store, service, start):
     values = OPEN | {"calls_at_once": each(5)}
     hammers = [start(limits=values, threads=t, seconds=5) for t in (1, 6, 6)]
@@ -134,6 +137,7 @@ def test_processes_together_keep_the_number_of_calls_at_once(store, service, sta
     assert min(r["calls"] for r in results) >= 20
 
 
+@measures_time
 def test_more_processes_than_slots_take_turns(store, service, start):
     values = OPEN | {"calls_at_once": each(1)}
     hammers = [start(limits=values, threads=2, seconds=8) for _ in range(3)]
@@ -143,6 +147,7 @@ def test_more_processes_than_slots_take_turns(store, service, start):
     assert min(r["calls"] for r in results) > 0
 
 
+@measures_time
 def test_the_slots_of_a_killed_process_come_back_by_themselves(store, service, start):
     service.seconds = 0.2
     values = OPEN | {"calls_at_once": each(3)}
@@ -163,6 +168,7 @@ def test_the_slots_of_a_killed_process_come_back_by_themselves(store, service, s
     assert hammer.errors == []
 
 
+@measures_time
 def test_a_process_that_ends_in_order_keeps_nobody_waiting(store, service):
     values = OPEN | {"calls_at_once": each(3)}
     first, second = Hammer(store, service.url, values), Hammer(store, service.url, values)
@@ -175,6 +181,7 @@ def test_a_process_that_ends_in_order_keeps_nobody_waiting(store, service):
     second.budget.close()
 
 
+@measures_time
 def test_what_a_service_asked_of_one_process_is_kept_by_the_others(store, service, start):
     values = OPEN | {"calls_at_once": each(4)}
     hammers = [start(limits=values, threads=2, seconds=6) for _ in range(2)]
@@ -221,6 +228,7 @@ def test_threads_that_visit_one_account_at_once_lose_nothing(store):
     assert {lease.holder for lease in leases} == {f"p{n}" for n in range(7)}
 
 
+@measures_time
 def test_a_pause_is_never_made_shorter(store):
     store.pause_account("network", "R1", 60)
     store.pause_account("network", "R1", 1)

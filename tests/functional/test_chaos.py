@@ -29,7 +29,7 @@ DATABASES = (os.environ.get("CLEANUP_CHAOS_DATABASES") or "postgresql,mariadb").
 #: With many projects there is less in each: the whole size is to have thousands of resources, not ten thousands.
 SMALL = ("--small",) if PROJECTS > 50 else ()
 #: Seconds without any progress at all after which it is given up.
-PATIENCE = 240.0
+PATIENCE = 400.0
 
 VARIANTS = [
     pytest.param(PostgreSQL, "fence", id="postgresql-fence"),
@@ -229,7 +229,7 @@ def check(chaos, wanted):
     for project in stalled:
         # The latest try may have met with a fault; the next one does not any more.
         named = lambda p=project: "network.network@RegionOne: foreign" in chaos.stalled()[p]  # noqa: E731
-        wait("it says what is in its way", named, 120, 0.5)
+        wait("it says what is in its way", named, 300, 0.5)
         blockers = chaos.insist("GET", f"/v1/deletions/{deletion_of(chaos, project)}")[1]["deletion"]["blockers"]
         assert ("network", "network", "foreign") in {(b["service"], b["type"], b["reason"]) for b in blockers}
     for project in wanted.bystanders:

@@ -89,7 +89,7 @@ def test_a_keystone_that_hangs_hangs_no_health_check(processes, keystone):
     all_ = processes()
     all_.start("all_in_one")
     keystone.hold("GET", "/v3/auth/tokens")
-    status, text, _ = all_.ask("/healthcheck", all_.metrics, timeout=8)
+    status, text, _ = all_.ask("/healthcheck", all_.metrics, timeout=30)
     assert (status, text) == (503, "keystone unavailable")
     keystone.let_go()
     wait("it answers again", lambda: all_.ask("/healthcheck", all_.metrics)[0] == 200)
@@ -109,7 +109,7 @@ def test_a_broker_that_is_away_is_said_and_takes_no_api_out_of_service(processes
     assert all_.ask("/healthcheck")[:2] == (200, "OK")
     wire.cut()
     told = "OK\nbus unavailable: requests are recorded, and taken up with the next tick of an engine"
-    wait("it is noticed", lambda: all_.ask("/healthcheck", timeout=8)[:2] == (200, told))
+    wait("it is noticed", lambda: all_.ask("/healthcheck", timeout=30)[:2] == (200, told))
     said = json.loads(all_.ask("/healthcheck", headers={"Accept": "application/json"})[1])
     assert said["status"] == "degraded"
     assert {name: part["ok"] for name, part in said["parts"].items()} == {"store": True, "keystone": True, "bus": False}
@@ -117,7 +117,7 @@ def test_a_broker_that_is_away_is_said_and_takes_no_api_out_of_service(processes
     failed = ("cleanup_orchestrator_casts_failed_total",)
     wait("it is counted", lambda: metrics(all_)[failed] > 0)
     wire.mend()
-    wait("it answers again", lambda: all_.ask("/healthcheck", timeout=8)[1] == "OK")
+    wait("it answers again", lambda: all_.ask("/healthcheck", timeout=30)[1] == "OK")
 
 
 @pytest.mark.parametrize("part", ["engine", "worker"])
@@ -127,7 +127,7 @@ def test_a_process_whose_broker_is_away_ends_in_time_all_the_same(processes, wir
     wire.cut()
     time.sleep(3)  # it has noticed, and tries to come back
     child.signal(signal.SIGTERM)
-    assert child.popen.wait(20) == 0
+    assert child.popen.wait(60) == 0
 
 
 def test_a_file_takes_the_api_out_of_service(processes, tmp_path):
@@ -178,7 +178,7 @@ def test_sighup_with_a_broken_file_changes_nothing(processes):
     wait("it says so", lambda: "SIGHUP: the configuration stays as it was" in child.log.read_text())
     assert all_.ask("/v1/deletions", method="POST", body={"project_id": "p1", "dry_run": True})[0] == 202
     child.signal(signal.SIGTERM)
-    assert child.popen.wait(15) == 0
+    assert child.popen.wait(60) == 0
 
 
 def test_a_guru_meditation_report_says_what_the_process_works_on(processes, keystone):
@@ -224,7 +224,7 @@ def test_each_new_status_is_on_the_bus(processes):
         asked = all_.ask("/v1/deletions", method="POST", body={"project_id": "p1", "dry_run": True})
         deletion_id = json.loads(asked[1])["deletion"]["id"]
         assert all_.ask(f"/v1/deletions/{deletion_id}/cancel", method="POST")[0] == 202
-        found = [heard.get(timeout=20) for _ in range(3)]
+        found = [heard.get(timeout=60) for _ in range(3)]
         assert {who for who, *_ in found} == {f"project_cleanup.{socket.gethostname()}"}
         assert sorted((event, said["status_before"]) for _, event, said in found) == [
             ("project_cleanup.deletion.accepted", ""),
@@ -235,7 +235,7 @@ def test_each_new_status_is_on_the_bus(processes):
         sent = ("cleanup_orchestrator_notifications_total", ("result", "sent"))
         wait("they are counted", lambda: metrics(all_)[sent] == 3)
         child.signal(signal.SIGTERM)
-        assert child.popen.wait(15) == 0
+        assert child.popen.wait(60) == 0
     finally:
         listener.stop()
         listener.wait()

@@ -48,7 +48,7 @@ def begin(running, **changes):
     return scan.id
 
 
-def until(running, scan_id, *statuses, seconds=90):
+def until(running, scan_id, *statuses, seconds=300):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         scan, parts, _ = running.store.orphan_scan(scan_id)
@@ -211,7 +211,7 @@ def test_the_engines_begin_a_scan_when_its_time_has_come_and_never_two(cloud, tm
     with Orchestrator(cloud, tmp_path, **options) as running:
         from cleanup_orchestrator.store import Page
 
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while time.monotonic() < deadline:
             scans = running.store.orphan_scans(Page(10))
             if sum(each.status not in SCANNING for each in scans) >= 2:

@@ -75,7 +75,7 @@ def test_over_the_bus_too_and_the_next_one_is_taken(served, caplog):
     for method, arguments in casts:
         client.cast({}, method, **arguments)
     rpc.Caster(served.transport).deletion("d")
-    assert served.heard.get(timeout=20) == "d"
+    assert served.heard.get(timeout=60) == "d"
     assert served.heard.empty()
     lines = [r for r in warnings(caplog) if r.name == rpc.__name__]
     assert len(lines) == len(casts)

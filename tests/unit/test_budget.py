@@ -18,6 +18,7 @@ from cleanup_orchestrator.clouds import AGAIN, GuardedSession
 from cleanup_orchestrator.errors import RateLimited, Stopped, classify
 from cleanup_orchestrator.limits import Account, Limits
 from cleanup_orchestrator.model import Reason
+from tests.timing import measures_time
 
 
 class Ledger:
@@ -170,6 +171,7 @@ def test_calls_keep_the_rate_and_the_number_at_once(ledger):
     assert begun[-1] - begun[0] >= 120 / 40 - 2 * limits.HORIZON
 
 
+@measures_time
 def test_deletes_keep_their_own_rate_and_do_not_hold_up_who_reads(ledger):
     spending = make(ledger, calls_per_second={"default": "0"}, deletes_per_second={"default": "10"})
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -181,12 +183,14 @@ def test_deletes_keep_their_own_rate_and_do_not_hold_up_who_reads(ledger):
     assert reads[-1] - reads[0] < 1.5
 
 
+@measures_time
 def test_many_calls_cost_few_visits(ledger):
     spending = make(ledger, calls_per_second={"default": "500"}, calls_at_once={"default": "50"})
     spend(spending, 1000, 20)
     assert ledger.visits < 1000 / 10
 
 
+@measures_time
 def test_services_do_not_wait_for_each_other(ledger):
     spending = make(ledger, calls_per_second={"default": "0", "network": "0.1"}, longest_wait=1.0)
     with spending.turn("network", "R1"):
@@ -220,6 +224,7 @@ def test_calls_go_on_when_the_store_is_back(ledger):
     assert len(spend(spending, 20, 4)[0]) == 20
 
 
+@measures_time
 def test_a_wait_ends_when_the_call_is_not_wanted_any_more(ledger, monkeypatch):
     monkeypatch.setattr(budget, "_CHECK", 0.1)
     spending = make(ledger, calls_at_once={"default": "1"})
@@ -324,6 +329,7 @@ def adapter(server, spending, guard=lambda *_: None):
     return Adapter(session, service_type="network", region_name="R1")
 
 
+@measures_time
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
 @pytest.mark.parametrize("status", [429, 498])
 def test_a_call_that_was_one_too_many_is_made_again_after_the_pause(serve, ledger, method, status):
@@ -394,6 +400,7 @@ def test_a_pause_that_one_process_was_told_is_kept_by_another(serve, ledger):
     assert all(at >= 1.9 for _, at in paths[1:])
 
 
+@measures_time
 def test_other_services_are_not_paused_with_it(serve, ledger):
     spending = make(ledger)
     slow, quick = serve((429, {"Retry-After": "4"})), serve()

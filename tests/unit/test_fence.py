@@ -7,6 +7,7 @@ import time
 import pytest
 
 from cleanup_orchestrator.keystone import fence, options, protocol
+from tests.timing import measures_time
 
 OURS, USER, PROJECT, OTHER = "orchestrator", "user", "project", "other"
 DELETION = "deletion-1"
@@ -77,6 +78,7 @@ def test_the_orchestrator_s_own_tokens_need_no_knowledge():
     assert database.reads == 0
 
 
+@measures_time
 def test_a_new_fence_and_a_lifted_one_are_seen_in_time():
     database = Database()
     made = fenced_by(database)
@@ -106,6 +108,7 @@ def test_what_cannot_be_read_is_unknown_and_not_unfenced():
         fenced_by(database).stops(USER, PROJECT)
 
 
+@measures_time
 def test_knowledge_runs_out_while_the_source_is_away_and_comes_back_with_it():
     database = Database()
     made = fenced_by(database)
@@ -126,6 +129,7 @@ def test_knowledge_runs_out_while_the_source_is_away_and_comes_back_with_it():
     assert not made.stops(USER, PROJECT), "the very next request that comes reads it again"
 
 
+@measures_time
 def test_a_source_that_hangs_keeps_nobody_waiting_longer_than_knowledge_may_be_old():
     database = Database()
     database.open.clear()

@@ -15,6 +15,7 @@ from cleanup_orchestrator.bounded import Bounded, NoAnswer
 from cleanup_orchestrator.errors import Stopped, WriteRefused
 from cleanup_orchestrator.model import Outcome, State, Status
 from cleanup_orchestrator.store import Figures
+from tests.timing import measures_time
 from tests.unit import world
 
 PAGE = Path(__file__).parents[2] / "doc" / "source" / "admin" / "monitoring.rst"
@@ -151,6 +152,7 @@ def test_many_who_scrape_cost_one_query():
 
 
 # --------------------------------------------------------------------------------------------------------- bounded
+@measures_time
 def test_what_hangs_is_waited_for_once_and_only_so_long():
     go, begun = threading.Event(), []
 
@@ -232,6 +234,7 @@ def test_without_the_broker_it_stays_in_service_and_says_so():
     }  # fmt: skip
 
 
+@measures_time
 def test_all_parts_are_asked_at_once_and_none_is_waited_for_too_long():
     go = threading.Event()
     hang = lambda: go.wait(30)  # noqa: E731

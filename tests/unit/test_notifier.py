@@ -29,6 +29,7 @@ from cleanup_orchestrator.model import (
     Sweep,
 )
 from cleanup_orchestrator.transitions import MOVES
+from tests.timing import measures_time
 from tests.unit import world
 
 PAGE = Path(__file__).parents[2] / "doc" / "source" / "admin" / "monitoring.rst"
@@ -268,6 +269,7 @@ def counted(result):
     return metrics.NOTIFICATIONS.labels(result)._value.get()
 
 
+@measures_time
 def test_a_broker_that_hangs_holds_up_no_commit_and_its_queue_has_an_end():
     broker = Broker()
     announcer = notifier.Announcer(broker, lambda _: ())

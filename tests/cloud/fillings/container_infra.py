@@ -8,7 +8,7 @@ from typing import Any
 from tests.cloud.fillings.base import FillError, Filling, Rest
 from tests.cloud.magnum_driver import DISTRO
 
-SECONDS = 240
+SECONDS = 600
 
 
 def magnum(f: Filling, *, admin: bool = False) -> Rest:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.cloud.fillings.base import FillError, Filling, Rest
 
-SECONDS = 240  # a busy machine takes its time over a stack
+SECONDS = 600  # a busy machine takes its time over a stack
 HIDDEN = "data-processing-cluster"  #: in hidden_stack_tags by default
 
 NETWORK = {"type": "OS::Neutron::Net"}

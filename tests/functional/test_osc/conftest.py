@@ -107,7 +107,7 @@ def process(cloud, env):
     """Run ``openstack`` as a process."""
 
     def run(*argv, **kwargs):
-        done = subprocess.run([*SHELL, *map(str, argv)], capture_output=True, text=True, timeout=60, **kwargs)
+        done = subprocess.run([*SHELL, *map(str, argv)], capture_output=True, text=True, timeout=180, **kwargs)
         return Result(done.returncode, done.stdout, done.stderr)
 
     return run

@@ -183,7 +183,7 @@ def test_the_plugin_is_light(env):
         "import cleanup_orchestrator.osc.plugin;"
         "print([m for m in sys.modules if m.startswith('cleanup_orchestrator') and m.count('.') > 0])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, timeout=180)
     assert done.stdout == "['cleanup_orchestrator.osc', 'cleanup_orchestrator.osc.plugin']\n"
 
 
@@ -202,5 +202,5 @@ def test_the_plugin_needs_nothing_of_the_service(env):
         "import cleanup_orchestrator.osc.service, cleanup_orchestrator.osc.plugin\n"
         "print('fine')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, timeout=180)
     assert done.stdout == "fine\n", done.stderr

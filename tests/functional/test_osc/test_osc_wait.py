@@ -309,7 +309,7 @@ class TestProcess:
         assert "cascade mode" in first
         running.stderr.readline()
         running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=30)
+        out, err = running.communicate(timeout=180)
         assert running.returncode == 130
         (id_,) = cloud.deletions
         assert out == f"demo {demo['id']} {id_} deleting\n"
@@ -331,7 +331,7 @@ class TestTerminal:
         )
         os.close(slave)
         seen = b""
-        until = time.monotonic() + 60
+        until = time.monotonic() + 180
         while time.monotonic() < until:
             if select.select([master], [], [], 0.1)[0]:
                 try:
@@ -346,7 +346,7 @@ class TestTerminal:
         out = running.stdout.read().decode()
         running.stdout.close()
         os.close(master)
-        return running.wait(10), out, seen.decode().replace("\r\n", "\n")
+        return running.wait(60), out, seen.decode().replace("\r\n", "\n")
 
     def test_the_line_redraws(self, cloud, env):
         demo = cloud.add_project("demo")
