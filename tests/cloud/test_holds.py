@@ -50,14 +50,21 @@ def test_a_lien_refuses_the_brake_holds_and_somebody_has_to_approve(orchestrator
     run("deletion", "brake", "set", "--reason", "the storage misbehaves")
     run("deletion", "lien", "delete", lien["ID"])
     run("delete", "--async", "--cascade", name)
+    deadline = time.monotonic() + 600
+
+    def held():
+        return [c for c in orchestrator.under_way(name)["conditions"] if c["type"] == "held" and c["status"]]
+
+    while not held():
+        assert time.monotonic() < deadline, orchestrator.under_way(name)
+        time.sleep(1)
     time.sleep(10)
     shown = orchestrator.under_way(name)
-    held = next(each for each in shown["conditions"] if each["type"] == "held")
-    assert held["status"] and "the storage misbehaves" in held["message"]
+    assert "the storage misbehaves" in held()[0]["message"]
     assert kept()
 
     run("deletion", "brake", "unset")
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 600
     while orchestrator.under_way(name)["status"] != "recoverable":
         assert time.monotonic() < deadline, orchestrator.under_way(name)
         time.sleep(2)

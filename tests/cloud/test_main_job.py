@@ -249,13 +249,15 @@ def test_a_service_that_nobody_answers_for_blocks_completion_until_it_is_dealt_w
         deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
         gone = lambda r: orchestrator.step(deletion_id, "key-manager.secret").deleted  # noqa: E731
         orchestrator.wait(deletion_id, until=lambda r: r.status is Status.DELETING and gone(r))
+        nobody = {"workflow.uncovered": "no_plugin"}
+        orchestrator.wait(deletion_id, until=lambda r: orchestrator.blockers(deletion_id) == nobody)
         time.sleep(4)
         assert orchestrator.store.get(deletion_id).status is Status.DELETING
-        assert orchestrator.blockers(deletion_id) == {"workflow.uncovered": "no_plugin"}
+        assert orchestrator.blockers(deletion_id) == nobody
     # It has left the catalog: what the project has there is out of sight, and not gone. An admin says to go on.
     said = lambda: orchestrator.step(deletion_id, "workflow.").message  # noqa: E731
     orchestrator.wait(deletion_id, until=lambda r: "left the catalog" in said())
-    assert orchestrator.blockers(deletion_id) == {"workflow.uncovered": "no_plugin"}
+    assert orchestrator.blockers(deletion_id) == nobody
     now = orchestrator.store.now()
     until = now + datetime.timedelta(hours=1)
     orchestrator.store.add_waiver(Waiver(str(uuid.uuid4()), "workflow", "it was a trial", now, until))
@@ -278,9 +280,11 @@ def test_a_dead_endpoint_blocks_its_own_part_and_completion(cloud, admin, orches
         deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
         gone = lambda r: orchestrator.step(deletion_id, "network.network").deleted  # noqa: E731
         orchestrator.wait(deletion_id, until=lambda r: r.status is Status.DELETING and gone(r))
+        dead = lambda r: orchestrator.step(deletion_id, "image.image").reason == "unreachable"  # noqa: E731
+        orchestrator.wait(deletion_id, until=dead)
         time.sleep(4)
         assert orchestrator.store.get(deletion_id).status is Status.DELETING
-        assert orchestrator.step(deletion_id, "image.image").reason == "unreachable"
+        assert dead(None)
     finally:
         for endpoint in endpoints:
             cloud.admin.call("PATCH", f"/endpoints/{endpoint['id']}", {"endpoint": {"url": endpoint["url"]}})

@@ -25,7 +25,7 @@ from tests.cloud.processes import Child, Children
 from tests.databases import database
 
 LEASE = 6
-STOP = 15  #: seconds in which a process has to be gone after SIGTERM
+STOP = 60  #: seconds in which a process has to be gone after SIGTERM
 IDS = re.compile(r"^[-\d]{10} [\d:.]{12} \d+ [A-Z]+ \S+ \[\S+ deletion=\S+ project=\S+\]")
 
 CONFIGURATION = """
@@ -155,7 +155,7 @@ def test_a_cascade_ends_although_a_worker_is_killed_half_way(cloud, admin, orche
     project_id = filled.project_id
     parts = {"api": "api", "engine": "engine", "doomed": "worker", "survivor": "worker"}
     children = {name: orchestrator.start(name, part) for name, part in parts.items()}
-    wait("the API answers", orchestrator.up, 30)
+    wait("the API answers", orchestrator.up, 180)
 
     asked = {"project_id": project_id, "mode": "cascade"}
     deletion_id = orchestrator.call("POST", "/v1/deletions", asked)["deletion"]["id"]
@@ -163,16 +163,17 @@ def test_a_cascade_ends_although_a_worker_is_killed_half_way(cloud, admin, orche
     def status() -> str:
         return orchestrator.call("GET", f"/v1/deletions/{deletion_id}")["deletion"]["status"]
 
-    wait("it deletes", lambda: status() == "deleting", 60, 0.05)
+    wait("it deletes", lambda: status() == "deleting", 300, 0.05)
     doomed = children["doomed"]
-    held = wait("it is killed", lambda: orchestrator.kill_while_it_works(doomed), 30, 0.01)
+    held = wait("it is killed", lambda: orchestrator.kill_while_it_works(doomed), 120, 0.01)
     killed = time.monotonic()
-    assert doomed.popen.wait(5) == -signal.SIGKILL
+    assert doomed.popen.wait(60) == -signal.SIGKILL
     fence = orchestrator.step(held).fence
-    wait("its step is taken up", lambda: orchestrator.step(held).fence > fence, LEASE + 10)
+    wait("its step is taken up", lambda: orchestrator.step(held).fence > fence, LEASE + 120)
     assert time.monotonic() - killed > LEASE / 3, "not before the lease was over: it was renewed every third of it"
 
-    wait("the project is gone", lambda: status() == "deleted", 90)
+    # What the killed one had been told and not yet begun is told anew after [engine] claim_timeout.
+    wait("the project is gone", lambda: status() == "deleted", 600)
     assert [line for line in filler.proof(cloud, project_id) if line[-1]] == []
     del children["doomed"]
 

@@ -135,7 +135,7 @@ def test_what_is_gone_or_has_another_owner_at_the_second_read_is_no_orphan(cloud
 def test_a_keystone_that_does_not_answer_makes_nothing_an_orphan(cloud, running, fault, monkeypatch):
     """From the moment of the second read on: each of these looks like "not known" to who is careless."""
     die(cloud, cloud.projects[0])
-    scan_id = begin(running, reread_after=3)
+    scan_id = begin(running, reread_after=8)
     until(running, scan_id, ScanStatus.WAITING)
     real = cloud.identity.answer
     from tests.emulated.http import Response
@@ -194,13 +194,13 @@ def test_what_is_younger_than_the_minimum_age_is_left_out(cloud, running):
 
 def test_one_scan_at_a_time_and_a_cancelled_one_reports_nothing_more(cloud, running):
     die(cloud, cloud.projects[0])
-    scan_id = begin(running, reread_after=3)
+    scan_id = begin(running, reread_after=8)
     with pytest.raises(ScanUnderWay) as other:
         begin(running)
     assert other.value.scan_id == scan_id
     until(running, scan_id, ScanStatus.WAITING)
     assert running.store.cancel_orphan_scan(scan_id, "not now").status is ScanStatus.CANCELLED
-    time.sleep(3.5)
+    time.sleep(9)
     assert running.store.orphan_scan(scan_id)[0].status is ScanStatus.CANCELLED
     assert running.store.orphans(scan_id, 10) == []
     begin(running)

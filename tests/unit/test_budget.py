@@ -256,6 +256,7 @@ def test_what_is_held_is_given_back_when_it_is_not_used_any_more(ledger, monkeyp
     assert ledger.held() == 0
 
 
+@measures_time
 def test_two_processes_get_the_same_when_both_want_all(ledger):
     values = {"calls_per_second": {"default": "60"}, "calls_at_once": {"default": "4"}}
     one, two = make(ledger, **values), make(ledger, **values)
