@@ -11,7 +11,7 @@ from tests.emulated.cloud import Emulated
 from tests.emulated.orchestrator import Orchestrator
 from tests.functional.processes import wait
 
-LONG = 120
+LONG = 300
 
 
 def condition(made, id_):

@@ -12,7 +12,7 @@ from tests.emulated.cloud import Emulated
 from tests.emulated.orchestrator import Orchestrator
 from tests.functional.processes import wait
 
-LONG = 120
+LONG = 300
 IMAGE = "image.image"
 LIENS = {"protection": {"lien_types": IMAGE}, "service_image": {"delete_shared_images": "false"}}
 

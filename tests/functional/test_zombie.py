@@ -115,7 +115,7 @@ class Fleet:
         assert self.status(deletion_id) is status
 
 
-def wait(until, seconds=120, pause=0.1):
+def wait(until, seconds=300, pause=0.1):
     deadline = time.monotonic() + seconds
     while not (found := until()):
         assert time.monotonic() < deadline, f"not within {seconds} s"
