@@ -86,12 +86,14 @@ def test_a_dead_region_blocks_its_own_part_and_completion_and_the_deletion_ends_
     def all_else_is_gone(record):
         if record.status is not Status.DELETING:
             return False
-        seen.update(blocked(orchestrator, deletion_id))  # while it is tried again, a blocker is none
+        seen.clear()
+        seen.update(blocked(orchestrator, deletion_id))
         first = [s for s in orchestrator.store.steps(deletion_id) if s.region == "RegionOne" and not s.residue]
-        return len(seen) == len(dead) and first and all(confirmed_gone(step, record.round) for step in first)
+        return seen == dead and first and all(confirmed_gone(step, record.round) for step in first)
 
     orchestrator.wait(deletion_id, until=all_else_is_gone, seconds=600)
-    assert seen == dead, "named as unreachable, with their region, and nothing else is in the way"
+    # Named as unreachable, with their region, and nothing else is in the way.
+    assert seen == dead
     assert {name.split(":")[0] for name in left(cloud, filled.project_id)} <= {"keystone", "neutron"}
     assert admin.network.find_network(filled.first("network"), ignore_missing=True) is None
     assert cloud.admin.call("GET", f"/projects/{filled.project_id}")["project"]["id"] == filled.project_id

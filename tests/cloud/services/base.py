@@ -129,6 +129,18 @@ class Reports:
         return str(said).lower() in ("up", "true")
 
 
+class Pools(Reports):
+    """The backends (`names`) that a scheduler knows: before each has told it what it has, nothing has a valid host."""
+
+    @staticmethod
+    def _name(row: Mapping[str, object]) -> object:
+        return str(row["name"]).partition("@")[2].partition("#")[0]
+
+    @staticmethod
+    def _up(row: Mapping[str, object]) -> bool:
+        return True
+
+
 @dataclass(frozen=True)
 class Service:
     """Everything the launcher does for one service, in the order of the fields."""

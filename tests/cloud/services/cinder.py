@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.cloud.identity import Rest
 from tests.cloud.services.base import (
     FAKES,
+    Pools,
     Reports,
     Service,
     Site,
@@ -61,7 +62,10 @@ def service(site: Site) -> Service:
         ),
         catalog_type="block-storage",
         catalog_url=f"{site.url('cinder')}/v3",
-        reports=(Reports(f"{site.url('cinder')}/v3/os-services", "services", frozenset(daemons)),),
+        reports=(
+            Reports(f"{site.url('cinder')}/v3/os-services", "services", frozenset(daemons)),
+            Pools(f"{site.url('cinder')}/v3/scheduler-stats/get_pools", "pools", frozenset({BACKEND})),
+        ),
         seed=seed,
         probe=f"{site.url('cinder')}/v3/types",
     )  # fmt: skip

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.cloud.identity import Rest
-from tests.cloud.services.base import Reports, Service, Site, common, credentials, daemon, ini, wsgi
+from tests.cloud.services.base import Pools, Reports, Service, Site, common, credentials, daemon, ini, wsgi
 
+BACKEND = "dummy"
 HEADERS = {"X-OpenStack-Manila-API-Version": "2.60"}
 
 
@@ -15,7 +16,7 @@ def service(site: Site) -> Service:
         "api_paste_config": site.venv / "etc/manila/api-paste.ini",
         "rootwrap_config": site.venv / "etc/manila/rootwrap.conf",
         "auth_strategy": "keystone",
-        "enabled_share_backends": "dummy",
+        "enabled_share_backends": BACKEND,
         "enabled_share_protocols": "NFS,CIFS",
         "default_share_type": "default",
         "my_ip": "127.0.0.1",
@@ -23,9 +24,9 @@ def service(site: Site) -> Service:
         "transfer_retention_time": 86400,  # five minutes is shorter than a test: it would change by itself
     }
     config |= {
-        "dummy": {
+        BACKEND: {
             "share_driver": "manila.tests.share.drivers.dummy.DummyDriver",
-            "share_backend_name": "dummy",
+            "share_backend_name": BACKEND,
             "driver_handles_share_servers": "false",
         },
         "coordination": {"backend_url": f"file://{home / 'coordination'}"},
@@ -45,7 +46,10 @@ def service(site: Site) -> Service:
         ),
         catalog_type="shared-file-system",
         catalog_url=f"{site.url('manila')}/v2",
-        reports=(Reports(f"{site.url('manila')}/v2/services", "services", frozenset(daemons), HEADERS),),
+        reports=(
+            Reports(f"{site.url('manila')}/v2/services", "services", frozenset(daemons), HEADERS),
+            Pools(f"{site.url('manila')}/v2/scheduler-stats/pools", "pools", frozenset({BACKEND}), HEADERS),
+        ),
         seed=seed,
         probe=f"{site.url('manila')}/v2/shares",
     )
