@@ -59,7 +59,7 @@ FATAL = frozenset(
     }
 )
 #: Answers to the removal that time does not mend: the project is given back, and a person decides.
-KEPT = frozenset({Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE})
+KEPT = frozenset({Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE, Reason.PROJECT_PROTECTED})
 
 
 #: Of very many liens a sentence names the first, which is what a column takes; the API has all of them.
@@ -335,6 +335,8 @@ class _View:
         """Whether enough has been tried, in a round in which force works, and something is left or not known."""
         if not self.forcing or step.residue or self.let_go(step):
             return False
+        if step.newcomers:  # what is not in the plan is not let go of either: it is reported, and the project stays
+            return False
         if step.kind is Kind.UNCOVERED or (self.uncounted(step) and step.outcome is Outcome.UNKNOWN):
             return True
         tried = done(step, self.deletion.round) and step.attempt >= self.rules.force_attempts
@@ -475,6 +477,11 @@ class _View:
         """Return the survey if it says that the deletion cannot go on at all."""
         fresh = done(self.survey, self.deletion.since_round) and self.survey.outcome is Outcome.UNKNOWN
         return self.survey if fresh and self.survey.reason in FATAL else None
+
+    def protected(self) -> Step | None:
+        """Return a step of this round whose write was withheld: the project has come upon the never-delete list."""
+        refused = (s for s in self.subjects() if s.reason == Reason.PROJECT_PROTECTED)
+        return next((s for s in refused if done(s, self.deletion.round)), None)
 
 
 # --------------------------------------------------------------------------------------------------------- decisions
@@ -717,7 +724,7 @@ def _deleting(view: _View) -> Actions:
                 return ()
         return (OpenRound(Purpose.DELETE),)
     over = view.round_over()
-    if failed := view.survey_failed():
+    if failed := view.survey_failed() or view.protected():
         # Out of the round first, so that nothing is deleted any more; the next survey has the last word.
         return (Move(Status.VERIFYING, failed.reason, failed.message),)
     if asks := approval.for_resources(d, view.steps, rules.approval_resources):
@@ -759,7 +766,7 @@ def _verifying(view: _View) -> Actions:
         if not over:
             return ()
         leftovers, unknown = view.results(Outcome.LEFTOVERS), view.results(Outcome.UNKNOWN)
-        if not leftovers and not unknown:
+        if not leftovers and not unknown and not view.newcomers:
             until = settle_until(d, rules)
             if until and d.round_opened_at and d.round_opened_at < until:  # the project vanished while we looked
                 view.wakes.append(until)

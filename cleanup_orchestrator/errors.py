@@ -64,6 +64,12 @@ class ProjectKnown(Stopped):
     code = "project_known"
 
 
+class ProjectProtected(Stopped):
+    """The project is on the never-delete list by now."""
+
+    code = "project_protected"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:
     """What an error means: a reason code and a sentence that names the way out."""
@@ -97,6 +103,8 @@ def classify(error: BaseException) -> Failure:
         return Failure(Reason.HELD, message)
     if isinstance(error, ProjectKnown):
         return Failure(Reason.PROJECT_KNOWN, message)
+    if isinstance(error, ProjectProtected):
+        return Failure(Reason.PROJECT_PROTECTED, message)
     if isinstance(error, Stopped):
         return Failure(Reason.STOPPED, message)
     if isinstance(error, BadAnswer):

@@ -60,9 +60,13 @@ class Protection:
 
     def why(self, project_id: str, project_name: str) -> str | None:
         """Return why a project is never deleted, ``None`` if it may be."""
-        never = {entry.casefold() for entry in self.never_delete}
         if project_id == self.own_project_id():
             return "this is the orchestrator's own project, which is never deleted"
+        return self.listed(project_id, project_name)
+
+    def listed(self, project_id: str, project_name: str) -> str | None:
+        """Return why, if the never-delete list has it: that is known without a call."""
+        never = {entry.casefold() for entry in self.never_delete}
         if project_id.casefold() in never or project_name.casefold() in never:
             return (
                 "the operator's never-delete list has this project: an operator can change [deletion] "

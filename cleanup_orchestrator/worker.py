@@ -24,7 +24,7 @@ from cleanup_orchestrator.clouds import Clouds, Guard, GuardedSession, read_only
 from cleanup_orchestrator.coverage import Coverage
 from cleanup_orchestrator.decide import hold
 from cleanup_orchestrator.drain import base as drain
-from cleanup_orchestrator.errors import CleanupError, Held, ProjectGone, ProjectKnown, Stopped, WriteRefused, classify
+from cleanup_orchestrator.errors import CleanupError, Held, ProjectGone, ProjectKnown, ProjectProtected, Stopped, WriteRefused, classify
 from cleanup_orchestrator.marks import Marks
 from cleanup_orchestrator.model import (
     Change,
@@ -395,6 +395,10 @@ class _Task(hung.Watched):
             raise Stopped(f"{method} withheld: this worker is being stopped, another one goes on with {self.step.name}")
         if self.deletion.dry_run:
             read_only(method, url)
+        if destructive(self.deletion, self.step):
+            # An operator may have put it there while it goes: none of the looks before knows of it.
+            if why := self.worker.protection.listed(self.deletion.project_id, self.deletion.project_name):
+                raise ProjectProtected(f"{method} withheld: {why}")
         if self.deletion.origin is Origin.ADOPTED:
             self._expect_gone(method)
         if not self.store.may_write(self.step, self.worker.windows):

@@ -92,3 +92,17 @@ def test_outside_of_the_hours_nothing_is_begun(tmp_path):
             wait("it rests", lambda: made.store.get(id_).status is Status.DRAINING, LONG)
             assert condition(made, id_).reason == "window"
             assert written(cloud, project) == []
+
+
+def test_a_project_that_comes_upon_the_never_delete_list_while_it_goes_loses_nothing_more(tmp_path):
+    with Emulated(1, resources=150, fences=True, small=True) as cloud, Orchestrator(cloud, tmp_path) as made:
+        [project] = cloud.projects
+        cloud.faults.latency(milliseconds=20)
+        id_ = made.request(project)
+        wait("it deletes", lambda: len([w for w in written(cloud, project) if w.method == "DELETE"]) > 5, LONG)
+        made.parts.conf.set_override("never_delete_projects", [project], group="deletion")  # as a SIGHUP does
+        assert made.wait([id_], LONG) == {id_: Status.FAILED}
+        record = made.store.get(id_)
+        assert (record.reason, record.holding) == ("project_protected", False)
+        assert cloud.exists(project) and cloud.left(project), "it was stopped before the end"
+        assert "never-delete list" in record.message

@@ -458,3 +458,17 @@ def test_a_deletion_shows_the_liens_on_its_project():
     shown = views.deletion(deletion(liens=(lien(expires_at=T0 + HOUR),)), (), decide.Rules(), "http://x")
     [one] = shown["liens"]
     assert (one["origin"], one["expires_at"]) == ("billing", "2026-01-01T01:00:00Z")
+
+
+def test_a_project_that_comes_upon_the_never_delete_list_while_it_goes_is_let_be_and_given_back():
+    """The write itself is withheld, without a look that says so before; the next survey has the last word."""
+    w = World(deletion(), PORT)
+    w.answers["network.port"] = lambda _: left("p1")
+    w.run(until=Status.DELETING)
+    refused = Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "DELETE withheld: never")
+    w.answers["network.port"] = lambda _: refused
+    w.answers["survey"] = lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "never")
+    before = w.dispatched.count("network.port")
+    assert w.run(limit=500) is Status.FAILED
+    assert (w.deletion.reason, w.deletion.holding) == (str(Reason.PROJECT_PROTECTED), False)
+    assert w.dispatched.count("network.port") <= before + 2

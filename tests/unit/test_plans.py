@@ -407,3 +407,22 @@ def test_a_finished_sweep_counts_its_newcomers():
     world.steps["network.port"] = dataclasses.replace(world.step("network.port"), state=State.RUNNING)
     world.finish("network.port", Sweep(Outcome.CLEAR))
     assert (world.step("network.port").newcomers, world.step("network.port").digest) == (0, "d")
+
+
+def test_force_lets_go_of_no_newcomer_however_slow_the_round_is():
+    """A service that hangs keeps the round open until force may take its turn: the newcomer is reported all the same."""
+    world, shelves = bound({"p"}, network__port={"p", "new"})
+    shelves.stuck = {"p"}
+    world.steps["dns.zone"] = sweep_step("dns.zone")
+    world.run(until=Status.DELETING)
+
+    def slow(_):
+        world.now += world.rules.force_patience
+        return UNKNOWN
+
+    world.answers["dns.zone"] = slow
+    world.force()
+    assert world.run(limit=5000) is Status.LEFTOVERS
+    assert (world.deletion.reason, world.deletion.holding) == ("newcomers", False)
+    assert "remove" not in world.dispatched
+    assert not any(row.abandoned for row in world.left.get("network.port", {}).values())
