@@ -47,12 +47,13 @@ def deletion_values(d: Deletion) -> dict[str, Any]:
     values = {f.name: getattr(d, f.name) for f in dataclasses.fields(d) if f.name not in _DERIVED}
     values["live_project_id"] = d.project_id if d.status in LIVE else None
     values["member_ids"] = list(d.member_ids)
+    values["message"] = text(d.message)
     values["conditions"] = [
-        dataclasses.asdict(c) | {"last_transition_at": c.last_transition_at.isoformat()} for c in d.conditions
+        plain(dataclasses.asdict(c) | {"last_transition_at": c.last_transition_at.isoformat()}) for c in d.conditions
     ]
     values["waivers"] = stored_waivers(d.waivers)
     values["attention"] = d.attention
-    values["forced"] = d.forced.to_dict() if d.forced else None
+    values["forced"] = plain(d.forced.to_dict()) if d.forced else None
     values["approvals"] = [plain(a.to_dict()) for a in d.approvals]
     return {k: str(v) if isinstance(v, Mode | Status | Purpose | Origin) else v for k, v in values.items()}
 
@@ -160,9 +161,15 @@ def child(row: Row[Any]) -> Child:
     return Child(row.id, row.project_id, Status(row.status), row.status_at)
 
 
+_MOST = 60_000  #: bytes: MariaDB refuses a text of more than 65,535
+
+
 def text(value: object) -> str:
     """Return text that every database takes: services and plugins may give any, databases refuse some of it."""
-    return str(value).replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+    stored = str(value).replace("\0", "\ufffd").encode("utf-8", "replace")
+    if len(stored) > _MOST:  # the names of everything that is in the way, in a cloud of many regions
+        stored = stored[:_MOST].decode("utf-8", "ignore").encode("utf-8") + b" ..."
+    return stored.decode("utf-8")
 
 
 def resource_id(value: object) -> str:

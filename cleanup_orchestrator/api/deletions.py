@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -204,23 +203,19 @@ class Deletions:
 
     @pecan.expose("json")
     def cancel(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
-        """Stop it, and those below it, and undo what the drain changed; what is deleted stays deleted.
+        """Stop it, after those below it, and undo what the drain changed; what is deleted stays deleted.
 
-        :raises ApiError: 400; 403 forbidden; 404 deletion_not_found; 409 not_cancellable
+        :raises ApiError: 400; 403 forbidden; 404 deletion_not_found; 409 not_cancellable, conflict
         """
-        shown = self._act(req, resp, deletion_id, policies.CANCEL, Status.CANCELLING, "not_cancellable", "cancelling")
-        self._stop_below(req, deletion_id, policies.CANCEL, "cancelling")
-        return shown
+        return self._stop(req, resp, deletion_id, policies.CANCEL, "not_cancellable", "cancelling")
 
     @pecan.expose("json")
     def restore(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
         """Give the project back before anything of it is deleted: a cancel that comes before the point of no return.
 
-        :raises ApiError: 400; 403 forbidden; 404 deletion_not_found; 409 not_restorable
+        :raises ApiError: 400; 403 forbidden; 404 deletion_not_found; 409 not_restorable, conflict
         """
-        shown = self._act(req, resp, deletion_id, policies.RESTORE, Status.CANCELLING, "not_restorable", "restoring")
-        self._stop_below(req, deletion_id, policies.RESTORE, "restoring")
-        return shown
+        return self._stop(req, resp, deletion_id, policies.RESTORE, "not_restorable", "restoring")
 
     @pecan.expose("json")
     def approve(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
@@ -275,15 +270,49 @@ class Deletions:
         # It has not stood still: it waited for this.
         return dataclasses.replace(d, approvals=(*d.approvals, given), updated_at=now, progress_at=now, wake_at=now)
 
-    def _stop_below(self, req: webob.Request, deletion_id: str, rule: str, verb: str) -> None:
-        """Stop the deletions below one that is being stopped, as far as they still can be."""
-        waiting = [deletion_id]
+    def _stop(
+        self, req: webob.Request, resp: webob.Response, deletion_id: str, rule: str, refusal: str, verb: str
+    ) -> dict[str, Any]:
+        """Stop a deletion, after those below it: whoever dies over it leaves one that can be asked again.
+
+        One that is stopped already is asked again for what still goes on below it.
+
+        :raises ApiError: 400; 403; 404; 409
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        schemas.check_body(req, schemas.NO_BODY)
+        d, _steps, now = self._load(req, rule, deletion_id)
+        if d.status not in (Status.CANCELLING, Status.CANCELLED) or not _is_stopped(d, refusal):
+            _moved(d, Status.CANCELLING, now, refusal, verb)
+        stopped = self._stop_below(req, deletion_id, rule, verb)
+        try:
+            self._move(req, deletion_id, rule, Status.CANCELLING, refusal, verb)
+        except ApiError as refused:
+            # It was stopped before, or came to rest meanwhile, as there is nothing below it to wait for any more.
+            if refused.code != refusal or not stopped or not _is_stopped(self._w.store.get(deletion_id), refusal):
+                raise
+        resp.status = 202
+        return self._shown(req, deletion_id)
+
+    def _stop_below(self, req: webob.Request, deletion_id: str, rule: str, verb: str) -> bool:
+        """Stop the deletions below one, the deepest first, as far as they still can be. Return whether any was.
+
+        :raises ApiError: 403; 404; 409 conflict
+        """
+        waiting, live, stopped = [deletion_id], [], False
         while waiting:
-            for child in self._w.store.load(waiting.pop())[0].children:
+            for child in self._w.store.load(waiting.pop(0))[0].children:
                 waiting.append(child.deletion_id)
                 if child.status in transitions.LIVE:
-                    with contextlib.suppress(ApiError):  # it is gone, or going: too late for that one
-                        self._move(req, child.deletion_id, rule, Status.CANCELLING, "not_cancellable", verb)
+                    live.append(child.deletion_id)
+        for child_id in reversed(live):
+            try:
+                self._move(req, child_id, rule, Status.CANCELLING, "not_cancellable", verb)
+                stopped = True
+            except ApiError as refused:
+                if refused.code != "not_cancellable":  # it is gone, or going: too late for that one
+                    raise
+        return stopped
 
     def _act(
         self, req: webob.Request, resp: webob.Response, deletion_id: str, rule: str, to: Status, refusal: str, verb: str
@@ -303,12 +332,7 @@ class Deletions:
             d, _steps, now = self._load(req, rule, deletion_id)
             who = req.context.user_name or req.context.user_id or "somebody"
             message = f"{verb} by {who}" + ("; force is withdrawn" if force.asked(d) else "")
-            if refusal == "not_restorable" and not transitions.restorable(d):
-                raise ApiError(409, refusal, _gone_too_far(d), **_point(d), status_now=str(d.status))
-            try:
-                after = transitions.move(d, to, transitions.By.USER, now, verb, message)
-            except transitions.IllegalMove:
-                raise ApiError(409, refusal, _why_not(d, to), status_now=str(d.status)) from None
+            after = _moved(d, to, now, refusal, verb, message)
             if to is Status.ACCEPTED:
                 self._refuse_protected(d)
                 if not d.dry_run:
@@ -448,6 +472,26 @@ def _same_request(made: Deletion, wanted: Deletion, root: bool) -> bool:
     tree = not root or made.include_subtree == wanted.include_subtree
     alike = (made.mode, made.dry_run, made.plan_id) == (wanted.mode, wanted.dry_run, wanted.plan_id)
     return tree and alike and made.status is not Status.CANCELLING
+
+
+def _moved(d: Deletion, to: Status, now: Any, refusal: str, verb: str, message: str = "") -> Deletion:
+    """Return a deletion after a user's move.
+
+    :raises ApiError: 409
+    """
+    if refusal == "not_restorable" and not transitions.restorable(d):
+        raise ApiError(409, refusal, _gone_too_far(d), **_point(d), status_now=str(d.status))
+    try:
+        return transitions.move(d, to, transitions.By.USER, now, verb, message)
+    except transitions.IllegalMove:
+        raise ApiError(409, refusal, _why_not(d, to), status_now=str(d.status)) from None
+
+
+def _is_stopped(d: Deletion, refusal: str) -> bool:
+    """Whether it goes on no more, the project is not gone, and, where it is to be restored, nothing was deleted."""
+    if d.status is Status.DELETED or (d.status in transitions.LIVE and d.status is not Status.CANCELLING):
+        return False
+    return refusal == "not_cancellable" or d.point_of_no_return_at is None
 
 
 def _gone_too_far(d: Deletion) -> str:

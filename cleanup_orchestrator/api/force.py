@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import pecan
@@ -35,9 +34,13 @@ class Forcing(Deletions):
         self._permitted(req, project_id)
         body = schemas.check_body(req, schemas.FORCE_BODY)
         d = self._forcible(req, project_id)
-        if not self._same(req, d, body):
-            types = self._types(d, body.get("types"))
-            self._record(req, project_id, body["reason"].strip(), types)
+        reason, wanted = body["reason"].strip(), body.get("types")
+        before = self._before(req, d, reason)
+        if before is None or wanted is None or before != set(wanted):
+            types = self._types(d, wanted)
+            # "All" is the same words as long as none has come to it; the fewer are left, the fewer "all" is.
+            if before is None or wanted is not None or not before.issuperset(types):
+                self._record(req, project_id, reason, types)
         resp.status = 202
         resp.headers["Location"] = self._href(req, d.id)
         return self._shown(req, d.id)
@@ -72,12 +75,12 @@ class Forcing(Deletions):
         return d
 
     @staticmethod
-    def _same(req: webob.Request, d: Deletion, body: Mapping[str, Any]) -> bool:
-        """Whether it was asked for already, in the same words: then it goes on, and does not begin anew."""
-        asked, types = force.asked(d), body.get("types")
-        if asked is None or (asked.user_id, asked.reason) != (req.context.user_id or "", body["reason"].strip()):
-            return False
-        return types is None or set(types) == set(asked.types)
+    def _before(req: webob.Request, d: Deletion, reason: str) -> set[str] | None:
+        """Return the types for which it was asked already, in the same words: for these it does not begin anew."""
+        asked = force.asked(d)
+        if asked is None or (asked.user_id, asked.reason) != (req.context.user_id or "", reason):
+            return None
+        return set(asked.types)
 
     def _types(self, d: Deletion, wanted: list[str] | None) -> tuple[str, ...]:
         """Return the types whose force is to be used.

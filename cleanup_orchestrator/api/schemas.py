@@ -329,7 +329,20 @@ def check_body(request: webob.Request, schema: dict[str, Any]) -> dict[str, Any]
         raise ApiError(400, "invalid_json", "the body is not JSON in UTF-8 with each name once") from None
     _refuse(schema, value, "invalid_body")
     assert isinstance(value, dict)
+    for field, given in value.items():
+        if not _encodable(given):
+            expected = "has half a character (a surrogate, \\ud800 to \\udfff, alone): send both halves, or UTF-8"
+            raise ApiError(400, "invalid_body", f"'{field}' {expected}", field=field)
     return value
+
+
+def _encodable(value: Any) -> bool:
+    """Whether all text in it can be stored and sent: JSON's escapes can name what no encoding has."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -502,6 +502,117 @@ def test_a_cancel_stops_what_is_below_as_well(site):
     }
 
 
+ACTIONS = pytest.mark.parametrize("action", ["cancel", "restore"])
+
+
+def statuses(site):
+    return {p: d["status"] for p, d in by_project(site).items()}
+
+
+@ACTIONS
+@pytest.mark.parametrize("saved", [0, 1, 2])
+def test_a_tree_is_stopped_from_below_and_whoever_dies_over_it_can_be_asked_again(site, monkeypatch, action, saved):
+    root = tree(site).json["deletion"]["id"]
+    save, calls = site.store.save, []
+
+    def dying(*arguments):
+        if len(calls) == saved:
+            raise MemoryError("dead")
+        calls.append(1)
+        return save(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site.store, "save", dying)
+        assert site.post(f"/v1/deletions/{root}/{action}").status == 500
+    order = ("child-2", "child-1", "parent")
+    assert statuses(site) == {p: "cancelling" if n < saved else "accepted" for n, p in enumerate(order)}
+    assert site.post(f"/v1/deletions/{root}/{action}").status == 202
+    assert set(statuses(site).values()) == {"cancelling"}
+
+
+@ACTIONS
+def test_one_below_that_changes_too_fast_is_told_and_nothing_above_it_is_stopped(site, monkeypatch, action):
+    root = tree(site).json["deletion"]["id"]
+    save = site.store.save
+
+    def busy(before, *rest):
+        if before.project_id == "child-1":
+            raise storage.Conflict("always")
+        return save(before, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site.store, "save", busy)
+        answer = site.post(f"/v1/deletions/{root}/{action}")
+    assert (answer.status, answer.error["code"]) == (409, "conflict")
+    assert statuses(site) == {"parent": "accepted", "child-1": "accepted", "child-2": "cancelling"}
+    assert site.post(f"/v1/deletions/{root}/{action}").status == 202
+    assert set(statuses(site).values()) == {"cancelling"}
+
+
+@ACTIONS
+@pytest.mark.parametrize("path", [(Status.CANCELLING,), (Status.CANCELLING, Status.CANCELLED)], ids=str)
+def test_what_is_stopped_already_is_asked_again_for_those_below_it(site, action, path):
+    root = tree(site).json["deletion"]["id"]
+    moved(site, root, *path)
+    answer = site.post(f"/v1/deletions/{root}/{action}")
+    assert (answer.status, answer.json["deletion"]["status"]) == (202, str(path[-1]))
+    assert statuses(site) == {"parent": str(path[-1]), "child-1": "cancelling", "child-2": "cancelling"}
+    answer = site.post(f"/v1/deletions/{root}/{action}")
+    assert (answer.status, answer.error["code"]) == (
+        409,
+        {"cancel": "not_cancellable", "restore": "not_restorable"}[action],
+    )
+
+
+@ACTIONS
+def test_what_cannot_be_stopped_stops_nothing_below_it(site, action):
+    root = tree(site, mode="cascade").json["deletion"]["id"]
+    moved(site, root, Status.DRAINING, Status.INVENTORY, Status.DELETING)
+    if action == "cancel":
+        record = site.store.get(root)
+        site.store.save(record, dataclasses.replace(record, status=Status.VERIFYING, purpose=Purpose.RESIDUE))
+    else:
+        moved(site, root, Status.CANCELLING)
+    before = statuses(site)
+    assert site.post(f"/v1/deletions/{root}/{action}").status == 409
+    assert statuses(site) == before
+
+
+@ACTIONS
+def test_one_that_comes_to_rest_while_those_below_it_are_stopped_is_stopped(site, monkeypatch, action):
+    root = tree(site).json["deletion"]["id"]
+    save = site.store.save
+
+    def resting(before, *rest):
+        saved = save(before, *rest)
+        if before.project_id == "child-1":
+            monkeypatch.undo()
+            moved(site, root, Status.INVENTORY, Status.LEFTOVERS)
+        return saved
+
+    monkeypatch.setattr(site.store, "save", resting)
+    answer = site.post(f"/v1/deletions/{root}/{action}")
+    assert (answer.status, answer.json["deletion"]["status"]) == (202, "leftovers")
+    assert statuses(site) == {"parent": "leftovers", "child-1": "cancelling", "child-2": "cancelling"}
+
+
+def test_one_that_deletes_while_those_below_it_are_stopped_is_not_restored(site, monkeypatch):
+    root = tree(site, mode="cascade").json["deletion"]["id"]
+    save = site.store.save
+
+    def deleting(before, *rest):
+        saved = save(before, *rest)
+        if before.project_id == "child-1":
+            monkeypatch.undo()
+            moved(site, root, Status.DRAINING, Status.INVENTORY, Status.DELETING)
+        return saved
+
+    monkeypatch.setattr(site.store, "save", deleting)
+    answer = site.post(f"/v1/deletions/{root}/restore")
+    assert (answer.status, answer.error["code"]) == (409, "not_restorable")
+    assert site.store.get(root).status is Status.DELETING
+
+
 def test_what_was_noticed_can_be_told_from_what_was_asked_for(site):
     site.post("/v1/deletions", {"project_id": "p1"})
     assert len(site.get("/v1/deletions?origin=request").json["deletions"]) == 1

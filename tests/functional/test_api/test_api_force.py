@@ -158,6 +158,32 @@ def test_without_types_it_is_all_that_have_a_force(site, body):
     assert types == ["block-storage.volume", "orchestration.stack"]
 
 
+def test_all_types_after_one_of_them_are_other_words(site):
+    d = begun(site)
+    one = force(site, {**GOOD, "types": ["block-storage.volume"]}).json["deletion"]["forced"]
+    assert one["types"] == ["block-storage.volume"]
+    both = ["block-storage.volume", "orchestration.stack"]
+    assert force(site).json["deletion"]["forced"]["types"] == both
+    # Asked once more it is the same, also where less may be forced by now.
+    forced = site.store.get(d.id).forced
+    site.bus.forcible = {"block-storage.volume": ""}
+    for body in (GOOD, {**GOOD, "types": None}, {**GOOD, "types": both[::-1]}):
+        assert force(site, body).status == 202
+        assert site.store.get(d.id).forced == forced
+    assert len(site.get(f"/v1/deletions/{d.id}/events?type=deletion.forced").json["events"]) == 2
+    # One of them again is other words as well.
+    assert force(site, {**GOOD, "types": both[:1]}).json["deletion"]["forced"]["types"] == both[:1]
+
+
+def test_all_types_after_one_of_them_are_refused_where_one_cannot_be_forced(site):
+    begun(site)
+    assert force(site, {**GOOD, "types": ["block-storage.volume"]}).status == 202
+    site.bus.forcible = {"block-storage.volume": "", "orchestration.stack": "Heat abandons no stacks"}
+    before = rows(site)
+    assert force(site).error["code"] == "force_unavailable"
+    assert rows(site) == before
+
+
 # ---------------------------------------------------------------------------------------------------------- the record
 def test_it_is_written_down_with_who_why_and_when(any_site):
     d = begun(any_site)

@@ -1,5 +1,6 @@
 """Every operation's bad input, as tables: its status, its code, the field's name, and no effect."""
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import webob
 
 from cleanup_orchestrator.api import errors, schemas
 from cleanup_orchestrator.api.root import Root
+from cleanup_orchestrator.model import Condition, Force, Purpose, Status
 
 ROOT = Path(__file__).parents[3]
 API = ROOT / "cleanup_orchestrator" / "api"
@@ -64,6 +66,57 @@ def test_a_bad_body(site, body, code, field):
         assert f"'{field}'" in answer.error["detail"]
     assert len(answer.body) < 1000, "what was sent is not repeated"
     assert site.count() == 0 and site.bus.casts == []
+
+
+LATER = "2099-01-31T00:00:00Z"
+
+
+@pytest.mark.parametrize("text", ["a\ud800", "\udc00", "\udc00\ud800"], ids=ascii)
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field"),
+    [
+        ("POST", "/v1/liens", {"project_id": "p1", "origin": "billing"}, "reason"),
+        ("POST", "/v1/liens", {"project_id": "p1", "reason": "an invoice"}, "origin"),
+        ("POST", "/v1/waivers", {"service_type": "dns", "expires_at": LATER}, "reason"),
+        ("POST", "/v1/waivers", {"service_type": "dns", "expires_at": LATER, "reason": "down"}, "region"),
+        ("POST", "/v1/brake", {}, "reason"),
+        ("POST", "/v1/deletions/{id}/approve", {}, "reason"),
+        ("DELETE", "/v1/projects/p1/force", {}, "reason"),
+    ],
+)
+def test_half_a_character_is_refused(site, method, path, body, field, text):
+    """No database takes it: it was a server's error."""
+    made = site.ask("p1", mode="cascade")
+    before = site.store.get(made["id"])
+    before = site.store.save(before, dataclasses.replace(before, status=Status.DELETING, purpose=Purpose.DELETE))
+    answer = site.call(method, path.format(id=made["id"]), body={**body, field: text})
+    assert (answer.status, answer.error["code"], answer.error["field"]) == (400, "invalid_body", field)
+    assert "surrogate" in answer.error["detail"] and "send" in answer.error["detail"]
+    assert site.store.get(made["id"]) == before
+    assert site.get("/v1/liens").json["liens"] == site.get("/v1/waivers").json["waivers"] == []
+
+
+def test_both_halves_are_a_character(site):
+    """As escapes, too."""
+    body = b'{"project_id": "p1", "origin": "billing", "reason": "\\ud83d\\uddd1"}'
+    assert site.post("/v1/liens", body).json["lien"]["reason"] == "\U0001f5d1"
+
+
+def test_a_field_named_by_half_a_character(site):
+    answer = site.post("/v1/deletions", b'{"project_id": "p1", "\\ud800": 1}')
+    assert (answer.status, answer.error["code"]) == (400, "invalid_body")
+
+
+def test_half_a_character_that_came_another_way_is_stored_as_something_else(any_site):
+    made = any_site.ask("p1", mode="cascade")
+    before, _, now = any_site.store.load(made["id"])
+    forced = Force("a\ud800", (), now, 1, 1, "u", "n\ud800", "req")
+    condition = Condition("stalled", True, "x", "b\ud800", now)
+    after = dataclasses.replace(before, message="c\ud800\0", forced=forced, conditions=(condition,))
+    any_site.store.save(before, after)
+    stored = any_site.store.get(made["id"])
+    assert (stored.message, stored.forced.reason, stored.forced.user_name) == ("c?\ufffd", "a?", "n?")
+    assert stored.conditions == (dataclasses.replace(condition, message="b?"),)
 
 
 @pytest.mark.parametrize(
