@@ -39,6 +39,9 @@ NOTHING = "00000000-0000-0000-0000-000000000000"
 #: In ``ResourceType.properties``: they stand in the row itself, beside its attributes.
 ROW = "(row)"
 
+#: How often in a row a list by offset may answer the same page: once for each further instance of one share, in Manila.
+_SAME_PAGES = 50
+
 Row = Mapping[str, Any]
 
 
@@ -233,6 +236,7 @@ class Rest:
             query["offset"] = 0
         seen_pages = set()
         before: Any = None
+        again = 0
         while True:
             body = self._request(connection, path, query, None, headers)
             if not isinstance(body, Mapping) or not isinstance(body.get(self.key), list):
@@ -240,14 +244,19 @@ class Rest:
             if body.get("truncated"):
                 raise BadAnswer(f"{self!r} was cut short by the service's list limit")
             page = body[self.key]
-            yield from page
+            known = {row["id"] for row in before or () if "id" in row} if self.paging == "offset" else set()
+            yield from (row for row in page if not known or row.get("id") not in known)
             if self.paging == "none" or not page:
                 return
-            if page == before:  # the service does not know the parameter that should have brought the next one
+            again = again + 1 if page == before else 0
+            if again > (_SAME_PAGES if self.paging == "offset" else 0):
+                # The service does not know the parameter that should have brought the next one.
                 raise BadAnswer(f"{self!r} gave the same page twice")
             before = page
             if self.paging == "offset":
-                query["offset"] += len(page)
+                # Manila counts a share once for each of its instances, and shows it once: what is shown moves the
+                # offset too little, never too far. So rows of the page before come once more, or all of them do.
+                query["offset"] += 1 if again else len(page)
             elif self.paging == "marker":
                 query["marker"] = page[-1]["id"]
             else:
@@ -267,6 +276,18 @@ class Rest:
                 return str(link["href"])
         following = body.get("next")
         return str(following) if following else None
+
+
+def knows_microversion(adapter: Any, microversion: str) -> bool:
+    """Whether a service's API has a microversion, in its own words.
+
+    :raises BadAnswer: it does not say; keystoneauth passes over a version document that cannot be read, and a service
+        that is asked through a proxy would look like an old one
+    """
+    data = adapter.get_endpoint_data()
+    if data is None or not data.max_microversion:
+        raise BadAnswer(f"{adapter.service_type} does not tell which microversions it knows")
+    return tuple(data.max_microversion) >= tuple(int(part) for part in microversion.split("."))
 
 
 #: How a type is listed: a declared call, or a named hook that yields rows.

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from openstack import exceptions
-from openstack.utils import supports_microversion
 from oslo_config import cfg
 
 from cleanup_orchestrator.errors import BadAnswer
@@ -40,6 +39,7 @@ from cleanup_orchestrator.plugins.base import (
     Service,
     Verdict,
     in_the_way,
+    knows_microversion,
 )
 
 if TYPE_CHECKING:
@@ -607,7 +607,7 @@ def list_type_access(connection: Connection, project: ProjectDefinition) -> Iter
 
 
 def _knows_default_types(connection: Connection, project: ProjectDefinition) -> bool:
-    return bool(supports_microversion(connection.block_storage, _DEFAULT_TYPES))
+    return knows_microversion(connection.block_storage, _DEFAULT_TYPES)
 
 
 def list_quotas(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:

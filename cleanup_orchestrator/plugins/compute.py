@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from openstack import exceptions
-from openstack.utils import supports_microversion
 from oslo_config import cfg
 
 from cleanup_orchestrator.errors import BadAnswer, ProjectGone
@@ -36,6 +35,7 @@ from cleanup_orchestrator.plugins.base import (
     Run,
     Service,
     Verdict,
+    knows_microversion,
 )
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def release_volumes(connection: Connection, project: ProjectDefinition, server: 
     A Nova from before Ussuri cannot: there a volume that was made so goes with its server, whatever it bears.
     """
     volumes = [v["id"] for v in server.data.get(_VOLUMES) or () if v.get("delete_on_termination")]
-    if not volumes or not supports_microversion(connection.compute, _RELEASE):
+    if not volumes or not knows_microversion(connection.compute, _RELEASE):
         return
     for id_ in volumes:
         path, body = (

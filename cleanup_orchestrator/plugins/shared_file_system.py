@@ -30,6 +30,7 @@ from cleanup_orchestrator.plugins.base import (
     Service,
     Verdict,
     in_the_way,
+    knows_microversion,
     to_row,
 )
 
@@ -79,15 +80,7 @@ _SHARE_SERVERS = _rest("/share-servers", key="share_servers", query={"project_id
 
 def since(microversion: str) -> Callable[[Connection, ProjectDefinition], bool]:
     """Return a check for ``ResourceType.available``: whether this Manila knows the microversion."""
-    wanted = tuple(int(part) for part in microversion.split("."))
-
-    def available(connection: Connection, project: ProjectDefinition) -> bool:
-        data = connection.shared_file_system.get_endpoint_data()
-        if data is None or not data.max_microversion:
-            raise BadAnswer("Manila does not tell which microversions it knows")
-        return tuple(data.max_microversion) >= wanted
-
-    return available
+    return lambda connection, project: knows_microversion(connection.shared_file_system, microversion)
 
 
 def _owner(row: Row) -> str:

@@ -1,6 +1,7 @@
 """What Nova's answers are taken for."""
 
 import datetime
+import types
 
 import pytest
 from hypothesis import given
@@ -108,15 +109,26 @@ def test_a_delete_that_nova_accepts_is_looked_behind(listed, after, actions, wri
     ids=["one goes with it", "an old Nova", "it does not say", "none", "none is shown"],
 )
 @pytest.mark.parametrize("status", [202, 404], ids=["done", "detached meanwhile"])
-def test_no_volume_goes_with_its_server(volumes, new_enough, released, status, monkeypatch):
-    monkeypatch.setattr(compute, "supports_microversion", lambda adapter, version: new_enough)
+def test_no_volume_goes_with_its_server(volumes, new_enough, released, status):
     cloud = connection(compute=lambda *_: (status, {}))
+    cloud.compute.get_endpoint_data = lambda: types.SimpleNamespace(max_microversion=(2, 100 if new_enough else 84))
     compute.release_volumes(cloud, project(), server(**{"os-extended-volumes:volumes_attached": volumes}))
     body = {"delete_on_termination": False}
     assert cloud.compute.writes() == [
         ("PUT", f"/servers/s/os-volume_attachments/{id_}", {"volumeAttachment": {"volumeId": id_, **body}})
         for id_ in released
     ]
+
+
+@pytest.mark.parametrize("data", [None, types.SimpleNamespace(max_microversion=None)])
+def test_a_nova_that_does_not_tell_its_version_is_no_old_one(data):
+    """A document that cannot be read looks the same: the server stays, for its volumes would go with it."""
+    cloud = connection(compute=lambda *_: (202, {}))
+    cloud.compute.service_type, cloud.compute.get_endpoint_data = "compute", lambda: data
+    volumes = [{"id": "root", "delete_on_termination": True}]
+    with pytest.raises(BadAnswer, match="compute does not tell"):
+        compute.release_volumes(cloud, project(), server(**{"os-extended-volumes:volumes_attached": volumes}))
+    assert cloud.compute.asked == []
 
 
 def test_a_server_that_was_not_asked_for_says_that_the_filters_are_ignored():

@@ -11,6 +11,7 @@ from openstack import exceptions
 from cleanup_orchestrator.errors import BadAnswer, ProjectGone
 from cleanup_orchestrator.plugins import identity
 from cleanup_orchestrator.plugins.base import ProjectDefinition
+from tests.unit.answers import connection
 
 NOT_FOUND = {"error": {"code": 404, "title": "Not Found", "message": "Could not find it."}}
 
@@ -64,3 +65,67 @@ def test_of_a_project_that_is_gone_those_of_before_are_known_and_else_anybody_ma
 def test_a_list_that_is_not_there_is_no_answer_while_the_project_may_be(project, error):
     with pytest.raises(error):
         users(("before",), role_assignments=(404, NOT_FOUND), projects=project)
+
+
+# --------------------------------------------------------------------------------------------------- of every user
+def everybody(count, answer, most=10_000):
+    """Ask for everybody where each list is ``answer``'s of so many ids, its key and the query."""
+
+    def keystone(method, path, query, body):
+        key = path.strip("/")
+        if key == "domains":
+            ids = [f"d{n:05}" for n in range(count)]
+        else:
+            ids = [f"{query['domain_id']}u{n:05}" for n in range(count if query["domain_id"] == "d00000" else 0)]
+        return 200, answer(ids, key, query)
+
+    project = ProjectDefinition("p", "P", "default", "", options={"most_users": most})
+    return identity._everybody(connection(identity=keystone), project)
+
+
+def rows(ids, key, **more):
+    return {key: [{"id": i} for i in ids], "links": {"next": None, "self": "http://k/", "previous": None}, **more}
+
+
+def keystone_30(ids, key, query, most=1000):
+    """Cut at ``max_db_limit``; whoever sends no limit is not told (``server/flask/common.py``)."""
+    limit = min(int(query["limit"]), most) if "limit" in query else None
+    found = [i for i in ids if i > query.get("marker", "")][: limit or most]
+    body = rows(found, key)
+    if limit and len(found) >= limit:
+        body["truncated"] = True
+        body["links"]["next"] = f"http://k/v3/{key}?limit={limit}&marker={found[-1]}"
+    return body
+
+
+@pytest.mark.parametrize("most", [100, 1000])
+@pytest.mark.parametrize("count", [1, 99, 100, 200, 998, 999, 1000, 2500])
+def test_a_keystone_that_cuts_its_lists_is_asked_for_all_pages(count, most):
+    found = everybody(count, lambda ids, key, query: keystone_30(ids, key, query, most))
+    assert found == {f"d00000u{n:05}" for n in range(count)}
+
+
+@pytest.mark.parametrize("count", [1, 998, 1000, 2500])
+def test_a_keystone_that_knows_no_limit_tells_everything_at_once(count):
+    assert len(everybody(count, lambda ids, key, query: rows(ids, key))) == count
+
+
+@pytest.mark.parametrize("cut", ["users", "domains"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda ids, key, query: rows(ids[:10], key, truncated=True),
+        lambda ids, key, query: rows(ids[: int(query.get("limit", 1000))], key),
+        lambda ids, key, query: keystone_30(ids, key, {**query, "marker": ""}),
+        lambda ids, key, query: {"error": "none"},
+    ],
+    ids=["list_limit", "full and nothing said", "the driver ignores the marker (LDAP)", "no list"],
+)
+def test_a_list_that_may_have_been_cut_is_no_answer(answer, cut):
+    with pytest.raises(BadAnswer):
+        everybody(1500, lambda ids, key, query: (answer if key == cut else keystone_30)(ids, key, query))
+
+
+def test_too_many_users_are_too_many_before_the_last_page():
+    with pytest.raises(ProjectGone, match="most_users"):
+        everybody(2500, keystone_30, most=1500)

@@ -410,7 +410,7 @@ def test_a_finished_sweep_counts_its_newcomers():
 
 
 def test_force_lets_go_of_no_newcomer_however_slow_the_round_is():
-    """A service that hangs keeps the round open until force may take its turn: the newcomer is reported all the same."""
+    """A service that hangs keeps the round open until force may take its turn: the newcomer is reported."""
     world, shelves = bound({"p"}, network__port={"p", "new"})
     shelves.stuck = {"p"}
     world.steps["dns.zone"] = sweep_step("dns.zone")

@@ -624,7 +624,7 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
             coverage=cloud,
             driver=Revoke(),
             windows=ALWAYS,
-            protection=types.SimpleNamespace(why=lambda *_: None),
+            protection=types.SimpleNamespace(why=lambda *_: None, listed=lambda *_: None),
             conf=types.SimpleNamespace(
                 drain=types.SimpleNamespace(project_role="admin"),
                 worker=types.SimpleNamespace(parallel_deletes=1, slice=60.0, most_listed=1000),

@@ -29,6 +29,7 @@ class Canned(Adapter):
     def __init__(self, answers=(), maximum=(2, 99)):
         self.answers, self.asked, self.maximum = dict(answers), [], maximum
         self.endpoint_override = f"http://cloud/{next(_numbers)}"
+        self.service_type = "canned"
 
     def request(self, path, method, params=None, headers=None, **_):
         self.asked.append((method, path, params, headers))
@@ -65,13 +66,45 @@ def test_the_headers_of_a_declared_call_are_filled_too():
     assert [asked[3] for asked in service.asked] == [{"X-Project": "ours"}] * 2
 
 
-@pytest.mark.parametrize("paging", ["offset", "marker"])
-def test_a_list_that_does_not_know_its_paging_is_not_followed_for_ever(paging):
+@pytest.mark.parametrize(("paging", "calls"), [("offset", 52), ("marker", 2)])
+def test_a_list_that_does_not_know_its_paging_is_not_followed_for_ever(paging, calls):
     service = Canned({"GET /things": {"things": [{"id": "a"}, {"id": "b"}]}})
     listed = Rest("dns", "/things", key="things", paging=paging)
     with pytest.raises(BadAnswer, match="same page twice"):
         list(listed.rows(cloud(dns=service), PROJECT))
-    assert len(service.asked) == 2
+    assert len(service.asked) == calls
+
+
+class Joined(Canned):
+    """As Manila lists shares: an offset counts rows of a join with their instances, and each share is shown once."""
+
+    def __init__(self, *instances):
+        super().__init__({})
+        self.joined = [share for share, count in instances for _ in range(count)]
+
+    def request(self, path, method, params=None, **more):
+        offset, limit = int(params["offset"]), int(params["limit"])
+        ids = dict.fromkeys(self.joined[offset : offset + limit])
+        self.answers = {f"{method} {path}": {"things": [{"id": id_} for id_ in ids]}}
+        return super().request(path, method, params=params, **more)
+
+
+@pytest.mark.parametrize(
+    "instances",
+    [
+        [("a", 2)],
+        [("a", 2), ("b", 2)],
+        [("a", 9), ("b", 1), ("c", 4)],
+        [(f"{n:03}", 1 + n % 3) for n in range(200)],
+        [(f"{n:03}", 20) for n in range(10)],
+    ],
+)
+@pytest.mark.parametrize("limit", [1, 7, 1000])
+def test_what_is_counted_several_times_and_shown_once_is_listed_whole(instances, limit):
+    service = Joined(*instances)
+    listed = Rest("dns", "/things", key="things", paging="offset", limit=limit)
+    found = [row["id"] for row in listed.rows(cloud(dns=service), PROJECT)]
+    assert found == [id_ for id_, _ in instances]
 
 
 # ------------------------------------------------------------------------------------------------------- Octavia

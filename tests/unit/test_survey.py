@@ -1,9 +1,12 @@
 """The survey and the coverage of the catalog, over a Keystone that answers from a table."""
 
+import re
+
 import pytest
 from oslo_config import cfg
 
 from cleanup_orchestrator import coverage, survey
+from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.model import Kind, Outcome
 from cleanup_orchestrator.plugins.base import ResourceType, Service
@@ -131,3 +134,81 @@ def test_a_catalog_that_was_cut_short_is_no_catalog(cut):
 def test_an_answer_about_another_project_is_not_taken():
     with pytest.raises(BadAnswer):
         look(Keystone(("network", "R1"), project={"id": "other"}))
+
+
+# ------------------------------------------------------------------------------------- two services of one type
+def several(*rows, interface="internal"):
+    """A Keystone with one endpoint for each (service id, type, name, interface, URL) in region R1."""
+    keystone = Keystone()
+    keystone.interface = interface
+    keystone.services = list({r[0]: {"id": r[0], "type": r[1], "name": r[2]} for r in rows}.values())
+    keystone.endpoints = [
+        {"id": str(n), "service_id": r[0], "region_id": "R1", "interface": r[3], "url": r[4]}
+        for n, r in enumerate(rows)
+    ]
+    return keystone
+
+
+def uncovered(found):
+    return [s.service for s in found.steps if s.kind is Kind.UNCOVERED]
+
+
+FIRST = ("s1", "network", "neutron", "internal", "http://neutron/")
+
+
+def test_a_second_service_of_one_type_is_one_that_nobody_answers_for():
+    found = look(several(FIRST, ("s2", "network", "Other SDN", "internal", "http://other")))
+    assert (Kind.SWEEP, "R1", "network.port") in steps(found)
+    [step] = [s for s in found.steps if s.kind is Kind.UNCOVERED]
+    assert (step.region, step.service, step.type, step.reason) == ("R1", "network.other-sdn", "", "no_plugin")
+    assert "Other SDN" in step.message and "only one" in step.message
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        ("s2", "network", "again", "internal", "http://neutron"),
+        ("s1", "network", "neutron", "public", "http://public"),
+    ],
+    ids=["the same URL", "another interface of the same service"],
+)
+def test_what_is_only_registered_twice_blocks_nothing(second):
+    assert uncovered(look(several(FIRST, second))) == []
+
+
+def test_one_cinder_under_its_old_types_blocks_nothing():
+    old = [(f"s{n}", f"volumev{n}", f"cinderv{n}", "internal", f"http://cinder/v{n}") for n in (2, 3)]
+    assert uncovered(look(several(*old))) == []
+
+
+def test_the_one_that_is_asked_has_an_endpoint_of_the_interface_that_is_called():
+    public = ("s0", "network", "hidden", "public", "http://hidden")
+    assert uncovered(look(several(public, FIRST))) == ["network.hidden"]
+    assert uncovered(look(several(public, FIRST, interface="publicURL"))) == ["network.neutron"]
+    keystone = several(("s0", "network", "off", "internal", "http://off"), FIRST)
+    keystone.services[0]["enabled"] = False
+    assert uncovered(look(keystone)) == ["network.off"]
+
+
+def test_those_of_one_name_are_told_apart_by_id_and_those_of_one_url_are_one():
+    same = [
+        (f"s{n}", "network", name, "internal", f"http://{n}") for n, name in ((2, "neutron"), (3, ""), (4, "x" * 255))
+    ]
+    again = ("s5", "network", "again", "internal", "http://2")
+    found = look(several(FIRST, *same, again))
+    assert uncovered(found) == ["network.s2", "network.s3", "network.s4"]
+
+
+def test_the_name_of_a_second_service_is_one_that_a_waiver_can_have():
+    long = ("s2" * 16, "n" * 120, "n", "internal", "http://n"), ("s3" * 16, "n" * 120, "n", "internal", "http://m")
+    odd = ("s4", "network", "Ünïcode: {id}@R1", "internal", "http://odd")
+    names = uncovered(look(several(FIRST, odd, *long)))
+    assert len(names) == 3
+    for name in names:
+        assert re.search(schemas.SERVICE_TYPE["pattern"], name) and len(name) <= schemas.SERVICE_TYPE["maxLength"]
+        assert coverage.by_any_name(name) == name
+
+
+def test_a_second_service_of_a_type_that_owns_nothing_owns_nothing():
+    two = [(f"s{n}", "placement", f"p{n}", "internal", f"http://{n}") for n in (1, 2)]
+    assert uncovered(look(several(*two))) == []

@@ -10,7 +10,7 @@ from cleanup_orchestrator import actions, coverage, decide, records
 from cleanup_orchestrator.api import views
 from cleanup_orchestrator.coverage import Coverage, Entry
 from cleanup_orchestrator.model import Kind, Mode, Outcome, Purpose, State, Status, Token, Waiver
-from tests.unit.test_survey import Keystone, look
+from tests.unit.test_survey import FIRST, Keystone, look, several
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
@@ -82,6 +82,12 @@ def test_a_service_without_a_plugin_stays_on_record_when_it_is_waived():
     assert waived(look(Keystone(("workflow", "R1")), waivers=[waiver("workflow")])) == [
         ("uncovered", "R1", "workflow.")
     ]
+
+
+def test_a_second_service_of_one_type_is_waived_by_its_own_name_alone():
+    keystone = several(FIRST, ("s2", "network", "other", "internal", "http://other"))
+    assert waived(look(keystone, waivers=[waiver("network.other")])) == [("uncovered", "R1", "network.other.")]
+    assert waived(look(keystone, waivers=[waiver("network")])) == [("sweep", "R1", "network.port")]
 
 
 def test_identity_is_looked_at_whatever_somebody_put_into_the_table():
