@@ -59,9 +59,15 @@ def setup(conf: cfg.ConfigOpts) -> None:
     log.setup(conf, "cleanup-orchestrator")
     if not isinstance(logging.getLogRecordFactory(), _Factory):
         logging.setLogRecordFactory(_Factory(logging.getLogRecordFactory()))
-    for handler in logging.getLogger().handlers:
-        if handler.formatter is not None and not isinstance(handler.formatter, _Redacting):
-            handler.setFormatter(_Redacting(handler.formatter))
+    redact_handlers()
+
+
+def redact_handlers() -> None:
+    """Have every handler of every logger take the secrets out; again after whatever sets logging up anew."""
+    for logger in (logging.root, *tuple(logging.root.manager.loggerDict.values())):
+        for handler in logger.handlers if isinstance(logger, logging.Logger) else ():
+            if not isinstance(handler.formatter, _Redacting):
+                handler.setFormatter(_Redacting(handler.formatter or logging.Formatter()))
 
 
 class _Redacting(logging.Formatter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import queue
@@ -265,7 +266,7 @@ class Running:
     def reload(self) -> None:
         """Read the configuration again, and take over what may change at run time."""
         try:
-            changed = self.parts.conf.mutate_config_files()
+            changed = self._mutate()
         except Exception as error:  # a file that is being written, or has a mistake: the process goes on as it was
             LOG.error("SIGHUP: the configuration stays as it was: %s", error)
             return
@@ -273,6 +274,18 @@ class Running:
             part.reread()
         names = ", ".join(sorted(f"[{group or 'DEFAULT'}] {name}" for group, name in changed)) or "nothing"
         LOG.info("SIGHUP: changed: %s", names)
+
+    def _mutate(self) -> dict[Any, Any]:
+        try:
+            changed: dict[Any, Any] = self.parts.conf.mutate_config_files()
+            # oslo.config clears its cache of values before it reads the files, and not after: a thread that reads an
+            # option meanwhile puts the old value back, to stay. Once more: now it can only put back the new one. Even
+            # if the files cannot be read now: the cache is cleared first, and what was taken over is in force.
+            with contextlib.suppress(Exception):
+                self.parts.conf.mutate_config_files()
+            return changed
+        finally:
+            our_log.redact_handlers()  # oslo.log may have read its own file again, and made new ones
 
     def close(self) -> bool:
         """Take no new work, finish what is under way, hand back what does not end in time, let go of everything.

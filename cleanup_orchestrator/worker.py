@@ -24,7 +24,16 @@ from cleanup_orchestrator.clouds import Clouds, Guard, GuardedSession, read_only
 from cleanup_orchestrator.coverage import Coverage
 from cleanup_orchestrator.decide import hold
 from cleanup_orchestrator.drain import base as drain
-from cleanup_orchestrator.errors import CleanupError, Held, ProjectGone, ProjectKnown, ProjectProtected, Stopped, WriteRefused, classify
+from cleanup_orchestrator.errors import (
+    CleanupError,
+    Held,
+    ProjectGone,
+    ProjectKnown,
+    ProjectProtected,
+    Stopped,
+    WriteRefused,
+    classify,
+)
 from cleanup_orchestrator.marks import Marks
 from cleanup_orchestrator.model import (
     Change,
@@ -36,6 +45,7 @@ from cleanup_orchestrator.model import (
     Outcome,
     Purpose,
     Reason,
+    Status,
     Step,
     Sweep,
     Token,
@@ -395,10 +405,10 @@ class _Task(hung.Watched):
             raise Stopped(f"{method} withheld: this worker is being stopped, another one goes on with {self.step.name}")
         if self.deletion.dry_run:
             read_only(method, url)
-        if destructive(self.deletion, self.step):
-            # An operator may have put it there while it goes: none of the looks before knows of it.
-            if why := self.worker.protection.listed(self.deletion.project_id, self.deletion.project_name):
-                raise ProjectProtected(f"{method} withheld: {why}")
+        # An operator may have put it there while it goes: none of the looks before knows of it.
+        why = self.worker.protection.listed(self.deletion.project_id, self.deletion.project_name)
+        if why and destructive(self.deletion, self.step):
+            raise ProjectProtected(f"{method} withheld: {why}")
         if self.deletion.origin is Origin.ADOPTED:
             self._expect_gone(method)
         if not self.store.may_write(self.step, self.worker.windows):
@@ -590,7 +600,12 @@ class _Task(hung.Watched):
         return self.deletion.drained_at is not None and not self.worker.driver.held(self._ground())
 
     def _yield(self, project: Project) -> None:
-        """Note which recorded changes somebody else undid: should they do them again, that is none of our business."""
+        """Note which recorded changes somebody else undid: should they do them again, that is none of our business.
+
+        Not while the drain may still be at work: what it has recorded and is about to do looks undone.
+        """
+        if self.deletion.status is Status.DRAINING:
+            return
         if changes := self.store.changes(self.deletion.id):
             projects = Projects(self.clouds.identity(self._admin(writing=False)))
             closed = self.deletion.closed_at is not None

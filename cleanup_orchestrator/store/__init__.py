@@ -427,11 +427,12 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
             stored: dict[str, Any] = {"member_ids": list(values["member_ids"])} if "member_ids" in values else {}
             if "waivers" in values:
                 stored["waivers"] = records.stored_waivers(values["waivers"])
+            if deletion.progress_at != held[0].progress_at:  # else somebody may have set it since we read it
+                stored["progress_at"] = deletion.progress_at
             c.execute(
                 t.deletions.update()
                 .where(t.deletions.c.id == deletion.id)
                 .values(
-                    progress_at=deletion.progress_at,
                     wake_at=now,
                     version=t.deletions.c.version + 1,  # whoever decides on older steps has to look again
                     **{**values, **stored},

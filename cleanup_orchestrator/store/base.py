@@ -81,6 +81,21 @@ class Page:
 #: nothing but the database.
 _IDLE = 10
 
+_LIBPQ = {
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,  # milliseconds
+}
+#: By driver: when to give up a database whose host does not answer any more. By itself the kernel waits two hours.
+_TIMEOUTS = {
+    "psycopg": _LIBPQ,
+    "psycopg2": _LIBPQ,
+    "pymysql": {"connect_timeout": 10, "read_timeout": 120, "write_timeout": 120},
+}
+
 transient = tenacity.retry(
     retry=tenacity.retry_if_exception(
         lambda e: (
@@ -113,11 +128,16 @@ class Base:
             sa_event.listen(engine, "connect", sqlite_connect)
             sa_event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
         else:
-            options: dict[str, Any] = {"pool_pre_ping": True, "pool_recycle": 3600, **pool}
+            # connect_args win over the URL: only what it does not name.
+            timeouts = _TIMEOUTS.get(parsed.get_driver_name(), {})
+            unnamed = {name: value for name, value in timeouts.items() if name not in parsed.query}
+            options: dict[str, Any] = {"pool_pre_ping": True, "pool_recycle": 3600, "connect_args": unnamed, **pool}
             options["isolation_level"] = "READ COMMITTED"
             engine = sa.create_engine(url, **options)
             sa_event.listen(engine, "connect", _let_go_when_idle(parsed.get_backend_name()))
             if parsed.get_backend_name() == "postgresql":
+                # Many rows of an INSERT in one statement; what else is executed with many goes one by one.
+                engine.dialect.use_insertmanyvalues_wo_returning = True
                 sa_event.listen(engine, "do_executemany", _one_by_one)
         return cls(engine)
 

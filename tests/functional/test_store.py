@@ -9,6 +9,7 @@ import time
 import uuid
 
 import pytest
+import sqlalchemy
 import sqlalchemy.exc
 
 from cleanup_orchestrator import actions, tables
@@ -259,8 +260,9 @@ class Slow(dict):
         return super().items()
 
 
+@pytest.mark.parametrize("what", ["insert", "update"])
 @pytest.mark.parametrize("kind", sorted(SERVERS))
-def test_who_freezes_between_two_rows_of_many_does_not_hold_its_locks_for_ever(kind, tmp_path, monkeypatch):
+def test_who_freezes_between_two_rows_of_many_does_not_hold_its_locks_for_ever(kind, what, tmp_path, monkeypatch):
     """A driver that sends them all before it asks for an answer keeps the database waiting, not idle: for ever."""
     monkeypatch.setattr(storage.base, "_IDLE", 1)
     with database(kind, tmp_path) as url, contextlib.ExitStack() as stack:
@@ -271,15 +273,112 @@ def test_who_freezes_between_two_rows_of_many_does_not_hold_its_locks_for_ever(k
         record = create(other)
         pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
         row = {"deletion_id": record.id, "at": T0, "type": "x", "message": "", "actor": "", "request_id": ""}
+        statement = tables.events.insert()
+        if what == "update":
+            row = {"known": record.id}
+            statement = tables.events.update().where(tables.events.c.deletion_id == sqlalchemy.bindparam("known"))
         values = [*[{}] * 200, Slow(slow=True), {}]
         with pytest.raises(sqlalchemy.exc.DBAPIError) as broken, frozen._begin() as connection:
             connection.execute(tables.deletions.update().values(message="frozen"))
             saved = pool.submit(other.save, record, dataclasses.replace(record, message="alive"))
-            connection.execute(tables.events.insert(), [row | {"data": data} for data in values])
+            connection.execute(statement, [row | {"data": data} for data in values])
             assert saved.done(), "it had to wait for who is frozen"
         assert saved.result(timeout=60).message == "alive"
         assert storage.unavailable(broken.value), "it is tried again"
         assert other.get(record.id).message == "alive"
+
+
+@pytest.mark.parametrize("kind", sorted(SERVERS))
+def test_a_result_that_moves_nothing_leaves_the_time_that_somebody_set_meanwhile(kind, tmp_path, monkeypatch):
+    """A new round, or a force that is asked for, after the deletion was read for the result and before it is saved."""
+    with database(kind, tmp_path) as url, contextlib.ExitStack() as stack:
+        ours, other = Store.from_url(url), Store.from_url(url)
+        for each in (ours, other):
+            stack.callback(each.close)
+        tables.metadata.create_all(other._engine)
+        record = create(other)
+        _, held = ours.claim(dispatched(other, record).id, "w", 60)
+        later = record.progress_at + datetime.timedelta(hours=1)
+
+        def meanwhile(*args):
+            known = other.get(record.id)
+            other.save(known, dataclasses.replace(known, progress_at=later))
+            return actions.record(*args)
+
+        monkeypatch.setattr(storage, "record", meanwhile)
+        assert ours.finish(held, Sweep(Outcome.UNKNOWN, "unavailable"))
+        assert other.get(record.id).progress_at == later
+        monkeypatch.undo()
+        _, held = ours.claim(dispatched(other, record).id, "w", 60)
+        assert ours.finish(held, Sweep(Outcome.CLEAR))
+        assert other.get(record.id).progress_at not in (later, record.progress_at), "this one moves it"
+
+
+def test_many_leftovers_do_not_take_a_round_trip_each(store):
+    """The step is locked meanwhile: 100,000 of them would take longer than its lease."""
+    record = create(store)
+    _, survey = store.claim(dispatched(store, record).id, "w", 60)
+    store.put_steps(survey, [Step("", "", Kind.SWEEP, "R1", "network", "port")])
+    store.finish(survey, Sweep(Outcome.CLEAR))
+    _, held = store.claim(dispatched(store, record, Kind.SWEEP).id, "w", 60)
+    left = tuple(Leftover(f"{i:04}", f"%s {i}", Reason.FOREIGN, "", ({"id": "x"},)) for i in range(1200))
+    sent = []
+
+    def note(_connection, _cursor, statement, parameters, _context, _many):
+        if statement.startswith("INSERT INTO leftovers"):
+            sent.append(parameters)
+
+    sqlalchemy.event.listen(store._engine, "before_cursor_execute", note)
+    assert store.finish(held, Sweep(Outcome.LEFTOVERS, "foreign", leftovers=left))
+    assert [(r.leftover.id, r.leftover.name) for r in store.leftovers(record.id, 2000)] == [
+        (one.id, one.name) for one in left
+    ]
+    assert len(sent) == 3
+    if store._engine.dialect.name == "postgresql":
+        assert all(isinstance(one, dict) for one in sent), "one statement, and not one for each row"
+
+
+@pytest.mark.parametrize(
+    ("url", "named", "wanted"),
+    [
+        (
+            "postgresql+psycopg://u@h/d?connect_timeout=3&keepalives_idle=60",
+            {"connect_timeout": "3", "keepalives_idle": "60"},
+            {"keepalives": 1, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 30000},
+        ),
+        (
+            "mysql+pymysql://u@h/d?read_timeout=600",
+            {"read_timeout": 600},
+            {"connect_timeout": 10, "write_timeout": 120},
+        ),
+    ],
+)
+def test_a_database_whose_host_is_cut_off_is_not_waited_for_for_ever(url, named, wanted):
+    """What the URL says is taken."""
+    store = Store.from_url(url)
+    asked = {}
+
+    def connecting(_dialect, _record, _args, parameters):
+        asked.update(parameters)
+        raise ConnectionRefusedError
+
+    sqlalchemy.event.listen(store._engine, "do_connect", connecting)
+    with pytest.raises(ConnectionRefusedError):
+        store.ping()
+    wanted = wanted | named
+    assert {name: asked[name] for name in wanted if name in asked} == wanted
+
+
+def test_the_drivers_take_the_timeouts(store):
+    """All of them, as they are by default."""
+    store.ping()
+    if store._engine.dialect.name == "mysql":
+        with store._begin() as connection:
+            assert connection.connection.driver_connection._read_timeout == 120
+    if store._engine.dialect.name == "postgresql":
+        with store._begin() as connection:
+            taken = connection.connection.driver_connection.info.get_parameters()
+            assert (taken["tcp_user_timeout"], taken["keepalives_idle"]) == ("30000", "10")
 
 
 def test_a_survey_lays_out_the_steps_and_keeps_their_results(store):
