@@ -124,7 +124,7 @@ def _called(identity: Adapter, endpoints: Sequence[Mapping[str, Any]]) -> list[M
     """Return those of the interface that is called."""
     asked = getattr(identity, "interface", None) or ()
     names = {name.removesuffix("URL") for name in ((asked,) if isinstance(asked, str) else asked)}
-    return [each for each in endpoints if not names or each["interface"] in names]
+    return [each for each in endpoints if not names or each.get("interface") in {*names, None}]
 
 
 def _urls(endpoints: Iterable[Mapping[str, Any]]) -> set[str]:
