@@ -153,8 +153,8 @@ class Rest:
     """A REST call that the SDK does not have.
 
     ``paging``: ``none``; ``links`` (the query of ``<key>_links`` or ``next`` in the body, put over the original
-    one); ``offset`` (``limit``/``offset`` until a page comes short of new rows, Barbican); ``marker`` (id of the
-    last row).
+    one); ``pages`` (the same to who sends a ``limit``, Keystone: a full page without a link is taken for a cut one);
+    ``offset`` (``limit``/``offset`` until a page comes short of new rows, Barbican); ``marker`` (id of the last row).
     """
 
     service_type: str
@@ -230,7 +230,7 @@ class Rest:
         path = fill(self.path, project)
         query = dict(fill(self.query, project))
         headers = fill(self.headers, project)
-        if self.paging in ("offset", "marker"):
+        if self.paging in ("offset", "marker", "pages"):
             query["limit"] = self.limit
         if self.paging == "offset":
             query["offset"] = 0
@@ -241,9 +241,11 @@ class Rest:
             body = self._request(connection, path, query, None, headers)
             if not isinstance(body, Mapping) or not isinstance(body.get(self.key), list):
                 raise BadAnswer(f"{self!r} answered without {self.key!r}")
-            if body.get("truncated"):
-                raise BadAnswer(f"{self!r} was cut short by the service's list limit")
             page = body[self.key]
+            link = self._next(body) if self.paging in ("links", "pages") else None
+            cut = body.get("truncated") or (self.paging == "pages" and len(page) == self.limit)
+            if cut and not (self.paging == "pages" and link):
+                raise BadAnswer(f"{self!r} was cut short by the service's list limit")
             known = {row["id"] for row in before or () if "id" in row} if self.paging == "offset" else set()
             yield from (row for row in page if not known or row.get("id") not in known)
             if self.paging == "none" or not page:
@@ -260,7 +262,6 @@ class Rest:
             elif self.paging == "marker":
                 query["marker"] = page[-1]["id"]
             else:
-                link = self._next(body)
                 if link is None:
                     return
                 # Only its query, over ours: a link may name another host, and several services drop our filter from it.
@@ -271,7 +272,11 @@ class Rest:
             seen_pages.add(page_key)
 
     def _next(self, body: Mapping[str, Any]) -> str | None:
-        for link in body.get(f"{self.key}_links") or body.get("links") or ():
+        links = body.get(f"{self.key}_links") or body.get("links") or ()
+        if isinstance(links, Mapping):  # Keystone's
+            following = links.get("next")
+            return str(following) if following else None
+        for link in links:
             if isinstance(link, Mapping) and link.get("rel") == "next":
                 return str(link["href"])
         following = body.get("next")

@@ -13,7 +13,7 @@ federation mappings (the cloud's; one that names the project by its name makes a
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -59,8 +59,8 @@ def _users(connection: Connection, project: ProjectDefinition) -> list[str]:
 def _everybody(connection: Connection, project: ProjectDefinition) -> set[str]:
     most = int(project.options.get("most_users", 0))
     found: set[str] = set()
-    for domain in _paged(connection, project, "/domains", "domains"):
-        for user in _paged(connection, project, "/users", "users", domain_id=domain["id"]):
+    for domain in _paged("/domains", "domains").rows(connection, project):
+        for user in _paged("/users", "users", domain_id=domain["id"]).rows(connection, project):
             found.add(str(user["id"]))
             if len(found) > most:
                 raise ProjectGone(
@@ -70,33 +70,13 @@ def _everybody(connection: Connection, project: ProjectDefinition) -> set[str]:
     return found
 
 
-def _paged(connection: Connection, project: ProjectDefinition, path: str, key: str, **filters: str) -> Iterator[Row]:
-    """Yield every row of a list that newer Keystones cut at ``[DEFAULT] max_db_limit`` (1000).
+def _paged(path: str, key: str, **filters: str) -> Rest:
+    """Return a list that newer Keystones cut at ``[DEFAULT] max_db_limit`` (1000).
 
     They say so to nobody but him who sends a ``limit``: then with ``truncated`` and a ``next`` link, on each full page.
     Older ones ignore it, and give all. LDAP ignores the marker instead: what does not fit into one page is unknown.
-
-    :raises BadAnswer: when there may be more that Keystone does not give
     """
-    query: dict[str, str | int] = {**filters, "limit": _PAGE}
-    seen: set[str] = set()
-    while True:
-        call = Rest("identity", path, key=key, query=query)
-        body = call.call(connection, project)
-        if not isinstance(body, Mapping) or not isinstance(body.get(key), list):
-            raise BadAnswer(f"{call!r} answered without {key!r}")
-        rows, links = body[key], body.get("links")
-        following = links.get("next") if isinstance(links, Mapping) else None
-        if not following and (body.get("truncated") or len(rows) == _PAGE):
-            raise BadAnswer(f"{call!r} was cut short by the service's list limit")
-        new = [row for row in rows if row["id"] not in seen]
-        if following and not new:
-            raise BadAnswer(f"{call!r} gave the same page twice")
-        yield from new
-        if not following:
-            return
-        seen.update(row["id"] for row in new)
-        query["marker"] = rows[-1]["id"]
+    return Rest("identity", path, key=key, query=filters, paging="pages", limit=_PAGE)
 
 
 def _per_user(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
