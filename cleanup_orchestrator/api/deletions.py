@@ -199,7 +199,11 @@ class Deletions:
         :raises ApiError: 400; 403 forbidden, project_protected; 404 deletion_not_found; 409 not_retryable,
             project_has_liens, deletion_under_way
         """
-        return self._act(req, resp, deletion_id, policies.RETRY, Status.ACCEPTED, "not_retryable", "retried")
+        schemas.check_query(req, schemas.NOTHING)
+        schemas.check_body(req, schemas.NO_BODY)
+        self._move(req, deletion_id, policies.RETRY, Status.ACCEPTED, "not_retryable", "retried")
+        resp.status = 202
+        return self._shown(req, deletion_id)
 
     @pecan.expose("json")
     def cancel(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
@@ -313,15 +317,6 @@ class Deletions:
                 if refused.code != "not_cancellable":  # it is gone, or going: too late for that one
                     raise
         return stopped
-
-    def _act(
-        self, req: webob.Request, resp: webob.Response, deletion_id: str, rule: str, to: Status, refusal: str, verb: str
-    ) -> dict[str, Any]:
-        schemas.check_query(req, schemas.NOTHING)
-        schemas.check_body(req, schemas.NO_BODY)
-        self._move(req, deletion_id, rule, to, refusal, verb)
-        resp.status = 202
-        return self._shown(req, deletion_id)
 
     def _move(self, req: webob.Request, deletion_id: str, rule: str, to: Status, refusal: str, verb: str) -> None:
         """Make a user's move against whatever engines and workers write at the same time.

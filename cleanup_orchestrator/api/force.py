@@ -36,7 +36,7 @@ class Forcing(Deletions):
         d = self._forcible(req, project_id)
         reason, wanted = body["reason"].strip(), body.get("types")
         before = self._before(req, d, reason)
-        if before is None or wanted is None or before != set(wanted):
+        if wanted is None or before != set(wanted):
             types = self._types(d, wanted)
             # "All" is the same words as long as none has come to it; the fewer are left, the fewer "all" is.
             if before is None or wanted is not None or not before.issuperset(types):
