@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from tests.cloud import filler
 from tests.cloud.conftest import free_port_base
 from tests.cloud.processes import Child, Children
 from tests.databases import database
+from tests.timing import wait
 
 LEASE = 6
 STOP = 60  #: seconds in which a process has to be gone after SIGTERM
@@ -130,14 +131,6 @@ class Orchestrator:
         return held
 
 
-def wait(what: str, until: Callable[[], Any], seconds: float, pause: float = 0.2) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (result := until()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(pause)
-    return result
-
-
 @pytest.fixture
 def orchestrator(cloud, admin, tmp_path) -> Iterator[Orchestrator]:
     need_broker()
@@ -155,7 +148,7 @@ def test_a_cascade_ends_although_a_worker_is_killed_half_way(cloud, admin, orche
     project_id = filled.project_id
     parts = {"api": "api", "engine": "engine", "doomed": "worker", "survivor": "worker"}
     children = {name: orchestrator.start(name, part) for name, part in parts.items()}
-    wait("the API answers", orchestrator.up, 180)
+    wait("the API answers", orchestrator.up, 180, 0.2)
 
     asked = {"project_id": project_id, "mode": "cascade"}
     deletion_id = orchestrator.call("POST", "/v1/deletions", asked)["deletion"]["id"]
@@ -169,11 +162,11 @@ def test_a_cascade_ends_although_a_worker_is_killed_half_way(cloud, admin, orche
     killed = time.monotonic()
     assert doomed.popen.wait(60) == -signal.SIGKILL
     fence = orchestrator.step(held).fence
-    wait("its step is taken up", lambda: orchestrator.step(held).fence > fence, LEASE + 120)
+    wait("its step is taken up", lambda: orchestrator.step(held).fence > fence, LEASE + 120, 0.2)
     assert time.monotonic() - killed > LEASE / 3, "not before the lease was over: it was renewed every third of it"
 
     # What the killed one had been told and not yet begun is told anew after [engine] claim_timeout.
-    wait("the project is gone", lambda: status() == "deleted", 600)
+    wait("the project is gone", lambda: status() == "deleted", 600, 0.2)
     assert [line for line in filler.proof(cloud, project_id) if line[-1]] == []
     del children["doomed"]
 

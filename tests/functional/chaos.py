@@ -31,8 +31,8 @@ from cleanup_orchestrator.transitions import LIVE
 from tests.cloud.processes import Child, Children, last_line
 from tests.emulated.cloud import OWN_PROJECT, USER
 from tests.emulated.server import Process
-from tests.functional.processes import wait
 from tests.servers import MariaDB, PostgreSQL, RabbitMQ, free_ports
+from tests.timing import wait
 
 #: Seconds for a single thing to happen. It says when a test gives up, and not how long anything should take.
 PATIENCE = 300.0

@@ -6,7 +6,6 @@ import http.client
 import json
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 import uuid
@@ -20,6 +19,7 @@ from tests.brokers import RABBITMQ
 from tests.cloud.conftest import free_port_base
 from tests.cloud.processes import Children
 from tests.functional.test_api import keystone as ks
+from tests.timing import wait
 
 PASSWORD = "a-very-secret-password"
 
@@ -190,11 +190,3 @@ class Processes:
         with self.store._engine.connect() as connection:
             query = sa.select(tables.steps).where(tables.steps.c.deletion_id == deletion.id)
             return next(row for row in connection.execute(query) if row.kind == kind)
-
-
-def wait(what, until, seconds=120, pause=0.05):
-    deadline = time.monotonic() + seconds
-    while not (result := until()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(pause)
-    return result

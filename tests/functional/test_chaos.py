@@ -21,8 +21,8 @@ import pytest
 from cleanup_orchestrator.model import Status
 from cleanup_orchestrator.transitions import LIVE
 from tests.functional.chaos import FAULTS, Chaos, background, environment
-from tests.functional.processes import wait
 from tests.servers import MariaDB, PostgreSQL, RabbitMQ
+from tests.timing import wait
 
 PROJECTS = environment("CLEANUP_CHAOS_PROJECTS", 20)
 DATABASES = (os.environ.get("CLEANUP_CHAOS_DATABASES") or "postgresql,mariadb").split(",")

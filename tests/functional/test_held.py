@@ -9,7 +9,7 @@ from cleanup_orchestrator.store import Conflict
 from cleanup_orchestrator.transitions import By, move
 from tests.emulated.cloud import Emulated
 from tests.emulated.orchestrator import Orchestrator
-from tests.functional.processes import wait
+from tests.timing import wait
 
 LONG = 300
 

@@ -13,8 +13,8 @@ import time
 
 from cleanup_orchestrator.model import Status
 from tests.functional.chaos import Chaos, environment
-from tests.functional.processes import wait
 from tests.servers import PostgreSQL, RabbitMQ
+from tests.timing import wait
 
 ROUNDS = environment("CLEANUP_HOLD_ROUNDS", 3)
 PROJECTS = 6

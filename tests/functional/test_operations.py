@@ -16,8 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cleanup_orchestrator.model import Mode, Status
 from tests.brokers import RABBITMQ, Wire, need_broker
-from tests.functional.processes import PASSWORD, Keystone, Processes, wait
+from tests.functional.processes import PASSWORD, Keystone, Processes
 from tests.functional.test_api import keystone as ks
+from tests.timing import wait
 
 
 @pytest.fixture

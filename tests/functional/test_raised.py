@@ -10,7 +10,7 @@ from cleanup_orchestrator.model import Mode, Status
 from cleanup_orchestrator.store import Page
 from tests.emulated.cloud import Emulated
 from tests.emulated.orchestrator import Orchestrator
-from tests.functional.processes import wait
+from tests.timing import wait
 
 LONG = 300
 IMAGE = "image.image"

@@ -9,8 +9,8 @@ import textwrap
 import pytest
 import sqlalchemy as sa
 
-from tests.functional.processes import wait
 from tests.servers import MariaDB, PostgreSQL, RabbitMQ
+from tests.timing import wait
 
 ALL = pytest.mark.parametrize("kind", [RabbitMQ, MariaDB, PostgreSQL], ids=lambda kind: kind.name)
 

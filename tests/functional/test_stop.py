@@ -9,7 +9,8 @@ import pytest
 
 from cleanup_orchestrator.model import Status
 from tests.brokers import need_broker
-from tests.functional.processes import Keystone, Processes, wait
+from tests.functional.processes import Keystone, Processes
+from tests.timing import wait
 
 LOOK = ("GET", "/v3/projects/p1")  #: the first call of a survey
 UNDO = ("DELETE", "/v3/projects/p1/users/u/roles/r")  #: the write with which a recorded grant is taken back
