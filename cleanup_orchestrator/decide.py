@@ -59,7 +59,7 @@ FATAL = frozenset(
     }
 )
 #: Answers to the removal that time does not mend: the project is given back, and a person decides.
-KEPT = frozenset({Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE, Reason.PROJECT_PROTECTED})
+KEPT = frozenset({Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE})
 
 
 #: Of very many liens a sentence names the first, which is what a column takes; the API has all of them.
@@ -221,9 +221,12 @@ class _View:
             self.wakes.append(at)
 
     def tired_of(self, step: Step) -> bool:
-        """Whether a task of a report was tried often enough: it must not lock its user out for ever."""
+        """Whether a task is not tried again: of a report after some tries, for it must not lock its user out for ever.
+
+        And what the never-delete list withholds at once: nothing else would end the deletion.
+        """
         tries = self.deletion.mode is Mode.REPORT and step.attempt >= self.rules.attempts
-        return tries and step.reason != Reason.HELD
+        return (tries and step.reason != Reason.HELD) or step.reason == Reason.PROJECT_PROTECTED
 
     def hold_back(self) -> None:
         """Withhold every dispatch of what must not happen now, and look again when that may be over."""

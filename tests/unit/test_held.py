@@ -472,3 +472,17 @@ def test_a_project_that_comes_upon_the_never_delete_list_while_it_goes_is_let_be
     assert w.run(limit=500) is Status.FAILED
     assert (w.deletion.reason, w.deletion.holding) == (str(Reason.PROJECT_PROTECTED), False)
     assert w.dispatched.count("network.port") <= before + 2
+
+
+@pytest.mark.parametrize(
+    ("who", "status", "reason"),
+    [("drain", Status.LEFTOVERS, "drain_failed"), ("close", Status.FAILED, "project_protected")],
+)
+def test_a_lock_that_the_never_delete_list_withholds_is_not_waited_for(who, status, reason):
+    """Between the survey and the lock: nobody would say any more that it has to end."""
+    w = World(deletion(), PORT)
+    w.answers[who] = lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "PATCH withheld: never")
+    assert w.run(limit=500) is status
+    assert (w.deletion.reason, w.deletion.holding) == (reason, False)
+    assert "never" in w.deletion.message
+    assert w.dispatched.count(who) == 1
