@@ -476,9 +476,13 @@ def test_a_project_that_comes_upon_the_never_delete_list_while_it_goes_is_let_be
 
 @pytest.mark.parametrize(
     ("who", "status", "reason"),
-    [("drain", Status.LEFTOVERS, "drain_failed"), ("close", Status.FAILED, "project_protected")],
+    [
+        ("drain", Status.LEFTOVERS, "drain_failed"),
+        ("close", Status.FAILED, "project_protected"),
+        ("remove", Status.FAILED, "project_protected"),
+    ],
 )
-def test_a_lock_that_the_never_delete_list_withholds_is_not_waited_for(who, status, reason):
+def test_a_lock_or_the_removal_that_the_never_delete_list_withholds_is_not_waited_for(who, status, reason):
     """Between the survey and the lock: nobody would say any more that it has to end."""
     w = World(deletion(), PORT)
     w.answers[who] = lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "PATCH withheld: never")
