@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import datetime
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -152,6 +153,19 @@ _NOT_BY_FORCE = frozenset(
 
 #: What the record forgets when its lock turns out to be open again.
 _REOPENED: dict[str, Any] = {"closed_at": None, "drained_at": None, "empty_inventories": 0}
+
+
+def _vanished(deletion: Deletion, now: datetime.datetime) -> dict[str, Any]:
+    """Return what changes in a deletion whose project Keystone does not know (any more).
+
+    Inventories that were empty before count only behind a lock. Without one (driver ``none``) a member could create
+    something after the last of them, until the project was gone.
+    """
+    if deletion.project_gone_at is not None:
+        return {}
+    unlocked = deletion.drained_at is None and deletion.closed_at is None
+    return {"project_gone_at": now} | ({"empty_inventories": 0} if unlocked else {})
+
 
 #: What is done to the project itself, and cannot be where it is gone.
 _ON_THE_PROJECT = frozenset({Kind.ACCESS, Kind.DRAIN, Kind.CLOSE})
@@ -465,7 +479,7 @@ class _Task(hung.Watched):
         except Exception as error:
             result = self._failed(error)
             if self.step.kind in _ON_THE_PROJECT and not self._given_up and self._gone():
-                values = {"project_gone_at": self.store.now()}
+                values = _vanished(self.deletion, self.store.now())
         self.save(result, **values)
 
     def _failed(self, error: BaseException) -> Sweep:
@@ -570,7 +584,7 @@ class _Task(hung.Watched):
         values: dict[str, Any] = {"waivers": found.waivers}
         self._note(found.waivers)
         if found.project is None:
-            return found.sweep, values | {"project_gone_at": self.deletion.project_gone_at or self.store.now()}
+            return found.sweep, values | _vanished(self.deletion, self.store.now())
         values |= {"project_name": found.project.name, "domain_id": found.project.domain_id}
         values["member_ids"] = found.member_ids
         if self.deletion.project_gone_at is not None:
