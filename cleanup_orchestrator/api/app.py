@@ -23,6 +23,7 @@ from cleanup_orchestrator.api.wiring import EngineCaster, Wiring
 from cleanup_orchestrator.clouds import Clouds
 from cleanup_orchestrator.coverage import Coverage
 from cleanup_orchestrator.decide import Rules
+from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.projects import Projects, Protection
 from cleanup_orchestrator.store import Store
 
@@ -106,7 +107,7 @@ def pipeline(conf: cfg.ConfigOpts, wiring: Wiring, checks: health.Health) -> Any
         default_renderer="json",
     )
     # Its own word is enough: no delayed decision. Then a Keystone that is down is a 503, and not an "invalid token".
-    checked = auth_token.AuthProtocol(handlers, {"oslo_config_config": conf, "delay_auth_decision": False})
+    checked = _TokenCheck(handlers, {"oslo_config_config": conf, "delay_auth_decision": False})
     conf.set_default("service_type", SERVICE_TYPE, group="keystone_authtoken")
     limited = sizelimit.RequestBodySizeLimiter(_ByPath(checked, handlers), conf)
     conf.set_default("max_request_body_size", _MAX_BODY, group="oslo_middleware")
@@ -148,6 +149,20 @@ def _path(request: webob.Request) -> str:
         return str(request.path)[:500]  # quoted: nothing in it can break a log line
     except UnicodeDecodeError:
         return "(a path that is not UTF-8)"
+
+
+class _TokenCheck(auth_token.AuthProtocol):  # type: ignore[misc]
+    """The token check of keystonemiddleware, for which a cut answer of Keystone is no defect of ours."""
+
+    def fetch_token(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the data of a token.
+
+        :raises BadAnswer: when Keystone answered 200, and what it sent is no token
+        """
+        try:
+            return super().fetch_token(*args, **kwargs)
+        except (LookupError, TypeError, ValueError, AttributeError, NotImplementedError) as error:
+            raise BadAnswer(f"the token check was answered with no token: {type(error).__name__}: {error}") from error
 
 
 class _ByPath:
