@@ -21,7 +21,8 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
             r"((?:password|passwd|passphrase|admin_?pass|x-(?:auth|subject|service|storage)-token|auth_token|api_?key|"
-            r"(?:access|private|secret)_key|client_secret|temp_url_(?:key|sig))['\"]?\s*[:=]\s*[bu]?['\"]?)" + _VALUE,
+            r"(?:access|private|secret)_key|client_secret|temp_url_(?:key|sig))['\"]?\s*[:=]\s*(?:[bu](?=['\"]))?['\"]?)"
+            + _VALUE,
             re.I,
         ),
         rf"\1{MASK}",

@@ -17,6 +17,8 @@ JWS = "eyJhbGciOiJFUzI1NiIsInR5.eyJzdWIiOiJhYmNkZWZn.c2lnbmF0dXJlc2lnbmF0dXJl"
         ("rabbit://u:p4ss@h1:5672,v:p5ss@h2:5672/x", "rabbit://u:***@h1:5672,v:***@h2:5672/x"),
         ("postgresql+psycopg://cleanup:a:b@db/cleanup", "postgresql+psycopg://cleanup:***@db/cleanup"),
         ("X-Auth-Token: 0123abcd, and more", "X-Auth-Token: ***, and more"),
+        ("X-Auth-Token: b0123acd, and more", "X-Auth-Token: ***, and more"),  # a token, not bytes in Python's notation
+        ("password=b'hush'", "password=b'***'"),
         ('{"password": "hush", "name": "n"}', '{"password": "***", "name": "n"}'),
         ("{'adminPass': 'hush'}", "{'adminPass': '***'}"),
         ("b'password': b'hush'", "b'password': b'***'"),
