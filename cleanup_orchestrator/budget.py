@@ -259,7 +259,8 @@ class _Account:
                             still()
                         checked = time.monotonic()
                     else:
-                        until = min(deadline, self._next(waiter, now), checked + _CHECK)
+                        check = checked + _CHECK if still is not None else math.inf
+                        until = min(deadline, self._next(waiter, now), check)
                         waiter.awake.wait(max(0.0005, until - now))
                 self._calls.use()
                 if delete:

@@ -1,81 +1,42 @@
-"""Waiting for a turn: in one process, over a ledger in memory, with real time."""
+"""Waiting for a turn: in simulated processes, on virtual time, over a ledger in memory."""
 
-import concurrent.futures
-import datetime
-import http.server
-import threading
-import time
+import dataclasses
+import itertools
 
 import pytest
+import requests
 from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1 import noauth
 from keystoneauth1.adapter import Adapter
-from oslo_config import cfg
 
-from cleanup_orchestrator import budget, limits
+from cleanup_orchestrator import budget, clouds, limits
 from cleanup_orchestrator.budget import BadLimit, Budget
 from cleanup_orchestrator.clouds import AGAIN, GuardedSession
 from cleanup_orchestrator.errors import RateLimited, Stopped, classify
-from cleanup_orchestrator.limits import Account, Limits
+from cleanup_orchestrator.limits import Limits
 from cleanup_orchestrator.model import Reason
-from tests.timing import measures_time
+from tests.support.rate_budget import MemoryLedger, Service, Story, Wire, configuration, too_many
+from tests.support.scheduler import Active
+from tests.support.virtual_time import virtual_time
 
-
-class Ledger:
-    """Accounts in memory, with a switch to be away."""
-
-    def __init__(self):
-        self.lock, self.accounts, self.leases = threading.Lock(), {}, {}
-        self.away, self.visits = False, 0
-
-    def now(self):
-        return datetime.datetime(2026, 1, 1) + datetime.timedelta(seconds=time.monotonic())
-
-    def visit_account(self, service, region, ask):
-        with self.lock:
-            if self.away:
-                raise OSError("no route to the database")
-            self.visits += 1
-            key = (service, region)
-            leases = self.leases.setdefault(key, {})
-            account, lease, grant = limits.visit(
-                self.accounts.get(key, Account()), list(leases.values()), ask, self.now()
-            )
-            self.accounts[key] = account
-            leases.pop(ask.holder, None)
-            if lease:
-                leases[ask.holder] = lease
-            return grant
-
-    def pause_account(self, service, region, seconds):
-        with self.lock:
-            if self.away:
-                raise OSError("no route to the database")
-            until = self.now() + datetime.timedelta(seconds=seconds)
-            self.accounts[service, region] = Account(paused_until=until)
-
-    def held(self):
-        with self.lock:
-            return sum(lease.slots for leases in self.leases.values() for lease in leases.values())
-
-
-def configuration(**values):
-    conf = cfg.ConfigOpts()
-    for group, options in budget.OPTS.items():
-        conf.register_opts(options, group)
-    conf([])
-    for name, value in values.items():
-        conf.set_override(name, value, budget.GROUP)
-    return conf
+WAY = 0.05  #: seconds that a visit to the ledger takes at most, with what is called after it
 
 
 @pytest.fixture
-def ledger():
-    return Ledger()
+def play():
+    with virtual_time(budget, clouds) as made:
+        yield made
 
 
-def make(ledger, **values):
-    return Budget(configuration(**values), ledger)
+@pytest.fixture
+def ledger(play):
+    return Wire(play, MemoryLedger(play))
+
+
+def make(ledger, holder="one", **values):
+    spending = Budget(configuration(**values), ledger)
+    spending.holder = holder
+    return spending
 
 
 # ----------------------------------------------------------------------------------------------------------- options
@@ -127,343 +88,554 @@ def test_a_bad_limit_while_running_leaves_what_held(ledger, monkeypatch):
     assert spending.limits("image", "R1").at_once == 4
 
 
-def test_keystone_is_one_whatever_the_region(ledger):
+def test_keystone_is_one_whatever_the_region(play, ledger):
     spending = make(ledger)
-    for region in ("", "R1", "R2"):
-        with spending.turn("identity", region):
-            pass
-    assert set(ledger.accounts) == {("identity", "")}
+
+    def calls():
+        for region in ("", "R1", "R2"):
+            with spending.turn("identity", region):
+                pass
+
+    play.run(calls)
+    assert set(ledger.ledger.accounts) == {("identity", "")}
 
 
 # ----------------------------------------------------------------------------------------------------------- waiting
-def spend(spending, count, threads, service="network", seconds=0.0, delete=False):
-    """Make so many calls; return when each began, and how many were under way at most."""
-    begun, lock, under_way, most = [], threading.Lock(), 0, 0
+def spend(play, spending, count, threads, service="network", seconds=0.001, delete=False):
+    """Make so many calls in so many threads; return the service that they went to."""
+    called, todo = Service(play), [count]
 
-    def one(_):
-        nonlocal under_way, most
-        with spending.turn(service, "R1", delete=delete):
-            with lock:
-                begun.append(time.monotonic())
-                under_way += 1
-                most = max(most, under_way)
-            time.sleep(seconds)
-            with lock:
-                under_way -= 1
+    def work():
+        while todo[0]:
+            todo[0] -= 1
+            with spending.turn(service, "R1", delete=delete):
+                called.call(seconds, delete)
 
-    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        list(pool.map(one, range(count)))
-    return sorted(begun), most
+    play.run(*[work] * threads)
+    return called
 
 
-def check_rate(times, rate):
-    """In no span of time more than allowed. A turn is timed before the call: what lies between may lie closer."""
-    for i, first in enumerate(times):
-        for j in range(i + 1, len(times)):
-            assert j - i + 1 <= rate * (times[j] - first + 2 * limits.HORIZON + 0.25) + 1
+def call(spending, seconds=0.0, service="network", **values):
+    """Return a function that makes one call and returns when it began."""
+
+    def one():
+        with spending.turn(service, "R1", **values):
+            began = Active.simulation.now
+            Active.simulation.sleep(seconds)
+        return began
+
+    return one
 
 
-def test_calls_keep_the_rate_and_the_number_at_once(ledger):
+def test_calls_keep_the_rate_and_the_number_at_once(play, ledger):
     spending = make(ledger, calls_per_second={"default": "40"}, calls_at_once={"default": "3"})
-    begun, most = spend(spending, 120, 12, seconds=0.01)
-    check_rate(begun, 40)
-    assert most == 3
-    assert begun[-1] - begun[0] >= 120 / 40 - 2 * limits.HORIZON
+    called = spend(play, spending, 120, 12, seconds=0.01)
+    times = called.times()
+    assert too_many(times, 40, ledger.slowest) == ""
+    assert called.most == 3
+    assert 120 / 40 - 2 * limits.HORIZON <= times[-1] - times[0] <= 120 / 40 + limits.HORIZON
 
 
-@measures_time
-def test_deletes_keep_their_own_rate_and_do_not_hold_up_who_reads(ledger):
+def test_deletes_keep_their_own_rate_and_do_not_delay_reads(play, ledger):
     spending = make(ledger, calls_per_second={"default": "0"}, deletes_per_second={"default": "10"})
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        deletes = pool.submit(spend, spending, 25, 8, delete=True)
-        time.sleep(0.3)
-        reads, _ = spend(spending, 200, 4)
-        assert not deletes.done()
-        check_rate(deletes.result()[0], 10)
-    assert reads[-1] - reads[0] < 1.5
+    deletes, reads = Service(play), Service(play)
+    todo = {True: 25, False: 200}
+
+    def work(called, delete):
+        while todo[delete]:
+            todo[delete] -= 1
+            with spending.turn("network", "R1", delete=delete):
+                called.call(0.001, delete)
+
+    jobs = [play.start(lambda: work(deletes, True)) for _ in range(8)]
+    play.sleep(0.3)
+    jobs += [play.start(lambda: work(reads, False)) for _ in range(4)]
+    play.finish(*jobs)
+    assert too_many(deletes.times(), 10, ledger.slowest) == ""
+    assert deletes.times()[-1] > reads.times()[-1]
+    assert reads.times()[-1] - reads.times()[0] < 1.0
 
 
-@measures_time
-def test_many_calls_cost_few_visits(ledger):
+def test_many_calls_cost_few_visits(play, ledger):
     spending = make(ledger, calls_per_second={"default": "500"}, calls_at_once={"default": "50"})
-    spend(spending, 1000, 20)
-    assert ledger.visits < 1000 / 10
+    spend(play, spending, 1000, 20)
+    assert len(ledger.visits) < 1000 / 10
 
 
-@measures_time
-def test_services_do_not_wait_for_each_other(ledger):
+def test_services_do_not_wait_for_each_other(play, ledger):
     spending = make(ledger, calls_per_second={"default": "0", "network": "0.1"}, longest_wait=1.0)
-    with spending.turn("network", "R1"):
-        pass
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        stuck = pool.submit(spend, spending, 1, 1)
-        begun, _ = spend(spending, 100, 4, service="image")
-        assert begun[-1] - begun[0] < 1.0
-        with pytest.raises(RateLimited, match="network@R1 within 1 seconds"):
-            stuck.result()
+    play.run(call(spending))
+    stuck = play.start(call(spending))
+    times = spend(play, spending, 100, 4, service="image").times()
+    assert times[-1] - times[0] < 0.5
+    with pytest.raises(RateLimited, match="network@R1 within 1 seconds"):
+        play.finish(stuck)
 
 
-def test_a_wait_is_bounded_and_says_so_as_rate_limited(ledger):
+def test_a_wait_is_bounded_and_says_so_as_rate_limited(play, ledger):
     spending = make(ledger, calls_at_once={"default": "1"}, longest_wait=1.0)
-    with spending.turn("network", "R1"), pytest.raises(RateLimited) as caught, spending.turn("network", "R1"):
-        pass
+    play.start(call(spending, seconds=5.0))
+    play.sleep(0.5)
+    waits = play.start(call(spending))
+    with pytest.raises(RateLimited) as caught:
+        play.finish(waits)
     assert classify(caught.value).reason is Reason.RATE_LIMITED
+    assert waits.ended - waits.began == pytest.approx(1.0, abs=2 * WAY)
 
 
-def test_without_the_store_there_is_no_call(ledger):
+def test_without_the_store_there_is_no_call(play, ledger):
     ledger.away = True
     spending = make(ledger, longest_wait=1.0, calls_per_second={"default": "0"}, calls_at_once={"default": "0"})
-    with pytest.raises(RateLimited, match="no route to the database"), spending.turn("network", "R1"):
-        raise AssertionError("called")
+    with pytest.raises(RateLimited, match="no route to the database"):
+        play.run(call(spending))
 
 
-def test_calls_go_on_when_the_store_is_back(ledger):
+def test_calls_go_on_when_the_store_is_back(play, ledger):
     ledger.away = True
     spending = make(ledger, longest_wait=10.0)
-    threading.Timer(0.7, lambda: setattr(ledger, "away", False)).start()
-    assert len(spend(spending, 20, 4)[0]) == 20
+
+    def back():
+        play.simulation.sleep(0.7)
+        ledger.away = False
+
+    play.start(back)
+    times = spend(play, spending, 20, 4).times()
+    assert len(times) == 20
+    assert 0.7 < times[0] < 0.7 + 2 * budget._ASK_AGAIN + 2 * WAY
 
 
-@measures_time
-def test_a_wait_ends_when_the_call_is_not_wanted_any_more(ledger, monkeypatch):
-    monkeypatch.setattr(budget, "_CHECK", 0.1)
+def test_a_wait_ends_when_the_call_is_not_wanted_any_more(play, ledger):
+    spending = make(ledger, calls_at_once={"default": "1"})
+    cancelled = []
+
+    def still():
+        if cancelled:
+            raise Stopped("cancelled")
+
+    holds = play.start(call(spending, seconds=30.0))
+    play.sleep(0.5)
+    waits = play.start(call(spending, still=still))
+    play.sleep(7.0)
+    cancelled.append(True)
+    with pytest.raises(Stopped):
+        play.finish(waits)
+    # It asks every five seconds.
+    assert waits.ended - waits.began == pytest.approx(2 * budget._CHECK, abs=0.5)
+    play.finish(holds)
+    (began,) = play.run(call(spending))  # the cancelled call has left nothing behind
+    assert began == pytest.approx(holds.ended, abs=2 * WAY)
+
+
+def test_a_cancelled_call_that_is_not_the_next_one_leaves_the_others_waiting(play, ledger):
     spending = make(ledger, calls_at_once={"default": "1"})
 
     def still():
         raise Stopped("cancelled")
 
-    begun = time.monotonic()
-    with spending.turn("network", "R1"), pytest.raises(Stopped), spending.turn("network", "R1", still=still):
-        pass
-    assert time.monotonic() - begun < 5
-    with spending.turn("network", "R1"):  # and it left nothing behind
-        pass
+    holds = play.start(call(spending, seconds=20.0))
+    play.sleep(0.5)
+    first = play.start(call(spending, seconds=1.0))
+    play.sleep(0.1)
+    second = play.start(call(spending, still=still))
+    play.sleep(0.1)
+    third = play.start(call(spending))
+    with pytest.raises(Stopped):
+        play.finish(second)
+    assert not holds.over
+    began, last = play.finish(first, third)
+    assert began == pytest.approx(holds.ended, abs=2 * WAY)
+    assert last == pytest.approx(first.ended, abs=2 * WAY)
 
 
-def test_what_is_held_is_given_back_when_it_is_not_used_any_more(ledger, monkeypatch):
-    monkeypatch.setattr(budget, "_RENEW", 0.2)
+@pytest.mark.parametrize("still", [None, lambda: None])
+def test_a_long_wait_costs_no_processor_time(play, ledger, monkeypatch, still):
+    spending = make(ledger, calls_at_once={"default": "1"})
+    play.start(call(spending, seconds=50.0))
+    play.sleep(0.5)
+    goes, tried = budget._Account._goes, []
+    monkeypatch.setattr(budget._Account, "_goes", lambda *args: tried.append(1) or goes(*args))
+    play.run(call(spending, still=still))
+    assert len(tried) < 50 * 10  # at most each half second a visit, with the looks before and after it
+
+
+def test_a_slot_that_is_free_again_is_used_at_once_and_in_the_order_of_the_calls(play, ledger):
+    free = {name: {"default": "0"} for name in ("calls_per_second", "deletes_per_second")}
+    spending = make(ledger, calls_at_once={"default": "1"}, **free)
+    jobs = []
+    for number in range(5):
+        jobs.append(play.start(call(spending, seconds=0.2, delete=number % 2 == 1)))
+        play.sleep(0.05)
+    times = play.finish(*jobs)
+    # Not later than the visit that one of them begins meanwhile.
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert all(0.2 - 1e-9 <= gap <= 0.2 + 2 * WAY for gap in gaps), gaps
+
+
+def test_a_turn_that_is_not_used_within_the_horizon_is_lost(play, ledger):
+    turns = budget._Turns()
+    turns.add(limits.Turns(first=-0.2, interval=0.1, count=4), 100.0)  # at 100.0, 100.0, 100.0 and 100.1
+    assert turns.ready(100.0)
+    turns.use()
+    assert turns.ready(100.0 + limits.HORIZON - 0.01)
+    turns.use()
+    assert turns.ready(100.1 + limits.HORIZON - 0.01)  # the last one
+    turns.use()
+    assert not turns.ready(100.1 + limits.HORIZON - 0.01)
+
+
+def test_a_turn_is_not_used_before_its_time():
+    turns = budget._Turns()
+    turns.add(limits.Turns(first=0.3, interval=0.1, count=1), 100.0)
+    assert not turns.ready(100.29)
+    assert turns.ready(100.31)
+    assert not turns.ready(100.3 + limits.HORIZON)
+
+
+def test_what_is_held_is_given_back_when_it_is_not_used_any_more(play, ledger):
     spending = make(ledger)
-    spend(spending, 10, 5, seconds=0.05)
-    assert ledger.held() > 0
-    for _ in range(100):
-        if not ledger.held() and spending._keeper is None:
-            break
-        time.sleep(0.05)
-    assert ledger.held() == 0
+    spend(play, spending, 10, 5, seconds=0.05)
+    assert ledger.ledger.held() > 0
+    play.sleep(2 * budget._RENEW + 1)
+    assert ledger.ledger.held() == 0
     assert spending._keeper is None
-    spend(spending, 10, 5)
-    spending.close()
-    assert ledger.held() == 0
+    spend(play, spending, 10, 5)
+    assert ledger.ledger.held() > 0
+    play.run(spending.close)
+    assert ledger.ledger.held() == 0
 
 
-@measures_time
-def test_two_processes_get_the_same_when_both_want_all(ledger):
-    values = {"calls_per_second": {"default": "60"}, "calls_at_once": {"default": "4"}}
-    one, two = make(ledger, **values), make(ledger, **values)
-    counts, stop = {one.holder: 0, two.holder: 0}, threading.Event()
+def test_a_process_keeps_its_slots_during_a_call_that_is_longer_than_a_lease(play, ledger):
+    values = {"calls_at_once": {"default": "2"}, "longest_wait": 100.0}
+    one, two = make(ledger, "one", **values), make(ledger, "two", **values)
+    long = [play.start(call(one, seconds=3 * limits.LEASE)) for _ in range(2)]
+    play.sleep(1.0)
+    (began,) = play.run(call(two))
+    play.finish(*long)
+    assert began >= min(job.ended for job in long)
+
+
+@pytest.mark.parametrize(("rate", "at_once"), [(60, 4), (0, 4), (60, 0), (20, 1)])
+def test_two_processes_get_the_same_when_both_want_all(play, ledger, rate, at_once):
+    values = {"calls_per_second": {"default": str(rate)}, "calls_at_once": {"default": str(at_once)}}
+    one, two = make(ledger, "one", **values), make(ledger, "two", **values)
+    counts, end = {one: 0, two: 0}, play.now + 30.0
 
     def work(spending):
-        while not stop.is_set():
+        while play.now < end:
             with spending.turn("network", "R1"):
-                counts[spending.holder] += 1  # a lost one does not matter here
-                time.sleep(0.005)
+                counts[spending] += 1
+                play.simulation.sleep(0.05)
 
-    threads = [threading.Thread(target=work, args=(s,)) for s in (one,) * 12 + (two,) * 4]
-    for thread in threads:
-        thread.start()
-    time.sleep(5)
-    stop.set()
-    for thread in threads:
-        thread.join()
+    play.run(*[lambda: work(one)] * 12, *[lambda: work(two)] * 4)
     few, many = sorted(counts.values())
-    assert few * 2.5 >= many
+    # Without a limit at once, each thread is as fast as another: three quarters are of the first process.
+    assert few * (1.5 if at_once else 4) >= many
+
+
+# -------------------------------------------------------------------------------------------- any schedule, any trouble
+def story(seed, breaks=lambda _: None):
+    """Run a story, after ``breaks`` has broken something; return what must not happen and did."""
+    with pytest.MonkeyPatch.context() as patch, virtual_time(budget, seed=seed) as play:
+        breaks(patch)
+        return Story(play, MemoryLedger(play), seed).run()
+
+
+@pytest.mark.parametrize("seed", range(32))
+def test_processes_keep_the_limits_whatever_happens_to_them(seed):
+    """The rate, the slots and the pauses, and all calls come to an end; see ``Story`` for what happens."""
+    assert story(seed) == ""
+
+
+def _ledger_with(ask=lambda ask: ask, account=lambda account: account, leases=lambda leases, ask: leases):
+    visit = limits.visit
+    return lambda a, l, k, now: visit(account(a), leases(l, k), ask(k), now)  # noqa: E741
+
+
+def _one_slot_too_many(patch):
+    slots = limits._slots
+    patch.setattr(limits, "_slots", lambda ask, *others: slots(ask, *others) + bool(ask.wanted))
+
+
+def _forgotten_leases(patch):
+    mine = lambda leases, ask: [lease for lease in leases if lease.holder == ask.holder]  # noqa: E731
+    patch.setattr(limits, "visit", _ledger_with(leases=mine))
+
+
+def _calls_under_way_forgotten(patch):
+    patch.setattr(limits, "visit", _ledger_with(ask=lambda ask: dataclasses.replace(ask, in_use=0)))
+
+
+def _pause_not_in_the_ledger(patch):
+    patch.setattr(limits, "visit", _ledger_with(account=lambda a: dataclasses.replace(a, paused_until=None)))
+
+
+def _turns_given_twice(patch):
+    take = limits.take
+    patch.setattr(limits, "take", lambda at, *others: (take(at, *others)[0], at))
+
+
+def _unused_turns_kept(patch):
+    patch.setattr(
+        budget._Turns,
+        "ready",
+        lambda turns, now: not turns.limited or bool(turns.times and turns.times[0][0] <= now),
+    )
+
+
+def _turns_used_early(patch):
+    patch.setattr(budget._Turns, "ready", lambda turns, now: not turns.limited or bool(turns.times))
+
+
+def _turns_used_twice(patch):
+    patch.setattr(budget._Turns, "use", lambda turns: None)
+
+
+def _deletes_not_counted(patch):
+    enter = budget._Account.enter
+    patch.setattr(budget._Account, "enter", lambda account, delete, *others: enter(account, False, *others))
+
+
+def _slots_counted_free_twice(patch):
+    leave = budget._Account.leave
+
+    def twice(account):
+        account._in_use -= 1
+        leave(account)
+
+    patch.setattr(budget._Account, "leave", twice)
+
+
+def _more_calls_than_slots(patch):
+    patch.setattr(budget._Account, "_has_slot", lambda account, now: account._slots is None or account._slots > 0)
+
+
+#: What breaks something, and the first seed whose story shows it.
+BREAKAGES = {
+    "one slot too many": (_one_slot_too_many, 0),
+    "forgotten leases": (_forgotten_leases, 0),
+    "calls under way forgotten": (_calls_under_way_forgotten, 2),
+    "a lease shorter than a process relies on": (lambda patch: patch.setattr(limits, "LEASE", 1.0), 0),
+    "no signs of life": (lambda patch: patch.setattr(budget.Budget, "keep", lambda _: None), 10),
+    "slots counted free twice": (_slots_counted_free_twice, 0),
+    "more calls than slots": (_more_calls_than_slots, 0),
+    "a pause not in the ledger": (_pause_not_in_the_ledger, 1),
+    "a pause that the process itself forgets": (
+        lambda patch: patch.setattr(budget._Account, "pause", lambda *_: None),
+        1,
+    ),
+    "a pause that other processes do not ask for": (lambda patch: patch.setattr(budget, "_FRESH", 1e9), 22),
+    "turns given twice": (_turns_given_twice, 1),
+    "unused turns kept": (_unused_turns_kept, 0),
+    "turns used early": (_turns_used_early, 1),
+    "turns used twice": (_turns_used_twice, 0),
+    "deletes not counted": (_deletes_not_counted, 0),
+    "turns for too long ahead": (lambda patch: patch.setattr(limits, "HORIZON", 2.0), 1),
+}
+
+
+@pytest.mark.parametrize("what", BREAKAGES)
+def test_what_is_broken_is_noticed(what):
+    """If the story has changed, another of the first seeds shows it."""
+    breaks, first = BREAKAGES[what]
+    assert any(story(seed, breaks) for seed in (first, *range(32)))
 
 
 # --------------------------------------------------------------------------------------------------------- on the wire
-class Service(http.server.ThreadingHTTPServer):
-    """Answers what the test says, in order, then 200; remembers when it was asked what."""
+class Server(requests.adapters.BaseAdapter):
+    """Answers what the test says, in order, then 200; records when it received which request. No socket is involved."""
+
+    url = "http://service"
 
     def __init__(self, *answers):
-        self.answers, self.seen, self.lock = list(answers), [], threading.Lock()
-        server = self
+        super().__init__()
+        self.answers, self.seen = list(answers), []
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def answer(self):
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                with server.lock:
-                    server.seen.append((time.monotonic(), self.command, self.path))
-                    status, headers = server.answers.pop(0) if server.answers else (200, {})
-                self.send_response_only(status)
-                for name, value in {"Content-Length": "0", **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
+    def send(self, request, **_):
+        Active.simulation.sleep(0.005)
+        self.seen.append((Active.simulation.now, request.method, request.path_url))
+        status, headers = self.answers.pop(0) if self.answers else (200, {})
+        response = requests.Response()
+        response.status_code, response.request, response.url = status, request, request.url
+        response.headers.update(headers)
+        response._content = b""
+        return response
 
-            do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = answer
-
-            def log_message(self, *_):
-                pass
-
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+    def close(self):
+        pass
 
     def methods(self):
         return [method for _, method, _ in self.seen]
 
-
-@pytest.fixture
-def serve():
-    servers = []
-
-    def make_(*answers):
-        servers.append(Service(*answers))
-        return servers[-1]
-
-    yield make_
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    def times(self):
+        return [at for at, *_ in self.seen]
 
 
-def adapter(server, spending, guard=lambda *_: None):
-    session = GuardedSession(guard, spending, auth=noauth.NoAuth(endpoint=server.url))
-    return Adapter(session, service_type="network", region_name="R1")
+def session(server, spending=None, guard=lambda *_: None):
+    http = requests.Session()
+    http.mount("http://", server)
+    return GuardedSession(guard, spending, auth=noauth.NoAuth(endpoint=server.url), session=http)
 
 
-@measures_time
+def adapter(server, spending, guard=lambda *_: None, service="network"):
+    return Adapter(session(server, spending, guard), service_type=service, region_name="R1")
+
+
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
 @pytest.mark.parametrize("status", [429, 498])
-def test_a_call_that_was_one_too_many_is_made_again_after_the_pause(serve, ledger, method, status):
-    server = serve((status, {"Retry-After": "1"}))
-    assert adapter(server, make(ledger)).request("/x", method).status_code == 200
-    (first, *_), (second, *_) = server.seen
+def test_a_call_that_was_one_too_many_is_made_again_after_the_pause(play, ledger, method, status):
+    server = Server((status, {"Retry-After": "1"}))
+    (answer,) = play.run(lambda: adapter(server, make(ledger)).request("/x", method))
+    assert answer.status_code == 200
     assert server.methods() == [method, method]
-    assert 1.0 <= second - first < 3.0
+    first, second = server.times()
+    # Up to a tenth is added, so that not all come back at the same moment.
+    assert 1.0 <= second - first <= 1.1 + 3 * WAY
 
 
-def test_a_retry_after_as_a_date_is_kept(serve, ledger):
-    server = serve((429, {"Date": "Thu, 01 Jan 2026 10:00:00 GMT", "Retry-After": "Thu, 01 Jan 2026 10:00:01 GMT"}))
-    adapter(server, make(ledger)).get("/x")
-    assert server.seen[1][0] - server.seen[0][0] >= 1.0
+def test_a_retry_after_as_a_date_is_kept(play, ledger):
+    server = Server((429, {"Date": "Thu, 01 Jan 2026 10:00:00 GMT", "Retry-After": "Thu, 01 Jan 2026 10:00:01 GMT"}))
+    play.run(lambda: adapter(server, make(ledger)).get("/x"))
+    first, second = server.times()
+    assert 1.0 <= second - first <= 1.1 + 3 * WAY
 
 
-def test_a_write_that_may_have_been_done_is_not_made_again(serve, ledger):
-    server = serve((503, {"Retry-After": "1"}))
+def test_a_write_that_may_have_been_done_is_not_made_again(play, ledger):
+    server = Server((503, {"Retry-After": "1"}))
     with pytest.raises(ka_exceptions.ServiceUnavailable):
-        adapter(server, make(ledger)).post("/x")
+        play.run(lambda: adapter(server, make(ledger)).post("/x"))
     assert server.methods() == ["POST"]
 
 
-def test_a_read_waits_for_a_service_that_says_when_it_is_back(serve, ledger):
-    server = serve((503, {"Retry-After": "1"}))
-    adapter(server, make(ledger)).get("/x")
-    assert server.seen[1][0] - server.seen[0][0] >= 1.0
+def test_a_read_waits_for_a_service_that_says_when_it_is_back(play, ledger):
+    server = Server((503, {"Retry-After": "1"}))
+    play.run(lambda: adapter(server, make(ledger)).get("/x"))
+    first, second = server.times()
+    assert 1.0 <= second - first <= 1.1 + 3 * WAY
 
 
-def test_a_service_that_never_stops_asking_is_asked_no_more_than_a_few_times(serve, ledger):
-    server = serve(*[(429, {"Retry-After": "0"})] * 20)
+def test_a_service_that_never_stops_asking_is_asked_no_more_than_a_few_times(play, ledger):
+    server = Server(*[(429, {"Retry-After": "0"})] * 20)
     with pytest.raises(ka_exceptions.HttpError) as caught:
-        adapter(server, make(ledger)).delete("/x")
+        play.run(lambda: adapter(server, make(ledger)).delete("/x"))
     assert classify(caught.value).reason is Reason.RATE_LIMITED
     assert len(server.seen) == len(AGAIN) + 1
 
 
-def test_a_pause_longer_than_calls_wait_is_left_to_the_step(serve, ledger):
-    server = serve((429, {"Retry-After": "100"}))
+def test_a_pause_longer_than_calls_wait_is_left_to_the_step(play, ledger):
+    server = Server((429, {"Retry-After": "100"}))
     network = adapter(server, make(ledger, longest_wait=2.0))
-    begun = time.monotonic()
     with pytest.raises(ka_exceptions.HttpError):
-        network.get("/x")
+        play.run(lambda: network.get("/x"))
     with pytest.raises(RateLimited, match="asked us to wait"):
-        network.get("/x")
-    assert time.monotonic() - begun < 10
+        play.run(lambda: network.get("/x"))
+    assert play.now < 2.0  # neither of them waited
     assert len(server.seen) == 1
 
 
-def test_no_service_can_pause_us_for_longer_than_the_operator_allows(serve, ledger):
-    server = serve((429, {"Retry-After": "86400"}))
-    adapter(server, make(ledger, longest_pause=1.0)).get("/x")
-    assert len(server.seen) == 2
+def test_no_service_can_pause_us_for_longer_than_the_operator_allows(play, ledger):
+    server = Server((429, {"Retry-After": "86400"}))
+    play.run(lambda: adapter(server, make(ledger, longest_pause=1.0)).get("/x"))
+    first, second = server.times()
+    assert second - first <= 1.1 + 3 * WAY
 
 
-def test_a_pause_that_one_process_was_told_is_kept_by_another(serve, ledger):
-    server = serve((429, {"Retry-After": "2"}))
-    one, two = adapter(server, make(ledger)), adapter(server, make(ledger))
-    told = threading.Thread(target=one.get, args=("/one",))
-    told.start()
-    while not server.seen:
-        time.sleep(0.01)
-    time.sleep(0.2)
-    two.get("/two")
-    told.join()
-    paths = [(path, at - server.seen[0][0]) for at, _, path in server.seen]
-    assert paths[0][0] == "/one"
-    assert all(at >= 1.9 for _, at in paths[1:])
+def test_a_pause_that_one_process_was_told_is_kept_by_another(play, ledger):
+    server = Server((429, {"Retry-After": "2"}))
+    one, two = adapter(server, make(ledger, "one")), adapter(server, make(ledger, "two"))
+    told = play.start(lambda: one.get("/one"))
+    play.sleep(0.2)
+    assert len(server.seen) == 1
+    play.finish(play.start(lambda: two.get("/two")), told)
+    first, *later = server.times()
+    assert server.seen[0][2] == "/one"
+    assert len(later) == 2
+    assert all(at >= first + 2.0 for at in later)
 
 
-@measures_time
-def test_other_services_are_not_paused_with_it(serve, ledger):
+def test_a_process_hears_of_a_pause_within_a_second(play, ledger):
+    one, two = make(ledger, "one"), make(ledger, "two", calls_per_second={"default": "0"})
+    called = Service(play)
+
+    def work():
+        while play.now < 10.0:
+            with two.turn("network", "R1"):
+                called.call(0.01)
+
+    job = play.start(work)
+    play.sleep(3.0)
+    play.run(lambda: one.pause("network", "R1", 4.0))
+    told = play.now
+    play.finish(job)
+    heard = told + budget._FRESH + WAY
+    assert [at for at in called.times() if told < at < told + 0.5]
+    assert [at for at in called.times() if heard < at < told + 4.0 - WAY] == []
+    assert [at for at in called.times() if at > told + 4.0]
+
+
+def test_other_services_are_not_paused_with_it(play, ledger):
     spending = make(ledger)
-    slow, quick = serve((429, {"Retry-After": "4"})), serve()
-    told = threading.Thread(target=adapter(slow, spending).get, args=("/x",))
-    told.start()
-    session = GuardedSession(lambda *_: None, spending, auth=noauth.NoAuth(endpoint=quick.url))
-    begun = time.monotonic()
-    Adapter(session, service_type="image", region_name="R1").get("/x")
-    assert time.monotonic() - begun < 3
-    told.join()
+    slow, quick = Server((429, {"Retry-After": "4"})), Server()
+    told = play.start(lambda: adapter(slow, spending).get("/x"))
+    play.sleep(0.1)
+    assert len(slow.seen) == 1
+    began = play.now
+    play.run(lambda: adapter(quick, spending, service="image").get("/x"))
+    assert play.now - began < 3 * WAY
+    play.finish(told)
 
 
-def test_a_cancel_during_the_wait_stops_the_write(serve, ledger):
-    server = serve()
+def test_a_cancel_during_the_wait_stops_the_write(play, ledger):
+    server = Server()
     spending = make(ledger, calls_at_once={"default": "1"})
-    cancelled = threading.Event()
+    cancelled = []
 
     def guard(*_):
-        if cancelled.is_set():
+        if cancelled:
             raise Stopped("cancelled")
 
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        with spending.turn("network", "R1"):
-            write = pool.submit(adapter(server, spending, guard).delete, "/x")
-            time.sleep(0.2)
-            cancelled.set()
-        with pytest.raises(Stopped):
-            write.result()
+    play.start(call(spending, seconds=1.0))
+    play.sleep(0.2)
+    write = play.start(lambda: adapter(server, spending, guard).delete("/x"))
+    play.sleep(0.2)
+    cancelled.append(True)
+    with pytest.raises(Stopped):
+        play.finish(write)
     assert server.seen == []
 
 
-def test_while_a_write_waits_for_its_turn_it_is_not_under_way(serve, ledger):
+def test_while_a_write_waits_for_its_turn_it_is_not_under_way(play, ledger):
     spending = make(ledger, calls_at_once={"default": "1"})
-    network = adapter(serve(), spending)
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        with spending.turn("network", "R1"):
-            write = pool.submit(network.delete, "/x")
-            time.sleep(0.2)
-            assert network.session.writing == 0
-        write.result()
+    network = adapter(Server(), spending)
+    play.start(call(spending, seconds=1.0))
+    play.sleep(0.2)
+    write = play.start(lambda: network.delete("/x"))
+    play.sleep(0.2)
+    assert not write.over
+    assert network.session.writing == 0
+    play.finish(write)
     assert (network.session.writing, network.session.writes, network.session.calls) == (0, 1, 1)
 
 
-def test_each_call_of_a_redirect_takes_a_turn_of_its_own(serve, ledger):
-    server = serve()
-    server.answers.append((302, {"Location": server.url + "/there"}))
-    network = adapter(server, make(ledger))
-    network.get("/here")
+def test_each_call_of_a_redirect_takes_a_turn_of_its_own(play, ledger):
+    server = Server((302, {"Location": Server.url + "/there"}))
+    spending = make(ledger, calls_per_second={"default": "0.1"})
+    network = adapter(server, spending)
+    play.run(lambda: network.get("/here"))
     assert [path for *_, path in server.seen] == ["/here", "/there"]
     assert network.session.calls == 2
+    first, second = server.times()
+    assert second - first == pytest.approx(10 - limits.HORIZON, abs=limits.HORIZON)
 
 
-def test_getting_a_token_counts_for_keystone_and_holds_up_nobody_else(serve, ledger):
-    server = serve()
-    session = GuardedSession(lambda *_: None, make(ledger), auth=noauth.NoAuth(endpoint=server.url))
-    session.post(server.url + "/v3/auth/tokens", json={}, authenticated=False)
-    assert set(ledger.accounts) == {("identity", "")}
+def test_a_call_for_a_token_counts_as_keystones(play, ledger):
+    server = Server()
+    asks = session(server, make(ledger))
+    play.run(lambda: asks.post(server.url + "/v3/auth/tokens", json={}, authenticated=False))
+    assert set(ledger.ledger.accounts) == {("identity", "")}
 
 
-def test_without_a_budget_nothing_waits(serve):
-    server = serve()
-    session = GuardedSession(lambda *_: None, auth=noauth.NoAuth(endpoint=server.url))
-    session.get(server.url)
+def test_without_a_budget_nothing_waits(play):
+    server = Server()
+    play.run(lambda: session(server).get(server.url))
     assert Limits() == Limits(0, 0, 0)
     assert len(server.seen) == 1
