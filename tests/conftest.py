@@ -1,43 +1,16 @@
-import pathlib
-import re
-
 import pytest
-from hypothesis import settings
 from oslo_config import cfg
+from oslo_context import context as oslo_context
 
 from cleanup_orchestrator.budget import Budget
-from tests.databases import database_url
+from tests.support import examples
+from tests.support.databases import database_url, drop_databases, empty_database_url
 
-#: How long an example takes says how busy the machine is, and nothing of what is tested.
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
+examples.load_profile()
 
-__all__ = ["database_url"]
+pytest_plugins = ["tests.support.tiers"]
 
-
-#: All files that need all thirteen services.
-WHOLE = "the whole cloud"
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Of several test processes one gets all files that need the whole cloud, and first: it is slow to start."""
-    if config.getoption("dist") != "loadfile":
-        return None
-    from xdist.scheduler import LoadFileScheduling
-
-    class Scheduling(LoadFileScheduling):
-        def _split_scope(self, nodeid):
-            file = super()._split_scope(nodeid)
-            text = pathlib.Path(config.rootpath, file).read_text()
-            return WHOLE if re.search(r"\bfull_(cloud|admin|sweeper)\b", text) else file
-
-        def _assign_work_unit(self, node):
-            if WHOLE in self.workqueue:
-                self.workqueue.move_to_end(WHOLE, last=False)
-            super()._assign_work_unit(node)
-
-    return Scheduling(config, log)
+__all__ = ["database_url", "drop_databases", "empty_database_url"]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -48,6 +21,8 @@ def no_options_of_others():
     would then be refused.
     """
     yield
+    # What a test leaves half-way, or a simulated thread that ends, leaves the context of its log lines behind.
+    oslo_context._request_store.__dict__.clear()
     cfg.CONF.reset()
     for name in ("keystone_authtoken", "orchestrator"):
         group = cfg.CONF._groups.get(name)

@@ -23,8 +23,8 @@ from cleanup_orchestrator import tables
 from cleanup_orchestrator.budget import Budget
 from cleanup_orchestrator.limits import Ask, Grant
 from cleanup_orchestrator.store import Store
-from tests import databases
-from tests.functional.hammer import configuration
+from tests.support import databases
+from tests.support.rate_budget import configuration
 
 THREADS = 8
 

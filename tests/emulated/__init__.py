@@ -1,4 +1,4 @@
-"""An emulated cloud: one HTTP server with the shapes of Keystone, Glance, Neutron, Swift and Barbican.
+"""An emulated cloud: one HTTP server with the shapes of Keystone, Glance, Neutron, Swift, Barbican and Nova.
 
     with Emulated(projects=10, seed=1) as cloud:      # cloud.auth_url; the user `orchestrator`, password the same
         cloud.faults.errors(0.1)                      # every tenth call fails, in one way or another

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tests.emulated.state import Touch
@@ -98,6 +98,28 @@ class Audit:
     def deleted_while_not_empty(self) -> list[tuple[str, dict[str, int]]]:
         """Projects that Keystone deleted while something of theirs was left, and what that was."""
         return list(self.not_empty)
+
+    def before_children(self, parents: Mapping[str, Iterable[str]]) -> list[str]:
+        """Of these projects, each with those below it, the parents that were written to before all below were deleted.
+
+        Any write counts: the lock and the first grant as well as a delete.
+        """
+        gone: set[str] = set()
+        early: set[str] = set()
+        for write in list(self.writes):
+            for touch in write.touched:
+                if touch.kind == "identity.token":
+                    continue
+                if touch.owner in parents and not gone.issuperset(parents[touch.owner]):
+                    early.add(touch.owner)
+                if (touch.what, touch.kind) == ("deleted", "identity.project"):
+                    gone.add(touch.id)
+        return sorted(early)
+
+    def written(self, project: str) -> list[tuple[str, str, str]]:
+        """What was made, changed or deleted of a project, but for what is Keystone's: (what, kind, id)."""
+        touched = [touch for write in list(self.writes) for touch in write.touched if touch.owner == project]
+        return [(t.what, t.kind, t.id) for t in touched if not t.kind.startswith("identity.")]
 
     def concurrency(self) -> dict[str, int]:
         """The most calls at once, by service."""

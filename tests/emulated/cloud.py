@@ -6,10 +6,12 @@ import json
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from typing import Any
 
 from tests.emulated import tables
 from tests.emulated.audit import Audit
+from tests.emulated.compute import Compute
 from tests.emulated.faults import Faults
 from tests.emulated.http import Request, Response, Server
 from tests.emulated.identity import DOMAIN, Identity, Project, Token
@@ -20,7 +22,7 @@ from tests.emulated.object_store import ObjectStore
 from tests.emulated.service import Call, Refusal, Service
 from tests.emulated.state import State, Touch
 
-REGIONAL = (Network, Image, ObjectStore, KeyManager)
+REGIONAL = {Network: "neutron", Image: "glance", ObjectStore: "swift", KeyManager: "barbican"}
 ROLES = ("reader", "member", "manager", "admin", "service", "ResellerAdmin")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 USER = "orchestrator"  #: the orchestrator's own, and its password
@@ -33,7 +35,8 @@ class Emulated:
     `projects` are to be deleted by the test, `bystanders` share things with them and must survive; `resources` is the
     least number in each project; with `everything` each gets one of every type, else what the draw says, which is some
     forty things with `small`, and twice as many without. `plugged`: with what other packages add to Neutron; `fences`:
-    with the orchestrator's part in Keystone; `page`: Neutron's `pagination_max_limit`.
+    with the orchestrator's part in Keystone; `page`: Neutron's `pagination_max_limit`; `servers`: with a Nova, in which
+    each project of the population has so many servers; `without`: services that there are not.
     """
 
     def __init__(
@@ -50,6 +53,8 @@ class Emulated:
         fences: bool = False,
         page: int = 1000,
         port: int = 0,
+        servers: int | None = None,
+        without: tuple[str, ...] = (),
     ) -> None:
         from tests.emulated import population
 
@@ -63,15 +68,20 @@ class Emulated:
         self.url = self._server.url
         self.identity = Identity(self, "")
         self.identity.fences = fences
+        known = REGIONAL if servers is None else {**REGIONAL, Compute: "nova"}
+        regional = {made: name for made, name in known.items() if made.type not in without}
+        self.without = frozenset(without)
         self.services: dict[tuple[str, str], Service] = {
-            (region, made.type): made(self, region) for region in regions for made in REGIONAL
+            (region, made.type): made(self, region) for region in regions for made in regional
         }
+        self.hung: set[str] = set()  #: ids of what no ordinary delete deletes
+        self.stuck: set[str] = set()  #: ids of what nothing deletes
         self.orchestrator_id = ""
         self.projects: list[str] = []
         self.bystanders: list[str] = []
         self.defects: list[str] = []  #: what went wrong here, and not because a test wanted it
-        self._furnish()
-        population.populate(self, projects, bystanders, resources, everything, small)
+        self._furnish(regional)
+        population.populate(self, projects, bystanders, resources, everything, small, servers or 0)
         self.audit.under_deletion = set(self.projects)
         self._server.start()
 
@@ -96,7 +106,7 @@ class Emulated:
         """Seconds since 1970."""
         return time.time()
 
-    def _furnish(self) -> None:
+    def _furnish(self, regional: Mapping[type[Service], str]) -> None:
         add = self.state.add
         add("", "identity.domain", "", id=DOMAIN, name="Default")
         for region in self.regions:
@@ -104,7 +114,7 @@ class Emulated:
         for role in ROLES:
             add("", "identity.role", "", name=role)
         self.add_service("identity", "keystone", self.identity.url, self.regions[:1])
-        for made, name in zip(REGIONAL, ("neutron", "glance", "swift", "barbican"), strict=True):
+        for made, name in regional.items():
             urls = {region: self.services[region, made.type] for region in self.regions}
             for region, service in urls.items():
                 self.add_service(made.type, name, getattr(service, "endpoint", service.url), (region,))
@@ -163,6 +173,17 @@ class Emulated:
                     found[name] = found.get(name, 0) + count
         return found
 
+    def left_ids(self, project: str) -> dict[str, str]:
+        """The types of what belongs to a project in tables, by id, without what services make for every project."""
+        found = {}
+        for table in self.state.tables.values():
+            if table.kind.residue or table.kind.history or table.kind.name == "security_group_rule":
+                continue
+            for id_, row in table.owned.get(project, {}).items():
+                if table.kind.service != "network" or not str(row.get("name") or "").startswith("default"):
+                    found[id_] = table.kind.full
+        return found
+
     def things(self, project: str) -> dict[str, Any]:
         """A project as Keystone has it, its grants, and all that belongs to it, to compare with a later look."""
         known = self.identity.projects.get(project)
@@ -179,6 +200,30 @@ class Emulated:
         """Keystone deleted a project: note what it had."""
         if left := self.left(project, residue=False):
             self.audit.not_empty.append((project, left))
+
+    def move(self, project: str, parent: str) -> None:
+        """Put a project below another one."""
+        self.identity.projects[project].parent_id = parent
+
+    def forget(self, project: str) -> None:
+        """Have Keystone forget a project, as if an operator had deleted it in the database: all else stays."""
+        del self.identity.projects[project]
+        self.identity.grants.pop(project)
+
+    def servers(self, project: str) -> dict[str, dict[str, Any]]:
+        """The servers of a project: the status of each, and how often it was stopped and started."""
+        found: dict[str, dict[str, Any]] = {}
+        for (region, name), service in self.services.items():
+            if name == Compute.type and isinstance(service, Compute):
+                table = self.state.table(region, "compute.server")
+                for id_, row in table.owned.get(project, {}).items():
+                    actions = [action for server, action in service.power if server == id_]
+                    found[id_] = {
+                        "status": row.get("status"),
+                        "stops": actions.count("os-stop"),
+                        "starts": actions.count("os-start"),
+                    }
+        return found
 
     def exists(self, project: str) -> bool:
         """Whether Keystone knows a project."""
@@ -289,12 +334,21 @@ class Emulated:
             "audit.foreign_writes": lambda: [_plain(write) for write in self.audit.foreign_writes()],
             "audit.deleted_while_not_empty": self.audit.deleted_while_not_empty,
             "audit.clock": self.audit.clock,
+            "audit.before_children": self.audit.before_children,
+            "audit.written": self.audit.written,
             "audit.last_writes": self.audit.last_writes,
             "audit.concurrency": self.audit.concurrency,
             "audit.rates": self.audit.rates,
             "defects": lambda: self.defects,
             "left": self.left,
+            "left_ids": self.left_ids,
+            "let_in": lambda project: self.grant(project, self.orchestrator_id, "admin"),
             "things": self.things,
+            "move": self.move,
+            "forget": self.forget,
+            "servers": self.servers,
+            "stick": lambda ids: self.stuck.update(ids),
+            "change": self._change,
             "exists": self.exists,
             "add": lambda region, kind, owner, values: self.state.add(region, kind, owner, **values).id,
             "add_project": self.add_project,
@@ -303,6 +357,11 @@ class Emulated:
         }
         with self._lock:
             return calls[name](**arguments)
+
+    def _change(self, region: str, kind: str, id: str, values: dict[str, Any]) -> None:
+        """Change a row behind the services' backs, as its owner would."""
+        table = self.state.table(region, kind)
+        table.change(table.rows[id], values)
 
 
 def _plain(write: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The whole way of a deletion in one process that dies at a chosen effect: engine and worker take turns in one thread.
+"""The whole way of deletions in one process that dies at a chosen effect: engine and worker take turns in one thread.
 
 Time does not pass here by itself: when nobody has anything to do, everything on record gets older.
 """
@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import datetime
+import functools
 import pathlib
 import sqlite3
 import sys
 import types
+from collections.abc import Callable
 
+from cleanup_orchestrator import scanner
+from cleanup_orchestrator.model import SCANNING, Deletion, Purpose, State
 from cleanup_orchestrator.plugins.base import EVERYTHING, Service
 from cleanup_orchestrator.plugins.registry import Registry
+from cleanup_orchestrator.store import Store
 from cleanup_orchestrator.transitions import LIVE
-from tests import mortal
+from tests.support import mortal
 
 #: A few types of each sort: with dependencies, over a token of the project, residue, Keystone's own.
 TYPES = frozenset(
@@ -24,6 +30,7 @@ TYPES = frozenset(
         "network.port",
         "network.quota",
         "image.image",
+        "compute.server",
         "key-manager.secret",
         "identity.application_credential",
     }
@@ -36,26 +43,28 @@ _TIMES = {
     "deletions": "created_at updated_at status_at progress_at wake_at round_opened_at drained_at closed_at "
     "project_gone_at finished_at",
     "steps": "dispatched_at started_at finished_at lease_until",
+    "orphan_scans": "created_at status_at wake_at reread_at finished_at",
+    "orphan_scan_parts": "dispatched_at finished_at lease_until",
 }
 
 
-def few(registry: Registry) -> Registry:
+def few(registry: Registry, wanted: frozenset[str] = TYPES) -> Registry:
     """The same plugins with these types alone."""
 
     def part(service: Service) -> Service:
         def full(name: str) -> str:
             return name if "." in name or name == EVERYTHING else f"{service.service_type}.{name}"
 
-        known = TYPES | {EVERYTHING}
+        known = wanted | {EVERYTHING}
         types_ = [
             dataclasses.replace(type_, after=tuple(name for name in type_.after if full(name) in known))
             for type_ in service.types
-            if full(type_.name) in TYPES
+            if full(type_.name) in wanted
         ]
         after = tuple(name for name in service.after if name in known)
         return dataclasses.replace(service, types=tuple(types_), after=after)
 
-    names = {name.partition(".")[0] for name in TYPES}
+    names = {name.partition(".")[0] for name in wanted}
     return Registry([part(service) for name, service in registry.services.items() if name in names])
 
 
@@ -71,31 +80,94 @@ def age(path: str, seconds: float) -> None:
     connection.close()
 
 
-def go(config: pathlib.Path, fuse: mortal.Fuse, deletion_id: str, until: str = "") -> None:
-    """See a deletion to its end, or until it has this: `closed_at`."""
-    messages: collections.deque[tuple[str, str]] = collections.deque()
-    bus = types.SimpleNamespace(
-        step=lambda id_: messages.append(("step", id_)), deletion=lambda id_: messages.append(("deletion", id_))
-    )
-    parts = mortal.parts(config, fuse, bus, answers=True)
-    parts.registry = few(parts.registry)
-    store, engine, worker = parts.store, parts.engine(), parts.worker()
-    path = str(store._engine.url.database)
-    # Of a process that died before: leases run out, and what it cast is taken for lost.
-    age(path, LEASE + 1)
-    for _ in range(2000):
-        record = store.get(deletion_id)
-        if record.status not in LIVE or (until and getattr(record, until)):
-            worker.budget.close()
+#: How far a way is gone, where the test has something else happen then.
+UNTIL: dict[str, Callable[[Store, Deletion], bool]] = {
+    "": lambda store, record: False,
+    "closed": lambda store, record: record.closed_at is not None,
+    "halted": lambda store, record: any(c.type == "halted" and c.status for c in record.conditions),
+    "held": lambda store, record: (
+        any(c.type == "held" and c.status for c in record.conditions) and _at_rest(store, record)
+    ),
+    "stuck": lambda store, record: (
+        record.purpose is Purpose.DELETE and _at_rest(store, record) and _tried(store, record)
+    ),
+}
+
+
+def _at_rest(store: Store, record: Deletion) -> bool:
+    """Whether nothing of the present round is under way."""
+    return not any(step.state in (State.DISPATCHED, State.RUNNING) for step in store.steps(record.id))
+
+
+def _tried(store: Store, record: Deletion) -> bool:
+    """Whether something was tried more than once, and is still there."""
+    steps = store.steps(record.id)
+    return any(step.round == record.round and step.attempt > 1 and step.remaining for step in steps)
+
+
+class _Turns:
+    """Engine and worker, which take turns in one thread."""
+
+    def __init__(self, config: pathlib.Path, fuse: mortal.Fuse, wanted: frozenset[str]) -> None:
+        self.messages: collections.deque[tuple[str, str]] = collections.deque()
+        names = ("step", "deletion", "orphan_scan", "orphan_scan_part")
+        send = lambda to, id_: self.messages.append((to, id_))  # noqa: E731
+        bus = types.SimpleNamespace(**{name: functools.partial(send, name) for name in names})
+        parts = mortal.parts(config, fuse, bus, answers=True)
+        parts.registry = few(parts.registry, wanted)
+        self.store, self.worker = parts.store, parts.worker()
+        self._path = str(self.store._engine.url.database)
+        self._scans = scanner.Scans(parts.conf, self.store, parts.bus)
+        self._handlers = {
+            "step": self.worker.handle,
+            "deletion": parts.engine().handle,
+            "orphan_scan": self._scans.handle,
+            "orphan_scan_part": scanner.Scanner(self.worker).handle,
+        }
+        # Of a process that died before: leases run out, and what it cast is taken for lost.
+        self.age(LEASE + 1)
+
+    def age(self, seconds: float) -> None:
+        age(self._path, seconds)
+
+    def turn(self, wakes: Callable[[], datetime.datetime]) -> None:
+        """Handle one message; without any, let the time pass until something is due, and handle that."""
+        if self.messages:
+            to, id_ = self.messages.popleft()
+            self._handlers[to](id_)
             return
-        if messages:
-            to, id_ = messages.popleft()
-            (worker.handle if to == "step" else engine.handle)(id_)
-            continue
-        wait = (record.wake_at - store.now()).total_seconds()
+        wait = (wakes() - self.store.now()).total_seconds()
         if wait > 0:
-            age(path, wait + 0.01)
-        for due in store.due():
-            engine.handle(due)
-    print(f"it comes to no end: {store.get(deletion_id)}", file=sys.stderr)
+            self.age(wait + 0.01)
+        for due in self.store.due():
+            self._handlers["deletion"](due)
+        self._scans.tick()
+
+
+def go(
+    config: pathlib.Path, fuse: mortal.Fuse, wanted: frozenset[str], deletion_ids: tuple[str, ...], until: str = ""
+) -> None:
+    """See deletions to their end, or until the first of them is as far as `UNTIL` says."""
+    turns = _Turns(config, fuse, wanted)
+    for _ in range(800):
+        records = [turns.store.get(id_) for id_ in deletion_ids]
+        live = [record for record in records if record.status in LIVE]
+        if not live or UNTIL[until](turns.store, records[0]):
+            turns.worker.budget.close()
+            return
+        turns.turn(lambda live=live: min(record.wake_at for record in live))
+    print(f"it comes to no end: {records}", file=sys.stderr)
+    sys.exit(3)
+
+
+def scan(config: pathlib.Path, fuse: mortal.Fuse, wanted: frozenset[str], scan_id: str) -> None:
+    """See an orphan scan to its end."""
+    turns = _Turns(config, fuse, wanted)
+    for _ in range(300):
+        found, _parts, _now = turns.store.orphan_scan(scan_id)
+        if found.status not in SCANNING:
+            turns.worker.budget.close()
+            return
+        turns.turn(lambda found=found: found.wake_at)
+    print(f"it comes to no end: {found}", file=sys.stderr)
     sys.exit(3)

@@ -9,11 +9,12 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 
-from cleanup_orchestrator import service, tables
+from cleanup_orchestrator import service
 from cleanup_orchestrator.decide import blockers
 from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Status
 from cleanup_orchestrator.transitions import LIVE
 from tests.emulated.cloud import OWN_PROJECT, USER, Emulated
+from tests.support.databases import copy_schema
 
 #: What is quick in a test and would not be wise in a cloud.
 OPTIONS: Mapping[str, Mapping[str, object]] = {
@@ -49,9 +50,10 @@ class Orchestrator:
 
     def __init__(self, cloud: Emulated, directory: pathlib.Path, **options: Mapping[str, object]) -> None:
         path = configuration(directory, cloud.auth_url, **options)
+        if not (database := directory / "orchestrator.sqlite").exists():
+            copy_schema(database)
         self.parts = service.Parts(service.load(["--config-file", str(path)]), in_process=True)
         self.store = self.parts.store
-        tables.metadata.create_all(self.store._engine)
         self._running = service.Running(self.parts)
 
     def __enter__(self) -> Orchestrator:

@@ -319,16 +319,18 @@ def _people(f: Filler) -> None:
 
 def fill(f: Filler, everything: bool, small: bool = False) -> None:
     """Give a project of everything something, or what the draw says."""
-    network = f.cloud.services[f.region, "network"]
-    assert isinstance(network, Network)
-    network.default_group(f.project)
+    network = f.cloud.services.get((f.region, "network"))
+    if isinstance(network, Network):
+        network.default_group(f.project)
     for kind in BUILD:
+        if kind.partition(".")[0] in f.cloud.without:
+            continue
         alias = "fwaas_v2" if kind == "network.default_firewall" else f.cloud.state.table(f.region, kind).kind.extension
         if alias and alias not in f.cloud.extensions:
             continue
         for _ in range(1 if everything else f.random.choice(FEW if small else COUNTS)):
             f.build(kind)
-    if everything or f.random.random() < 0.7:
+    if "object-store" not in f.cloud.without and (everything or f.random.random() < 0.7):
         _object_store(f)
 
 
@@ -352,13 +354,14 @@ def fill_up(f: Filler, count: int) -> None:
 def share(giver: Filler, taker: Filler) -> None:
     """Let one project use what another one gives it, so that both hang on each other without blocking."""
     cloud, add = giver.cloud, giver.cloud.state.add
-    network = giver.id("network.network")
-    grant = {"object_type": "network", "object_id": network, "target_tenant": taker.project}
-    giver.add("network.rbac_policy", **grant)
-    add(taker.region, "network.port", taker.project, network_id=network, name="guest")
-    group = taker.id("network.security_group")
-    remote = giver.id("network.security_group")
-    taker.add("network.security_group_rule", security_group_id=group, remote_group_id=remote)
+    if "network" not in cloud.without:
+        network = giver.id("network.network")
+        grant = {"object_type": "network", "object_id": network, "target_tenant": taker.project}
+        giver.add("network.rbac_policy", **grant)
+        add(taker.region, "network.port", taker.project, network_id=network, name="guest")
+        group = taker.id("network.security_group")
+        remote = giver.id("network.security_group")
+        taker.add("network.security_group_rule", security_group_id=group, remote_group_id=remote)
     giver.named("image.image", visibility="shared", members=[taker.project])
     # A user of the one works for the other, too.
     cloud.grant(taker.project, giver.users[0], "member")
@@ -370,11 +373,17 @@ def _admin(cloud: Emulated) -> str:
 
 
 def populate(
-    cloud: Emulated, projects: int, bystanders: int, resources: int, everything: bool, small: bool = False
+    cloud: Emulated,
+    projects: int,
+    bystanders: int,
+    resources: int,
+    everything: bool,
+    small: bool = False,
+    servers: int = 0,
 ) -> None:
     """Make the projects, fill them, and let them share."""
     external: dict[str, Any] = {"name": "public", "router:external": True}
-    for region in cloud.regions:
+    for region in cloud.regions if "network" not in cloud.without else ():
         public = cloud.state.add(region, "network.network", _admin(cloud), **external)
         cloud.state.add(region, "network.subnet", _admin(cloud), name="public", network_id=public.id)
 
@@ -386,6 +395,8 @@ def populate(
         for filler in made:
             filler.users = made[0].users
             fill(filler, everything, small)
+            for _ in range(servers):
+                filler.named("compute.server")
         missing = least - sum(cloud.left(project).values())
         for filler in made if missing > 0 else ():
             fill_up(filler, -(-missing // len(made)))

@@ -35,6 +35,8 @@ def main() -> int:
     parser.add_argument("--small", action="store_true", help="little in each project, and no plugins in Neutron")
     parser.add_argument("--region", action="append", help="may be given more than once")
     parser.add_argument("--fences", action="store_true", help="Keystone has the orchestrator's part in it")
+    parser.add_argument("--servers", type=int, help="with a Nova, and so many servers in each project")
+    parser.add_argument("--without", action="append", help="a service that there is not; may be given more than once")
     parser.add_argument("--parent", type=int, default=os.getppid(), help="process id; ends when that ends")
     options = parser.parse_args()
     die_with(options.parent)
@@ -48,6 +50,8 @@ def main() -> int:
         small=options.small,
         plugged=not options.small,
         port=options.port,
+        servers=options.servers,
+        without=tuple(options.without or ()),
     )
     print(f"the emulated cloud answers at {cloud.auth_url}", flush=True)
     threading.Event().wait()

@@ -143,6 +143,8 @@ class Service:
 
     def delete(self, call: Call, row: Row) -> Response:
         """Delete a row, unless something holds it."""
+        if row.id in self.cloud.hung or row.id in self.cloud.stuck:
+            raise Refusal(500, f"{row.kind.name} {row.id} cannot be deleted: its storage does not answer")
         self.check_delete(row)
         if (held := self.state.holder(self.region, row)) is not None:
             hold, other = held

@@ -282,6 +282,13 @@ KEY_MANAGER = (
          {"secrets": 500, "orders": 500, "containers": 500, "consumers": None, "cas": None}, owner=(), residue=True),
 )  # fmt: skip
 
+SERVER = {
+    "id": "", "name": "", "status": "ACTIVE", "tenant_id": "", "user_id": "", "metadata": {}, "tags": [],
+    "OS-EXT-STS:task_state": None, "os-extended-volumes:volumes_attached": [], "created": "2026-01-01T00:00:00Z",
+    "updated": "2026-01-01T00:00:00Z",
+}  # fmt: skip
+COMPUTE = (Kind("compute", "server", "servers", "server", "servers", SERVER, owner=("tenant_id",)),)
+
 
 def _identity(name: str, path: str, shape: dict[str, Any] | None = None, **declared: Any) -> Kind:
     shape = SHAPES.get(f"identity.{name}") or shape or {}
@@ -318,4 +325,4 @@ WITH_PROJECT = ("credential", "trust", "limit")
 STOCK = frozenset(kind.extension for kind in NETWORK if kind.extension) | {"filter-validation", "pagination"}
 EXTRA = frozenset(kind.extension for kind in PLUGGED)
 
-KINDS = (*NETWORK, *PLUGGED, *IMAGE, *KEY_MANAGER, *IDENTITY)
+KINDS = (*NETWORK, *PLUGGED, *IMAGE, *KEY_MANAGER, *COMPUTE, *IDENTITY)

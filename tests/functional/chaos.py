@@ -19,7 +19,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,8 +31,8 @@ from cleanup_orchestrator.transitions import LIVE
 from tests.cloud.processes import Child, Children, last_line
 from tests.emulated.cloud import OWN_PROJECT, USER
 from tests.emulated.server import Process
-from tests.servers import MariaDB, PostgreSQL, RabbitMQ, free_ports
-from tests.timing import wait
+from tests.support.servers import MariaDB, PostgreSQL, RabbitMQ, free_ports
+from tests.support.timing import wait
 
 #: Seconds for a single thing to happen. It says when a test gives up, and not how long anything should take.
 PATIENCE = 300.0
@@ -74,6 +74,17 @@ retry_base = 0.2
 retry_cap = 3
 [worker]
 lease = {lease}
+[deletion]
+recovery_window = 1
+recovery_stop_servers = true
+[protection]
+lien_types = image.image
+[force]
+attempts = 2
+patience = 5
+[orphans]
+min_age = 0
+reread_after = 1
 [limits]
 calls_per_second = default:2000
 calls_at_once = default:64
@@ -110,7 +121,15 @@ class Chaos:
     LEASE = 6
     STALL_AFTER = 20
 
-    def __init__(self, folder: pathlib.Path, database: type[MariaDB | PostgreSQL], driver: str, *cloud: str) -> None:
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        database: type[MariaDB | PostgreSQL],
+        driver: str,
+        *cloud: str,
+        engines: int = 2,
+        workers: int = 4,
+    ) -> None:
         self.folder = folder
         self.children = Children(folder / "log")
         self.broker = RabbitMQ(folder / "rabbitmq")
@@ -118,7 +137,7 @@ class Chaos:
         self.cloud = Process(*cloud)
         base = free_ports(10)
         self.port, self._shared = base, folder / "orchestrator.conf"
-        commands = ["api", "engine", "engine", "worker", "worker", "worker", "worker"]
+        commands = ["api", *["engine"] * engines, *["worker"] * workers]
         self.parts = {}
         for number, command in enumerate(commands):
             name = f"{command}-{commands[: number + 1].count(command)}"
@@ -128,6 +147,7 @@ class Chaos:
         self.answers: collections.Counter[str] = collections.Counter()  #: of the API, by operation and status
         self.unexpected: list[str] = []  #: processes that ended by themselves, answers that there should never be
         self.marks: list[tuple[float, str]] = []  #: what was done to them, and when
+        self.taken_away = 0  #: steps that a process had in its hands when it was killed
         self.drowned = 0  #: messages that were in the broker when it went
         self._token = ""
         self._began = time.monotonic()
@@ -215,12 +235,19 @@ class Chaos:
 
         wait(f"{name} is up again", begun, PATIENCE, 1)
 
-    def kill(self, name: str) -> None:
-        """SIGKILL, and a new life."""
-        self.scrape()
-        self.parts[name].child.signal(signal.SIGKILL)
-        self.parts[name].child.popen.wait()
-        self.begin_again(name)
+    def kill(self, name: str, at_work: bool = False) -> None:
+        """SIGKILL, and a new life; `at_work`: again and again until it dies with a step in its hands."""
+        while True:
+            if at_work:
+                self.busy(name)
+            self.scrape()
+            self.parts[name].child.signal(signal.SIGKILL)
+            self.parts[name].child.popen.wait()
+            held = self.holding(name) if at_work else []
+            self.taken_away += len(held)
+            self.begin_again(name)
+            if held or not at_work:
+                return
 
     def end(self, name: str) -> int:
         """SIGTERM, and a new life; return the exit code of the old one."""
@@ -285,19 +312,44 @@ class Chaos:
                     raise
                 time.sleep(0.5)
 
+    def latest(self) -> dict[str, tuple[str, Status, list[dict[str, Any]]]]:
+        """The latest deletion of each project: its id, its status and its conditions."""
+        rows = self.sql("SELECT project_id, id, status, conditions FROM deletions ORDER BY created_at")
+        load = lambda text: json.loads(text) if isinstance(text, str | bytes) else text  # noqa: E731
+        return {project: (id_, Status(status), load(text)) for project, id_, status, text in rows}
+
     def statuses(self) -> dict[str, Status]:
-        """The status of each deletion, by project."""
-        return {project: Status(status) for project, status in self.sql("SELECT project_id, status FROM deletions")}
+        """The status of the latest deletion of each project."""
+        return {project: status for project, (_, status, _) in self.latest().items()}
+
+    def deletion_of(self, project: str) -> str:
+        """The id of the latest deletion of a project."""
+        return self.latest()[project][0]
+
+    def having(self, type_: str) -> dict[str, str]:
+        """The projects whose latest deletion is live and has a condition, with its message."""
+        return {
+            project: condition["message"]
+            for project, (_, status, conditions) in self.latest().items()
+            for condition in conditions
+            if status in LIVE and condition["type"] == type_ and condition["status"]
+        }
 
     def stalled(self) -> dict[str, str]:
         """What live deletions without progress are blocked by, by project."""
-        found = {}
-        for project, status, text in self.sql("SELECT project_id, status, conditions FROM deletions"):
-            conditions = json.loads(text) if isinstance(text, str | bytes) else text
-            for condition in conditions if Status(status) in LIVE else ():
-                if condition["type"] == "stalled" and condition["status"]:
-                    found[project] = condition["message"]
-        return found
+        return self.having("stalled")
+
+    def end_windows(self, spared: Iterable[str]) -> None:
+        """Let the recovery windows of all projects but these be over.
+
+        The test decides how long a window is, and no clock: each is a day long, and ends here.
+        """
+        names = ", ".join(f"'{project}'" for project in (*spared, "-"))
+        past = "'2000-01-01 00:00:00'"
+        self.sql(
+            f"UPDATE deletions SET point_of_no_return_at = {past}, wake_at = {past}, version = version + 1 "
+            f"WHERE status = 'recoverable' AND point_of_no_return_at > {past} AND project_id NOT IN ({names})"
+        )
 
     def holding(self, name: str) -> list[str]:
         """The ids of the steps that a worker has in its hands."""
@@ -359,10 +411,9 @@ class Chaos:
 
         return wait(f"{method} {path}", asked, PATIENCE, 0.5)
 
-    def request(self, project_id: str, mode: str, dry_run: bool = False) -> str:
+    def request(self, project_id: str, mode: str, **more: Any) -> str:
         """Ask for a deletion, and return its id."""
-        status, answer = self.insist("POST", "/v1/deletions", {"project_id": project_id, "mode": mode,
-                                                               "dry_run": dry_run})  # fmt: skip
+        status, answer = self.insist("POST", "/v1/deletions", {"project_id": project_id, "mode": mode, **more})
         assert status == 202, f"{status} {answer}"
         return str(answer["deletion"]["id"])
 

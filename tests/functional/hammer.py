@@ -14,22 +14,11 @@ from typing import Any
 
 from keystoneauth1 import noauth
 from keystoneauth1.adapter import Adapter
-from oslo_config import cfg
 
 from cleanup_orchestrator import budget
 from cleanup_orchestrator.clouds import GuardedSession
 from cleanup_orchestrator.store import Store
-
-
-def configuration(**values: Any) -> cfg.ConfigOpts:
-    """Return a configuration with these limits."""
-    conf = cfg.ConfigOpts()
-    for group, options in budget.OPTS.items():
-        conf.register_opts(options, group)
-    conf([])
-    for name, value in values.items():
-        conf.set_override(name, value, budget.GROUP)
-    return conf
+from tests.support.rate_budget import configuration
 
 
 class Hammer:

@@ -15,11 +15,12 @@ import sqlalchemy as sa
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator import tables
 from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Status
-from tests.brokers import RABBITMQ
 from tests.cloud.conftest import free_port_base
 from tests.cloud.processes import Children
 from tests.functional.test_api import keystone as ks
-from tests.timing import wait
+from tests.support.brokers import RABBITMQ
+from tests.support.databases import copy_schema
+from tests.support.timing import wait
 
 PASSWORD = "a-very-secret-password"
 
@@ -113,10 +114,7 @@ class Processes:
         }
         self.configure()
         self.children = Children(folder / "log")
-        self.store = storage.Store.from_url(f"sqlite:///{folder}/all.sqlite")
-        from cleanup_orchestrator.cmd import manage
-
-        manage.upgrade(f"sqlite:///{folder}/all.sqlite")
+        self.store = storage.Store.from_url(copy_schema(folder / "all.sqlite"))
 
     def configure(self, **values):
         self.values.update(values)

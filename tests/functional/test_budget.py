@@ -1,22 +1,234 @@
-"""The limits of several real processes, through a real database, as the service that they call sees it."""
+"""The limits of several processes in a real database.
+
+The database's time is virtual, or stands still; only the test marked ``long`` measures how fast real processes call.
+"""
 
 import concurrent.futures
+import datetime
 import http.server
 import json
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 
 import pytest
+import sqlalchemy as sa
+from sqlalchemy import exc
 
-from cleanup_orchestrator import limits, tables
+from cleanup_orchestrator import budget, tables
+from cleanup_orchestrator.budget import Budget
+from cleanup_orchestrator.errors import RateLimited
 from cleanup_orchestrator.limits import HORIZON, LEASE, Ask, Limits
-from cleanup_orchestrator.store import Store
-from tests.functional.hammer import Hammer
-from tests.timing import measures_time
+from cleanup_orchestrator.store import Store, accounts
+from tests.functional import visitor
+from tests.support.rate_budget import Story, Wire, configuration
+from tests.support.scheduler import Process
+from tests.support.virtual_time import T0, virtual_time
+
+WAY = 0.05  #: virtual seconds that a visit takes at most, with what is called after it
 
 
+@pytest.fixture
+def store(database_url):
+    store = Store.from_url(database_url)
+    tables.metadata.create_all(store._engine)
+    yield store
+    store.close()
+
+
+def rows(store, table):
+    with store._begin() as c:
+        return c.execute(table.select()).all()
+
+
+# -------------------------------------------------------------------------------------- on the time of the simulation
+@pytest.fixture
+def play():
+    """Virtual time, of the processes and of the database."""
+    with virtual_time(budget) as made:
+        yield made
+
+
+def make(wire, holder, **values):
+    spending = Budget(configuration(calls_per_second={"default": "0"}, **values), wire)
+    spending.holder = holder
+    return spending
+
+
+def calls(play, spending, count=1, seconds=0.0, process=None):
+    """Start threads that make one call each; the result of each is when the call began."""
+
+    def one():
+        with spending.turn("network", "R1"):
+            began = play.now
+            play.simulation.sleep(seconds)
+        return began
+
+    return [play.start(one, process) for _ in range(count)]
+
+
+def holders(store):
+    return {lease.holder: lease.slots for lease in rows(store, tables.account_leases)}
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_processes_keep_the_limits_whatever_happens_to_them(store, play, seed):
+    story = Story(play, store, seed)
+    assert story.run() == ""
+    assert len(story.wire.visits) > 50
+
+
+def test_the_slots_of_a_killed_process_come_back_when_its_lease_is_over(store, play):
+    wire, victim = Wire(play, store), Process("victim")
+    first, second = (make(wire, holder, calls_at_once={"default": "3"}) for holder in ("first", "second"))
+    calls(play, first, 3, seconds=60.0, process=victim)
+    play.sleep(5.0)
+    play.simulation.kill(victim)
+    assert holders(store) == {"first": 3}
+    lease_over = max(visit.at for visit in wire.visits) + LEASE
+    began = play.finish(*calls(play, second, 3))
+    # Until then the second process asks again every half second.
+    assert all(lease_over <= at <= lease_over + budget._ASK_AGAIN + WAY for at in began)
+    assert set(holders(store)) == {"second"}
+    assert sum(holders(store).values()) == 3
+
+
+def test_a_process_that_ends_in_order_gives_its_slots_back_at_once(store, play):
+    wire = Wire(play, store)
+    first, second = (make(wire, holder, calls_at_once={"default": "3"}) for holder in ("first", "second"))
+    play.finish(*calls(play, first, 3, seconds=0.1))
+    assert holders(store) == {"first": 3}
+    play.run(first.close)
+    assert holders(store) == {}
+    now = play.now
+    # The first of them visits for one slot, before the others have come.
+    assert all(began < now + 2 * WAY for began in play.finish(*calls(play, second, 3)))
+    assert holders(store) == {"second": 3}
+
+
+def test_a_pause_that_one_process_was_told_is_kept_by_another(store, play):
+    wire = Wire(play, store)
+    first, second = make(wire, "first"), make(wire, "second")
+    play.finish(*calls(play, second))
+    play.run(lambda: first.pause("network", "R1", 10.0))
+    told = play.now
+    (account,) = rows(store, tables.accounts)
+    assert 10.0 - WAY < (account.paused_until - T0).total_seconds() - told <= 11.0
+    play.sleep(budget._FRESH)
+    began = play.finish(*calls(play, second, 3))
+    assert all(at >= (account.paused_until - T0).total_seconds() for at in began)
+
+
+def test_a_pause_is_never_made_shorter(store, play):
+    store.pause_account("network", "R1", 60)
+    store.pause_account("network", "R1", 1)
+    (account,) = rows(store, tables.accounts)
+    assert account.paused_until == T0 + datetime.timedelta(seconds=60)
+    grant = store.visit_account("network", "R1", Ask("p", Limits(calls=10), calls=1, wanted=1))
+    assert (grant.paused, grant.calls.count) == (60, 0)
+    store.pause_account("network", "R1", 61)
+    (account,) = rows(store, tables.accounts)
+    assert account.paused_until == T0 + datetime.timedelta(seconds=61)
+
+
+def test_without_its_tables_nothing_is_called(empty_database_url, play):
+    """A process of the new release before ``db upgrade``: no limits can be kept, so no call is made."""
+    store = Store.from_url(empty_database_url)
+    job, *_ = calls(play, make(Wire(play, store), "early", longest_wait=1.0))
+    with pytest.raises(RateLimited, match="the store does not answer"):
+        play.finish(job)
+    store.close()
+
+
+# ------------------------------------------------------------------------------------ each visit is one transaction
+@pytest.fixture
+def start(database_url):
+    """Start processes; those that still run at the end are killed."""
+    running = []
+
+    def one(module, **order):
+        order = {"database": database_url, **order}
+        command = [sys.executable, "-m", f"tests.functional.{module}", json.dumps(order)]
+        running.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        return running[-1]
+
+    yield one
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def said(process, send=None):
+    out, _ = process.communicate(send, timeout=600)
+    return json.loads(out.splitlines()[-1])
+
+
+def check_ledger(store, grants):
+    """Each turn was given once and none was left out, and no more slots are held than there are.
+
+    :param grants: of each holder, in their order
+    """
+    turns = sorted((round((first + HORIZON) * visitor.RATE), count) for of in grants.values() for first, count, _ in of)
+    expected = 0
+    for first, count in turns:
+        assert first == expected
+        expected += count
+    (account,) = rows(store, tables.accounts)
+    after = expected / visitor.RATE - HORIZON
+    assert account.calls_at == visitor.T0 + datetime.timedelta(seconds=after)
+    held = holders(store)
+    assert held == {holder: of[-1][2] for holder, of in grants.items()}
+    assert sum(held.values()) <= visitor.SLOTS
+
+
+def test_threads_that_visit_one_account_at_once_lose_nothing(store, monkeypatch):
+    monkeypatch.setattr(accounts, "database_time", lambda _: visitor.T0)
+    names = [f"p{number}" for number in range(6)]
+    with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
+        grants = list(pool.map(lambda name: visitor.visit(store, name, 15), names))
+    check_ledger(store, dict(zip(names, grants, strict=True)))
+
+
+def test_processes_that_visit_one_account_at_once_lose_nothing(store, start):
+    names = ["p0", "p1"]
+    processes = [start("visitor", holder=name, visits=50) for name in names]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    check_ledger(store, {name: said(process) for name, process in zip(names, processes, strict=True)})
+
+
+@pytest.mark.parametrize("what", ["visit", "pause"])
+def test_the_time_is_read_when_the_account_is_locked(store, database_url, monkeypatch, what):
+    """A process that waited for the lock would otherwise go back in time."""
+    ask = Ask("p", Limits(calls=10), calls=1, wanted=1)
+    store.visit_account("network", "R1", ask)
+    locked = []
+
+    def time_of(_):
+        try:
+            if database_url.startswith("sqlite"):
+                other = sqlite3.connect(sa.make_url(database_url).database, timeout=0, isolation_level=None)
+                other.execute("BEGIN IMMEDIATE")
+                other.close()
+            else:
+                with store._engine.connect() as c:
+                    c.execute(tables.accounts.select().with_for_update(nowait=True))
+            locked.append(False)
+        except (exc.OperationalError, sqlite3.OperationalError):
+            locked.append(True)
+        return visitor.T0
+
+    monkeypatch.setattr(accounts, "database_time", time_of)
+    store.visit_account("network", "R1", ask) if what == "visit" else store.pause_account("network", "R1", 1)
+    assert locked == [True]
+
+
+# ---------------------------------------------------------------------------------------------------------- real time
 class Service(http.server.ThreadingHTTPServer):
     """Takes its time, and remembers when it was asked and how many were with it at once."""
 
@@ -72,176 +284,23 @@ def service():
     server.server_close()
 
 
-@pytest.fixture
-def store(database_url):
-    store = Store.from_url(database_url)
-    tables.metadata.create_all(store._engine)
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def start(database_url, service):
-    """Start processes; what still runs at the end is killed."""
-    running = []
-
-    def one(**order):
-        order = {"database": database_url, "url": service.url, **order}
-        command = [sys.executable, "-m", "tests.functional.hammer", json.dumps(order)]
-        running.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-        return running[-1]
-
-    yield one
-    for process in running:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
-def said(process):
-    out, _ = process.communicate(timeout=120)
-    return json.loads(out.splitlines()[-1])
-
-
-def each(limit):
-    return {"default": str(limit)}
-
-
-OPEN = {"calls_per_second": each(0), "calls_at_once": each(0), "deletes_per_second": each(0)}
-
-
-@measures_time
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_processes_together_keep_the_rate(store, service, start, method):
-    rate, seconds = 40, 6
+def test_real_processes_keep_the_rate_and_the_number_of_calls_at_once(store, service, start, method):
+    rate, slots, seconds = 40, 5, 8
     kind = "calls_per_second" if method == "GET" else "deletes_per_second"
-    values = OPEN | {kind: each(rate), "calls_at_once": each(100)}
-    hammers = [start(limits=values, threads=t, seconds=seconds, method=method) for t in (1, 8, 8)]
-    results = [said(hammer) for hammer in hammers]
-    assert [r["errors"] for r in results] == [[], [], []]
-    # What a busy machine adds between a turn and the call's arrival: a fifth.
-    for span in (0.5, 1.0, 3.0):
-        assert service.busiest(span) <= (rate * (span + 2 * HORIZON) + 1) * 1.2
-    whole = max(service.times) - min(service.times)
-    assert rate * whole / 2 <= len(service.times) <= rate * (whole + 2 * HORIZON) + 1 + 0.2 * rate
-    assert min(r["calls"] for r in results) >= seconds  # and nobody starves
-
-
-@measures_time
-def test_processes_together_keep_the_number_of_calls_at_once(store, service, start):
-    values = OPEN | {"calls_at_once": each(5)}
-    hammers = [start(limits=values, threads=t, seconds=5) for t in (1, 6, 6)]
-    results = [said(hammer) for hammer in hammers]
-    assert [r["errors"] for r in results] == [[], [], []]
-    assert service.most == 5
-    assert min(r["calls"] for r in results) >= 20
-
-
-@measures_time
-def test_more_processes_than_slots_take_turns(store, service, start):
-    values = OPEN | {"calls_at_once": each(1)}
-    hammers = [start(limits=values, threads=2, seconds=8) for _ in range(3)]
-    results = [said(hammer) for hammer in hammers]
-    assert [r["errors"] for r in results] == [[], [], []]
-    assert service.most == 1
-    assert min(r["calls"] for r in results) > 0
-
-
-@measures_time
-def test_the_slots_of_a_killed_process_come_back_by_themselves(store, service, start):
-    service.seconds = 0.2
-    values = OPEN | {"calls_at_once": each(3)}
-    victim = start(limits=values, threads=6, forever=True)
+    values = {"calls_per_second": {"default": "0"}, "deletes_per_second": {"default": "0"}}
+    values |= {kind: {"default": str(rate)}, "calls_at_once": {"default": str(slots)}}
+    order = {"url": service.url, "limits": values, "method": method}
+    victim = start("hammer", **order, threads=4, forever=True)
     assert victim.stdout.readline() == "ready\n"
+    hammers = [start("hammer", **order, threads=threads, seconds=seconds) for threads in (1, 8, 8)]
     time.sleep(1.0)
     victim.kill()
-    victim.wait()
-    killed = time.monotonic()
-    while service.under_way:  # what it had sent
-        time.sleep(0.05)
-    service.most = 0
-    hammer = Hammer(store, service.url, values)
-    hammer.run(6, killed + LEASE + 3)
-    hammer.budget.close()
-    assert service.most == 3  # all of them, and never more
-    assert killed + LEASE / 2 < max(service.times) < killed + LEASE + 5
-    assert hammer.errors == []
-
-
-@measures_time
-def test_a_process_that_ends_in_order_keeps_nobody_waiting(store, service):
-    values = OPEN | {"calls_at_once": each(3)}
-    first, second = Hammer(store, service.url, values), Hammer(store, service.url, values)
-    first.run(6, time.monotonic() + 1)
-    first.budget.close()
-    begun = time.monotonic()
-    second.run(3, begun + 0.5)
-    assert second.longest < LEASE / 4
-    assert service.most == 3
-    second.budget.close()
-
-
-@measures_time
-def test_what_a_service_asked_of_one_process_is_kept_by_the_others(store, service, start):
-    values = OPEN | {"calls_at_once": each(4)}
-    hammers = [start(limits=values, threads=2, seconds=6) for _ in range(2)]
-    while len(service.times) < 40:
-        time.sleep(0.02)
-    with service.lock:
-        service.answers.append((429, {"Retry-After": "3"}))
-        asked = len(service.times)
-    for hammer in hammers:
-        assert said(hammer)["errors"] == []
-    told = service.times[asked]
-    # Within a second each process asks the store; then there is silence until the pause is over.
-    assert [at - told for at in service.times if told + limits.HORIZON + 1.2 < at < told + 2.9] == []
-    assert [at for at in service.times if at > told + 3.0]
-
-
-def test_threads_that_visit_one_account_at_once_lose_nothing(store):
-    """Each visit is one transaction: turns are never given twice, whatever the database does about it."""
-    turns, lock = [], threading.Lock()
-    begun = store.now()
-
-    def visit(number):
-        ask = Ask(f"p{number % 7}", Limits(calls=1000, at_once=100), calls=3, wanted=3)
-        for _ in range(20):
-            try:
-                grant = store.visit_account("network", "R1", ask)
-                break
-            except Exception as error:  # a caller asks again
-                assert "eadlock" in str(error)
-        with lock:
-            turns.append(grant.calls.count)
-
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        list(pool.map(visit, range(100)))
-    elapsed = (store.now() - begun).total_seconds()
-    with store._begin() as c:
-        row = c.execute(tables.accounts.select()).one()
-        leases = c.execute(tables.account_leases.select()).all()
-    taken = sum(turns)
-    assert len(turns) == 100
-    # The account's clock has moved on by a thousandth of a second for each turn, or with the time.
-    assert (row.calls_at - begun).total_seconds() >= taken / 1000 - HORIZON - 0.01
-    assert taken <= 1000 * (elapsed + 2 * HORIZON) + 1000
-    assert {lease.holder for lease in leases} == {f"p{n}" for n in range(7)}
-
-
-@measures_time
-def test_a_pause_is_never_made_shorter(store):
-    store.pause_account("network", "R1", 60)
-    store.pause_account("network", "R1", 1)
-    grant = store.visit_account("network", "R1", Ask("p", Limits(calls=10), calls=1, wanted=1))
-    assert 55 < grant.paused <= 60
-    assert grant.calls.count == 0
-
-
-def test_without_its_tables_nothing_is_called(database_url, service):
-    """A process of the new release before ``db upgrade``: no limits can be kept, so no call is made."""
-    store = Store.from_url(database_url)
-    hammer = Hammer(store, service.url, {"longest_wait": 1.0})
-    hammer.run(2, time.monotonic() + 1)
-    assert service.times == []
-    assert len(hammer.errors) == 2
-    store.close()
+    results = [said(hammer) for hammer in hammers]
+    assert [result["errors"] for result in results] == [[], [], []]
+    assert min(result["calls"] for result in results) > 0
+    assert service.most <= slots
+    # A busy machine delays some calls between turn and service, so that more arrive together: up to half as many more.
+    for span in (1.0, 3.0):
+        assert service.busiest(span) <= (rate * (span + 2 * HORIZON) + 1) * 1.5

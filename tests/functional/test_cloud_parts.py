@@ -2,13 +2,13 @@
 
 import os
 import sys
-import time
 
 import pytest
 
 from tests.cloud.processes import Children
 from tests.cloud.schemas import Schemas, cursor
-from tests.servers import MariaDB
+from tests.support.servers import MariaDB
+from tests.support.timing import wait
 
 COMMANDS = (("migrate", "everything"),)
 
@@ -29,13 +29,6 @@ time.sleep(600)
 """
 
 
-def wait_for(condition, seconds=240):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def runs(pid):
     """Whether the process is there, and no zombie."""
     try:
@@ -51,12 +44,12 @@ def test_a_guarded_daemon_takes_along_children_with_a_session_of_their_own(tmp_p
     command = ["guard", "--", sys.executable, "-c", DAEMON, str(noted)]
     children.start("daemon", command, python=sys.executable)
     try:
-        wait_for(noted.exists)
+        wait("it has noted its children", noted.exists)
         pids = [int(word) for word in noted.read_text().split()]
         assert all(runs(pid) and os.getsid(pid) == pids[0] for pid in pids)
     finally:
         children.stop()
-    wait_for(lambda: not any(runs(pid) for pid in pids))
+    wait("they are gone", lambda: not any(runs(pid) for pid in pids))
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +59,7 @@ def server(tmp_path_factory):
         yield made
 
 
+@pytest.mark.real
 def test_a_schema_that_was_kept_is_loaded_with_its_rows_and_its_keys(server, tmp_path):
     schemas = Schemas(tmp_path / "kept", "these requirements")
     for name in ("made", "loaded"):
@@ -92,6 +86,7 @@ def test_a_schema_that_was_kept_is_loaded_with_its_rows_and_its_keys(server, tmp
         assert loaded == made
 
 
+@pytest.mark.real
 def test_a_schema_is_kept_for_the_commands_and_the_requirements_that_made_it_alone(server, tmp_path):
     server.sql("CREATE DATABASE mine")
     Schemas(tmp_path / "kept", "these requirements").keep(server, COMMANDS, ["mine"])

@@ -31,7 +31,11 @@ from tests.emulated.cloud import OWN_PROJECT, USER
 from tests.emulated.faults import KINDS, Faults
 from tests.emulated.orchestrator import Orchestrator
 from tests.emulated.server import Process
+from tests.support.emulated_site import LEAN, with_cloud
+from tests.support.timing import wait
 
+CLOUD = {"projects": 2, "bystanders": 1, "seed": 7, "everything": True, "fences": True}
+FOREIGN_WRITES = True  #: what the auditor sees of them is tested here
 ROOT = pathlib.Path(__file__).parents[2]
 
 
@@ -58,13 +62,6 @@ class Caller:
 
     def get(self, path, service="network", **query):
         return self.call("GET", path, service, params=query)
-
-
-@pytest.fixture
-def cloud():
-    with Emulated(projects=2, bystanders=1, seed=7, everything=True, fences=True) as made:
-        yield made
-        assert made.defects == []
 
 
 @pytest.fixture
@@ -546,17 +543,23 @@ def test_a_defect_of_the_emulation_does_not_pass_for_a_fault():
 # ------------------------------------------------------------------------------------------------- size and processes
 
 
-def resident(pid):
-    """Megabytes of memory that a process has."""
-    status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) / 1024
+MANY = 8000
+LIMIT = 2.3  #: kilobytes for each; measured 1.6, and 3.2 if the worker keeps what it lists
 
 
-def test_a_hundred_thousand_resources_fit_into_little_memory():
-    with Process("--resources", "100000", "--bystanders", "0") as process:
-        (project,) = process.call("projects")
-        assert sum(process.call("left", project=project).values()) >= 100_000
-        assert resident(process.pid) < 200
+@with_cloud(**LEAN, everything=False)
+def test_a_worker_does_not_keep_in_memory_what_it_lists(cloud, tmp_path):
+    """It keeps half a kilobyte of each resource; a resource as the SDK gives it takes several."""
+    small, large = (cloud.add_project(name) for name in ("small", "large"))
+    cloud.audit.under_deletion = {small, large}
+    for project, number in ((small, 100), (large, MANY)):
+        for _ in range(number):
+            cloud.state.add("RegionOne", "image.image", project)
+    command = [sys.executable, "-m", "tests.support.worker_memory", str(tmp_path), cloud.auth_url, small, large]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    (first, before), (second, after) = (line.split() for line in done.stdout.splitlines() if line.startswith("plan"))
+    assert first == second == Status.PLANNED
+    assert (int(after) - int(before)) / MANY < LIMIT, "kilobytes for each resource"
 
 
 def test_a_process_obeys_and_tells_what_it_saw():
@@ -582,10 +585,7 @@ def test_a_process_dies_with_its_parent():
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     pid = int(said.stdout)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and alive(pid):
-        time.sleep(0.05)
-    assert not alive(pid)
+    wait("it is gone", lambda: not alive(pid))
 
 
 def alive(pid):
@@ -614,29 +614,45 @@ def test_looks_through_a_fence_survive_that_a_tenth_of_the_calls_fails(cloud, tm
     parts.store.close()
 
 
-def test_a_project_with_one_of_everything_goes_to_the_last_row(tmp_path):
+@pytest.mark.parametrize(
+    "cloud",
+    [
+        {**LEAN, "everything": False, "things": {"image.image": 1, "key-manager.secret": 1}},
+        pytest.param({"projects": 1, "bystanders": 1, "seed": 2}, marks=pytest.mark.long),
+    ],
+    indirect=True,
+    ids=["two services", "all services"],
+)
+def test_a_project_with_one_of_everything_goes_to_the_last_row(cloud, tmp_path):
     """Without faults, by the driver for a stock Keystone, and bookkeeping included."""
-    with Emulated(projects=1, seed=2, everything=True) as cloud:
-        with Orchestrator(cloud, tmp_path, drain={"driver": "revoke"}) as running:
-            deletion = running.request(cloud.projects[0])
-            assert running.wait([deletion]) == {deletion: Status.DELETED}, running.blockers(deletion)
-        assert cloud.left(cloud.projects[0]) == {}
-        assert cloud.audit.foreign_writes() == cloud.defects == []
+    with Orchestrator(cloud, tmp_path, drain={"driver": "revoke"}) as running:
+        deletion = running.request(cloud.projects[0])
+        assert running.wait([deletion]) == {deletion: Status.DELETED}, running.blockers(deletion)
+    assert cloud.left(cloud.projects[0]) == {}
+    assert cloud.audit.foreign_writes() == []
 
 
-def test_projects_are_deleted_while_a_tenth_of_all_calls_fails(tmp_path):
+@pytest.mark.parametrize(
+    ("cloud", "kinds"),
+    [
+        ({**LEAN, "everything": False, "things": {"image.image": 15, "key-manager.secret": 15}}, 3),
+        pytest.param({"projects": 4, "bystanders": 2, "seed": 1, "everything": False}, 6, marks=pytest.mark.long),
+    ],
+    indirect=["cloud"],
+    ids=["two services", "all services"],
+)
+def test_projects_are_deleted_while_a_tenth_of_all_calls_fails(cloud, kinds, tmp_path):
     """A few, in one process; many at once, and processes that die, are test_chaos's."""
-    with Emulated(projects=4, bystanders=2, seed=1, fences=True) as cloud, Orchestrator(cloud, tmp_path) as running:
+    with Orchestrator(cloud, tmp_path) as running:
         before = {project: cloud.left(project) for project in cloud.bystanders}
         cloud.faults.errors(0.1)
         deletions = [running.request(project) for project in cloud.projects]
         ends = running.wait(deletions)
         cloud.faults.clear()
-        assert cloud.defects == []
         assert {i: running.blockers(i) for i, end in ends.items() if end is not Status.DELETED} == {}
         assert [project for project in cloud.projects if cloud.exists(project)] == []
         assert {project: left for project in cloud.projects if (left := cloud.left(project, residue=False))} == {}
         assert cloud.audit.foreign_writes() == []
         assert cloud.audit.deleted_while_not_empty() == []
         assert {project: cloud.left(project) for project in cloud.bystanders} == before
-        assert {kind for _, kind in cloud.faults.seen} == set(KINDS) - {"hang"}, "it did fail, in every way"
+        assert len({kind for _, kind in cloud.faults.seen} - {"hang"}) >= kinds, "it did fail, in many ways"

@@ -30,24 +30,13 @@ from cleanup_orchestrator.model import (
 )
 from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, ScanUnderWay, Store
 from cleanup_orchestrator.transitions import By, move
-from tests import orphaned
+from tests.support import orphaned
 from tests.unit.world import deletion
 
 SOURCES = Path(cleanup_orchestrator.__path__[0])
 EVENT = Event("note", "of a zombie")
 DONE = Sweep(Outcome.CLEAR, message="of a zombie")
 GRANT = {"actor": "users", "actor_id": "u", "role_id": "r"}
-
-
-@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
-def store(request, tmp_path):
-    from tests.databases import database
-
-    with database(request.param, tmp_path) as url:
-        made = Store.from_url(url)
-        tables.metadata.create_all(made._engine)
-        yield made
-        made.close()
 
 
 class Scene:

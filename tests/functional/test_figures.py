@@ -8,23 +8,15 @@ import pytest
 import sqlalchemy as sa
 
 from cleanup_orchestrator import tables
-from cleanup_orchestrator.cmd import manage
-from cleanup_orchestrator.model import TASKS, Brake, Condition, Event, Kind, Lien, Outcome, State, Status, Sweep
-from cleanup_orchestrator.store import Figures, Store
+from cleanup_orchestrator.model import Brake, Condition, Kind, Lien, Outcome, State, Status, Sweep
+from cleanup_orchestrator.store import Figures
+from tests.support import stores
 from tests.unit import world
 
 
-@pytest.fixture
-def store(database_url):
-    manage.upgrade(database_url)
-    store = Store.from_url(database_url)
-    yield store
-    store.close()
-
-
 def create(store, **values):
-    record = world.deletion(id=str(uuid.uuid4()), project_id=uuid.uuid4().hex, **values)
-    return store.create(record, TASKS, Event("deletion.accepted", "test"))
+    """Record a deletion of a project of its own."""
+    return stores.create(store, project_id=uuid.uuid4().hex, **values)
 
 
 def step(store, deletion, kind=Kind.SURVEY):

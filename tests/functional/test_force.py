@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 
 import pytest
 
@@ -14,10 +13,18 @@ from cleanup_orchestrator.plugins import base, registry
 from cleanup_orchestrator.store import Conflict
 from cleanup_orchestrator.transitions import By, move
 from cleanup_orchestrator.worker import _on_nothing
-from tests.emulated import Emulated
 from tests.emulated.orchestrator import Orchestrator
+from tests.support.timing import wait
 
+LONG = 300
 IMAGE = "image.image"
+CLOUD = {
+    "projects": 1,
+    "bystanders": 1,
+    "seed": 11,
+    "fences": True,
+    "without": ("network", "object-store", "key-manager"),
+}
 
 
 class Images:
@@ -59,21 +66,14 @@ class Images:
 
 
 @pytest.fixture
-def cloud():
-    with Emulated(projects=1, bystanders=1, seed=11, fences=True) as made:
-        for _ in range(2):
-            made.state.add("RegionOne", IMAGE, made.projects[0])
-        yield made
-        assert made.defects == []
-
-
-@pytest.fixture
 def images():
     return Images()
 
 
 @pytest.fixture
 def orchestrator(cloud, images, tmp_path):
+    for _ in range(2):
+        cloud.state.add("RegionOne", IMAGE, cloud.projects[0])
     made = Orchestrator(cloud, tmp_path, force={"attempts": 2, "patience": 2})
     made.parts.registry = images.registry()
     made.parts.registry.register_options(made.parts.conf)
@@ -90,15 +90,8 @@ def stuck(orchestrator, cloud, project_id):
         tried = any(s.name == IMAGE and s.remaining and s.round == d.round and s.attempt > 1 for s in steps)
         return d.status is Status.DELETING and d.purpose is Purpose.DELETE and tried
 
-    until(tried_in_vain)
+    wait("it is tried in vain", tried_in_vain, LONG)
     return deletion_id
-
-
-def until(condition, seconds=300):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 def force(orchestrator, deletion_id, types):
@@ -175,6 +168,7 @@ def test_the_operator_chooses_the_types(cloud, images, orchestrator):
 def test_nothing_left_is_nothing_to_ask_about(cloud, images, orchestrator):
     """A project without stacks is forced whatever Heat says."""
     project = cloud.add_project("without images")
+    cloud.audit.under_deletion.add(project)
     deletion_id = orchestrator.request(project)
     orchestrator.wait([deletion_id])
     assert orchestrator.parts.bus.force(deletion_id)[IMAGE] == ""
@@ -191,7 +185,7 @@ def test_a_dead_service_is_let_go_of_unseen_and_named(cloud, images, orchestrato
         lost = {s.name for s in steps if s.outcome is Outcome.UNKNOWN and s.round == d.round}
         return d.status is Status.DELETING and d.purpose is Purpose.DELETE and IMAGE in lost
 
-    until(only_images)
+    wait("nothing but the images is unknown", only_images, LONG)
     force(orchestrator, deletion_id, [])
     assert orchestrator.wait([deletion_id]) == {deletion_id: Status.DELETED}
     record = orchestrator.store.get(deletion_id)
@@ -204,7 +198,7 @@ def test_a_cancel_under_force_gives_the_project_back(cloud, images, orchestrator
     images.eternal = left(cloud, project)
     deletion_id = stuck(orchestrator, cloud, project)
     force(orchestrator, deletion_id, [IMAGE])
-    until(lambda: images.forced)
+    wait("force is used", lambda: images.forced, LONG)
     while True:
         d = orchestrator.store.get(deletion_id)
         moved = move(d, Status.CANCELLING, By.USER, orchestrator.store.now(), "cancel")

@@ -7,11 +7,14 @@ import datetime
 from cleanup_orchestrator.model import Brake, Lien, State, Status
 from cleanup_orchestrator.store import Conflict
 from cleanup_orchestrator.transitions import By, move
-from tests.emulated.cloud import Emulated
 from tests.emulated.orchestrator import Orchestrator
-from tests.timing import wait
+from tests.support.emulated_site import LEAN, DeleteGate
+from tests.support.timing import wait
 
 LONG = 300
+CLOUD = {**LEAN, "things": {"image.image": 20, "key-manager.secret": 20}}
+#: What waits at the gate must not run into its timeout.
+WAITING = {"orchestrator": {"call_timeout": 300}}
 
 
 def condition(made, id_):
@@ -35,8 +38,8 @@ def untouched(cloud, project):
     return things
 
 
-def test_a_deletion_that_is_held_from_the_beginning_touches_nothing_and_goes_on_afterwards(tmp_path):
-    with Emulated(1, resources=20, fences=True, small=True) as cloud, Orchestrator(cloud, tmp_path) as made:
+def test_a_deletion_that_is_held_from_the_beginning_touches_nothing_and_goes_on_afterwards(cloud, tmp_path):
+    with Orchestrator(cloud, tmp_path) as made:
         [project] = cloud.projects
         before = untouched(cloud, project)
         made.store.add_lien(Lien("l", project, "billing", "an open invoice", made.store.now()))
@@ -50,13 +53,14 @@ def test_a_deletion_that_is_held_from_the_beginning_touches_nothing_and_goes_on_
         assert cloud.audit.deleted_while_not_empty() == []
 
 
-def test_one_that_comes_while_it_deletes_stops_it_and_a_cancel_gives_the_project_back(tmp_path):
-    with Emulated(1, resources=150, fences=True, small=True) as cloud, Orchestrator(cloud, tmp_path) as made:
+def test_one_that_comes_while_it_deletes_stops_it_and_a_cancel_gives_the_project_back(cloud, tmp_path):
+    gate = DeleteGate(cloud, free=5)
+    with Orchestrator(cloud, tmp_path, **WAITING) as made:
         [project] = cloud.projects
-        cloud.faults.latency(milliseconds=20)
         id_ = made.request(project)
-        wait("it deletes", lambda: len([w for w in written(cloud, project) if w.method == "DELETE"]) > 5, LONG)
+        wait("it deletes", gate.reached.is_set, LONG)
         made.store.set_brake(Brake(True, "something is wrong"))
+        gate.open()
         wait("it is held", lambda: condition(made, id_), LONG)
         # What was sent before is answered, and what had been begun comes to its end without a further write.
         wait("all is quiet", lambda: all(s.state is not State.RUNNING for s in made.store.steps(id_)), LONG)
@@ -79,28 +83,28 @@ def test_one_that_comes_while_it_deletes_stops_it_and_a_cancel_gives_the_project
         assert cloud.left(project) == left, "and nothing was deleted meanwhile"
 
 
-def test_outside_of_the_hours_nothing_is_begun(tmp_path):
-    with Emulated(1, fences=True, small=True) as cloud:
-        now = datetime.datetime.now(datetime.UTC)
-        hours = f"{now + datetime.timedelta(hours=3):%H:%M}-{now + datetime.timedelta(hours=4):%H:%M}"
-        with Orchestrator(cloud, tmp_path, deletion={"delete_windows": hours}) as made:
-            [project] = cloud.projects
-            dry = made.request(project, dry_run=True)
-            assert made.wait([dry], LONG) == {dry: Status.PLANNED}
-            id_ = made.request(project)
-            wait("it is held", lambda: condition(made, id_), LONG)
-            wait("it rests", lambda: made.store.get(id_).status is Status.DRAINING, LONG)
-            assert condition(made, id_).reason == "window"
-            assert written(cloud, project) == []
-
-
-def test_a_project_that_comes_upon_the_never_delete_list_while_it_goes_loses_nothing_more(tmp_path):
-    with Emulated(1, resources=150, fences=True, small=True) as cloud, Orchestrator(cloud, tmp_path) as made:
+def test_outside_of_the_hours_nothing_is_begun(cloud, tmp_path):
+    now = datetime.datetime.now(datetime.UTC)
+    hours = f"{now + datetime.timedelta(hours=3):%H:%M}-{now + datetime.timedelta(hours=4):%H:%M}"
+    with Orchestrator(cloud, tmp_path, deletion={"delete_windows": hours}) as made:
         [project] = cloud.projects
-        cloud.faults.latency(milliseconds=20)
+        dry = made.request(project, dry_run=True)
+        assert made.wait([dry], LONG) == {dry: Status.PLANNED}
         id_ = made.request(project)
-        wait("it deletes", lambda: len([w for w in written(cloud, project) if w.method == "DELETE"]) > 5, LONG)
+        wait("it is held", lambda: condition(made, id_), LONG)
+        wait("it rests", lambda: made.store.get(id_).status is Status.DRAINING, LONG)
+        assert condition(made, id_).reason == "window"
+        assert written(cloud, project) == []
+
+
+def test_a_project_that_comes_upon_the_never_delete_list_while_it_goes_loses_nothing_more(cloud, tmp_path):
+    gate = DeleteGate(cloud, free=5)
+    with Orchestrator(cloud, tmp_path, **WAITING) as made:
+        [project] = cloud.projects
+        id_ = made.request(project)
+        wait("it deletes", gate.reached.is_set, LONG)
         made.parts.conf.set_override("never_delete_projects", [project], group="deletion")  # as a SIGHUP does
+        gate.open()
         assert made.wait([id_], LONG) == {id_: Status.FAILED}
         record = made.store.get(id_)
         assert (record.reason, record.holding) == ("project_protected", False)

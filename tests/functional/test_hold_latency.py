@@ -11,10 +11,15 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from cleanup_orchestrator.model import Status
 from tests.functional.chaos import Chaos, environment
-from tests.servers import PostgreSQL, RabbitMQ
-from tests.timing import wait
+from tests.support.servers import PostgreSQL, RabbitMQ
+from tests.support.timing import wait
+
+#: It measures real time, over a database and a broker of its own.
+pytestmark = [pytest.mark.real, pytest.mark.long]
 
 ROUNDS = environment("CLEANUP_HOLD_ROUNDS", 3)
 PROJECTS = 6

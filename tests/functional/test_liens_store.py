@@ -7,9 +7,7 @@ import uuid
 
 import pytest
 
-from cleanup_orchestrator import actions, tables
 from cleanup_orchestrator.model import (
-    TASKS,
     Brake,
     Event,
     Kind,
@@ -25,33 +23,11 @@ from cleanup_orchestrator.model import (
     Step,
     Sweep,
 )
-from cleanup_orchestrator.store import Conflict, NotFound, Page, Store
+from cleanup_orchestrator.store import Conflict, NotFound, Page
 from cleanup_orchestrator.windows import Windows
-from tests.unit.world import deletion
+from tests.support.stores import claimed, create
 
 SECOND = datetime.timedelta(seconds=1)
-
-
-@pytest.fixture
-def store(database_url):
-    store = Store.from_url(database_url)
-    tables.metadata.create_all(store._engine)
-    yield store
-    store.close()
-
-
-def create(store, project_id="p"):
-    record = deletion(id=str(uuid.uuid4()), project_id=project_id)
-    return store.create(record, TASKS, Event("deletion.accepted", "asked for"))
-
-
-def claimed(store, record, kind=Kind.DRAIN, **values):
-    """A step in a worker's hands, of a deletion that waits for it."""
-    record, steps, now = store.load(record.id)
-    step = next(s for s in steps if s.kind is kind)
-    applied = actions.apply(record, steps, (actions.Dispatch(step.id),), now)
-    store.save(record, dataclasses.replace(applied.deletion, **values), applied.steps)
-    return store.claim(step.id, "w", 60)[1]
 
 
 def protect(store, project_id="p", seconds=None, **values):
@@ -145,7 +121,7 @@ def test_a_whole_deletion_comes_with_what_holds_it(store):
 
 
 def test_the_brake_makes_every_live_deletion_due(store):
-    records = [create(store, f"p{n}") for n in range(3)]
+    records = [create(store, project_id=f"p{n}") for n in range(3)]
     for record in records:
         read = store.get(record.id)
         store.save(read, dataclasses.replace(read, wake_at=store.now() + 3600 * SECOND))
@@ -221,8 +197,8 @@ def test_a_look_raises_one_lien_with_its_result_and_ends_it_with_its_reason(stor
     [({"dry_run": True}, Mode.CASCADE), ({}, Mode.REPORT), ({"origin": Origin.NOTICED}, Mode.REPORT)],
 )
 def test_what_changes_nothing_raises_none(store, values, mode):
-    record = deletion(id=str(uuid.uuid4()), mode=mode, **values)
-    looked(store, store.create(record, TASKS, Event("deletion.accepted", "asked for")), USED)
+    record = create(store, mode=mode, **values)
+    looked(store, record, USED)
     assert raised_on(store) == [] and told(store, record) == []
 
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from cleanup_orchestrator import tables
 from cleanup_orchestrator.cmd import manage
-from tests import databases
+from tests.support import databases
 
 
 @pytest.fixture
@@ -38,25 +38,25 @@ def run(config, capsys):
     return command
 
 
-def test_upgrade_from_nothing_gives_the_tables_and_no_drift(database_url, run):
+def test_upgrade_from_nothing_gives_the_tables_and_no_drift(empty_database_url, run):
     head = manage.head()
-    assert run(database_url, "upgrade") == (0, f"upgraded from nothing to {head}\n", "")
-    assert run(database_url, "current") == (0, f"{head} (head)\n", "")
-    assert run(database_url, "check") == (0, f"{head} (head), no differences\n", "")
-    assert run(database_url, "upgrade") == (0, f"at revision {head}, nothing to do\n", "")
-    engine = sa.create_engine(database_url)
+    assert run(empty_database_url, "upgrade") == (0, f"upgraded from nothing to {head}\n", "")
+    assert run(empty_database_url, "current") == (0, f"{head} (head)\n", "")
+    assert run(empty_database_url, "check") == (0, f"{head} (head), no differences\n", "")
+    assert run(empty_database_url, "upgrade") == (0, f"at revision {head}, nothing to do\n", "")
+    engine = sa.create_engine(empty_database_url)
     assert set(sa.inspect(engine).get_table_names()) == {*tables.metadata.tables, "alembic_version"}
     engine.dispose()
 
 
-def test_migrations_and_tables_give_the_same_schema(database_url, tmp_path):
+def test_migrations_and_tables_give_the_same_schema(empty_database_url, tmp_path):
     """Compared as reflected, so that what alembic's comparison does not look at is compared, too."""
-    kind = {"mysql": "mariadb"}.get(sa.make_url(database_url).get_backend_name())
-    with databases.database(kind or sa.make_url(database_url).get_backend_name(), tmp_path) as other_url:
-        manage.upgrade(database_url)
+    kind = {"mysql": "mariadb"}.get(sa.make_url(empty_database_url).get_backend_name())
+    with databases.database(kind or sa.make_url(empty_database_url).get_backend_name(), tmp_path) as other_url:
+        manage.upgrade(empty_database_url)
         created = sa.create_engine(other_url)
         tables.metadata.create_all(created)
-        assert reflected(database_url) == reflected(other_url)
+        assert reflected(empty_database_url) == reflected(other_url)
         created.dispose()
 
 
@@ -81,50 +81,50 @@ def reflected(url):
     return schema
 
 
-def test_check_names_what_drifted(database_url, run):
-    manage.upgrade(database_url)
-    engine = sa.create_engine(database_url)
+def test_check_names_what_drifted(empty_database_url, run):
+    manage.upgrade(empty_database_url)
+    engine = sa.create_engine(empty_database_url)
     with engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE changes")
         connection.exec_driver_sql("ALTER TABLE events ADD COLUMN mood VARCHAR(10)")
     engine.dispose()
-    code, out, err = run(database_url, "check")
+    code, out, err = run(empty_database_url, "check")
     assert code == 1
     assert "add_table changes" in out
     assert "mood" in out
     assert len(err.splitlines()) == 1
 
 
-def test_check_before_the_upgrade_says_what_to_run(database_url, run):
-    code, out, err = run(database_url, "check")
+def test_check_before_the_upgrade_says_what_to_run(empty_database_url, run):
+    code, out, err = run(empty_database_url, "check")
     assert (code, out) == (1, "")
     assert err.endswith("run: cleanup-orchestrator-manage db upgrade\n")
 
 
-def test_two_upgrades_at_once_do_it_once(database_url, config):
+def test_two_upgrades_at_once_do_it_once(empty_database_url, config):
     """Three controllers, one playbook."""
     command = [sys.executable, "-m", "cleanup_orchestrator.cmd.manage", "db", "upgrade"]
-    command += ["--config-file", config(database_url)]
+    command += ["--config-file", config(empty_database_url)]
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda _: subprocess.run(command, capture_output=True, text=True), range(4)))
     assert [(one.returncode, one.stderr) for one in done] == [(0, "")] * 4
     assert sorted(one.stdout.split()[0] for one in done) == ["at", "at", "at", "upgraded"]
 
 
-def test_an_unknown_revision_is_one_line(database_url, run):
-    code, out, err = run(database_url, "upgrade", "4711")
+def test_an_unknown_revision_is_one_line(empty_database_url, run):
+    code, out, err = run(empty_database_url, "upgrade", "4711")
     assert (code, out) == (1, "")
     assert err == "cleanup-orchestrator-manage: unknown revision '4711'; see: cleanup-orchestrator-manage db history\n"
 
 
-def test_a_database_of_a_newer_release_is_left_alone(database_url, run):
-    manage.upgrade(database_url)
-    engine = sa.create_engine(database_url)
+def test_a_database_of_a_newer_release_is_left_alone(empty_database_url, run):
+    manage.upgrade(empty_database_url)
+    engine = sa.create_engine(empty_database_url)
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     engine.dispose()
     for command in ("upgrade", "current", "check"):
-        code, out, err = run(database_url, command)
+        code, out, err = run(empty_database_url, command)
         assert (code, out) == (1, "")
         assert "revision 9999, of a newer release" in err
 

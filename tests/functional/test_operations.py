@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import sqlite3
-import time
 import uuid
 
 import oslo_messaging
@@ -15,10 +14,10 @@ from oslo_config import cfg
 from prometheus_client.parser import text_string_to_metric_families
 
 from cleanup_orchestrator.model import Mode, Status
-from tests.brokers import RABBITMQ, Wire, need_broker
 from tests.functional.processes import PASSWORD, Keystone, Processes
 from tests.functional.test_api import keystone as ks
-from tests.timing import wait
+from tests.support.brokers import RABBITMQ, Wire, need_broker
+from tests.support.timing import wait
 
 
 @pytest.fixture
@@ -104,6 +103,7 @@ def wire():
     wire.close()
 
 
+@pytest.mark.real
 def test_a_broker_that_is_away_is_said_and_takes_no_api_out_of_service(processes, wire):
     all_ = processes(default=f"transport_url = {wire.url}")
     all_.start("api")
@@ -121,12 +121,13 @@ def test_a_broker_that_is_away_is_said_and_takes_no_api_out_of_service(processes
     wait("it answers again", lambda: all_.ask("/healthcheck", timeout=30)[1] == "OK")
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("part", ["engine", "worker"])
 def test_a_process_whose_broker_is_away_ends_in_time_all_the_same(processes, wire, part):
     all_ = processes(default=f"transport_url = {wire.url}", patience=2)
     child = all_.start(part)
     wire.cut()
-    time.sleep(3)  # it has noticed, and tries to come back
+    wait("it notices, and tries to come back", lambda: wire.refused)
     child.signal(signal.SIGTERM)
     assert child.popen.wait(60) == 0
 
@@ -197,6 +198,7 @@ def test_a_guru_meditation_report_says_what_the_process_works_on(processes, keys
     assert child.popen.poll() is None
 
 
+@pytest.mark.real
 def test_each_new_status_is_on_the_bus(processes):
     """As a consumer gets it: over RabbitMQ, in oslo.messaging's own format."""
     need_broker()

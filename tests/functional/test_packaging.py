@@ -120,9 +120,9 @@ def test_the_samples_and_units_come_along(installed):
     assert inside == etc - generators
 
 
-def test_an_installed_wheel_upgrades_a_database(installed, database_url, tmp_path):
+def test_an_installed_wheel_upgrades_a_database(installed, empty_database_url, tmp_path):
     config = tmp_path / "cleanup.conf"
-    config.write_text(f"[database]\nconnection = {database_url}\n")
+    config.write_text(f"[database]\nconnection = {empty_database_url}\n")
     manage = [installed / "bin" / "cleanup-orchestrator-manage", "--config-file", config, "db"]
     assert run(*manage, "upgrade", cwd=tmp_path).startswith("upgraded from nothing to ")
     assert run(*manage, "check", cwd=tmp_path).endswith("(head), no differences\n")

@@ -7,14 +7,14 @@ import uuid
 import kombu
 import pytest
 
-from cleanup_orchestrator import rpc, tables
+from cleanup_orchestrator import rpc
 from cleanup_orchestrator.engine import Engine
-from cleanup_orchestrator.model import TASKS, Event, Kind
-from cleanup_orchestrator.store import Store
-from tests.brokers import RABBITMQ
+from cleanup_orchestrator.model import Kind
 from tests.functional.test_rpc import served
+from tests.support import sqlite_stores
+from tests.support.brokers import RABBITMQ
+from tests.support.stores import create
 from tests.unit.test_hung import Site
-from tests.unit.world import deletion
 
 __all__ = ["served"]
 
@@ -98,6 +98,7 @@ RAW = {
 }  # fmt: skip
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("served", ["rabbit"], indirect=True)
 def test_what_is_no_message_at_all_is_dropped_and_the_next_one_is_taken(served, caplog):
     topic = rpc.topic(served.conf, "engine")
@@ -122,9 +123,19 @@ def test_what_is_no_message_at_all_is_dropped_and_the_next_one_is_taken(served, 
 
 
 # ---------------------------------------------------------------------------------------------------- ids of the wrong
+class RealTime:
+    """The threads and the clock of the operating system, for `Site`: here nothing hangs."""
+
+    def call(self, function, *args):
+        return function(*args)
+
+    def until(self, condition):
+        assert condition()
+
+
 @pytest.fixture
 def site(tmp_path):
-    made = Site(tmp_path)
+    made = Site(RealTime(), sqlite_stores.in_file(tmp_path / "poison.sqlite"))
     made.with_hooks()
     yield made
     made.close()
@@ -185,16 +196,8 @@ def test_a_thousand_doubled_messages_do_a_step_once(site):
     assert site.step(made).fence == 1
 
 
-@pytest.fixture
-def store(database_url):
-    made = Store.from_url(database_url)
-    tables.metadata.create_all(made._engine)
-    yield made
-    made.close()
-
-
 def test_ids_that_no_column_can_hold_are_nobodys_on_every_database(store):
     """What the bus lets through: letters, digits, dashes. Longer than a column, or another's id, it is not found."""
-    made = store.create(deletion(id=str(uuid.uuid4())), TASKS, Event("deletion.accepted", "x"))
+    made = create(store)
     for odd in ("x" * 64, made.id.upper() + "-", "0", "-" * 36):
         assert store.claim(odd, "w", 60) is None

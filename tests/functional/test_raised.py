@@ -8,24 +8,19 @@ import pytest
 
 from cleanup_orchestrator.model import Mode, Status
 from cleanup_orchestrator.store import Page
-from tests.emulated.cloud import Emulated
 from tests.emulated.orchestrator import Orchestrator
-from tests.timing import wait
+from tests.support.emulated_site import LEAN, with_cloud
+from tests.support.timing import wait
 
 LONG = 300
 IMAGE = "image.image"
+CLOUD = {**LEAN, "things": {IMAGE: 5}}
 LIENS = {"protection": {"lien_types": IMAGE}, "service_image": {"delete_shared_images": "false"}}
 
 
 @pytest.fixture
-def cloud():
-    """A small project with one image that its neighbour is a member of."""
-    with Emulated(projects=1, bystanders=1, fences=True, small=True) as made:
-        yield made
-
-
-@pytest.fixture
 def image(cloud):
+    """The small project's image that its neighbour is a member of."""
     shared = {"visibility": "shared", "members": [cloud.bystanders[0]]}
     return cloud.state.add("RegionOne", IMAGE, cloud.projects[0], name="golden", **shared)
 
@@ -120,19 +115,26 @@ def test_without_the_option_it_is_left_over_and_everything_else_goes(cloud, imag
         assert made.store.get(id_).status in (Status.DELETING, Status.VERIFYING)
 
 
+@with_cloud(things={IMAGE: 5, "key-manager.secret": 20})
 def test_an_image_that_is_shared_after_the_inventory_stops_what_is_under_way(cloud, image, tmp_path):
-    """Deletes have begun, and its own delete asks again: nothing further is deleted then."""
+    """Deletes of images have begun, and its own delete asks again: nothing further is deleted then."""
     image.table.change(image, {"members": []})
-    cloud.faults.latency(milliseconds=250)  # else it may be gone before we have shared it
+    decide = cloud.faults.fate
+
+    def shared_first(service, region, method, target, *more):
+        if method == "GET" and target.endswith(f"/images/{image.id}"):  # the check right before its delete
+            image.table.change(image, {"members": [cloud.bystanders[0]]})
+        return decide(service, region, method, target, *more)
+
+    cloud.faults.fate = shared_first
     with Orchestrator(cloud, tmp_path, **LIENS) as made:
         id_ = made.request(cloud.projects[0])
-        wait("it deletes", lambda: made.store.get(id_).status is Status.DELETING, LONG)
-        image.table.change(image, {"members": [cloud.bystanders[0]]})
         wait("it is held", lambda: is_held(made, id_), LONG)
         wait("it rests", lambda: at_rest(made, id_), LONG)
         there = owned(cloud)
         assert told(made, id_) == ["lien.raised"] and image.id in image.table.rows
-        assert there, "it was stopped before the end"
+        secrets = set(cloud.state.table("RegionOne", "key-manager.secret").owned[cloud.projects[0]])
+        assert len(secrets) == 20 and secrets <= there, "what comes after images has not begun"
         until = made.store.now() + datetime.timedelta(seconds=3)
         wait("a while", lambda: made.store.now() > until, LONG)
         assert owned(cloud) == there

@@ -14,16 +14,17 @@ from cleanup_orchestrator.model import Brake, Status
 from cleanup_orchestrator.plugins import base, registry
 from cleanup_orchestrator.store import Conflict
 from cleanup_orchestrator.transitions import By, move
-from tests.emulated.cloud import Emulated
 from tests.emulated.orchestrator import Orchestrator
-from tests.timing import wait
+from tests.support.emulated_site import LEAN
+from tests.support.timing import wait
 
 LONG = 300
 NETWORK = "network.network"
+CLOUD = {**LEAN, "without": ("image", "object-store", "key-manager"), "things": {NETWORK: 3}}
 
 
 class Networks:
-    """Neutron's plugin, whose networks can be stopped; and what was done by it."""
+    """Neutron's plugin with networks alone, which can be stopped; and what was done by it."""
 
     def __init__(self):
         self.log = []
@@ -47,17 +48,11 @@ class Networks:
         neutron = made.services["network"]
         run = lambda row: base.Run.ON if row["is_admin_state_up"] else base.Run.OFF  # noqa: E731
         halt = base.Halt(run, stop=self.act(False), start=self.act(True))
-        types = [dataclasses.replace(t, halt=halt) if t.name == "network" else t for t in neutron.types]
-        others = {**made.services, "network": dataclasses.replace(neutron, types=tuple(types))}
-        orchestrator.parts.registry = registry.Registry(others.values())
+        [network] = [dataclasses.replace(t, halt=halt, after=()) for t in neutron.types if t.name == "network"]
+        services = [made.services["identity"], dataclasses.replace(neutron, types=(network,))]
+        orchestrator.parts.registry = registry.Registry(services)
         orchestrator.parts.registry.register_options(orchestrator.parts.conf)
         return orchestrator
-
-
-@pytest.fixture
-def cloud():
-    with Emulated(projects=1, bystanders=1, fences=True, small=True) as made:
-        yield made
 
 
 @pytest.fixture
@@ -68,9 +63,12 @@ def networks():
 @pytest.fixture
 def running(cloud):
     """Three networks that are up; a fourth is down already."""
-    add = lambda name, up: cloud.state.add("RegionOne", NETWORK, cloud.projects[0], name=name, admin_state_up=up)  # noqa: E731
-    up = [add(f"n{number}", True) for number in range(3)]
-    return [*up, add("down", False)]
+    [project] = cloud.projects
+    table = cloud.state.table("RegionOne", NETWORK)
+    up = list(table.owned[project].values())
+    for row in up:
+        table.change(row, {"admin_state_up": True})
+    return [*up, cloud.state.add("RegionOne", NETWORK, project, name="down", admin_state_up=False)]
 
 
 def orchestrator(cloud, folder, networks, days=1.0, stop=True, **more):

@@ -9,7 +9,7 @@ import pytest
 from oslo_config import cfg
 
 from cleanup_orchestrator import rpc
-from tests.brokers import RABBITMQ, need_broker
+from tests.support.brokers import RABBITMQ, need_broker
 
 
 class Served:
@@ -33,7 +33,7 @@ class Served:
         return oslo_messaging.get_rpc_client(self.transport, target, retry=1)
 
 
-@pytest.fixture(params=["fake://", "rabbit"])
+@pytest.fixture(params=["fake://", pytest.param("rabbit", marks=pytest.mark.real)])
 def served(request):
     if request.param == "rabbit":
         need_broker()
@@ -88,7 +88,7 @@ def test_another_major_version_is_dropped(served, caplog):
     assert sum("of another release is dropped" in r.message for r in caplog.records) == 1
 
 
-@pytest.fixture(params=["fake://", "rabbit"])
+@pytest.fixture(params=["fake://", pytest.param("rabbit", marks=pytest.mark.real)])
 def asked(request):
     """A caster, and a worker of some release, whose answer a test chooses."""
     if request.param == "rabbit":
@@ -122,6 +122,7 @@ def test_without_a_worker_the_question_is_given_up(served, monkeypatch):
     assert rpc.Caster(served.transport).force("d") is None
 
 
+@pytest.mark.real
 def test_who_has_left_gets_no_share_of_the_casts_while_it_still_works_on_something(caplog):
     need_broker()
     leaving = Served(RABBITMQ)

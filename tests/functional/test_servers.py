@@ -9,8 +9,10 @@ import textwrap
 import pytest
 import sqlalchemy as sa
 
-from tests.servers import MariaDB, PostgreSQL, RabbitMQ
-from tests.timing import wait
+from tests.support.servers import MariaDB, PostgreSQL, RabbitMQ
+from tests.support.timing import wait
+
+pytestmark = pytest.mark.real
 
 ALL = pytest.mark.parametrize("kind", [RabbitMQ, MariaDB, PostgreSQL], ids=lambda kind: kind.name)
 
@@ -35,7 +37,7 @@ def test_a_server_dies_with_the_process_that_started_it(kind, tmp_path):
     kind.need()
     program = f"""
         import os, signal
-        from tests.servers import {kind.__name__}
+        from tests.support.servers import {kind.__name__}
         server = {kind.__name__}({str(tmp_path / "server")!r}).start()
         print(server.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)

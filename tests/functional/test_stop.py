@@ -5,12 +5,15 @@ import signal
 import threading
 import time
 
+import kombu
 import pytest
 
 from cleanup_orchestrator.model import Status
-from tests.brokers import need_broker
 from tests.functional.processes import Keystone, Processes
-from tests.timing import wait
+from tests.support.brokers import RABBITMQ, need_broker
+from tests.support.timing import wait
+
+pytestmark = pytest.mark.real
 
 LOOK = ("GET", "/v3/projects/p1")  #: the first call of a survey
 UNDO = ("DELETE", "/v3/projects/p1/users/u/roles/r")  #: the write with which a recorded grant is taken back
@@ -38,6 +41,17 @@ def worker_of(row):
 
 def held(all_, call):
     return wait(f"{call} is under way", lambda: all_.keystone.held == [call])
+
+
+def said(child, text):
+    wait(f"it logs: {text}", lambda: text in child.log.read_text())
+
+
+def listeners(all_, part):
+    """How many processes take the casts for this part from the broker."""
+    with kombu.Connection(RABBITMQ.replace("rabbit://", "amqp://", 1)) as connection:
+        queue = connection.channel().queue_declare(f"{all_.values['exchange']}.{part}", passive=True)
+        return queue.consumer_count
 
 
 def ended(child, seconds):
@@ -99,7 +113,7 @@ def test_a_write_that_is_answered_at_last_is_handed_back_before_the_process_ends
     all_.change(deletion, "grant_added", actor="users", actor_id="u", role_id="r")
     held(all_, UNDO)
     doomed.signal(signal.SIGTERM)
-    time.sleep(3)  # beyond the patience: the write is what it waits for now
+    said(doomed, "what is still under way is handed back")  # the patience is over: it waits for the write
     assert doomed.popen.poll() is None
     assert all_.step(deletion, "release").state == "running"
     all_.keystone.let_go()
@@ -114,7 +128,7 @@ def test_a_step_that_ends_in_time_is_finished_by_the_worker_that_has_it(processe
     deletion = all_.record()
     held(all_, LOOK)
     worker.signal(signal.SIGTERM)
-    time.sleep(2)
+    said(worker, "SIGTERM: stopping")
     assert worker.popen.poll() is None
     all_.keystone.let_go()
     assert ended(worker, 60) == 0
@@ -134,7 +148,8 @@ def test_a_worker_that_is_being_stopped_takes_nothing_new(processes):
     held(all_, LOOK)
     survivor = all_.start("worker", "survivor")
     doomed.signal(signal.SIGTERM)
-    time.sleep(2)  # it has stopped listening; the broker would give it every second step otherwise
+    # The broker gives every second step to each of two workers that listen.
+    wait("one of two listens", lambda: listeners(all_, "worker") == 1)
     others = [all_.record(project_id) for project_id in ("p2", "parent", "child-1", "child-2")]
     for other in others:
         taken = wait("it is taken", lambda other=other: (s := all_.step(other, "survey")).fence and s)
@@ -167,7 +182,7 @@ def test_a_second_signal_ends_a_process_at_once(processes, again):
     deletion = all_.record()
     held(all_, LOOK)
     worker.signal(signal.SIGTERM)
-    time.sleep(1.5)
+    said(worker, "SIGTERM: stopping")
     assert worker.popen.poll() is None
     worker.signal(again)
     assert ended(worker, 60) == -again

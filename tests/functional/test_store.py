@@ -33,31 +33,9 @@ from cleanup_orchestrator.model import (
 )
 from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, Store
 from cleanup_orchestrator.transitions import By, move
-from tests.databases import SERVERS, database
-from tests.unit.world import T0, deletion
-
-ACCEPTED = Event("deletion.accepted", "asked for", "user")
-
-
-@pytest.fixture
-def store(database_url):
-    store = Store.from_url(database_url)
-    tables.metadata.create_all(store._engine)
-    yield store
-    store.close()
-
-
-def create(store, **values):
-    return store.create(deletion(**{"id": str(uuid.uuid4()), "project_id": "p", **values}), TASKS, ACCEPTED)
-
-
-def dispatched(store, record, kind=Kind.SURVEY, **values):
-    """Dispatch one step and return it."""
-    record, steps, now = store.load(record.id)
-    step = next(s for s in steps if s.kind is kind)
-    applied = actions.apply(record, steps, (actions.Dispatch(step.id),), now)
-    store.save(record, dataclasses.replace(applied.deletion, **values), applied.steps)
-    return applied.steps[0]
+from tests.support.databases import SERVERS, filled
+from tests.support.stores import create, dispatched
+from tests.unit.world import T0
 
 
 def test_what_is_written_is_read(store):
@@ -231,15 +209,15 @@ def test_a_result_is_not_lost_to_the_renewal_of_its_own_lease(store):
             thread.join()
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("kind", sorted(SERVERS))
-def test_who_freezes_in_a_transaction_does_not_hold_its_locks_for_ever(kind, tmp_path, monkeypatch):
+def test_who_freezes_in_a_transaction_does_not_hold_its_locks_for_ever(kind, monkeypatch):
     """As a process that is stopped does, or a host that is cut off: the database knows nothing of that."""
     monkeypatch.setattr(storage.base, "_IDLE", 1)
-    with database(kind, tmp_path) as url, contextlib.ExitStack() as stack:
+    with filled(kind) as url, contextlib.ExitStack() as stack:
         frozen, other = Store.from_url(url), Store.from_url(url)
         for each in (frozen, other):
             stack.callback(each.close)
-        tables.metadata.create_all(other._engine)
         record = create(other)
         pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
         with pytest.raises(sqlalchemy.exc.DBAPIError) as broken, frozen._begin() as connection:
@@ -253,23 +231,29 @@ def test_who_freezes_in_a_transaction_does_not_hold_its_locks_for_ever(kind, tmp
 
 
 class Slow(dict):
-    """A value that takes its time to be sent."""
+    """A value that is not sent before something has happened, or a minute is over."""
+
+    def __init__(self, until):
+        super().__init__(slow=True)
+        self._until = until
 
     def items(self):
-        time.sleep(8)
+        deadline = time.monotonic() + 60
+        while not self._until() and time.monotonic() < deadline:
+            time.sleep(0.02)
         return super().items()
 
 
 @pytest.mark.parametrize("what", ["insert", "update"])
+@pytest.mark.real
 @pytest.mark.parametrize("kind", sorted(SERVERS))
-def test_who_freezes_between_two_rows_of_many_does_not_hold_its_locks_for_ever(kind, what, tmp_path, monkeypatch):
+def test_who_freezes_between_two_rows_of_many_does_not_hold_its_locks_for_ever(kind, what, monkeypatch):
     """A driver that sends them all before it asks for an answer keeps the database waiting, not idle: for ever."""
     monkeypatch.setattr(storage.base, "_IDLE", 1)
-    with database(kind, tmp_path) as url, contextlib.ExitStack() as stack:
+    with filled(kind) as url, contextlib.ExitStack() as stack:
         frozen, other = Store.from_url(url), Store.from_url(url)
         for each in (frozen, other):
             stack.callback(each.close)
-        tables.metadata.create_all(other._engine)
         record = create(other)
         pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
         row = {"deletion_id": record.id, "at": T0, "type": "x", "message": "", "actor": "", "request_id": ""}
@@ -277,10 +261,10 @@ def test_who_freezes_between_two_rows_of_many_does_not_hold_its_locks_for_ever(k
         if what == "update":
             row = {"known": record.id}
             statement = tables.events.update().where(tables.events.c.deletion_id == sqlalchemy.bindparam("known"))
-        values = [*[{}] * 200, Slow(slow=True), {}]
         with pytest.raises(sqlalchemy.exc.DBAPIError) as broken, frozen._begin() as connection:
             connection.execute(tables.deletions.update().values(message="frozen"))
             saved = pool.submit(other.save, record, dataclasses.replace(record, message="alive"))
+            values = [*[{}] * 200, Slow(saved.done), {}]
             connection.execute(statement, [row | {"data": data} for data in values])
             assert saved.done(), "it had to wait for who is frozen"
         assert saved.result(timeout=60).message == "alive"
@@ -288,14 +272,14 @@ def test_who_freezes_between_two_rows_of_many_does_not_hold_its_locks_for_ever(k
         assert other.get(record.id).message == "alive"
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("kind", sorted(SERVERS))
-def test_a_result_that_moves_nothing_leaves_the_time_that_somebody_set_meanwhile(kind, tmp_path, monkeypatch):
+def test_a_result_that_moves_nothing_leaves_the_time_that_somebody_set_meanwhile(kind, monkeypatch):
     """A new round, or a force that is asked for, after the deletion was read for the result and before it is saved."""
-    with database(kind, tmp_path) as url, contextlib.ExitStack() as stack:
+    with filled(kind) as url, contextlib.ExitStack() as stack:
         ours, other = Store.from_url(url), Store.from_url(url)
         for each in (ours, other):
             stack.callback(each.close)
-        tables.metadata.create_all(other._engine)
         record = create(other)
         _, held = ours.claim(dispatched(other, record).id, "w", 60)
         later = record.progress_at + datetime.timedelta(hours=1)

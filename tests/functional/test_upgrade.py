@@ -23,13 +23,13 @@ REVISIONS = [s.revision for s in ScriptDirectory.from_config(manage._alembic()).
 
 
 @pytest.mark.parametrize("before", REVISIONS[:-1])
-def test_the_release_before_goes_on_working_on_the_new_schema(database_url, before):
+def test_the_release_before_goes_on_working_on_the_new_schema(empty_database_url, before):
     """What it inserts, it inserts without the columns that it does not know; what it reads is all still there."""
-    manage.upgrade(database_url, before)
-    engine = sa.create_engine(database_url)
+    manage.upgrade(empty_database_url, before)
+    engine = sa.create_engine(empty_database_url)
     old = sa.MetaData()
     old.reflect(engine)  # the tables as the release before knows them
-    manage.upgrade(database_url)
+    manage.upgrade(empty_database_url)
 
     deletion = world.deletion(id=str(uuid.uuid4()), status=Status.DELETING)
     values = {
@@ -51,7 +51,7 @@ def test_the_release_before_goes_on_working_on_the_new_schema(database_url, befo
             connection.execute(sa.select(table)).all()
     engine.dispose()
 
-    store = Store.from_url(database_url)
+    store = Store.from_url(empty_database_url)
     found, steps, _ = store.load(deletion.id)
     unknown = {f.name for f in dataclasses.fields(deletion)} - set(old.tables["deletions"].c.keys())
     for name in ("id", "project_id", "status", "mode", *(unknown - {"holding", "children"})):

@@ -8,11 +8,12 @@ import json
 import webob
 from oslo_config import cfg
 
-from cleanup_orchestrator import clouds, coverage, log, orphans, projects, tables
+from cleanup_orchestrator import clouds, coverage, log, orphans, projects
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import app
 from cleanup_orchestrator.drain import base as drain
 from tests.functional.test_api import keystone as ks
+from tests.support import databases
 
 AUTH = """
 auth_type = password
@@ -81,7 +82,8 @@ class Site:
     def __init__(self, folder, url=None, keystone=None, extra="", store=None):
         self.keystone = keystone or ks.Keystone()
         self._own_keystone = keystone is None
-        url = url or f"sqlite:///{folder}/api.sqlite"
+        if url is None and store is None:
+            url = databases.copy_schema(folder / "api.sqlite")
         auth = AUTH.format(url=self.keystone.url, project=ks.OWN_PROJECT)
         path = folder / "api.conf"
         path.write_text(CONF.format(database=url, auth=auth, extra=extra))
@@ -92,8 +94,6 @@ class Site:
         log.register(self.conf)
         self.conf([f"--config-file={path}"], project="cleanup-orchestrator")
         self.store = store or storage.Store.from_conf(self.conf)
-        if store is None:
-            tables.metadata.create_all(self.store._engine)
         self.bus = Bus()
         self.coverage = coverage.Coverage(self.conf, {"network": ("port", "network"), "identity": ("trust",)})
         self.app = app.build(self.conf, self.store, clouds.Clouds(self.conf), self.coverage, self.bus)

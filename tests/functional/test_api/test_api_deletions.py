@@ -247,6 +247,18 @@ def test_an_answer_of_keystone_that_was_cut_off_or_is_not_keystones(site, monkey
     assert site.count() == 0
 
 
+@pytest.mark.parametrize("body", [b'{"token": {"user": {"id": "u1"}, "expi', b"<html>Welcome</html>", b"[]", b"{}"])
+def test_an_answer_to_the_token_check_that_was_cut_off_or_is_not_keystones(site, monkeypatch, body):
+    def answer(method, path, environ, inner=site.keystone._answer):
+        checks = (method, path) == ("GET", "/v3/auth/tokens")
+        return (200, body, []) if checks else inner(method, path, environ)
+
+    monkeypatch.setattr(site.keystone, "_answer", answer)
+    got = site.post("/v1/deletions", {"project_id": "p1"})
+    assert (got.status, got.error["code"]) == (503, "keystone_unavailable")
+    assert site.count() == 0
+
+
 def test_keystone_answers_about_another_project(site, monkeypatch):
     monkeypatch.setitem(site.keystone.projects, "p1", site.keystone.projects["p2"])
     answer = site.post("/v1/deletions", {"project_id": "p1"})

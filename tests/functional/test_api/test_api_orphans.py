@@ -6,8 +6,8 @@ import io
 import pytest
 
 from cleanup_orchestrator.model import TASKS, Event, Mode, ScanStatus, Status, accepted
-from tests import orphaned
 from tests.functional.test_api import keystone as ks
+from tests.support import orphaned
 
 ORPHANS = "/v1/orphan-scans"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -123,8 +123,10 @@ class Simulation:
         thread.event = None
         self.current = thread
         thread.greenlet.parent = self._hub
-        thread.greenlet.switch()
-        self.current = None
+        try:
+            thread.greenlet.switch()
+        finally:
+            self.current = None
 
     def close(self) -> None:
         """End all that is left."""
@@ -224,6 +226,9 @@ class Event:
     def set(self) -> None:
         self._set = True
 
+    def clear(self) -> None:
+        self._set = False
+
     def next_at(self) -> float:
         """When it will be set, by what is known now."""
         return 0.0 if self._set else math.inf
@@ -239,22 +244,30 @@ class SimulatedThread:
 
     def __init__(self, target: Callable[[], Any], name: str = "", daemon: bool = False) -> None:
         self._target, self._over = target, Event()
+        self._started = False
 
     def _run(self) -> None:
         try:
             self._target()
+        except SystemExit:  # ends a thread without a word, as in the library
+            pass
         finally:
             self._over.set()
 
     def start(self) -> None:
         simulation = active()
         assert simulation.current is not None
+        self._started = True
         if simulation.current.process.alive:
             made = simulation.spawn(simulation.current.process, f"{simulation.current.name}+", self._run)
             made.stands_for = self
 
-    def join(self) -> None:
-        self._over.wait()
+    def join(self, timeout: float | None = None) -> None:
+        if active().current is not None:
+            self._over.wait(timeout)
+
+    def is_alive(self) -> bool:
+        return self._started and not self._over.is_set()
 
 
 class Pool:
@@ -298,14 +311,96 @@ class Time:
         return active().monotonic()
 
     @staticmethod
+    def clock_gettime(_clock: int) -> float:
+        return active().monotonic()
+
+    @staticmethod
     def sleep(seconds: float) -> None:
         active().sleep(seconds)
+
+
+class Lock:
+    """Stands for ``threading.Lock``. A thread yields only if another thread holds the lock."""
+
+    def __init__(self) -> None:
+        self._free = Event()
+        self._free.set()
+
+    def acquire(self) -> bool:
+        while not self._free.is_set():
+            self._free.wait()
+        self._free.clear()
+        return True
+
+    def release(self) -> None:
+        self._free.set()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class Condition:
+    """Stands for ``threading.Condition``. Without a lock of the caller, its lock does nothing."""
+
+    def __init__(self, lock: Lock | None = None) -> None:
+        self._lock = lock
+        self._waiting: list[Event] = []
+
+    def __enter__(self) -> Condition:
+        if self._lock is not None:
+            self._lock.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        notified = Event()
+        self._waiting.append(notified)
+        if self._lock is not None:
+            self._lock.release()
+        try:
+            # A clock moves on between two waits: what is left may be rounded to nothing.
+            return notified.wait(None if timeout is None else max(timeout, 1e-9))
+        finally:
+            if notified in self._waiting:
+                self._waiting.remove(notified)
+            if self._lock is not None:
+                self._lock.acquire()
+
+    def notify(self) -> None:
+        if self._waiting:
+            self._waiting.pop(0).set()
+
+    def notify_all(self) -> None:
+        while self._waiting:
+            self.notify()
+
+
+class Local:
+    """Stands for ``threading.local``: each simulated thread has its own attributes."""
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_values", weakref.WeakKeyDictionary())
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._values[greenlet.getcurrent()][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._values.setdefault(greenlet.getcurrent(), {})[name] = value
 
 
 class Threading:
     """Stands for the module ``threading`` where threads are made."""
 
-    Event, Thread, Lock = Event, SimulatedThread, threading.Lock  # a lock is never held across an effect
+    Event, Thread, Lock, Condition, local = Event, SimulatedThread, Lock, Condition, Local
 
     @staticmethod
     def current_thread() -> Any:

@@ -6,6 +6,7 @@ answer to a call counts as one, too: there the call has taken effect, and nobody
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import pathlib
@@ -17,6 +18,8 @@ from typing import Any
 
 import keystoneauth1.identity.v3  # noqa: F401 - so that the server of forks has it, and not each fork anew
 import openstack.connection  # noqa: F401
+import oslo_messaging._drivers.impl_fake
+import oslo_messaging._drivers.impl_rabbit  # noqa: F401
 import sqlalchemy as sa
 
 from cleanup_orchestrator import opts, service
@@ -27,21 +30,24 @@ from cleanup_orchestrator.rpc import Bus
 from cleanup_orchestrator.store import Store
 
 _PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload([__name__])
+_PROCESSES.set_forkserver_preload([__name__, "tests.emulated.mortal"])
 #: What is imported or found in the first use: once, in the server that the processes are forked of.
 _WARM = (opts.list_opts(), registry.load())
 _ID = re.compile(r"[0-9a-f-]{32,}")
 
 
 class Fuse:
-    """Counts effects, notes each in a file, and ends the process right before one of them."""
+    """Counts effects, notes each in a file, and ends the process right before one of them.
 
-    def __init__(self, log: pathlib.Path, length: int) -> None:
-        self._log, self._left = log.open("w", buffering=1), length
+    :param length: number of the effect among all, or, with `name`, among those of that name; 0: none
+    """
+
+    def __init__(self, log: pathlib.Path, length: int, name: str = "") -> None:
+        self._log, self._left, self._name = log.open("w", buffering=1), length, name
 
     def effect(self, what: str) -> None:
-        self._left -= 1
-        if self._left == 0:
+        self._left -= self._name in ("", what)
+        if self._left == 0 and self._name in ("", what):
             os.kill(os.getpid(), signal.SIGKILL)
         self._log.write(f"{what}\n")
 
@@ -89,28 +95,32 @@ class Fuse:
             self.effect(f"bus: {to}")
             getattr(bus, to)(id_)
 
-        return types.SimpleNamespace(step=lambda id_: cast("step", id_), deletion=lambda id_: cast("deletion", id_))
+        names = ("step", "deletion", "orphan_scan", "orphan_scan_part")
+        return types.SimpleNamespace(**{name: functools.partial(cast, name) for name in names})
 
 
 def run(
-    does: Callable[..., None], config: pathlib.Path, *arguments: Any, die_before: int = 0
+    does: Callable[..., None], config: pathlib.Path, *arguments: Any, die_before: int = 0, name: str = ""
 ) -> tuple[bool, list[str]]:
     """Call `does(config, fuse, *arguments)` in a process of its own.
 
     :param does: of a module, for it is looked up by name
     :param die_before: number of the effect; 0: none
+    :param name: of the effects that are counted; empty: all
     :returns: whether it came to its end, and the effects
     """
     log = config.with_name("effects")
-    process = _PROCESSES.Process(target=_call, args=(does, config, log, die_before, arguments))
+    process = _PROCESSES.Process(target=_call, args=(does, config, log, (die_before, name), arguments))
     process.start()
     process.join()
     assert process.exitcode in (0, -signal.SIGKILL), process.exitcode
     return process.exitcode == 0, log.read_text().splitlines()
 
 
-def _call(does: Callable[..., None], config: pathlib.Path, log: pathlib.Path, die_before: int, arguments: Any) -> None:
-    does(config, Fuse(log, die_before), *arguments)
+def _call(
+    does: Callable[..., None], config: pathlib.Path, log: pathlib.Path, die_before: tuple[int, str], arguments: Any
+) -> None:
+    does(config, Fuse(log, *die_before), *arguments)
 
 
 def parts(config: pathlib.Path, fuse: Fuse, bus: Bus, answers: bool = False) -> service.Parts:

@@ -37,6 +37,7 @@ class Wire:
         self.url = f"{found.scheme}://{who}127.0.0.1:{port}{found.path or '/'}"
         self._ends: list[socket.socket] = []
         self._whole = True
+        self.refused = 0  #: connections that were tried while it is cut
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -47,6 +48,7 @@ class Wire:
                 return
             if not self._whole:
                 here.close()
+                self.refused += 1
                 continue
             there = socket.create_connection(self._target)
             self._ends += [here, there]

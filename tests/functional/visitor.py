@@ -1,0 +1,49 @@
+"""A process that visits an account: ``python -m tests.functional.visitor '{"database": ..., "holder": ..., ...}'``.
+
+It says ``ready``, waits for a line, visits as often as it is told, and says what it was granted. The database's time
+stands still, so that what the visits leave in the database does not depend on how long they take.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from typing import Any
+
+from sqlalchemy import exc
+
+from cleanup_orchestrator.limits import Ask, Limits
+from cleanup_orchestrator.store import Store, accounts
+
+T0 = datetime.datetime(2026, 1, 1)
+RATE, SLOTS = 1000, 5
+
+
+def visit(store: Store, holder: str, visits: int) -> list[tuple[float, int, int]]:
+    """Visit as one process; return the first turn, the number of turns and the slots of each grant."""
+    ask, grants = Ask(holder, Limits(calls=RATE, at_once=SLOTS), calls=3, more_calls=3, wanted=3), []
+    while len(grants) < visits:
+        try:
+            grant = store.visit_account("network", "R1", ask)
+        except exc.OperationalError as error:  # the caller asks again
+            assert "eadlock" in str(error), error
+            continue
+        assert grant.calls is not None and grant.slots is not None
+        grants.append((grant.calls.first, grant.calls.count, grant.slots))
+    return grants
+
+
+def main(order: dict[str, Any]) -> None:
+    """Run as the argument says."""
+    accounts.database_time = lambda _: T0
+    store = Store.from_url(order["database"])
+    store.ping()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(json.dumps(visit(store, order["holder"], order["visits"])), flush=True)
+    store.close()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,76 @@
+"""The commit that is tested: what each commit runs of the tests that are too many for every commit.
+
+What is chosen depends on the commit alone, so that a failure in CI can be repeated from the commit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import pathlib
+import subprocess
+from collections.abc import Collection, Mapping, Sequence
+
+ROOT = pathlib.Path(__file__).parents[2]
+#: After so many commits in a row each file has run.
+ROTATION = 6
+#: How far back a change still counts as a part of what the commit brings, in seconds. A submission has many commits.
+RECENT = 4 * 3600
+
+
+@dataclasses.dataclass(frozen=True)
+class Commit:
+    """A commit, and what changed lately."""
+
+    hash: str  #: 40 hexadecimal digits
+    number: int  #: how many commits there are up to this one: two neighbours differ by one
+    changed: frozenset[str]  #: paths that this commit and those shortly before it changed
+
+
+@functools.cache
+def commit() -> Commit:
+    """Reads the checkout's commit from git.
+
+    CLEANUP_TESTS_HEAD (``HASH`` or ``HASH:NUMBER``) takes its place, to repeat another commit's choice, and where
+    the checkout is not a git repository. CLEANUP_TESTS_BASE names the commit since which changes count.
+
+    :raises RuntimeError: neither git nor the variable says which commit it is
+    """
+    if given := os.environ.get("CLEANUP_TESTS_HEAD"):
+        hash_, _, number = given.partition(":")
+        return Commit(hash_, int(number or 0), frozenset())
+    try:
+        hash_, date = _git("log", "-1", "--format=%H %ct").split()
+        since = f"--before={int(date) - RECENT}"
+        base = os.environ.get("CLEANUP_TESTS_BASE") or _git("rev-list", "-1", since, "HEAD")
+        changed = _git("diff", "--name-only", base or _git("hash-object", "-t", "tree", "/dev/null"), "HEAD")
+        return Commit(hash_, int(_git("rev-list", "--count", "HEAD")), frozenset(changed.splitlines()))
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise RuntimeError(f"set CLEANUP_TESTS_HEAD: git does not say which commit this is: {error}") from None
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def choose(
+    this: Commit, files: Collection[str], always: Collection[str], sources: Mapping[str, Sequence[str]]
+) -> dict[str, str]:
+    """Returns the files that a commit runs, each with the reason.
+
+    :param files: all there are
+    :param always: those that each commit runs
+    :param sources: for a file, the paths (or folders, with a slash at the end) whose change makes it run
+    """
+    others = sorted(set(files) - set(always))
+    chosen = {}
+    for file in sorted(files):
+        changed = [path for path in this.changed if path.startswith(tuple(sources.get(file, ())))]
+        if file in always:
+            chosen[file] = "always"
+        elif changed or file in this.changed:
+            chosen[file] = f"{min(changed, default=file)} changed"
+        elif others.index(file) % ROTATION == this.number % ROTATION:
+            chosen[file] = f"turn {this.number % ROTATION + 1} of {ROTATION}"
+    return chosen

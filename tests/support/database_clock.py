@@ -1,0 +1,36 @@
+"""The fixture ``database_clock``: the database's time goes on by as much as a test says."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from typing import Any
+
+import pytest
+
+from cleanup_orchestrator.store import base
+
+
+class DatabaseClock:
+    """The database's own time and an offset: what must last in it, a test skips."""
+
+    def __init__(self) -> None:
+        self.ahead = datetime.timedelta(0)
+
+    def advance(self, seconds: float) -> None:
+        """Let so much time go by for all stores of this process."""
+        self.ahead += datetime.timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def database_clock(monkeypatch: pytest.MonkeyPatch) -> DatabaseClock:
+    """Replace the database's time in every part of the store; for tests in one process."""
+    clock, real = DatabaseClock(), base.database_time
+
+    def database_time(connection: Any) -> datetime.datetime:
+        return real(connection) + clock.ahead
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("cleanup_orchestrator.store") and hasattr(module, "database_time"):
+            monkeypatch.setattr(module, "database_time", database_time)
+    return clock

@@ -1,0 +1,46 @@
+"""The fixture ``store``, and records in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cleanup_orchestrator import actions
+from cleanup_orchestrator.model import TASKS, Deletion, Event, Kind, Step
+from cleanup_orchestrator.store import Store
+from tests.unit.world import deletion
+
+ACCEPTED = Event("deletion.accepted", "asked for", "user")
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[Store]:
+    """A store without records, once on each kind of database."""
+    made = Store.from_url(database_url)
+    yield made
+    made.close()
+
+
+def create(store: Store, **values: Any) -> Deletion:
+    """Record a deletion, of project ``p`` unless ``values`` name another one."""
+    return store.create(deletion(**{"id": str(uuid.uuid4()), "project_id": "p", **values}), TASKS, ACCEPTED)
+
+
+def dispatched(store: Store, record: Deletion, kind: Kind = Kind.SURVEY, **values: Any) -> Step:
+    """Dispatch the one step of this kind and save ``values`` in its deletion; return the step."""
+    record, steps, now = store.load(record.id)
+    step = next(s for s in steps if s.kind is kind)
+    applied = actions.apply(record, steps, (actions.Dispatch(step.id),), now)
+    store.save(record, dataclasses.replace(applied.deletion, **values), applied.steps)
+    return applied.steps[0]
+
+
+def claimed(store: Store, record: Deletion, kind: Kind = Kind.DRAIN, **values: Any) -> Step:
+    """Dispatch the one step of this kind and have worker ``w`` claim it; return the step as claimed."""
+    found = store.claim(dispatched(store, record, kind, **values).id, "w", 60)
+    assert found is not None
+    return found[1]

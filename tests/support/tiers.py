@@ -1,0 +1,161 @@
+"""A plugin of pytest: which tests a run has, and in which order several test processes take them."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import json
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support import commit, real_services
+
+#: Seconds that each file took when `--record-durations` was last given; read to begin with the longest.
+DURATIONS = pathlib.Path(__file__).with_name("durations.json")
+#: All files that need the whole cloud for themselves: one test process has them all, so that no other waits for it.
+ALONE = "the whole cloud, alone"
+#: Files whose tests share nothing expensive: several processes may divide them.
+DIVIDED = ("tests/simulation/", "tests/functional/test_crash_points.py")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("cleanup-orchestrator")
+    group.addoption(
+        "--per-commit",
+        action="store_true",
+        help="of tests/cloud, run what each commit runs, what it changes, and those files whose turn it is",
+    )
+    group.addoption("--record-durations", action="store_true", help=f"write {DURATIONS.name} anew")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("per_commit"):
+        chosen = commit.choose(
+            commit.commit(),
+            [f"{real_services.FOLDER}{path.name}" for path in sorted((commit.ROOT / "tests/cloud").glob("test_*.py"))],
+            real_services.ALWAYS,
+            real_services.SOURCES,
+        )
+        config.stash[_CHOSEN] = chosen
+    config.pluginmanager.register(_Order(config), "order")
+    if config.getoption("record_durations") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Recorder(), "recorder")
+
+
+_CHOSEN = pytest.StashKey[dict[str, str]]()
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    chosen = config.stash.get(_CHOSEN, None)
+    if chosen is None:
+        return []
+    this = commit.commit()
+    title = f"for commit {this.hash[:12]} (number {this.number}): {_database(this)}, and of the real services:"
+    return [title, *(f"  {file} ({why})" for file, why in chosen.items())]
+
+
+def _database(this: commit.Commit) -> str:
+    """The server whose turn it is."""
+    return real_services.DATABASES[this.number % 2]
+
+
+def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of real services that are not this commit's."""
+    chosen = config.stash.get(_CHOSEN, None)
+    if chosen is None or not collection_path.name.startswith("test_"):
+        return None
+    file = str(collection_path.relative_to(commit.ROOT))
+    return True if file.startswith(real_services.FOLDER) and file not in chosen else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Everything in tests/cloud needs the real services; what runs on a server whose turn it is not is left out."""
+    for item in items:
+        if item.nodeid.startswith(real_services.FOLDER):
+            item.add_marker(pytest.mark.real)
+    if _CHOSEN not in config.stash:
+        return
+    (absent,) = set(real_services.DATABASES) - {_database(commit.commit())}
+
+    def waits(item: pytest.Item) -> bool:
+        called = getattr(item, "callspec", None)
+        file = item.nodeid.partition("::")[0]
+        return called is not None and absent in called.params.values() and file not in real_services.BOTH_DATABASES
+
+    if left_out := [item for item in items if waits(item)]:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not waits(item)]
+
+
+@functools.cache
+def _needs_alone(file: str) -> bool:
+    """Whether a file says that it needs the whole cloud for itself."""
+    return file.startswith(real_services.FOLDER) and "\nALONE = True\n" in (commit.ROOT / file).read_text()
+
+
+@functools.cache
+def _shares(file: str) -> bool:
+    """Whether a file shares the whole cloud with others, and so waits while a file has it alone."""
+    if not file.startswith(real_services.FOLDER) or _needs_alone(file):
+        return False
+    return "full_admin" in (commit.ROOT / file).read_text()
+
+
+class _Order:
+    """Gives out the longest files first; a short one at the end keeps no process waiting."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._seconds: dict[str, float] = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
+
+    def first(self, unit: str) -> tuple[bool, bool, float]:
+        """What decides who comes first: the whole cloud alone, those that share it last, and else the longest."""
+        file = unit.partition("::")[0]
+        return unit == ALONE, not _shares(file), self._seconds.get(unit, self._seconds.get(file, 1.0))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: object) -> object:
+        if config.getoption("dist") != "loadfile":
+            return None
+        from xdist.scheduler import LoadFileScheduling
+
+        order = self
+
+        class Scheduling(LoadFileScheduling):
+            def _split_scope(self, nodeid: str) -> str:
+                if nodeid.startswith(DIVIDED):
+                    return nodeid
+                file = super()._split_scope(nodeid)
+                return ALONE if _needs_alone(file) else file
+
+            def _assign_work_unit(self, node: object) -> None:
+                self.workqueue.move_to_end(max(self.workqueue, key=order.first), last=False)
+                super()._assign_work_unit(node)
+
+            def _reschedule(self, node: object) -> None:
+                # The last test of a file starts once the process knows what comes after it, and not one test earlier:
+                # what is given out too soon waits behind the longest test of the file.
+                if node.shutting_down or not self.workqueue or self._pending_of(self.assigned_work[node]) <= 1:
+                    super()._reschedule(node)
+
+        return Scheduling(config, log)
+
+
+class _Recorder:
+    """Adds up what each file took, over its tests and its fixtures."""
+
+    def __init__(self) -> None:
+        self._seconds: collections.Counter[str] = collections.Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        file = report.nodeid if report.nodeid.startswith(DIVIDED) else report.nodeid.partition("::")[0]
+        self._seconds[file] += report.duration
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_sessionfinish(self) -> Iterator[None]:
+        yield
+        known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
+        known |= {file: round(seconds, 1) for file, seconds in self._seconds.items()}
+        kept = {file: seconds for file, seconds in sorted(known.items()) if seconds >= 1}
+        DURATIONS.write_text(json.dumps(kept, indent=1) + "\n")
