@@ -37,7 +37,9 @@ class Answers(Adapter):
         response.status_code, response.url = status, f"http://cloud{url}"
         response._content = body.encode() if isinstance(body, str) else _dumps(body).encode()
         response.headers["Content-Type"] = "application/json"
-        response.request = requests.Request(method, response.url).prepare()
+        response.encoding = "utf-8"
+        response.request = requests.PreparedRequest()
+        response.request.method, response.request.url = method, response.url
         return response
 
     def writes(self) -> list[tuple[str, str, Any]]:

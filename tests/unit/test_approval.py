@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cleanup_orchestrator import approval, decide, transitions
 from cleanup_orchestrator.model import Approval, Kind, Mode, Outcome, Purpose, State, Status
 from cleanup_orchestrator.transitions import allowed
+from tests.support.examples import examples
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
 DAY = datetime.timedelta(days=1)
@@ -303,7 +304,7 @@ def test_no_sweep_may_write_while_it_rests(purpose):
     assert not allowed(deletion(status=Status.RECOVERABLE, purpose=purpose), step, writing=True)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(20))
 @given(
     there=st.integers(0, 6),
     limit=st.integers(0, 6),

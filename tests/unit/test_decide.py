@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cleanup_orchestrator import actions, decide
 from cleanup_orchestrator.model import Kind, Mode, Outcome, Purpose, Reason, State, Status, Sweep, Token
 from cleanup_orchestrator.transitions import LIVE
+from tests.support.examples import examples
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
@@ -363,7 +364,7 @@ def scripted(world, behaviour):
     world.answers = {name: answer_for(name) for name in behaviour}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(60))
 @given(behaviours(), st.sampled_from(Mode), st.booleans())
 def test_every_deletion_comes_to_an_end_that_it_may_have(behaviour, mode, dry_run):
     world = World(deletion(mode=mode, dry_run=dry_run), PORT, NETWORK, SECRET, QUOTA)
@@ -386,7 +387,7 @@ def test_every_deletion_comes_to_an_end_that_it_may_have(behaviour, mode, dry_ru
         assert "remove" in world.dispatched
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(40))
 @given(behaviours(), st.sampled_from(Mode), st.integers(0, 60))
 def test_a_cancel_at_any_moment_ends_with_nothing_held(behaviour, mode, moment):
     world = World(deletion(mode=mode), PORT, NETWORK, SECRET, QUOTA)
@@ -399,7 +400,7 @@ def test_a_cancel_at_any_moment_ends_with_nothing_held(behaviour, mode, moment):
         assert "remove" not in world.dispatched
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(40))
 @given(behaviours(), st.integers(0, 80), st.sampled_from(Mode))
 def test_deciding_twice_on_the_same_facts_says_the_same(behaviour, moment, mode):
     world = World(deletion(mode=mode), PORT, NETWORK, SECRET, QUOTA)
@@ -416,7 +417,7 @@ def test_deciding_twice_on_the_same_facts_says_the_same(behaviour, moment, mode)
         assert not [a for a in again if isinstance(a, actions.Dispatch)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(40))
 @given(behaviours(), st.sampled_from(Mode))
 def test_a_live_deletion_always_has_a_time_to_be_looked_at_again(behaviour, mode):
     world = World(deletion(mode=mode), PORT, NETWORK, SECRET, QUOTA)

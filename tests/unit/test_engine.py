@@ -1,12 +1,15 @@
 """The shell around decisions: who decides when many ask at once, and what one bad record does to the others."""
 
+import dataclasses
+import datetime
 import threading
 
 import pytest
 from oslo_config import cfg
 
-from cleanup_orchestrator import engine, opts
-from cleanup_orchestrator.model import Status
+from cleanup_orchestrator import engine, model, opts, tables
+from cleanup_orchestrator.model import Status, Step
+from cleanup_orchestrator.store import Conflict, Store
 from tests.unit import world
 
 
@@ -99,3 +102,95 @@ def test_one_that_nobody_can_decide_on_does_not_keep_the_tick_from_the_others(ma
     stop.set()
     ticks.join(60)
     assert "good" in records.loaded
+
+
+# ---------------------------------------------------------------------------------------------------- what it passes on
+class Bus:
+    """Writes down what is cast; casts of deletions reach the engine, as those of a broker would."""
+
+    def __init__(self):
+        self.steps, self.deletions, self.engine = [], [], None
+
+    def step(self, step_id):
+        self.steps.append(step_id)
+
+    def deletion(self, deletion_id):
+        self.deletions.append(deletion_id)
+        if self.engine is not None:
+            self.engine.handle(deletion_id)
+
+
+class One:
+    """A store with one deletion; the first saves may conflict."""
+
+    def __init__(self, record, steps=(), conflicts=0):
+        self.record, self.steps, self.conflicts, self.saved = record, steps, conflicts, []
+
+    def load(self, deletion_id):
+        assert deletion_id == self.record.id
+        return self.record, self.steps, world.T0
+
+    def save(self, before, after, steps, events, abandoned):
+        if self.conflicts:
+            self.conflicts -= 1
+            raise Conflict("another engine wrote first")
+        assert before == self.record
+        self.record = after
+        changed = {step.id: step for step in steps}
+        self.steps = tuple(changed.get(step.id, step) for step in self.steps)
+        self.saved.append(after.status)
+
+
+TASKS = tuple(Step(str(kind), "d", kind) for kind in model.TASKS)
+
+
+def decided(made, store):
+    made.store, made.bus = store, Bus()
+    made.handle("d")
+    return made.bus
+
+
+def test_the_parent_is_told_when_a_child_has_ended(made):
+    going = world.deletion(status=Status.CANCELLING, parent_deletion_id="above")
+    store = One(going, TASKS)
+    assert decided(made, store).deletions == ["above"]
+    assert store.saved == [Status.CANCELLED]
+
+
+def test_the_parent_is_told_nothing_while_a_child_goes_on(made):
+    bus = decided(made, One(world.deletion(parent_deletion_id="above"), TASKS))
+    assert (bus.deletions, bus.steps) == ([], ["survey"])
+
+
+def test_a_deletion_without_a_parent_casts_to_no_other(made):
+    assert decided(made, One(world.deletion(status=Status.CANCELLING), TASKS)).deletions == []
+
+
+def test_a_decision_that_another_engine_overtook_is_made_anew(made):
+    store = One(world.deletion(), TASKS, conflicts=3)
+    assert decided(made, store).steps == ["survey"]
+    assert store.saved == [Status.ACCEPTED]
+
+
+def test_a_parent_goes_on_with_the_cast_of_its_child_and_not_with_its_own_heartbeat(made, tmp_path):
+    """With a heartbeat of a day: only the cast says that the child has gone."""
+    store = Store.from_url(f"sqlite:///{tmp_path}/tree.sqlite")
+    tables.metadata.create_all(store._engine)
+    made.store, made.bus = store, Bus()
+    made.rules = dataclasses.replace(made.rules, heartbeat=datetime.timedelta(days=1))
+    accepted = model.Event("deletion.accepted", "")
+    store.create(world.deletion(id="above", include_subtree=True), model.TASKS, accepted)
+    gone = {"origin": model.Origin.NOTICED, "status": Status.VERIFYING, "empty_inventories": 2, "project_id": "c"}
+    store.create(world.deletion(id="child", parent_deletion_id="above", **gone), model.TASKS, accepted)
+    made.handle("above")
+    [survey] = made.bus.steps
+    _, step = store.claim(survey, "w", 3600)
+    below = model.Sweep(model.Outcome.CLEAR, str(model.Reason.PROJECT_HAS_CHILDREN), "it has child projects: c")
+    assert store.finish(step, below)
+    made.handle("above")
+    assert made.bus.steps == [survey], "it waits, and casts nothing"
+    made.bus.engine = made
+    made.handle("child")
+    assert store.get("child").status is Status.DELETED
+    assert made.bus.steps == [survey, survey]
+    store.close()

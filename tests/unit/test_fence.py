@@ -1,48 +1,76 @@
 """The token fence's knowledge: how old it may be, and what happens when there is none. Keystone itself: tests/cloud."""
 
 import os
-import threading
-import time
 
 import pytest
 
 from cleanup_orchestrator.keystone import fence, options, protocol
-from tests.timing import measures_time
+from tests.support import scheduler
+from tests.support.examples import examples
+from tests.support.virtual_time import virtual_time
 
 OURS, USER, PROJECT, OTHER = "orchestrator", "user", "project", "other"
 DELETION = "deletion-1"
+INTERVAL, MAX_AGE = 0.25, 0.9
+
+
+@pytest.fixture
+def time(request):
+    """Time and threads of the fence's module; a parameter seeds the order of the threads."""
+    with virtual_time(fence, seed=getattr(request, "param", 0)) as made:
+        yield made
 
 
 class Database:
-    """What the fences are read from; it can fail, and it can hang."""
+    """What the fences are read from; it can fail, be slow, and hang."""
 
     def __init__(self, **fences):
-        self.fences, self.error, self.reads = fences, None, 0
-        self.open = threading.Event()
+        self.fences, self.error, self.reads, self.takes = fences, None, 0, 0.0
+        self.open = scheduler.Event()
         self.open.set()
+
+    def hang(self):
+        self.open = scheduler.Event()
 
     def read(self):
         self.reads += 1
         found = dict(self.fences)
-        self.open.wait(10)
+        if self.takes:
+            scheduler.active().sleep(self.takes)
+        self.open.wait()
         if self.error:
             raise self.error
         return found
 
 
-def fenced_by(database, interval=0.05, max_age=0.3):
+def fenced_by(database, interval=INTERVAL, max_age=MAX_AGE):
     return fence.Fence(database.read, OURS, interval, max_age)
 
 
-def until(what, seconds=3.0):
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.005)
+class Asked:
+    """A fence that is asked in virtual time."""
+
+    def __init__(self, time, database, **how):
+        self.time, self.fence = time, fenced_by(database, **how)
+
+    def stops(self, *args, **how):
+        return self.time.call(lambda: self.fence.stops(*args, **how))
+
+    def says(self):
+        """Return the answer for the project: whether it stops a token, or ``unknown``."""
+        try:
+            return self.stops(USER, PROJECT)
+        except fence.Unknown:
+            return "unknown"
 
 
-def test_a_fenced_project_s_tokens_are_stopped_and_no_other_s():
-    made = fenced_by(Database(project=DELETION))
+@pytest.fixture
+def asked(time):
+    return lambda database, **how: Asked(time, database, **how)
+
+
+def test_a_fenced_project_s_tokens_are_stopped_and_no_other_s(asked):
+    made = asked(Database(project=DELETION))
     assert made.stops(USER, PROJECT)
     assert not made.stops(USER, OTHER)
 
@@ -51,16 +79,16 @@ def test_the_orchestrator_s_user_is_let_through():
     assert not fenced_by(Database(project=DELETION)).stops(OURS, PROJECT)
 
 
-def test_a_canary_stops_the_orchestrator_s_user_by_the_fence_that_it_names_and_by_no_other():
-    made = fenced_by(Database(project=DELETION))
+def test_a_canary_stops_the_orchestrator_s_user_by_the_fence_that_it_names_and_by_no_other(asked):
+    made = asked(Database(project=DELETION))
     assert made.stops(OURS, PROJECT, canary=DELETION)
     assert not made.stops(OURS, PROJECT, canary="deletion-2")
     assert not made.stops(OURS, OTHER, canary=DELETION)
 
 
 @pytest.mark.parametrize("canary", ["", "deletion-2", "1"])
-def test_a_canary_lets_nobody_through(canary):
-    assert fenced_by(Database(project=DELETION)).stops(USER, PROJECT, canary=canary)
+def test_a_canary_lets_no_other_user_through(asked, canary):
+    assert asked(Database(project=DELETION)).stops(USER, PROJECT, canary=canary)
 
 
 @pytest.mark.parametrize("project_id", [None, ""])
@@ -78,189 +106,201 @@ def test_the_orchestrator_s_own_tokens_need_no_knowledge():
     assert database.reads == 0
 
 
-@measures_time
-def test_a_new_fence_and_a_lifted_one_are_seen_in_time():
+def test_a_new_fence_and_a_lifted_one_are_seen_at_the_next_reading(time, asked):
     database = Database()
-    made = fenced_by(database)
-    assert not made.stops(USER, PROJECT)
-    began = time.monotonic()
+    made = asked(database)
+    assert made.says() is False
     database.fences = {PROJECT: DELETION}
-    until(lambda: made.stops(USER, PROJECT))
-    assert time.monotonic() - began < 2
+    time.sleep(INTERVAL + 0.01)
+    assert made.says() is True
     database.fences = {}
-    until(lambda: not made.stops(USER, PROJECT))
+    time.sleep(INTERVAL + 0.01)
+    assert made.says() is False
 
 
-def test_a_request_normally_reads_nothing_itself():
+def test_a_request_normally_reads_nothing_itself(time, asked):
     database = Database()
-    made = fenced_by(database, interval=0.2, max_age=0.9)
-    made.stops(USER, PROJECT)
-    reads = database.reads
+    made = asked(database)
     for _ in range(1000):
+        time.sleep(0.01)
         made.stops(USER, PROJECT)
-    assert database.reads <= reads + 2
+    assert database.reads == pytest.approx(10 / INTERVAL, abs=1), "one reading in each interval"
 
 
-def test_what_cannot_be_read_is_unknown_and_not_unfenced():
+def test_a_request_that_needs_a_reading_does_not_wait_for_the_next_interval(time, asked):
+    made = asked(Database(project=DELETION), interval=60.0)
+    assert made.says() is True
+    time.sleep(10)
+    assert made.says() is True
+    assert time.now == pytest.approx(10)
+
+
+def test_what_cannot_be_read_is_unknown_and_not_unfenced(asked):
     database = Database()
     database.error = OSError("the database is away")
-    with pytest.raises(fence.Unknown):
-        fenced_by(database).stops(USER, PROJECT)
+    assert asked(database).says() == "unknown"
 
 
-@measures_time
-def test_knowledge_runs_out_while_the_source_is_away_and_comes_back_with_it():
+def test_knowledge_runs_out_while_the_source_is_away_and_comes_back_with_it(time, asked):
     database = Database()
-    made = fenced_by(database)
-    assert not made.stops(USER, PROJECT)
+    made = asked(database)
+    assert made.says() is False
     database.error = OSError("the database is away")
-    began = time.monotonic()
-
-    def unknown():
-        try:
-            made.stops(USER, PROJECT)
-        except fence.Unknown:
-            return True
-        return False
-
-    until(unknown)
-    assert time.monotonic() - began < 2
+    time.sleep(MAX_AGE - 0.01)
+    assert made.says() is False, "the last reading still holds"
+    time.sleep(0.02)
+    assert made.says() == "unknown"
     database.error = None
-    assert not made.stops(USER, PROJECT), "the very next request that comes reads it again"
+    time.sleep(0.01)
+    assert made.says() is False, "the very next request that comes reads it again"
 
 
-@measures_time
-def test_a_source_that_hangs_keeps_nobody_waiting_longer_than_knowledge_may_be_old():
+def test_a_source_that_hangs_keeps_no_request_waiting_longer_than_knowledge_may_be_old(time, asked):
     database = Database()
-    database.open.clear()
-    made = fenced_by(database)
-    took = []
+    database.hang()
+    made, took = asked(database), []
 
     def ask():
-        began = time.monotonic()
+        began = time.now
         with pytest.raises(fence.Unknown):
-            made.stops(USER, PROJECT)
-        took.append(time.monotonic() - began)
+            made.fence.stops(USER, PROJECT)
+        took.append(time.now - began)
 
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(5)
-    database.open.set()
-    assert len(took) == 8
-    assert max(took) < 0.6
+    time.run(*[ask] * 8)
+    assert took == [pytest.approx(MAX_AGE)] * 8
     assert database.reads == 1, "one reader, and all wait for it"
 
 
-def test_a_reading_that_began_before_the_fence_does_not_count_as_young():
-    """It took longer than knowledge may be old: what it found says nothing about now."""
+def test_the_age_of_a_reading_is_counted_from_its_beginning(time, asked):
+    """What changed while it was read may be missing in it: it is as old as its beginning, however late it came."""
     database = Database()
-    made = fenced_by(database, max_age=0.3)
-    database.open.clear()
-
-    def set_fence():
-        time.sleep(0.2)
-        database.fences = {PROJECT: DELETION}  # after the reading began, which does not see it
-        time.sleep(0.2)
-        database.open.set()
-
-    threading.Thread(target=set_fence).start()
-    try:
-        assert made.stops(USER, PROJECT)
-    except fence.Unknown:
-        pass
-    assert made.stops(USER, PROJECT)
+    database.takes = 0.6
+    made = asked(database)
+    assert made.says() is False
+    assert time.now == pytest.approx(0.6)
+    database.fences = {PROJECT: DELETION}  # after the reading that holds now, and in no later one: the source hangs
+    database.hang()
+    time.sleep(MAX_AGE - 0.6 - 0.01)
+    assert made.says() is False, "it holds until it is as old as knowledge may be"
+    time.sleep(0.02)
+    assert made.says() == "unknown"
 
 
-def test_a_reader_that_is_stuck_for_good_is_replaced(monkeypatch):
-    monkeypatch.setattr(fence, "STUCK", 0.4)
+def test_a_reading_that_takes_longer_than_knowledge_may_be_old_says_nothing(time, asked):
     database = Database()
-    database.open.clear()
+    database.takes = MAX_AGE + 0.1
+    made = asked(database)
+    assert made.says() == "unknown"
+    time.sleep(0.1)
+    assert made.says() == "unknown"
+
+
+def test_a_failure_that_began_before_the_request_is_no_answer_to_it(time, asked):
+    """The connection may have slept for too long: the request waits for a reading of its own time."""
+    database = Database()
+    database.error, database.takes = OSError("the connection is stale"), 0.2
+    made = asked(database)
+
+    def first():
+        with pytest.raises(fence.Unknown):
+            made.fence.stops(USER, PROJECT)
+
+    waits = time.start(first)
+    time.sleep(0.1)
+
+    def mend():
+        scheduler.active().sleep(0.15)
+        database.error = None
+
+    time.start(mend)
+    assert made.says() is False
+    time.finish(waits)
+
+
+def test_a_reader_that_is_stuck_for_good_is_replaced(time, asked):
+    database = Database()
+    database.hang()
     stuck = database.open
-    made = fenced_by(database)
-    with pytest.raises(fence.Unknown):
-        made.stops(USER, PROJECT)
-    database.open = threading.Event()  # new connections work; the one that hangs goes on hanging
+    made = asked(database)
+    assert made.says() == "unknown"
+    database.open = scheduler.Event()  # new connections work; the one that hangs goes on hanging
     database.open.set()
+    time.sleep(fence.STUCK - MAX_AGE)
+    assert made.says() == "unknown", "it may still answer"
+    assert database.reads == 1
     database.fences = {PROJECT: DELETION}
-    time.sleep(0.4)
-    assert made.stops(USER, PROJECT)
+    time.sleep(0.01)
+    assert made.says() is True
     stuck.set()  # what it read long ago comes late, and must not count
-    time.sleep(0.2)
-    assert made.stops(USER, PROJECT)
+    reads = database.reads
+    time.sleep(3 * INTERVAL)
+    assert made.says() is True
+    assert database.reads == reads + 3, "one reader goes on, and not both"
 
 
-def test_a_reader_thread_that_died_is_replaced():
+def test_a_reader_thread_that_died_is_replaced(time, asked):
     database = Database()
-    made = fenced_by(database)
-    made.stops(USER, PROJECT)
+    made = asked(database)
+    assert made.says() is False
     database.error = SystemExit()  # not an Exception: it ends the thread
-    (reader,) = made._readers.values()
-    until(lambda: not reader._thread.is_alive())
+    (reader,) = made.fence._readers.values()
+    time.until(lambda: not reader._thread.is_alive())
     database.error, database.fences = None, {PROJECT: DELETION}
-    time.sleep(0.3)
-    assert made.stops(USER, PROJECT)
+    time.sleep(MAX_AGE)
+    assert made.says() is True
 
 
 def test_a_forked_process_knows_for_itself():
-    """Its parent's thread is not there, and its parent's knowledge gets old."""
-    database = Database()
-    made = fenced_by(database)
+    """Its parent's thread is not there, and its parent's knowledge gets old. With threads of the operating system."""
+    fences = {}
+    made = fence.Fence(lambda: dict(fences), OURS, 60, 600)
     assert not made.stops(USER, PROJECT)
     if (pid := os.fork()) == 0:
-        database.fences = {PROJECT: DELETION}
+        fences[PROJECT] = DELETION
         os._exit(0 if made.stops(USER, PROJECT) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert not made.stops(USER, PROJECT)
 
 
-def test_no_decision_is_made_on_old_knowledge_whatever_the_source_does():
-    """Fences come and go, reads are slow, fail and hang: a project that has been fenced for long enough is stopped."""
+@pytest.mark.parametrize("time", range(examples(10)), indirect=True)
+def test_no_decision_is_made_on_old_knowledge_whatever_the_source_does(time):
+    """Fences come and go; reads are slow, fail and hang: what is decided was so at most ``max_age`` ago."""
     database = Database()
-    made = fenced_by(database, interval=0.05, max_age=0.2)
-    over = threading.Event()
-    state = {"fenced_since": None, "free_since": time.monotonic()}
-    wrong, said = [], {"stopped": 0, "passed": 0, "unknown": 0}
+    made, chance, over = fenced_by(database), time.simulation.rng, scheduler.Event()
+    state, since = False, 0.0
+    said = {True: 0, False: 0, "unknown": 0}
+
+    def trouble():
+        what = chance.choice(["error", "slow", "hang", "none"])
+        database.error = OSError("away") if what == "error" else None
+        database.takes = chance.uniform(0.1, 1.5) if what == "slow" else 0.0
+        if what == "hang":
+            database.hang()
+            return
+        database.open.set()
 
     def change():
-        for round_ in range(12):
-            database.fences = {PROJECT: DELETION}
-            state.update(fenced_since=time.monotonic(), free_since=None)
-            if round_ % 3 == 1:
-                database.error = OSError("away")
-            if round_ % 3 == 2:
-                database.open.clear()
-            time.sleep(0.35)
-            database.error = None
-            database.open.set()
-            state.update(fenced_since=None, free_since=time.monotonic())
-            database.fences = {}
-            time.sleep(0.1)
+        nonlocal state, since
+        for _ in range(60):
+            state, since = not state, time.now
+            database.fences = {PROJECT: DELETION} if state else {}
+            for _ in range(chance.randrange(1, 4)):
+                trouble()
+                scheduler.active().sleep(chance.choice([0.3, 1.0, 2.0, 6.0]) * chance.random())
         over.set()
 
     def ask():
         while not over.is_set():
-            since = state["fenced_since"]
-            arrived = time.monotonic()
             try:
-                stopped = made.stops(USER, PROJECT)
+                answer = made.stops(USER, PROJECT)
             except fence.Unknown:
-                said["unknown"] += 1
-                continue
-            said["stopped" if stopped else "passed"] += 1
-            # Fenced for longer than knowledge may be old when it was asked, and still so when it was answered.
-            if not stopped and since is not None and arrived - since > 0.2 and state["fenced_since"] == since:
-                wrong.append(arrived - since)
-            time.sleep(0.002)
+                answer = "unknown"
+            said[answer] += 1
+            assert answer in (state, "unknown") or time.now - since <= MAX_AGE + 1e-6
+            scheduler.active().sleep(chance.uniform(0.0, 0.2))
 
-    askers = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in [*askers, changer := threading.Thread(target=change)]:
-        thread.start()
-    for thread in [*askers, changer]:
-        thread.join(30)
-    assert wrong == []
-    assert min(said.values()) > 10, said
+    time.run(change, ask, ask, ask)
+    assert min(said.values()) > 50, said
 
 
 def test_a_fence_is_in_effect_within_what_the_driver_waits():

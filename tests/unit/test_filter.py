@@ -14,6 +14,7 @@ from werkzeug import exceptions, routing
 from cleanup_orchestrator.keystone import filter as filtering
 from cleanup_orchestrator.keystone import intercept
 from cleanup_orchestrator.keystone.filter import Route, Unclear, read
+from tests.support.examples import examples
 
 ROOT = Path(__file__).parents[2]
 ID = "6f1f00aa11bb22cc33dd44ee55ff6677"
@@ -176,7 +177,7 @@ DELETES = st.builds(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.one_of(PATHS, DELETES))
 @example(f"/v3/projects/{ID}/")
 @example(f"//v3//domains/{ID}")
@@ -188,7 +189,7 @@ def test_whatever_keystones_router_takes_for_a_delete_the_filter_takes_for_the_s
         assert seen(path) in (wanted, "unclear")
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.one_of(PATHS, DELETES), st.integers(0, 3))
 def test_what_the_filter_lets_through_stays_harmless_however_often_it_is_decoded(path, times):
     if seen(path) is None:
@@ -197,7 +198,7 @@ def test_what_the_filter_lets_through_stays_harmless_however_often_it_is_decoded
         assert routed(path) is None
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.one_of(PATHS, DELETES))
 def test_no_other_project_is_taken_than_the_one_that_the_router_takes(path):
     found = seen(path)

@@ -23,6 +23,7 @@ from cleanup_orchestrator.model import (
     Sweep,
     Token,
 )
+from tests.support.examples import examples
 from tests.unit.world import UNKNOWN, World, deletion, left, sweep_step
 
 ROUND = datetime.timedelta(minutes=30)  #: enough for everything that is tried again to be tried again
@@ -377,7 +378,7 @@ def happen(world, project, happens):
             project.dead.discard(how[0])
 
 
-EXAMPLES = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=examples(20), suppress_health_check=list(HealthCheck))
 
 
 @EXAMPLES

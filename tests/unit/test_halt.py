@@ -265,7 +265,8 @@ def test_wherever_a_process_dies_what_ran_runs_again_and_nothing_else(slow):
                 if again:
                     halt(nova, record)
                     nova.settle()
-                _dies_at(nova, start_at, record.undo)
+                if not _dies_at(nova, start_at, record.undo) and start_at > 0:
+                    break  # it takes fewer effects than that: it would not die at a later one either
                 nova.settle()
                 record.undo()
                 nova.settle()
@@ -376,11 +377,9 @@ def in_the_window(w):
 
 def rest(w, days=1.0):
     until = w.now + days * DAY
-    for _ in range(20_000):
-        w.settle_engine()
-        if w.now >= until or w.deletion.status is not Status.RECOVERABLE:
-            return
+    while w.now < until and w.deletion.status is Status.RECOVERABLE:
         w.run(limit=1)
+    w.settle_engine()
 
 
 def halted(w):
@@ -416,17 +415,17 @@ def test_only_a_window_out_of_which_a_project_comes_back_stops_anything(rules, v
 
 
 def test_what_could_not_be_stopped_is_tried_again_and_told_and_the_window_is_as_long_as_ever():
-    w = world()
+    w = world(decide.Rules(recovery_window=DAY / 4))
     w.answers[HALT] = lambda _: UNKNOWN
     in_the_window(w)
     until = w.deletion.point_of_no_return_at
-    rest(w, 1)
+    rest(w, 1 / 8)
     assert w.deletion.status is Status.RECOVERABLE and w.dispatched.count(HALT) > 100
     assert not halted(w).status and halted(w).reason == "unreachable"
     while w.steps[HALT].state is not State.DONE:
         w.run(limit=1)
     assert [b.type for b in decide.blockers(w.deletion, w.steps.values())] == ["server"]
-    rest(w, 7)
+    rest(w, 1 / 4)
     assert w.deletion.status is Status.INVENTORY and until <= w.now < until + datetime.timedelta(minutes=2)
     assert "server" not in [b.type for b in decide.blockers(w.deletion, w.steps.values())], "its time is over"
     assert w.run() is Status.DELETED

@@ -26,6 +26,7 @@ from cleanup_orchestrator.model import (
 )
 from cleanup_orchestrator.transitions import LIVE, allowed, cancellable, destructive
 from cleanup_orchestrator.windows import ALWAYS, Windows
+from tests.support.examples import examples
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
@@ -419,7 +420,7 @@ class Watched(World):
         super().finish(step_id, result)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(40))
 @given(
     st.sampled_from(list(Mode)),
     st.lists(st.tuples(st.integers(1, 30), st.sampled_from(["lien", "brake", "window", "lift", "lift"])), max_size=12),

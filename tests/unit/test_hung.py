@@ -3,23 +3,24 @@
 import copy
 import dataclasses
 import datetime
+import functools
 import itertools
 import threading
-import time
 import types
 import uuid
 
 import pytest
 from oslo_config import cfg
 
-from cleanup_orchestrator import actions, health, hung, metrics, opts, service, tables
+from cleanup_orchestrator import actions, clouds, health, hung, metrics, opts, service, sweep, worker
 from cleanup_orchestrator.clouds import GuardedSession
 from cleanup_orchestrator.errors import Stopped
 from cleanup_orchestrator.model import TASKS, Event, Kind, Outcome, Purpose, Reason, State, Status, Step
 from cleanup_orchestrator.plugins.base import ResourceType, Service, Verdict
 from cleanup_orchestrator.plugins.registry import Registry
-from cleanup_orchestrator.store import Store
 from cleanup_orchestrator.worker import Worker
+from tests.support import scheduler, sqlite_stores, timing
+from tests.support.virtual_time import virtual_time
 from tests.unit.world import deletion
 
 ROW = {"id": "1", "name": "one", "project_id": "p"}
@@ -57,31 +58,40 @@ class Clouds:
         self.forgotten.append(project_id)
 
 
-class Site:
-    """A worker over a store in a file, and deletions whose sweeps it is given."""
+@functools.cache
+def configuration():
+    """Return all options with their defaults; a test sets its own ones over them."""
+    conf = cfg.ConfigOpts()
+    opts.register(conf)
+    conf([])
+    return conf
 
-    def __init__(self, folder):
-        self.store = Store.from_url(f"sqlite:///{folder}/hung.sqlite")
-        tables.metadata.create_all(self.store._engine)
-        self.conf = cfg.ConfigOpts()
-        opts.register(self.conf)
-        self.conf([])
+
+class Site:
+    """A worker in virtual time, and deletions whose sweeps it is given."""
+
+    def __init__(self, time, store):
+        self.time, self.store = time, store
+        self.conf = configuration()
         self.set(step_timeout=1.0)
         self.announced, self.types = [], {}
         self.bus = types.SimpleNamespace(deletion=self.announced.append, step=lambda _: None)
-        self.go = threading.Event()  #: lets every hook go on that waits for it
+        self.go = scheduler.Event()  #: lets every hook go on that waits for it
         self.clouds = Clouds()
 
     def set(self, **values):
         for name, value in values.items():
             self.conf.set_override(name, value, group="worker")
 
-    def close(self):
+    def let_go(self):
+        """Let every thread that hangs end."""
         self.go.set()
-        deadline = time.monotonic() + 10
-        while len(self.worker.hung) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.store.close()
+        self.time.until(lambda: not self.worker.hung)
+
+    def close(self):
+        self.let_go()
+        for name in ("step_timeout", "step_limit", "lease", "threads", "parallel_deletes", "most_listed"):
+            self.conf.clear_override(name, group="worker")
 
     def with_types(self, *types_):
         """Have a plugin with these types."""
@@ -97,7 +107,7 @@ class Site:
 
     def hang(self, *_):
         """Be a hook that hangs."""
-        self.go.wait(60)
+        self.go.wait()
         return []
 
     def record(self, purpose=Purpose.DELETE):
@@ -121,6 +131,10 @@ class Site:
 
     def sweep(self, made, type_="port"):
         """Have the worker do a sweep; return what the record has of it then."""
+        return self.time.call(self.handle, made, type_)
+
+    def handle(self, made, type_="port"):
+        """Do the same in the present thread."""
         step = self.dispatch(made, Kind.SWEEP, type_)
         self.worker.handle(step.id)
         return self.step(made, type_)
@@ -133,18 +147,16 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path):
-    made = Site(tmp_path)
+def time():
+    with virtual_time(clouds, hung, sweep, worker) as made:
+        yield made
+
+
+@pytest.fixture
+def site(time):
+    made = Site(time, sqlite_stores.in_memory())
     yield made
     made.close()
-
-
-def wait(until, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not (found := until()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
 
 
 # --------------------------------------------------------------------------------------------------------- it hangs
@@ -161,25 +173,76 @@ def test_a_hook_that_never_returns_costs_its_step_and_no_thread_of_the_pool(site
     assert site.sweep(made, "router").outcome is Outcome.CLEAR
 
 
-def test_what_hung_is_on_the_journal_and_in_the_log_with_the_place_where_it_hangs(site, caplog):
-    made = site.with_hooks(list=site.hang).record()
+class RealThreads:
+    """Threads of the operating system, given up as soon as a hook hangs: a wait for their end moves a clock instead."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.hangs, self.gate = threading.Lock(), threading.Lock()  #: released where a hook hangs, and to let it go on
+        self.hangs.acquire()
+        self.gate.acquire()
+
+    def block(self, *_):
+        """Be a hook that hangs. A lock is no Python code: this function is where its thread is found."""
+        self.hangs.release()
+        self.gate.acquire()
+        return []
+
+    def monotonic(self):
+        return self.now
+
+    def event(self):
+        made = threading.Event()
+
+        def wait(seconds):
+            assert self.hangs.acquire(timeout=60)
+            self.hangs.release()
+            self.now += seconds
+            return False
+
+        made.wait = wait
+        return made
+
+    def call(self, function, *args):
+        return function(*args)
+
+    def until(self, condition):
+        timing.wait("the thread's end", condition, pause=0.005)
+
+
+@pytest.fixture
+def real_threads(monkeypatch):
+    made = RealThreads()
+    names = {name: getattr(threading, name) for name in ("Thread", "Lock", "current_thread")}
+    monkeypatch.setattr(hung, "threading", types.SimpleNamespace(**names, Event=made.event))
+    for module in (hung, clouds):
+        monkeypatch.setattr(module, "time", made)
+    return made
+
+
+def test_what_hung_is_on_the_journal_and_in_the_log_with_the_place_where_it_hangs(real_threads, tmp_path, caplog):
+    site = Site(real_threads, sqlite_stores.in_file(tmp_path / "hung.sqlite"))
+    made = site.with_hooks(list=real_threads.block).record()
     site.sweep(made)
     (line,) = site.lines(made, "sweep.unknown")
     assert (line.data["type"], line.data["region"], line.data["reason"]) == ("port", "R1", "timed_out")
     (said,) = [r.message for r in caplog.records if "given up" in r.message]
     assert said.startswith("network.port@R1: given up: no sign of life for 1 seconds; its thread is at ")
-    assert "(wait)" in said
-    site.go.set()
-    wait(lambda: not site.worker.hung)
+    assert said.endswith("(block)") and "test_hung.py:" in said
+    (thread,) = site.worker.hung._threads
+    real_threads.gate.release()
+    site.close()
+    thread.join(60)
     assert [r.message.split(",")[0] for r in caplog.records][-1] == "network.port@R1: its thread has ended"
     assert metrics.HUNG._value.get() == 0
+    site.store.close()
 
 
 def test_a_thread_that_was_given_up_writes_nothing_reads_nothing_and_saves_nothing(site):
     tried = []
 
     def hang(connection, project, _resource):
-        site.go.wait(60)
+        site.go.wait()
         for call in (connection.session.get, connection.session.delete, connection.session.put):
             with pytest.raises(Stopped):
                 call("http://127.0.0.1:1/", authenticated=False)
@@ -189,8 +252,7 @@ def test_a_thread_that_was_given_up_writes_nothing_reads_nothing_and_saves_nothi
     before = site.sweep(made)
     intents = len(site.lines(made, "resource.deleting"))
     journal = len(site.store.events(made.id, 1000))
-    site.go.set()
-    wait(lambda: not site.worker.hung)
+    site.let_go()
     assert tried == ["get", "delete", "put"]
     assert site.step(made) == before
     assert len(site.store.events(made.id, 1000)) == journal
@@ -200,8 +262,7 @@ def test_a_thread_that_was_given_up_writes_nothing_reads_nothing_and_saves_nothi
 def test_it_is_tried_again_with_backoff_like_any_other_unknown(site):
     made = site.with_hooks(list=site.hang).record()
     first = site.sweep(made)
-    site.go.set()
-    wait(lambda: not site.worker.hung)
+    site.let_go()
     second = site.sweep(made)
     assert (first.attempt, second.attempt) == (1, 2)
     assert second.outcome is Outcome.CLEAR
@@ -210,14 +271,14 @@ def test_it_is_tried_again_with_backoff_like_any_other_unknown(site):
 def test_a_step_whose_calls_come_and_go_does_not_hang(site):
     def slowly(connection, project):
         for number in range(12):
-            time.sleep(0.4)
+            site.time.simulation.sleep(0.4)
             connection.session.sign()
             yield {**ROW, "id": str(number), "project_id": project.id}
 
     site.set(step_timeout=3.0)
     step = site.sweep(site.with_hooks(list=slowly).record(Purpose.LOOK))
     assert (step.reason, step.found) == (Reason.PRESENT, 12)
-    assert step.finished_at - step.started_at > datetime.timedelta(seconds=4)
+    assert step.finished_at - step.started_at == datetime.timedelta(seconds=4.8)
 
 
 def test_one_that_asks_for_ever_is_given_up_however_busy_it_is(site):
@@ -237,8 +298,14 @@ def test_the_limits_may_change_while_a_step_is_under_way(site):
     site.set(step_timeout=60.0, lease=5)
     site.with_hooks(list=site.hang)
     made = site.record()
-    threading.Timer(0.5, lambda: site.set(step_timeout=1.0)).start()
+
+    def change():
+        site.time.simulation.sleep(0.5)
+        site.set(step_timeout=1.0)
+
+    site.time.start(change)
     assert site.sweep(made).reason == Reason.TIMED_OUT
+    assert site.time.now == pytest.approx(5 / 3), "the options are read again at each renewal of the lease"
 
 
 def test_a_write_call_that_is_under_way_is_waited_for(site):
@@ -247,14 +314,25 @@ def test_a_write_call_that_is_under_way_is_waited_for(site):
 
     def writing(connection, _project, _resource):
         with connection.session.under_way():
-            time.sleep(2.5)
+            site.time.simulation.sleep(2.5)
             ended.append(site.step(made).state)
-        site.go.wait(60)
+        site.go.wait()
 
     site.set(lease=30)
     made = site.with_hooks(delete=writing).record()
     assert site.sweep(made).reason == Reason.TIMED_OUT
     assert ended == [State.RUNNING]
+
+
+def test_a_write_call_that_does_not_end_is_waited_for_two_thirds_of_a_lease(site):
+    def writing(connection, _project, _resource):
+        with connection.session.under_way():
+            site.go.wait()
+
+    site.set(lease=30)
+    made = site.with_hooks(delete=writing).record()
+    assert site.sweep(made).reason == Reason.TIMED_OUT
+    assert site.time.now == pytest.approx(1 + 20, abs=0.2)
 
 
 def test_the_tokens_that_it_may_hold_are_not_waited_for(site):
@@ -277,28 +355,27 @@ def test_a_step_that_hangs_is_not_begun_again_in_the_same_process(site):
 
 
 def test_others_of_a_type_that_hangs_are_tried_one_at_a_time(site):
-    slow, begun = threading.Event(), []
+    slow, begun = scheduler.Event(), []
 
     def by_project(_connection, project):
         if project.id == bad.project_id:
             return site.hang()
         begun.append(project.id)
-        slow.wait(20)
+        slow.wait()
         return []
 
     site.with_hooks(list=by_project)
     bad, first, second = (site.record() for _ in range(3))
     site.sweep(bad)
     site.set(step_timeout=60.0)
-    trying = threading.Thread(target=site.sweep, args=(first,))
-    trying.start()
-    wait(lambda: begun == [first.project_id])
+    trying = site.time.start(lambda: site.handle(first))
+    site.time.until(lambda: begun == [first.project_id])
     put_off = site.sweep(second)
     assert (put_off.outcome, put_off.reason) == (Outcome.UNKNOWN, Reason.TIMED_OUT)
     assert "one at a time" in put_off.message
     assert site.sweep(second, "router").outcome is Outcome.CLEAR
     slow.set()
-    trying.join(20)
+    site.time.finish(trying)
     assert site.step(first).outcome is Outcome.CLEAR
     assert site.sweep(second).outcome is Outcome.CLEAR
 
@@ -307,28 +384,18 @@ def test_one_plugin_that_always_hangs_does_not_keep_the_others_waiting(site):
     """Three threads, twenty projects, in each of them a step that hangs for ever: the others come to their end."""
     site.with_hooks(list=site.hang)
     records = [site.record() for _ in range(20)]
-    todo = iter([site.dispatch(made, Kind.SWEEP, type_) for made in records for type_ in ("port", "router")])
-    lock = threading.Lock()
+    todo = [site.dispatch(made, Kind.SWEEP, type_) for made in records for type_ in ("port", "router")]
 
     def work():
-        while True:
-            with lock:
-                step = next(todo, None)
-            if step is None:
-                return
-            site.worker.handle(step.id)
+        while todo:
+            site.worker.handle(todo.pop(0).id)
 
-    pool = [threading.Thread(target=work) for _ in range(3)]
-    began = time.monotonic()
-    for thread in pool:
-        thread.start()
-    wait(lambda: all(site.step(made, "router").outcome is Outcome.CLEAR for made in records), 120)
+    site.time.run(*[work] * 3)
     assert {site.step(made, "router").outcome for made in records} == {Outcome.CLEAR}
-    for thread in pool:
-        thread.join(120)
     assert {site.step(made).reason for made in records} == {Reason.TIMED_OUT}
-    # Had each had its time: 20 timeouts over 3 threads. Tried one at a time, most are put off at once.
-    assert len(site.worker.hung) < 20, time.monotonic() - began
+    # The first three at once, and one more when the first of them is given up; meanwhile all others are put off.
+    assert len(site.worker.hung) <= 4
+    assert site.time.now == pytest.approx(2)
 
 
 def test_a_worker_in_which_more_threads_hang_than_it_has_is_not_sound(site):
@@ -340,8 +407,7 @@ def test_a_worker_in_which_more_threads_hang_than_it_has_is_not_sound(site):
     site.sweep(site.record())
     (answer,) = check.answers()
     assert (str(answer), answer.message) == ("steps unavailable", "2 threads hang: restart it")
-    site.go.set()
-    wait(lambda: not site.worker.hung)
+    site.let_go()
     assert check.answers()[0].ok
 
 
@@ -353,8 +419,7 @@ def test_a_process_in_which_a_thread_hangs_ends_all_the_same(site):
     running._workers.append(site.with_hooks(list=site.hang).worker)
     site.sweep(site.record())
     assert not running.close()
-    site.go.set()
-    wait(lambda: not site.worker.hung)
+    site.let_go()
     assert running.close()
     assert ended == ["store"]
 
@@ -395,9 +460,11 @@ def raising(what):
     return hook
 
 
-@pytest.mark.parametrize("hook", ["list", "available", "show", "delete", "explain"])
 @pytest.mark.parametrize("error", RAISED)
-@pytest.mark.parametrize("parallel", [1, 4])
+@pytest.mark.parametrize(
+    ("hook", "parallel"),
+    [("list", 1), ("available", 1), *((hook, threads) for hook in ("show", "delete", "explain") for threads in (1, 4))],
+)
 def test_whatever_a_hook_raises_is_on_the_record_and_ends_nothing_but_its_step(site, hook, error, parallel):
     site.set(parallel_deletes=parallel, step_timeout=60.0)
     hooks = {hook: raising(RAISED[error])}

@@ -1,8 +1,6 @@
 """Metrics and health: what is counted, that it stays small, and that nothing that hangs hangs them."""
 
 import re
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -10,16 +8,29 @@ import webob
 from keystoneauth1 import exceptions as ka_exceptions
 from prometheus_client import CollectorRegistry, generate_latest
 
-from cleanup_orchestrator import health, metrics, monitoring, work
+from cleanup_orchestrator import bounded, health, metrics, monitoring, work
 from cleanup_orchestrator.bounded import Bounded, NoAnswer
 from cleanup_orchestrator.errors import Stopped, WriteRefused
 from cleanup_orchestrator.model import Outcome, State, Status
 from cleanup_orchestrator.store import Figures
-from tests.timing import measures_time
+from tests.support.scheduler import Active
+from tests.support.virtual_time import virtual_time
 from tests.unit import world
 
 PAGE = Path(__file__).parents[2] / "doc" / "source" / "admin" / "monitoring.rst"
 FIGURES = Figures({"deleted": 3, "deleting": 2}, 1, {"running": 4}, 12.5, 0.5)
+
+
+@pytest.fixture(autouse=True)
+def play():
+    """Questions that may hang are asked on virtual time."""
+    with virtual_time(bounded, health) as made:
+        yield made
+
+
+def hang():
+    Active.simulation.sleep(30.0)
+    return "late"
 
 
 def table(title):
@@ -47,8 +58,8 @@ def test_the_manual_has_every_metric_of_a_process_with_its_labels():
     assert table("Of this process") == {exposed(m): set(m._labelnames) for m in ours()}
 
 
-def test_the_manual_has_every_metric_of_the_store_with_its_labels():
-    families = monitoring.StoreCollector(lambda: FIGURES).collect()
+def test_the_manual_has_every_metric_of_the_store_with_its_labels(play):
+    (families,) = play.run(monitoring.StoreCollector(lambda: FIGURES).collect)
     found = {f.name: {label for s in f.samples for label in s.labels} for f in families}
     assert table("Of all deletions") == found
 
@@ -58,11 +69,12 @@ def test_the_manual_names_every_outcome():
     assert set(re.findall(r"``(\w+)``", said)) == {"kind", "outcome", *metrics.outcomes()}
 
 
-def test_no_label_can_grow_with_the_number_of_projects():
+def test_no_label_can_grow_with_the_number_of_projects(play):
     """Each label has values of one small, closed set; a service type is one of os-service-types or of a plugin."""
+    (families,) = play.run(monitoring.StoreCollector(lambda: FIGURES).collect)
     closed = {"kind", "outcome", "service", "status", "result", "state"}
     labels = {label for m in ours() for label in m._labelnames}
-    labels |= {k for f in monitoring.StoreCollector(lambda: FIGURES).collect() for s in f.samples for k in s.labels}
+    labels |= {k for f in families for s in f.samples for k in s.labels}
     assert labels <= closed
 
 
@@ -112,14 +124,15 @@ def test_what_is_worked_on_is_counted_while_it_is():
     assert work.items() == ()
 
 
-def scraped(figures):
+def scraped(play, figures):
     registry = CollectorRegistry()
     registry.register(monitoring.StoreCollector(figures))
-    return generate_latest(registry).decode()
+    (text,) = play.run(lambda: generate_latest(registry).decode())
+    return text
 
 
-def test_every_status_has_a_series_also_when_there_is_no_such_deletion():
-    text = scraped(lambda: FIGURES)
+def test_every_status_has_a_series_also_when_there_is_no_such_deletion(play):
+    text = scraped(play, lambda: FIGURES)
     assert set(re.findall(r'_deletions\{status="(\w+)"\}', text)) == {str(s) for s in Status}
     assert 'cleanup_orchestrator_deletions{status="deleted"} 3.0' in text
     assert 'cleanup_orchestrator_deletions{status="failed"} 0.0' in text
@@ -128,52 +141,70 @@ def test_every_status_has_a_series_also_when_there_is_no_such_deletion():
     assert "cleanup_orchestrator_unclaimed_step_age_seconds 12.5" in text
 
 
-def test_a_store_that_does_not_answer_gives_no_old_figures():
+def test_a_store_that_does_not_answer_gives_no_old_figures(play):
     def away():
         raise ConnectionError("postgresql://cleanup:hush@db/cleanup is away")
 
-    text = scraped(away)
+    text = scraped(play, away)
     assert "cleanup_orchestrator_store_up 0.0" in text
     assert "_deletions" not in text and "hush" not in text
 
 
-def test_many_who_scrape_cost_one_query():
+def test_a_store_that_hangs_is_waited_for_five_seconds(play):
+    text = scraped(play, hang)
+    assert "cleanup_orchestrator_store_up 0.0" in text and "_deletions" not in text
+    assert play.now == 5.0
+
+
+def test_many_who_scrape_cost_one_query(play):
     asked = []
-    collector = monitoring.StoreCollector(lambda: asked.append(1) or FIGURES)
+
+    def figures():
+        asked.append(play.now)
+        play.simulation.sleep(0.1)
+        return FIGURES
+
     registry = CollectorRegistry()
-    registry.register(collector)
+    registry.register(monitoring.StoreCollector(figures))
     assert asked == []  # registering does not ask
-    threads = [threading.Thread(target=generate_latest, args=(registry,)) for _ in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert asked == [1]
+    play.run(*[lambda: generate_latest(registry)] * 20)
+    assert asked == [0.0]
+    play.sleep(9.5)
+    play.run(lambda: generate_latest(registry))
+    assert asked == [0.0]
+    play.sleep(0.5)
+    play.run(lambda: generate_latest(registry))
+    assert len(asked) == 2
 
 
 # --------------------------------------------------------------------------------------------------------- bounded
-@measures_time
-def test_what_hangs_is_waited_for_once_and_only_so_long():
-    go, begun = threading.Event(), []
+def test_what_hangs_is_waited_for_once_and_only_so_long(play):
+    begun = []
 
-    def hang():
+    def slow():
         begun.append(1)
-        go.wait(30)
-        return "late"
+        return hang()
 
-    ask, began = Bounded(hang, timeout=1, keep=0), time.monotonic()
+    ask = Bounded(slow, timeout=1, keep=10)
     for _ in range(5):
         with pytest.raises(NoAnswer):
-            ask()
-    assert time.monotonic() - began < 4  # the later ones do not wait at all
+            play.run(ask)
+    assert play.now == 1.0  # the later ones do not wait at all
+    play.sleep(30.0)
+    assert play.run(ask) == ["late"]
     assert begun == [1]
-    go.set()
-    while ask.begin().ended is None:
-        time.sleep(0.01)
-    assert ask() == "late"
 
 
-def test_an_answer_is_kept_for_a_while_and_so_is_an_error():
+def test_an_answer_that_comes_in_time_is_waited_for(play):
+    def slow():
+        play.simulation.sleep(0.9)
+        return "in time"
+
+    assert play.run(Bounded(slow, timeout=1, keep=0)) == ["in time"]
+    assert play.now == 0.9
+
+
+def test_an_answer_is_kept_for_a_while_and_so_is_an_error(play):
     asked = []
 
     def fail():
@@ -183,11 +214,15 @@ def test_an_answer_is_kept_for_a_while_and_so_is_an_error():
     ask = Bounded(fail, timeout=5, keep=0.2)
     for _ in range(3):
         with pytest.raises(ValueError, match="no"):
-            ask()
+            play.run(ask)
     assert asked == [1]
-    time.sleep(0.25)
+    play.sleep(0.19)
     with pytest.raises(ValueError, match="no"):
-        ask()
+        play.run(ask)
+    assert asked == [1]
+    play.sleep(0.02)
+    with pytest.raises(ValueError, match="no"):
+        play.run(ask)
     assert asked == [1, 1]
 
 
@@ -200,9 +235,14 @@ def broken():
     raise ConnectionError("rabbit://user:hush@broker is away")
 
 
-def asked(checks, accept="*/*", method="GET"):
-    request = webob.Request.blank("/healthcheck", method=method, accept=accept)
-    return request.get_response(checks)
+@pytest.fixture
+def asked(play):
+    def ask(checks, accept="*/*", method="GET"):
+        request = webob.Request.blank("/healthcheck", method=method, accept=accept)
+        (answer,) = play.run(lambda: request.get_response(checks))
+        return answer
+
+    return ask
 
 
 def checks(store=fine, keystone=fine, bus=fine, **values):
@@ -210,21 +250,21 @@ def checks(store=fine, keystone=fine, bus=fine, **values):
     return health.Health([*parts, health.Part("bus", bus, False, "the tick goes on")], **values)
 
 
-def test_all_is_well():
+def test_all_is_well(asked):
     answer = asked(checks())
     assert (answer.status_int, answer.text, answer.content_type) == (200, "OK", "text/plain")
     assert asked(checks(), method="HEAD").status_int == 204
 
 
 @pytest.mark.parametrize("part", ["store", "keystone"])
-def test_without_what_is_needed_it_is_out_of_service(part):
+def test_without_what_is_needed_it_is_out_of_service(asked, part):
     answer = asked(checks(**{part: broken}))
     assert (answer.status_int, answer.text) == (503, f"{part} unavailable")
     assert asked(checks(**{part: broken}), method="HEAD").status_int == 503
     assert asked(checks(**{part: broken}), "application/json").json["status"] == "unavailable"
 
 
-def test_without_the_broker_it_stays_in_service_and_says_so():
+def test_without_the_broker_it_stays_in_service_and_says_so(asked):
     answer = asked(checks(bus=broken))
     assert (answer.status_int, answer.text) == (200, "OK\nbus unavailable: the tick goes on")
     said = asked(checks(bus=broken), "application/json").json
@@ -234,25 +274,21 @@ def test_without_the_broker_it_stays_in_service_and_says_so():
     }  # fmt: skip
 
 
-@measures_time
-def test_all_parts_are_asked_at_once_and_none_is_waited_for_too_long():
-    go = threading.Event()
-    hang = lambda: go.wait(30)  # noqa: E731
-    began = time.monotonic()
+def test_all_parts_are_asked_at_once_and_none_is_waited_for_too_long(play, asked):
     answer = asked(checks(hang, hang, hang, timeout=3), "application/json")
-    assert time.monotonic() - began < 6, "two one after the other take that long; a busy machine adds a second or so"
+    assert play.now == 3.0
     assert answer.status_int == 503
     assert {part["message"] for part in answer.json["parts"].values()} == {"no answer within 3 s"}
-    go.set()
+    assert {part["seconds"] for part in answer.json["parts"].values()} == {3.0}
 
 
-def test_no_word_of_an_error_is_shown_or_logged(caplog):
+def test_no_word_of_an_error_is_shown_or_logged(asked, caplog):
     for accept in ("text/plain", "application/json", "text/html", "image/png"):
         assert "hush" not in asked(checks(broken, broken, broken), accept).text
     assert "hush" not in caplog.text
 
 
-def test_the_log_has_one_line_when_it_breaks_and_one_when_it_is_well_again(caplog):
+def test_the_log_has_one_line_when_it_breaks_and_one_when_it_is_well_again(asked, caplog):
     caplog.set_level("INFO")
     state = [broken]
     check = checks(store=lambda: state[0](), keep=0)

@@ -4,7 +4,6 @@ import dataclasses
 import datetime
 import re
 import threading
-import time
 from pathlib import Path
 
 import oslo_messaging
@@ -29,7 +28,6 @@ from cleanup_orchestrator.model import (
     Sweep,
 )
 from cleanup_orchestrator.transitions import MOVES
-from tests.timing import measures_time
 from tests.unit import world
 
 PAGE = Path(__file__).parents[2] / "doc" / "source" / "admin" / "monitoring.rst"
@@ -61,7 +59,7 @@ def store(tmp_path, sent):
     tables.metadata.create_all(made._engine)
     made.announcer = notifier.Announcer(rpc.notifier(conf, "project_cleanup.here"), made.steps)
     yield made
-    made.announcer.close(5)
+    made.announcer.close(60)
     made.close()
 
 
@@ -70,7 +68,7 @@ def create(store, **values):
 
 
 def received(store, sent, count):
-    store.announcer.close(5)
+    store.announcer.close(60)
     assert len(sent) == count, sent
     return [(priority, message["event_type"], message["payload"]) for _, message, priority, _ in sent]
 
@@ -257,7 +255,7 @@ class Broker:
         self.go, self.sent, self.error = threading.Event(), [], None
 
     def info(self, ctxt, event_type, payload):
-        self.go.wait(30)
+        assert self.go.wait(120), "the test did not get as far as letting the broker go on"
         if self.error:
             raise self.error
         self.sent.append(event_type)
@@ -269,16 +267,19 @@ def counted(result):
     return metrics.NOTIFICATIONS.labels(result)._value.get()
 
 
-@measures_time
 def test_a_broker_that_hangs_holds_up_no_commit_and_its_queue_has_an_end():
     broker = Broker()
     announcer = notifier.Announcer(broker, lambda _: ())
-    before, began = counted("dropped"), time.monotonic()
+    before, failed = counted("dropped"), counted("failed")
     for _ in range(notifier._WAITING + 50):
         announcer.committed(None, world.deletion())
-    assert time.monotonic() - began < 5
-    assert 48 <= counted("dropped") - before <= 50  # one or two are in the broker's hands
+    # The broker still hangs: no commit has waited for it. It has taken one of them, or none yet.
+    dropped = counted("dropped") - before
+    assert dropped in (49, 50)
     broker.go.set()
+    announcer.close(60)
+    assert len(broker.sent) == notifier._WAITING + 50 - dropped
+    assert counted("failed") == failed
 
 
 def test_a_broker_that_fails_fails_nobody():
@@ -287,7 +288,7 @@ def test_a_broker_that_fails_fails_nobody():
     broker.go.set()
     announcer = notifier.Announcer(broker, lambda _: ())
     announcer.committed(None, world.deletion())
-    announcer.close(5)
+    announcer.close(60)
     assert counted("failed") == before + 1
 
 
@@ -299,7 +300,7 @@ def test_a_store_that_fails_when_it_is_sent_fails_nobody():
     broker.go.set()
     announcer = notifier.Announcer(broker, steps)
     announcer.committed(None, world.deletion())
-    announcer.close(5)
+    announcer.close(60)
     assert broker.sent == []
 
 

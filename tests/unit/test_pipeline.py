@@ -6,7 +6,7 @@ import http.server
 import itertools
 import json
 import threading
-import time
+import types
 import urllib.parse
 import uuid
 
@@ -70,7 +70,7 @@ def stub():
 
 
 def ask(url, target=PROJECT, mode=None, query="", **changed):
-    settings = Settings(**({"intercept": "always", "endpoint": url, "user_id": "o", "timeout": 5} | changed)).check()
+    settings = Settings(**({"intercept": "always", "endpoint": url, "user_id": "o", "timeout": 60} | changed)).check()
     return intercept.handle(settings, target, Caller("a-token", mode, query, "req-1"))
 
 
@@ -185,16 +185,14 @@ def test_who_does_not_answer_in_time_is_503(stub, target):
     over = threading.Event()
 
     def late(method, path, query):
-        over.wait(10)
+        over.wait(5)
         return 202, {}, json.dumps({"deletion": deletion(), "deletions": []}).encode()
 
     stub.answer = late
-    began = time.monotonic()
     try:
-        assert ask(stub.url, TARGETS[target], timeout=0.3).status == 503
+        assert ask(stub.url, TARGETS[target], timeout=0.1).status == 503
     finally:
         over.set()
-    assert time.monotonic() - began < 5
 
 
 def test_the_token_goes_through_no_proxy_of_the_environment(stub, monkeypatch):
@@ -319,21 +317,26 @@ def test_a_list_that_is_not_whole_is_503(stub, body, target):
     assert ask(stub.url, TARGETS[target]).status == 503
 
 
-def test_a_list_without_an_end_is_503(stub):
+def test_a_list_without_an_end_is_503(stub, monkeypatch):
+    """The time that the whole request may take is for all pages of a list together."""
     stub.says(200, {"deletions": [], "links": [{"rel": "next", "href": "http://x/?marker=m"}]})
     assert ask(stub.url, DOMAIN).status == 503
     assert len(stub.asked) == 2
-    numbers = itertools.count(10**6)
+    stub.asked.clear()
+    numbers, now = itertools.count(10**6), 0.0
+    monkeypatch.setattr(intercept, "time", types.SimpleNamespace(monotonic=lambda: now))
 
     def endless(method, path, query):
-        time.sleep(0.02)
+        nonlocal now
+        now += 10
+        if len(stub.asked) > 100:
+            return 500, {}, b""
         href = f"http://x/?marker={next(numbers)}"
         return 200, {}, json.dumps({"deletions": [], "links": [{"rel": "next", "href": href}]}).encode()
 
     stub.answer = endless
-    began = time.monotonic()
-    assert ask(stub.url, DOMAIN, timeout=0.5).status == 503
-    assert time.monotonic() - began < 5
+    assert ask(stub.url, DOMAIN, timeout=60).status == 503
+    assert len(stub.asked) == 6
 
 
 def test_who_may_not_see_the_deletions_below_may_not_delete_what_is_above(stub):

@@ -12,6 +12,7 @@ from cleanup_orchestrator import plans, sweep
 from cleanup_orchestrator.clouds import read_only
 from cleanup_orchestrator.model import Kind, Mode, Outcome, Purpose, Reason, State, Status, Sweep, Token
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
+from tests.support.examples import examples
 from tests.unit.test_sweep import US, Shelf
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
@@ -191,7 +192,7 @@ def test_one_that_comes_while_the_sweep_runs_is_a_newcomer_as_well():
     assert [i for i, _ in result.deleted] == ["a"]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 @given(st.sets(IDS, max_size=12), st.sets(IDS, max_size=12), st.booleans(), st.integers(1, 3))
 def test_no_id_outside_the_plan_is_ever_deleted(there, planned, drag, attempt):
     shelf = Shelf(*rows(*there))
@@ -348,7 +349,7 @@ def test_a_retry_goes_by_the_same_plan():
     assert (world.deletion.plan_id, shelves.there["network.port"]) == (PLAN, {"another"})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20))
 @given(st.sets(st.sampled_from("abcdef")), st.sets(st.sampled_from("abcdef")), st.sets(st.sampled_from("abcdef")))
 def test_a_bound_cascade_always_ends_and_says_how(ports, networks, planned):
     world, shelves = bound(planned, network__port=set(ports), network__network=set(networks))

@@ -236,11 +236,18 @@ KNOWN = Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_KNOWN), "Keystone knows projec
 def test_a_project_that_keystone_knows_again_is_left_alone_at_once(when, who):
     world = adopted(PORT, sweep_step("image.image"))
     world.run(until=when)
-    world.answers[who] = lambda _: KNOWN
+    told = []
+
+    def known(_):
+        told.append(len(world.dispatched))
+        return KNOWN
+
+    world.answers[who] = known
     assert world.run(limit=500) is Status.FAILED
     assert world.deletion.reason == str(Reason.PROJECT_KNOWN)
-    known = next(i for i, name in enumerate(world.dispatched) if name == who)
-    assert known >= 0 and not world.deletion.holding
+    assert len(told) == 1
+    assert world.dispatched[told[0] :] == [], "after the first word of it nothing more is handed out"
+    assert not world.deletion.holding
 
 
 @pytest.mark.parametrize("kind", Kind)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime
-import tempfile
 import threading
 import types
 import uuid
@@ -12,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from keystoneauth1 import exceptions as ka_exceptions
 
-from cleanup_orchestrator import actions, decide, sweep, tables, transitions
+from cleanup_orchestrator import actions, decide, sweep, transitions
 from cleanup_orchestrator import worker as working
 from cleanup_orchestrator.coverage import Coverage, Entry, read_catalog
 from cleanup_orchestrator.drain import base as drain
@@ -35,9 +34,11 @@ from cleanup_orchestrator.model import (
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Service
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.projects import Project, ProjectNotFound
-from cleanup_orchestrator.store import Conflict, Store, allowed
+from cleanup_orchestrator.store import Conflict, allowed
 from cleanup_orchestrator.transitions import By, move
 from cleanup_orchestrator.windows import ALWAYS
+from tests.support import sqlite_stores
+from tests.support.examples import examples
 from tests.unit.world import CLEAR, UNKNOWN, World, deletion, sweep_step
 
 PORT = sweep_step("network.port")
@@ -139,11 +140,8 @@ def test_what_was_dispatched_for_another_round_or_attempt_does_not_run():
 
 
 @pytest.fixture
-def store(tmp_path):
-    store = Store.from_url(f"sqlite:///{tmp_path}/safety.sqlite")
-    tables.metadata.create_all(store._engine)
-    yield store
-    store.close()
+def store():
+    return sqlite_stores.in_memory()
 
 
 def held(store, record, kind):
@@ -588,9 +586,7 @@ def waiver(now):
     return Waiver(str(uuid.uuid4()), "dns", "retired", now, now + datetime.timedelta(hours=1))
 
 
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate]
-)
+@settings(max_examples=examples(12), suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])
 @given(CHAOS, st.sampled_from(Mode), st.integers(0, 25))
 def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(chaos, mode, calm):
     cloud = Cloud()
@@ -599,14 +595,13 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
         cloud.zones.clear()
     zero = datetime.timedelta(0)
     rules = decide.Rules(zero, datetime.timedelta(1), zero, zero, 3, 0.0, 0.0)
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(working, "Projects", keystone_of(cloud))
         patch.setattr("cleanup_orchestrator.survey.Projects", keystone_of(cloud))
         patch.setattr(drain.time, "sleep", lambda _: None)
         patch.setattr(drain, "_flush_token_cache", lambda _: None)
         patch.setattr(drain, "_accepted", lambda *_: False)
-        store = Store.from_url(f"sqlite:///{folder}/all.sqlite")
-        tables.metadata.create_all(store._engine)
+        store = sqlite_stores.in_memory()
         made(store, mode=mode)
         engine = Engine.__new__(Engine)
         bus = types.SimpleNamespace(step=lambda _: None, deletion=lambda _: None)  # every cast is lost
@@ -675,7 +670,6 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
             record = store.get("d")
             if record.status not in transitions.LIVE:
                 break
-        store.close()
     assert record.status in (Status.DELETED, Status.LEFTOVERS, Status.CANCELLED), record
     assert not record.holding
     vanished = any(what == "vanish" for what, *how in chaos if what == "meddle" for what in how)

@@ -8,7 +8,7 @@ from oslo_config import cfg
 from cleanup_orchestrator import coverage, survey
 from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.model import Kind, Outcome
+from cleanup_orchestrator.model import Kind, Origin, Outcome
 from cleanup_orchestrator.plugins.base import ResourceType, Service
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.projects import Protection
@@ -212,3 +212,14 @@ def test_the_name_of_a_second_service_is_one_that_a_waiver_can_have():
 def test_a_second_service_of_a_type_that_owns_nothing_owns_nothing():
     two = [(f"s{n}", "placement", f"p{n}", "internal", f"http://{n}") for n in (1, 2)]
     assert uncovered(look(several(*two))) == []
+
+
+def test_a_project_that_keystone_knows_is_no_orphan():
+    found = look(Keystone(("network", "R1")), record=deletion(origin=Origin.ADOPTED))
+    assert (found.sweep.outcome, found.sweep.reason, found.steps) == (Outcome.UNKNOWN, "project_known", ())
+
+
+def test_a_catalog_without_any_endpoint_is_no_catalog():
+    """Every project would look empty."""
+    with pytest.raises(BadAnswer, match="not a single endpoint"):
+        look(Keystone())

@@ -10,7 +10,7 @@ from cleanup_orchestrator import sweep
 from cleanup_orchestrator.clouds import read_only
 from cleanup_orchestrator.errors import Held, Stopped
 from cleanup_orchestrator.model import Outcome, Reason
-from cleanup_orchestrator.plugins.base import SCOPED, ProjectDefinition, Refused, ResourceType, Verdict
+from cleanup_orchestrator.plugins.base import SCOPED, Halt, ProjectDefinition, Refused, ResourceType, Run, Verdict
 
 US = ProjectDefinition("us", "Us", "default", "R1")
 
@@ -402,3 +402,94 @@ def test_what_is_gone_when_force_comes_is_gone():
     shelf.refuse["1"] = HttpError(404)
     result = run(shelf.type(), stuck={"1"})
     assert [left.reason for left in result.leftovers] == [Reason.DELETING], "the second listing is the truth"
+
+
+# ---------------------------------------------------------------------------------------- what is shown and what is not
+def another(shelf):
+    """Return a ``show`` that answers about another resource of the project, as behind a proxy that mixes them up."""
+    return lambda *_: dict(row("another"))
+
+
+def test_nothing_is_deleted_of_which_another_resource_is_shown():
+    shelf = Shelf(row("1"))
+    result = run(shelf.type(show=another(shelf)))
+    assert (shelf.deletes, result.outcome, result.reason) == ([], Outcome.LEFTOVERS, Reason.OWNER_UNKNOWN)
+
+
+@pytest.mark.parametrize("available", [None, 0, "", "no"])
+def test_a_type_that_does_not_say_whether_it_is_there_is_unknown(available):
+    shelf = Shelf(row("1"))
+    for result in (
+        run(shelf.type(available=lambda *_: available)),
+        sweep.look(shelf.type(available=lambda *_: available), None, US),
+    ):
+        assert (result.outcome, result.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
+
+
+@pytest.mark.parametrize("rows", [{}, {"things": []}, "", b""])
+def test_what_is_no_list_is_no_empty_list(rows):
+    shelf = Shelf()
+    result = sweep.look(shelf.type(list=lambda *_: rows), None, US)
+    assert (result.outcome, result.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
+
+
+@pytest.mark.parametrize(("most", "outcome"), [(3, Outcome.LEFTOVERS), (2, Outcome.UNKNOWN)])
+def test_a_list_with_more_rows_than_it_may_have_is_not_believed(most, outcome):
+    shelf = Shelf(row("1"), row("2"), row("3", owner="them"))
+    assert sweep.look(shelf.type(), None, US, most=most).outcome is outcome
+
+
+def test_the_projects_id_spelt_otherwise_is_no_other_project():
+    result = run(Shelf(row("1", owner="u-s")).type())
+    assert (result.outcome, result.reason) == (Outcome.LEFTOVERS, Reason.OWNER_UNKNOWN)
+
+
+# ---------------------------------------------------------------------------------------------------- stop and start
+class Machines(Shelf):
+    """Things that run or do not, by ``on``; it writes down what happens to them, in order."""
+
+    def __init__(self, *rows):
+        super().__init__(*rows)
+        self.did = []
+
+    def halting(self, **values):
+        state = lambda one: Run.ON if one["on"] else Run.OFF  # noqa: E731
+
+        def switch(word, on):
+            def act(_connection, _project, resource):
+                self.did.append((word, resource.id))
+                self.rows[resource.id]["on"] = on
+
+            return act
+
+        return self.type(halt=Halt(state, switch("stop", False), switch("start", True)), **values)
+
+    def halt(self, **values):
+        record = lambda resource: self.did.append(("write down", resource.id))  # noqa: E731
+        return sweep.halt(self.halting(**values), None, US, record)
+
+
+def test_a_stop_is_written_down_and_then_made():
+    machines = Machines(row("1", on=True), row("2", on=False), row("3", owner="them", on=True))
+    assert machines.halt().outcome is Outcome.CLEAR
+    assert machines.did == [("write down", "1"), ("stop", "1")]
+
+
+def shown_as(**values):
+    return lambda *_: {**row("1", on=True), **values}
+
+
+@pytest.mark.parametrize("values", [{"id": "another"}, {"project_id": "them"}, {"project_id": None}, {"on": False}])
+def test_what_is_shown_otherwise_right_before_is_not_stopped(values):
+    machines = Machines(row("1", on=True))
+    machines.halt(show=shown_as(**values))
+    assert machines.did == []
+
+
+@pytest.mark.parametrize("values", [{"id": "another"}, {"project_id": "them"}, {"project_id": None}, {"on": True}])
+def test_what_is_shown_otherwise_is_not_started(values):
+    machines = Machines(row("1", on=False))
+    sweep.start(machines.halting(show=shown_as(**{"on": False, **values})), None, US, "1")
+    assert machines.did == []
+    sweep.start(machines.halting(show=shown_as(on=False)), None, US, "1")
+    assert machines.did == [("start", "1")]

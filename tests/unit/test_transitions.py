@@ -1,11 +1,23 @@
 """The table of legal moves."""
 
+import dataclasses
 import itertools
 
 import pytest
 
-from cleanup_orchestrator.model import Purpose, Status
-from cleanup_orchestrator.transitions import FINAL, LIVE, MOVES, RESTING, By, IllegalMove, cancellable, move, retryable
+from cleanup_orchestrator.model import Force, Kind, Purpose, Status, Step
+from cleanup_orchestrator.transitions import (
+    FINAL,
+    LIVE,
+    MOVES,
+    RESTING,
+    By,
+    IllegalMove,
+    allowed,
+    cancellable,
+    move,
+    retryable,
+)
 from tests.unit.world import T0, deletion
 
 S = Status
@@ -62,3 +74,95 @@ def test_a_retry_forgets_what_the_last_attempt_proved():
     new = move(old, S.ACCEPTED, By.USER, T0, "retry")
     assert (new.attempt, new.round, new.since_round) == (2, 6, 6)
     assert (new.drained_at, new.closed_at, new.empty_inventories, new.finished_at) == (None, None, 0, None)
+
+
+# ------------------------------------------------------------------------------------------ which step may run or write
+#: Each kind of step that may write, in a status and a round in which it may.
+WRITERS = {
+    Kind.ACCESS: {"status": S.DRAINING},
+    Kind.DRAIN: {"status": S.DRAINING},
+    Kind.HALT: {"status": S.RECOVERABLE},
+    Kind.SWEEP: {"status": S.DELETING, "purpose": Purpose.DELETE},
+    Kind.CLOSE: {"status": S.VERIFYING},
+    Kind.REMOVE: {"status": S.VERIFYING, "purpose": Purpose.RESIDUE},
+    Kind.RELEASE: {"status": S.CANCELLING},
+}
+
+
+def step(kind, **values):
+    return dataclasses.replace(Step("s", "d", kind, round=5), **values)
+
+
+def going(kind, **values):
+    return deletion(**{"round": 5, "since_round": 3, **WRITERS[kind], **values})
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_what_may_write_is_what_its_time_has_come_for(kind):
+    assert allowed(going(kind), step(kind), writing=True)
+    assert allowed(going(kind), step(kind))
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("writing", [False, True])
+def test_no_step_of_an_earlier_attempt_runs_or_writes(kind, writing):
+    assert not allowed(going(kind), step(kind, round=2), writing)
+
+
+@pytest.mark.parametrize("round_", [3, 4, 6])
+@pytest.mark.parametrize("writing", [False, True])
+def test_no_sweep_of_another_round_runs_or_writes(round_, writing):
+    """Its round may have been one of deletes, and the present one may be one that counts what is left."""
+    assert not allowed(going(Kind.SWEEP), step(Kind.SWEEP, round=round_), writing)
+
+
+@pytest.mark.parametrize("kind", sorted(set(WRITERS) - {Kind.SWEEP}))
+def test_what_belongs_to_no_round_may_have_begun_in_an_earlier_one_of_the_attempt(kind):
+    assert allowed(going(kind), step(kind, round=3), writing=True)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("status", sorted(FINAL | RESTING))
+def test_nothing_runs_or_writes_once_a_deletion_has_ended(kind, status):
+    for writing in (False, True):
+        assert not allowed(going(kind, status=status), step(kind), writing)
+
+
+@pytest.mark.parametrize("kind", sorted(set(WRITERS) - {Kind.RELEASE}))
+def test_a_cancel_stops_everything_but_the_undoing(kind):
+    for writing in (False, True):
+        assert not allowed(going(kind, status=S.CANCELLING), step(kind), writing)
+
+
+@pytest.mark.parametrize("kind", sorted(set(WRITERS) - {Kind.RELEASE}))
+def test_a_dry_run_writes_nothing(kind):
+    assert not allowed(going(kind, dry_run=True), step(kind), writing=True)
+
+
+@pytest.mark.parametrize("purpose", [p for p in Purpose if p is not Purpose.DELETE])
+def test_a_sweep_writes_in_a_round_of_deletes_alone(purpose):
+    assert not allowed(going(Kind.SWEEP, purpose=purpose), step(Kind.SWEEP), writing=True)
+    residue = step(Kind.SWEEP, residue=True)
+    assert allowed(going(Kind.SWEEP, purpose=purpose), residue, writing=True) is (purpose is Purpose.RESIDUE)
+
+
+@pytest.mark.parametrize("purpose", [p for p in Purpose if p is not Purpose.RESIDUE])
+def test_the_project_is_removed_in_the_residue_round_alone(purpose):
+    assert not allowed(going(Kind.REMOVE, purpose=purpose), step(Kind.REMOVE), writing=True)
+
+
+@pytest.mark.parametrize("status", sorted(LIVE - {S.RECOVERABLE}))
+def test_what_runs_is_stopped_in_the_recovery_window_alone(status):
+    for writing in (False, True):
+        assert not allowed(going(Kind.HALT, status=status), step(Kind.HALT), writing)
+
+
+def test_a_move_forgets_the_empty_inventories_of_the_status_before():
+    after = move(deletion(status=S.VERIFYING, empty_inventories=1), S.DELETING, By.ENGINE, T0, "found")
+    assert after.empty_inventories == 0
+
+
+@pytest.mark.parametrize("to", [S.CANCELLING])
+def test_a_cancel_withdraws_force(to):
+    forced = Force("why", (), T0, 1, 1)
+    assert move(deletion(status=S.DELETING, forced=forced), to, By.USER, T0, "x").forced is None

@@ -9,6 +9,7 @@ from oslo_config import cfg
 
 from cleanup_orchestrator import holds
 from cleanup_orchestrator.windows import ALWAYS, DAYS, Windows
+from tests.support.examples import examples
 
 BERLIN = "Europe/Berlin"
 
@@ -108,7 +109,7 @@ zones = st.sampled_from(["UTC", BERLIN, "America/New_York", "Asia/Kolkata", "Aus
 times = st.datetimes(datetime.datetime(2026, 1, 1), datetime.datetime(2028, 1, 1))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25))
 @given(st.lists(entry, min_size=1, max_size=3), zones, times)
 def test_it_is_open_when_it_opens_and_closed_until_then(entries, zone, at):
     windows = Windows.of([f"{days}{begin}-{end}" for days, begin, end in entries], zone)

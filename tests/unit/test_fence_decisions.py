@@ -1,0 +1,228 @@
+"""What a token fence decides, by a clock that the test sets; reading in a thread is in ``test_fence``."""
+
+import sys
+import types
+
+import pytest
+
+from cleanup_orchestrator.keystone import fence as fencing
+from cleanup_orchestrator.keystone import protocol
+from cleanup_orchestrator.keystone.fence import Fence, Reader, Reading, Unknown
+
+FENCES = {"p": "deletion"}
+
+
+class Known:
+    """Stands for a reader that knows these fences, or knows nothing."""
+
+    def __init__(self, fences):
+        self._fences, self.asked = fences, 0
+
+    def fences(self):
+        self.asked += 1
+        if self._fences is None:
+            raise Unknown("no answer")
+        return self._fences
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Set the clock; it stands still until it is set again."""
+    now = [100.0]
+    monkeypatch.setattr(fencing, "clock", lambda: now[0])
+    return now
+
+
+def made(monkeypatch, fences=FENCES):
+    fence, reader = Fence(lambda: fences, "me", 0.2, 0.9), Known(fences)
+    monkeypatch.setattr(fence, "_reader", lambda: reader)
+    return fence, reader
+
+
+@pytest.mark.parametrize(
+    ("user", "project_id", "canary", "stopped"),
+    [
+        ("u", "p", None, True),
+        ("u", "q", None, False),
+        ("u", "p", "deletion", True),  # a canary never lets a token through
+        ("u", "p", "another", True),
+        ("u", "q", "deletion", False),
+        ("me", "p", None, False),
+        ("me", "p", "deletion", True),
+        ("me", "p", "another", False),
+        ("me", "q", "deletion", False),
+        (None, "p", None, True),
+    ],
+)
+def test_which_tokens_are_stopped(monkeypatch, user, project_id, canary, stopped):
+    fence, _ = made(monkeypatch)
+    assert fence.stops(user, project_id, canary) is stopped
+
+
+@pytest.mark.parametrize(
+    ("user", "project_id", "canary"), [("u", None, None), ("u", "", "deletion"), ("me", "p", None)]
+)
+def test_what_needs_no_knowledge_is_let_through_without_any(monkeypatch, user, project_id, canary):
+    fence, reader = made(monkeypatch, None)
+    assert not fence.stops(user, project_id, canary)
+    assert reader.asked == 0
+
+
+@pytest.mark.parametrize(("user", "canary"), [("u", None), ("u", "deletion"), ("me", "deletion")])
+def test_not_to_know_is_not_to_let_through(monkeypatch, user, canary):
+    fence, _ = made(monkeypatch, None)
+    with pytest.raises(Unknown):
+        fence.stops(user, "p", canary)
+
+
+# --------------------------------------------------------------------------------------------------------- the reader
+class NoThread(Reader):
+    """A reader whose thread never comes to anything: what is known is what the test says, and a wait sets the clock."""
+
+    def __init__(self, clock, read=lambda: FENCES):
+        super().__init__(read, 0.25, 0.5)
+        self._clock = clock
+        self._condition.wait = self._passes
+
+    def _ensure_thread(self):
+        pass
+
+    def _passes(self, seconds):
+        assert 0 < seconds <= 0.5
+        self._clock[0] += seconds
+
+
+def reader(clock, age, failed=None):
+    made = NoThread(clock)
+    made._last = Reading(clock[0] - age, FENCES)
+    if failed is not None:
+        made._failed = failed
+    return made
+
+
+@pytest.mark.parametrize("age", [0.0, 0.25, 0.5])
+def test_a_young_reading_holds(clock, age):
+    assert reader(clock, age).fences() == FENCES
+
+
+def test_an_old_reading_does_not_hold_and_one_that_failed_since_says_nothing(clock):
+    with pytest.raises(Unknown, match="cannot be read"):
+        reader(clock, 0.625, failed=clock[0]).fences()
+
+
+def test_a_reading_that_failed_before_the_question_came_is_waited_for_anew(clock):
+    with pytest.raises(Unknown, match="in time"):
+        reader(clock, 0.625, failed=clock[0] - 0.125).fences()
+
+
+def test_a_reading_that_does_not_come_in_time_says_nothing(clock):
+    with pytest.raises(Unknown, match="in time"):
+        reader(clock, 0.625).fences()
+    assert clock[0] == 100.5
+
+
+class Halt(Exception):
+    """Ends the thread's loop after one reading."""
+
+
+def test_the_age_of_a_reading_counts_from_its_beginning(clock):
+    def read():
+        clock[0] += 0.375  # as long as the database takes; a fence that was set meanwhile may be missing
+        return FENCES
+
+    slow = NoThread(clock, read)
+    slow._thread = fencing.threading.current_thread()
+
+    class Wanted:
+        def wait(self, _seconds):
+            raise Halt
+
+        def set(self):
+            pass
+
+    slow._wanted = Wanted()
+    with pytest.raises(Halt):
+        slow._run()
+    assert slow.fences() == FENCES
+    clock[0] = 100.625
+    with pytest.raises(Unknown):
+        slow.fences()
+
+
+# ---------------------------------------------------------------------------------------- around Keystone's tokens
+class ServiceUnavailable(Exception):
+    """Keystone's."""
+
+
+class TokenNotFound(Exception):
+    """Keystone's."""
+
+    def __init__(self, token_id):
+        super().__init__(token_id)
+
+
+class Unauthorized(Exception):
+    """Keystone's."""
+
+
+@pytest.fixture
+def keystone(monkeypatch):
+    """Stand-ins for the modules of Keystone and Flask that the fence imports; the header of the present request."""
+    headers = {}
+    exceptions = {
+        "ServiceUnavailable": ServiceUnavailable,
+        "TokenNotFound": TokenNotFound,
+        "Unauthorized": Unauthorized,
+    }
+    exception = types.SimpleNamespace(**exceptions)
+    provider = types.SimpleNamespace(Manager=None)
+    modules = {
+        "keystone": types.SimpleNamespace(exception=exception),
+        "keystone.exception": exception,
+        "keystone.token": types.SimpleNamespace(provider=provider),
+        "keystone.token.provider": provider,
+        "flask": types.SimpleNamespace(
+            has_request_context=lambda: True, request=types.SimpleNamespace(headers=headers)
+        ),
+    }
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return headers
+
+
+def guarded(fence):
+    """Return a manager of tokens, whose token is named like user and project, with the fence around it."""
+
+    class Manager:
+        def validate_token(self, token_id):
+            return types.SimpleNamespace(**dict(zip(("user_id", "project_id"), token_id.split("/"), strict=True)))
+
+        issue_token = validate_token
+
+    fencing.guard_tokens(fence, Manager)
+    return Manager()
+
+
+def test_tokens_of_a_fenced_project_are_neither_handed_out_nor_found_valid(monkeypatch, keystone):
+    manager = guarded(made(monkeypatch)[0])
+    with pytest.raises(TokenNotFound):
+        manager.validate_token("u/p")
+    with pytest.raises(Unauthorized):
+        manager.issue_token("u/p")
+    assert manager.validate_token("u/q").project_id == "q"
+    assert manager.issue_token("u/q").project_id == "q"
+    assert manager.validate_token("me/p").user_id == "me"
+
+
+def test_the_canary_is_read_from_the_request(monkeypatch, keystone):
+    manager = guarded(made(monkeypatch)[0])
+    keystone[protocol.CANARY_HEADER] = "deletion"
+    with pytest.raises(TokenNotFound):
+        manager.validate_token("me/p")
+
+
+def test_not_to_know_is_a_503(monkeypatch, keystone):
+    manager = guarded(made(monkeypatch, None)[0])
+    for ask in (manager.validate_token, manager.issue_token):
+        with pytest.raises(ServiceUnavailable):
+            ask("u/p")

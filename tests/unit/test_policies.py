@@ -1,0 +1,94 @@
+"""What the default policy allows: each rule, for each kind of token."""
+
+import pytest
+from oslo_config import cfg
+from oslo_context.context import RequestContext
+from oslo_policy import opts
+
+from cleanup_orchestrator.api import policies
+
+#: Rules that allow admins only.
+ADMINS_ONLY = {
+    policies.FORCE,
+    policies.BRAKE_GET,
+    policies.BRAKE_SET,
+    policies.BRAKE_UNSET,
+    policies.LIEN_CREATE,
+    policies.LIEN_LIST,
+    policies.LIEN_GET,
+    policies.LIEN_DELETE,
+    policies.WAIVER_CREATE,
+    policies.WAIVER_LIST,
+    policies.WAIVER_GET,
+    policies.WAIVER_DELETE,
+    policies.ORPHAN_SCAN_CREATE,
+    policies.ORPHAN_SCAN_CANCEL,
+    policies.ORPHAN_SCAN_ADOPT,
+}
+#: Rules that also allow a reader of the system.
+READERS = {policies.ORPHAN_SCAN_LIST, policies.ORPHAN_SCAN_GET}
+#: All others: admins, and managers of the project's domain.
+MANAGERS = {rule.name for rule in policies.list_rules() if rule.name.startswith("cleanup:")} - ADMINS_ONLY - READERS
+
+PEOPLE = {
+    "an admin": RequestContext(roles=["admin"], project_id="x", project_domain_id="other"),
+    "an admin of the system": RequestContext(roles=["admin"], system_scope="all"),
+    "a reader of the system": RequestContext(roles=["reader"], system_scope="all"),
+    "a member of the system": RequestContext(roles=["member"], system_scope="all"),
+    "a manager of the domain": RequestContext(roles=["manager"], domain_id="dom"),
+    "a manager of another domain": RequestContext(roles=["manager"], domain_id="other"),
+    "a manager of a project": RequestContext(roles=["manager"], project_id="p", project_domain_id="dom"),
+    "a member of the domain": RequestContext(roles=["member", "reader"], domain_id="dom"),
+    "a reader of a project": RequestContext(roles=["reader"], project_id="p", project_domain_id="dom"),
+    "a token without roles": RequestContext(),
+}
+ADMINS = {"an admin", "an admin of the system"}
+
+
+@pytest.fixture(scope="module")
+def judge():
+    conf = cfg.ConfigOpts()
+    conf([])
+    opts.set_defaults(conf)
+    # Not as defaults: those belong to the options, which all of the process share.
+    for name, value in {"policy_file": "no such file", "enforce_new_defaults": True}.items():
+        conf.set_override(name, value, "oslo_policy")
+    return policies.Judge(policies.enforcer(conf))
+
+
+def who_may(judge, rule, domain_id="dom"):
+    return {name for name, person in PEOPLE.items() if judge.may(person, rule, domain_id, "p")}
+
+
+def test_every_rule_is_here():
+    assert {rule.name for rule in policies.list_rules()} == {"admin_required", *ADMINS_ONLY, *READERS, *MANAGERS}
+    assert policies.CREATE in MANAGERS and policies.CANCEL in MANAGERS and policies.GET in MANAGERS
+
+
+@pytest.mark.parametrize("rule", sorted(ADMINS_ONLY))
+def test_admins_alone(judge, rule):
+    assert who_may(judge, rule) == ADMINS
+
+
+@pytest.mark.parametrize("rule", sorted(READERS))
+def test_admins_and_readers_of_the_whole_system(judge, rule):
+    """Orphans name projects, and resources, of every domain."""
+    assert who_may(judge, rule) == {*ADMINS, "a reader of the system"}
+
+
+@pytest.mark.parametrize("rule", sorted(MANAGERS))
+def test_admins_and_managers_of_the_projects_domain(judge, rule):
+    assert who_may(judge, rule) == {*ADMINS, "a manager of the domain"}
+    assert who_may(judge, rule, "other") == {*ADMINS, "a manager of another domain"}
+
+
+@pytest.mark.parametrize("rule", sorted(MANAGERS))
+def test_where_no_domain_is_named_admins_alone(judge, rule):
+    """A manager without a domain would else match a project without one: None is None."""
+    assert who_may(judge, rule, None) == ADMINS
+
+
+@pytest.mark.parametrize("rule", [policies.LIST, policies.SERVICES])
+def test_a_list_is_asked_for_everywhere_or_in_the_domain_of_the_token(judge, rule):
+    found = {name for name, person in PEOPLE.items() if judge.may_somewhere(person, rule)}
+    assert found == {*ADMINS, "a manager of the domain", "a manager of another domain"}
