@@ -7,7 +7,9 @@ runs at a time. It may be put aside, killed or frozen at each *effect*: a transa
     python -m tests.simulation --hours 2            # fresh seeds, for hours
     python -m tests.simulation --seed 7 --trace     # one seed, with every effect
 
-`scheduler` has processes, threads and time; `plan` what a seed decides; `cloud` Keystone and the services; `wire` what
-stands for HTTP; `database` the store's side; `world` puts it together; `promises` says what must hold; `breakages` are
-deliberate defects, each of which must be noticed; `found` are the seeds that once failed.
+The scheduler is in `tests.support`: processes, threads and time. `plan` says what a seed decides; `keystone` and
+`cloud` are the simulated cloud, `wire` stands for HTTP, `bus` for the broker, `database` for the store's side,
+`setting` for configuration and clocks. `users` asks the API's own handlers. `world` puts it together, `ending` leads a
+run to its end. `promises`, `proofs` and `watches` say what must hold; `breakages` are deliberate defects, each of which
+must be noticed; `found` are plans that once failed.
 """

@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cleanup_orchestrator import approval, decide, force, sweep, worker
+from cleanup_orchestrator import approval, decide, force, orphans, raised, sweep, worker
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator import tables as t
 from cleanup_orchestrator.actions import Move
+from cleanup_orchestrator.api.deletions import Deletions
 from cleanup_orchestrator.coverage import Coverage
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain.revoke import Revoke
@@ -17,11 +18,12 @@ from cleanup_orchestrator.engine import Engine
 from cleanup_orchestrator.model import Change, Mode, Outcome, Sweep
 from cleanup_orchestrator.plugins.base import ResourceType
 from cleanup_orchestrator.projects import Projects
+from cleanup_orchestrator.scanner import Census
 from cleanup_orchestrator.store import Store
 from cleanup_orchestrator.worker import _Task
 from tests.simulation.found import FOUND
 from tests.simulation.plan import OBSTACLES, Deed, Fault, Plan, plan
-from tests.simulation.world import Patch
+from tests.simulation.setting import Patch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Breakage:
 
 def _cascade(seed: int) -> Plan:
     """A cascade with something to delete."""
-    return dataclasses.replace(plan(seed), mode=Mode.CASCADE, dry_run=False, fill=2, obstacle="", ending="")
+    alone = {"tree": (), "lien_types": (), "stop_servers": False, "orphans": False}
+    return dataclasses.replace(plan(seed), mode=Mode.CASCADE, dry_run=False, fill=2, obstacle="", ending="", **alone)
 
 
 def _leaky(seed: int) -> Plan:
@@ -110,6 +113,49 @@ def _forced(seed: int) -> Plan:
     deeds = (Deed(250, "force"), *(Deed(at, "create", at % 20 / 20) for at in range(later, later + 120, 10)))
     world = {"driver": "none", "services": ("block-storage",), "bound": False, "disabled": False, "limit": 0}
     return dataclasses.replace(_calm(seed), obstacle="stuck", ending="force", deeds=deeds, **world)
+
+
+def _tree(seed: int) -> Plan:
+    wanted = dataclasses.replace(_calm(seed), fill=1, bound=False, limit=0, window=0.0, disabled=False)
+    return dataclasses.replace(wanted, tree=((0,), (0, 1))[seed % 2], services=("network",), regions=1)
+
+
+def _cancelled_tree(seed: int) -> Plan:
+    return dataclasses.replace(_tree(seed), deeds=(Deed(50 + 13 * seed, "cancel", 0.0),))
+
+
+def _liens(seed: int) -> Plan:
+    """What may raise a lien is protected, or used by others."""
+    wanted = dataclasses.replace(_calm(seed), bound=False, limit=0, window=0.0, disabled=False, services=("network",))
+    types = ("network.network", "network.port")
+    return dataclasses.replace(wanted, lien_types=types, obstacle=("protected", "foreign")[seed % 2], ending="mend")
+
+
+def _unseen_liens(seed: int) -> Plan:
+    """The type that may raise a lien cannot be listed."""
+    wanted = dataclasses.replace(_liens(seed), lien_types=("network.port",), obstacle="broken")
+    return dataclasses.replace(wanted, ending="mend")
+
+
+def _cancelled_liens(seed: int) -> Plan:
+    return dataclasses.replace(_liens(seed), deeds=(Deed(120 + 20 * seed, "cancel"),))
+
+
+def _servers(seed: int) -> Plan:
+    """Servers are stopped for the recovery window, and the project is given back."""
+    wanted = dataclasses.replace(_windowed(seed), services=("compute",), stop_servers=True, disabled=False)
+    return dataclasses.replace(wanted, deeds=(Deed(150 + 10 * seed, "restore"),))
+
+
+def _orphans(seed: int) -> Plan:
+    wanted = dataclasses.replace(_calm(seed), orphans=True, bound=False, limit=0, window=0.0, disabled=False)
+    return dataclasses.replace(wanted, services=("block-storage",), settle=60.0)
+
+
+def _revived(seed: int) -> Plan:
+    """Keystone knows a dead project again while it is being deleted."""
+    deeds = (Deed(5, "scan"), Deed(3000, "adopt"), Deed(610 + 10 * seed, "revive"))
+    return dataclasses.replace(_orphans(seed), deeds=deeds)
 
 
 def _no_guard() -> Iterator[Patch]:
@@ -274,6 +320,67 @@ def _lets_go_by_itself() -> Iterator[Patch]:
     yield decide._View, "tired", property(lambda _view: True)
 
 
+def _parents_do_not_wait() -> Iterator[Patch]:
+    yield decide._View, "below", property(lambda _view: "")
+
+
+def _cancel_leaves_what_is_below() -> Iterator[Patch]:
+    yield Deletions, "_stop_below", lambda *_: False
+
+
+def _what_is_below_is_not_seen() -> Iterator[Patch]:
+    yield Projects, "subtree", lambda _self, _project_id: ()
+
+
+def _only_the_next_below_is_seen() -> Iterator[Patch]:
+    real = Projects.subtree
+    yield Projects, "subtree", lambda self, id_: tuple(pair for pair in real(self, id_) if pair[1] == id_)
+
+
+def _no_lien_is_raised() -> Iterator[Patch]:
+    yield raised, "sentence", lambda _leftovers: ""
+
+
+def _deletes_before_the_look_for_liens() -> Iterator[Patch]:
+    yield decide._View, "to_be_known", lambda _self, _step: False
+
+
+def _liens_outlive() -> Iterator[Patch]:
+    yield storage, "_end_liens", lambda *_: []
+
+
+def _liens_do_not_end() -> Iterator[Patch]:
+    real = _Task._with_lien
+    yield _Task, "_with_lien", lambda self, result, complete: real(self, result, complete=False)
+
+
+def _stops_without_a_record() -> Iterator[Patch]:
+    real = sweep._stop
+    yield sweep, "_stop", lambda *args: real(*args[:-1], lambda _resource: None)
+
+
+def _starts_nothing_again() -> Iterator[Patch]:
+    yield _Task, "_start", lambda _self, _change: "started"
+
+
+def _keystone_knows_no_project() -> Iterator[Patch]:
+    yield Census, "knows", lambda *_: False
+
+
+def _one_read_is_enough() -> Iterator[Patch]:
+    real = orphans.advance
+
+    def advance(scan: Any, parts: Any, now: Any, rules: Any) -> Any:
+        early = dataclasses.replace(scan, reread_at=now) if scan.reread_at is not None else scan
+        return real(early, parts, now, rules)
+
+    yield orphans, "advance", advance
+
+
+def _adopts_what_keystone_knows() -> Iterator[Patch]:
+    yield _Task, "_expect_gone", lambda _self, _method: None
+
+
 _FOREIGN = "its owner was not looked at"
 BREAKAGES: dict[str, Breakage] = {
     "the guard asks nothing": Breakage(_no_guard, "the store was not asked", _calm),
@@ -309,6 +416,27 @@ BREAKAGES: dict[str, Breakage] = {
     "an enabled project is removed": Breakage(_enabled_is_not_noticed, "", _calm),
     "Keystone's token cache is forgotten": Breakage(_keystone_forgets_no_token, "", _calm),
     "the journal is rewritten": Breakage(_journal_is_rewritten, "never changed", _calm),
+    "a parent does not wait for the projects below it": Breakage(
+        _parents_do_not_wait, "projects below it are still there", _tree
+    ),
+    "a cancel leaves what is below": Breakage(_cancel_leaves_what_is_below, "is cancelled before", _cancelled_tree),
+    "what is below a project is not seen": Breakage(_what_is_below_is_not_seen, "has none of c1", _tree),
+    "only the next projects below are seen": Breakage(_only_the_next_below_is_seen, "has none of c2", _tree),
+    "a plugin raises no lien": Breakage(_no_lien_is_raised, "no lien holds it", _liens),
+    "it deletes before it has looked for liens": Breakage(
+        _deletes_before_the_look_for_liens, "was not looked at", _unseen_liens
+    ),
+    "a plugin's lien outlives its deletion": Breakage(_liens_outlive, "outlives the deletion", _cancelled_liens),
+    "a plugin's lien does not end with its reason": Breakage(_liens_do_not_end, "does not end", _liens),
+    "a stop of a server is not written down": Breakage(
+        _stops_without_a_record, "nobody wrote down that it was going to be stopped", _servers
+    ),
+    "a stopped server is not started again": Breakage(_starts_nothing_again, "is stopped", _servers),
+    "orphans of a project that Keystone knows": Breakage(
+        _keystone_knows_no_project, "Keystone knows project", _orphans
+    ),
+    "orphans are read once": Breakage(_one_read_is_enough, "reads again too early", _orphans),
+    "a project that Keystone knows is adopted": Breakage(_adopts_what_keystone_knows, "Keystone", _revived),
     "stuck is never said": Breakage(_never_stalled, "does not come to its end", _stuck),
     "stuck, and nobody is named": Breakage(_stalled_by_nobody, "does not come to its end", _stuck),
 }

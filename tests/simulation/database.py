@@ -22,7 +22,7 @@ from sqlalchemy.pool import StaticPool
 from cleanup_orchestrator import tables
 from cleanup_orchestrator.store import Store
 from cleanup_orchestrator.store.base import sqlite_connect
-from tests.simulation.scheduler import active
+from tests.support.scheduler import active
 
 T0 = datetime.datetime(2026, 1, 1)
 
@@ -34,16 +34,35 @@ _TRIGGERS = (
     " BEGIN SELECT watched('event', NEW.deletion_id, NEW.type, NEW.data); END",
     "CREATE TRIGGER moves AFTER UPDATE OF status ON deletions WHEN OLD.status <> NEW.status"
     " BEGIN SELECT watched('move', NEW.id, OLD.status, NEW.status); END",
-    "CREATE TRIGGER born AFTER INSERT ON deletions BEGIN SELECT watched('move', NEW.id, '', NEW.status); END",
+    "CREATE TRIGGER born AFTER INSERT ON deletions BEGIN"
+    " SELECT watched('born', NEW.id, NEW.project_id, NEW.parent_deletion_id);"
+    " SELECT watched('move', NEW.id, '', NEW.status); END",
+    "CREATE TRIGGER purposes AFTER UPDATE OF purpose ON deletions WHEN OLD.purpose <> NEW.purpose"
+    " BEGIN SELECT watched('purpose', NEW.id, NEW.purpose, ''); END",
     "CREATE TRIGGER fences AFTER UPDATE OF fence ON steps WHEN NEW.fence < OLD.fence"
     " BEGIN SELECT watched('fence', NEW.id, OLD.fence, NEW.fence); END",
     "CREATE TRIGGER results AFTER UPDATE OF state ON steps WHEN OLD.state = 'running' AND NEW.state = 'done'"
     " BEGIN SELECT watched('result', NEW.id, NEW.fence, ''); END",
     "CREATE TRIGGER redone AFTER UPDATE OF undone ON changes WHEN NEW.undone < OLD.undone"
     " BEGIN SELECT watched('change', NEW.id, OLD.undone, NEW.undone); END",
+    "CREATE TRIGGER scans AFTER UPDATE OF status ON orphan_scans WHEN OLD.status <> NEW.status"
+    " BEGIN SELECT watched('scan', NEW.id, OLD.status, NEW.status); END",
+    "CREATE TRIGGER confirmed AFTER UPDATE OF confirmed ON orphans WHEN NEW.confirmed AND NOT OLD.confirmed"
+    " BEGIN SELECT watched('orphan', NEW.project_id, NEW.resource_id, ''); END",
     "CREATE TRIGGER forgotten BEFORE DELETE ON changes BEGIN SELECT watched('change', OLD.id, 'deleted', ''); END",
 )
-_EMPTY = ("brakes", "liens", "waivers", "leftovers", "changes", "steps", "deletions")
+_EMPTY = (
+    "brakes",
+    "liens",
+    "waivers",
+    "leftovers",
+    "changes",
+    "steps",
+    "deletions",
+    "orphans",
+    "orphan_scan_parts",
+    "orphan_scans",
+)
 
 
 def at(seconds: float) -> datetime.datetime:
@@ -66,9 +85,20 @@ class Database:
         self.connection = self.engine.connect()
         self.raw = self.connection.connection.driver_connection
         self.watch: Callable[..., None] = lambda *_: None
-        self.raw.create_function("watched", 4, lambda *what: self.watch(*what))
+        self._pending: list[tuple[Any, ...]] = []  #: what the present transaction has written
+        self.raw.create_function("watched", 4, lambda *what: self._pending.append(what))  # append returns None: NULL
         for trigger in _TRIGGERS:
             self.raw.execute(trigger)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """Be in a transaction. What it has written is told once it is committed; one that fails has written nothing."""
+        self._pending.clear()
+        with self.connection.begin():
+            yield self.connection
+        written, self._pending = self._pending, []
+        for what in written:
+            self.watch(*what)
 
     def clear(self, watch: Callable[..., None]) -> None:
         """Begin anew."""
@@ -104,8 +134,7 @@ class SimulatedStore(Store):
             raise _lost("the database is away")
         if fault is not None and fault.kind == "store_fails":
             raise _lost("the connection is lost")
-        connection = self._database.connection
-        with connection.begin():
+        with self._database.transaction() as connection:
             yield connection
         if fault is not None and fault.kind == "store_lost":
             raise _lost("committed, and nobody learnt it")

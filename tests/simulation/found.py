@@ -18,4 +18,9 @@ FOUND: dict[str, Plan] = {
         stick=0.95,
         deeds=(Deed(14, "create", 0.213), Deed(231, "invite")),
     ),
+    # With driver none nothing was locked while two inventories were empty; then the project vanished before it was
+    # closed, and both counted although its members could still create something. Found as seed 126619040.
+    "a_project_that_was_never_locked_vanishes_after_two_empty_inventories": Plan(
+        5, driver="none", services=("network",), stick=0.95, deeds=(Deed(159, "vanish"),)
+    ),
 }

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 
 from tests.simulation.plan import Plan, plan
-from tests.simulation.world import Patch, Result, run
+from tests.simulation.setting import Patch
+from tests.simulation.world import Result, run
 
 
 def attempt(wanted: Plan, tracing: bool = False, also: Iterable[Patch] = ()) -> Result:

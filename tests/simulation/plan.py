@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from typing import Any
 
 from cleanup_orchestrator.model import Mode
 
@@ -45,6 +46,12 @@ DEEDS = {
     "brake": "an admin pulls the brake",
     "unbrake": "an admin lifts the brake",
     "force": "an admin forces the deletion",
+    "child": "an admin makes a project below one of the tree",
+    "restore": "a user restores the project before anything of it is deleted",
+    "switch": "an admin stops a server that runs, or starts one that does not",
+    "scan": "an admin begins an orphan scan",
+    "adopt": "an admin adopts what the latest scan found",
+    "revive": "Keystone knows the dead project again",
 }
 
 #: (deed, how likely) where nothing else is said.
@@ -78,6 +85,17 @@ SERVICES = (
     ("compute", "network", "block-storage"),
     ("compute", "network", "block-storage", "image", "key-manager", "identity"),
 )
+
+#: Trees below the project, as in ``Plan.tree``.
+TREES = ((0,), (0,), (0, 0), (0, 1), (0, 1, 0))
+
+#: The type of each service that may raise liens.
+LIEN_TYPES = {
+    "compute": "compute.server",
+    "network": "network.network",
+    "block-storage": "block-storage.volume",
+    "image": "image.image",
+}
 
 #: What stands in the way until somebody removes it: then a cascade must be stalled, and say by what.
 OBSTACLES = ("foreign", "uncovered", "protected", "ownerless", "broken", "stuck")
@@ -128,6 +146,10 @@ class Plan:
     bound: bool = False  #: the deletion goes by a plan, which does not have all that is there
     limit: int = 0  #: [approval] resources
     window: float = 0.0  #: [deletion] recovery_window, in seconds
+    tree: tuple[int, ...] = ()  #: of each project below: the number of the one above it, 0 for the top
+    lien_types: tuple[str, ...] = ()  #: [protection] lien_types
+    stop_servers: bool = False  #: [deletion] recovery_stop_servers
+    orphans: bool = False  #: there is a project that Keystone does not know; it is scanned for, and adopted
     ending: str = ""  #: what is done with one that rests, or is stuck: ``cancel``, ``mend``, ``force``, ``retry``
     faults: tuple[Fault, ...] = ()
     deeds: tuple[Deed, ...] = ()
@@ -148,7 +170,7 @@ def plan(seed: int) -> Plan:
     empty = mode is Mode.REPORT and r.random() < 0.7  # else it ends with the first look
     horizon = r.choice([60, 150, 300, 450])
     obstacle = r.choice(OBSTACLES) if mode is Mode.CASCADE and not dry_run and r.random() < 0.12 else ""
-    return Plan(
+    wanted = Plan(
         seed=seed,
         mode=mode,
         dry_run=dry_run,
@@ -175,6 +197,40 @@ def plan(seed: int) -> Plan:
         limit=r.choice([1, 2, 4]) if r.random() < 0.12 else 0,
         window=600.0 if r.random() < 0.1 else 0.0,
     )
+    return _with_more(wanted, horizon)
+
+
+def _with_more(wanted: Plan, horizon: int) -> Plan:
+    """Return a plan with, in some seeds, one of what concerns more than the one project and its resources."""
+    r = random.Random(f"more {wanted.seed}")
+    kind = r.choices(["", "tree", "liens", "servers", "orphans"], [60, 14, 9, 9, 8])[0]
+    more: dict[str, Any] = {}
+    deeds: list[Deed] = []
+    if kind == "tree":
+        services = wanted.services if len(wanted.services) <= 2 else wanted.services[:2]
+        more = {"tree": r.choice(TREES), "services": services, "regions": 1, "bound": False}
+        deeds = [Deed(_at(r, horizon), "child", r.random()) for _ in range(r.choice([0, 0, 1]))]
+        deeds += [Deed(_at(r, horizon), "vanish", r.random()) for _ in range(r.choice([0, 0, 0, 1]))]
+        deeds += [Deed(_at(r, horizon), r.choice(["cancel", "retry"]), r.random()) for _ in range(r.choice([0, 0, 1]))]
+    elif kind == "liens":
+        types = sorted(LIEN_TYPES[s] for s in wanted.services if s in LIEN_TYPES)
+        obstacle = r.choice(["", "protected", "foreign"])
+        more = {"lien_types": tuple(types), "mode": Mode.CASCADE, "dry_run": False, "obstacle": obstacle}
+        more["fill"] = max(1, wanted.fill)
+        more["ending"] = r.choice(["cancel", "mend", "force"]) if obstacle else wanted.ending
+        deeds = [Deed(_at(r, horizon), "share", r.random()) for _ in range(r.choice([0, 1, 2]))]
+    elif kind == "servers":
+        services = ("compute", "network") if "compute" not in wanted.services else wanted.services
+        more = {"services": services, "mode": Mode.CASCADE, "dry_run": False, "fill": max(1, wanted.fill)}
+        more |= {"stop_servers": True, "window": 600.0, "disabled": False}
+        what = ("switch", "switch", "restore", "cancel", "stop")
+        deeds = [Deed(_at(r, 2 * horizon), r.choice(what), r.random()) for _ in range(r.choice([1, 2, 3]))]
+    elif kind == "orphans":
+        more = {"orphans": True, "obstacle": "", "bound": False}
+        deeds = [Deed(_at(r, horizon), r.choice(["scan", "adopt", "create"]), r.random()) for _ in range(2)]
+        deeds += [Deed(_at(r, 2 * horizon), "revive")] if r.random() < 0.2 else []
+    found = sorted((*wanted.deeds, *deeds), key=lambda deed: deed.at)
+    return dataclasses.replace(wanted, deeds=tuple(found), **more)
 
 
 def _faults(r: random.Random, horizon: int) -> tuple[Fault, ...]:

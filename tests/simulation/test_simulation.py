@@ -1,4 +1,9 @@
-"""The promises, over thousands of runs that are all different and all the same each time."""
+"""The promises, over many runs that are all different and all the same each time.
+
+``tox`` runs seeds 0 to 99 and the found plans. ``CLEANUP_SIMULATION_RUNS`` and ``CLEANUP_SIMULATION_FIRST`` choose
+other seeds: CI tries 300 for each commit, ``tox -e long`` some thousands. The tests of the simulation itself and the
+search by hypothesis cost minutes, so they have the marker ``real``: they run for each commit in CI, not in ``tox``.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +23,12 @@ from tests.simulation.hunt import attempt, shrink, source
 from tests.simulation.plan import DEEDS, FAULTS, SERVICES, Deed, Fault, Plan, plan
 from tests.simulation.world import run
 
-#: Seeds that each run of the tests tries: always the same ones. For fresh ones: python -m tests.simulation --hours 2
-RUNS = int(os.environ.get("CLEANUP_SIMULATION_RUNS", "2000"))
-#: How many at a time, so that what fails is named soon.
-_PART = 100
+#: How many seeds are tried. By default those that ``tox`` tries: always the same ones.
+RUNS = int(os.environ.get("CLEANUP_SIMULATION_RUNS", "100"))
+#: The first of them. CI derives it from the commit's hash, so that each commit tries others.
+FIRST = int(os.environ.get("CLEANUP_SIMULATION_FIRST", "0"))
+#: Seeds in one test: several processes share the seeds, and a failure is reported early.
+PART = 25
 
 TROUBLED = Plan(
     3,
@@ -35,16 +42,28 @@ TROUBLED = Plan(
 )
 
 
-def explain(seed: int, broken: str) -> str:
-    return f"seed {seed}: {broken}\nreplay: python -m tests.simulation --seed {seed} --trace"
+def explain(seed: int, broken: str, seeds: range) -> str:
+    tried = f"seed {seed} (of {seeds[0]} to {seeds[-1]}): {broken}"
+    return f"{tried}\nreplay: python -m tests.simulation --seed {seed} --trace"
 
 
 # ------------------------------------------------------------------------------------------------------ the promises
-@pytest.mark.parametrize("first", range(0, RUNS, _PART))
-def test_whatever_goes_wrong_the_promises_hold(first):
-    for seed in range(first, min(first + _PART, RUNS)):
+def parts(first: int, runs: int) -> list[range]:
+    """Return the seeds in parts of ``PART``; the last one may be smaller."""
+    seeds = range(first, first + runs)
+    return [seeds[begin : begin + PART] for begin in range(0, runs, PART)]
+
+
+@pytest.mark.parametrize("seeds", parts(FIRST, RUNS), ids=lambda seeds: f"seeds {seeds[0]}-{seeds[-1]}")
+def test_the_promises_hold_whatever_goes_wrong(seeds):
+    for seed in seeds:
         result = attempt(plan(seed))
-        assert not result.broken, explain(seed, result.broken)
+        assert not result.broken, explain(seed, result.broken, seeds)
+
+
+def test_the_parts_have_each_seed_once():
+    assert [seed for part in parts(700, 60) for seed in part] == list(range(700, 760))
+    assert [len(part) for part in parts(700, 60)] == [PART, PART, 10]
 
 
 def ordered(items):
@@ -66,6 +85,7 @@ PLANS = st.builds(
 )
 
 
+@pytest.mark.real
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(PLANS)
 def test_no_combination_that_hypothesis_thinks_of_breaks_a_promise(wanted):
@@ -79,6 +99,7 @@ def test_what_once_broke_a_promise_does_not_any_more(name):
 
 
 # ------------------------------------------------------------------------------------------- the simulation is noticed
+@pytest.mark.real
 @pytest.mark.parametrize("name", BREAKAGES)
 def test_a_deliberate_defect_is_noticed(name):
     breakage = BREAKAGES[name]
@@ -90,6 +111,7 @@ def test_a_deliberate_defect_is_noticed(name):
     pytest.fail(f"nobody noticed in {breakage.within} runs that {name}")
 
 
+@pytest.mark.real
 def test_it_sees_every_status_and_every_fault():
     """A simulation that never gets anywhere would hold all promises, too."""
     passed, struck = set(), set()
@@ -111,7 +133,7 @@ def test_the_same_plan_gives_the_same_run():
     assert first.faults == 5
 
 
-@pytest.mark.parametrize("hash_seed", ["1", "2"])
+@pytest.mark.parametrize("hash_seed", ["1", pytest.param("2", marks=pytest.mark.real)])
 def test_the_same_plan_gives_the_same_run_in_another_process(hash_seed):
     program = (
         "from tests.simulation.test_simulation import TROUBLED\n"
@@ -132,6 +154,7 @@ def test_another_seed_gives_another_run():
     assert run(TROUBLED, tracing=True).trace != run(dataclasses.replace(TROUBLED, seed=4), tracing=True).trace
 
 
+@pytest.mark.real
 def test_a_failing_plan_is_cut_down_to_what_it_needs():
     breakage = BREAKAGES["the guard asks nothing"]
     small = shrink(TROUBLED, also=tuple(breakage.patches()))

@@ -11,11 +11,12 @@ from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.clouds import Clouds, Guard, GuardedSession
 from cleanup_orchestrator.model import Reason, Token
-from cleanup_orchestrator.plugins.base import EVERYTHING, ResourceType, Service, Verdict
+from cleanup_orchestrator.plugins.base import EVERYTHING, Halt, ResourceType, Run, Service, Verdict
 from cleanup_orchestrator.plugins.base import SCOPED as SCOPED_OWNER
 from cleanup_orchestrator.plugins.registry import Registry
-from tests.simulation.cloud import FORCIBLE, OWN, PROJECT, RESIDUE, SCOPED, SHARED_LISTS, TYPES, UNSHOWN, Answer, Cloud
-from tests.simulation.scheduler import active
+from tests.simulation.cloud import EVERYBODY, FORCIBLE, RESIDUE, SCOPED, SERVER, SHARED_LISTS, TYPES, UNSHOWN, Cloud
+from tests.simulation.keystone import OWN, Answer
+from tests.support.scheduler import active
 
 #: Seconds after which a call counts as unanswered.
 CALL_TIMEOUT = 60.0
@@ -93,7 +94,7 @@ class Session(GuardedSession):
 
     def _wire(self, token: str, method: str, url: str, given: Mapping[str, Any]) -> Answer:
         simulation, cloud = active(), self._cloud
-        getting_token = method == "POST"
+        getting_token = url == "/auth/tokens" and method == "POST"
         service = url.split("/")[3].split(".")[0] if url.startswith("/service/") else "identity"
         kind = "read" if method == "GET" or getting_token else "write"
         fault = simulation.point(kind, f"{method} {url}")
@@ -112,7 +113,7 @@ class Session(GuardedSession):
             if fault.kind == "cut":
                 raise ka_exceptions.ConnectFailure("no connection")
         if getting_token:
-            answer = cloud.token(given["json"])
+            answer = cloud.keystone.token(given["json"])
         else:
             assert simulation.current is not None
             answer = cloud.serve(simulation.current, token, method, url, given.get("json"), given.get("headers") or {})
@@ -168,8 +169,10 @@ def _type(service: str, type_: str) -> ResourceType:
     name = f"{service}.{type_}"
 
     def listing(connection: Any, project: Any) -> Any:
-        assert project.id == PROJECT
-        return connection.session.request(_url(connection, name), "GET").json()
+        return connection.session.request(f"{_url(connection, name)}?project={project.id}", "GET").json()
+
+    def everybodys(connection: Any, _project: Any) -> Any:
+        return connection.session.request(f"{_url(connection, name)}?project={EVERYBODY}", "GET").json()
 
     def show(connection: Any, _project: Any, resource: Any) -> Any:
         return connection.session.request(_url(connection, name, resource.id), "GET").json()
@@ -188,6 +191,11 @@ def _type(service: str, type_: str) -> ResourceType:
             return None
         who = tuple({"type": "network.port", "id": r["id"], "owner": r["project_id"]} for r in foreign)
         return Verdict(Reason.FOREIGN, f"ports of other projects: {', '.join(r['id'] for r in foreign)}", who)
+
+    def power(action: str) -> Any:
+        return lambda connection, _project, resource: connection.session.request(
+            _url(connection, name, resource.id) + f"/{action}", "POST"
+        )
 
     after = {
         "network.port": ("compute.server",),
@@ -209,6 +217,9 @@ def _type(service: str, type_: str) -> ResourceType:
         unfiltered="it has no filter" if name in SHARED_LISTS else "",
         protect=(lambda resource, _: "it is shared out" if resource.data["shared"] else None,),
         explain=explain if name == "network.network" else None,
+        used=explain if name == "network.network" else None,
+        halt=Halt(lambda row: Run(row["run"]), power("stop"), power("start")) if name == SERVER else None,
+        all_projects="only a token of the project shows them" if name in SCOPED else everybodys,
     )
 
 

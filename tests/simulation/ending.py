@@ -1,0 +1,278 @@
+"""How a run ends: after some trouble nothing goes wrong any more, so that everything has to come to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.model import Mode, Status
+from cleanup_orchestrator.transitions import LIVE, RESTING, forcible
+from tests.simulation.keystone import DEAD, PROJECT
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+#: Effects after which a run is given up: then something is stuck, or never comes to its end.
+LIMIT = 4_000
+#: So many more for each further project.
+LIMIT_BELOW = 1_000
+
+#: The code by which a blocker of each kind is named.
+_SAID = {
+    "foreign": "foreign",
+    "uncovered": "no_plugin",
+    "protected": "protected",
+    "ownerless": "owner_unknown",
+    "broken": "error",
+    "stuck": "in_use",
+}
+#: Simulated seconds after which a plugin's lien whose reason is gone has to have ended: some heartbeats.
+_LIEN_ENDS = 300.0
+#: Simulated seconds in which help takes effect.
+_HELPS = 200.0
+#: So often an admin helps with what needs one.
+_TURNS = 6
+
+_PLUGIN_LIENS = """
+SELECT d.id, d.status FROM liens l JOIN deletions d ON d.project_id = l.project_id
+ WHERE l.origin LIKE 'plugin:%' AND l.deleted_at IS NULL AND d.live_project_id IS NOT NULL
+"""
+
+
+class Ending:
+    """Leads a run to its end."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self._promises, self._users = world, world.promises, world.users
+        self._simulation, self._cloud, self._plan = world.simulation, world.cloud, world.plan
+        self._forced = self._is_mended = False
+        self._helped_at = self._lien_since = 0.0  #: simulated time
+
+    # -- going on
+    def chaos(self) -> bool:
+        """Go on until nothing goes wrong any more; return whether that came."""
+        return self._go(lambda: bool(self._promises.status) or not self._users.busy) and self._go(self._chaos_over)
+
+    def _chaos_over(self) -> bool:
+        if self._simulation.effects > self._plan.chaos_over:
+            return True
+        if not self._quiet():
+            return False
+        if self._world.deeds:  # nothing is under way, so what others were going to do is done now
+            self._world.do(self._world.deeds.pop(0))
+        return not self._world.deeds
+
+    def _go(self, over: Callable[[], bool]) -> bool:
+        return self._simulation.run(over, LIMIT + LIMIT_BELOW * (len(self._cloud.keystone.projects) - 1))
+
+    def _quiet(self) -> bool:
+        """Whether nothing is under way any more, and nothing will be by itself."""
+        if self._live() or self._world.busy or not self._world.bus.empty:
+            return False
+        return not self._users.busy and not self._scanning()
+
+    def _scanning(self) -> bool:
+        return (
+            self._plan.orphans and self._promises.one("SELECT 1 FROM orphan_scans WHERE live IS NOT NULL") is not None
+        )
+
+    def _live(self) -> list[str]:
+        return [id_ for id_, status in self._promises.status.items() if status in LIVE]
+
+    def _user(self, what: str, deletion_id: str = "") -> None:
+        self._simulation.note(f"a user comes: {what}")
+        self._users.ask(what, deletion_id=deletion_id)
+        self._go(lambda: not self._users.busy)
+
+    def _until(self, over: Callable[[], bool]) -> bool:
+        """Go on until it is over; what waits for an approval gets it."""
+        while self._go(lambda: over() or bool(self._promises.asking)):
+            if not self._promises.asking:
+                return True
+            self._user("approve")
+        return False
+
+    # -- to the end
+    def reached(self) -> bool:
+        """Go on until all is quiet, with help where it is needed; return whether that came."""
+        self._helped_at = self._lien_since = self._simulation.now
+        self._go(lambda: not self._users.busy)
+        self._user("settle_invoices" if self._plan.seed % 2 else "unprotect")
+        self._user("unbrake")
+        for _ in range(_TURNS):
+            if not self._until(self._quiet_or_stuck):
+                return False
+            if self._quiet():
+                break
+            self._help()
+        if not self._until(self._quiet):
+            return False
+        if self._plan.orphans and not self._scan_and_adopt():
+            return False
+        return self._plan.ending != "retry" or self._retry()
+
+    def _quiet_or_stuck(self) -> bool:
+        return self._quiet() or bool(self._stalled()) or self._held_by_plugin()
+
+    def _stalled(self) -> list[str]:
+        """Return the deletions that say that they are stuck, and by what: what is there, or a project below."""
+        found: list[str] = []
+        if self._helped_at + _HELPS > self._simulation.now:
+            return found
+        for deletion_id in sorted(self._promises.stalled):
+            if self._promises.status[deletion_id] not in LIVE:
+                continue
+            record = self._world.store.get(deletion_id)
+            said = next((c for c in record.conditions if c.type == "stalled" and c.status), None)
+            words = ["project_has_children"] if self._plan.tree else []
+            words += [_SAID[self._cloud.obstacle]] if self._cloud.obstacle else []
+            if said is not None and any(word in said.message for word in words):
+                found.append(deletion_id)
+        return found
+
+    def _held_by_plugin(self) -> bool:
+        """Whether a plugin's lien holds a deletion, with its reason still there or for longer than it may."""
+        if not self._plan.lien_types or self._promises.one(_PLUGIN_LIENS) is None:
+            self._lien_since = self._simulation.now
+            return False
+        return self._simulation.now >= self._lien_since + _LIEN_ENDS
+
+    def _help(self) -> None:
+        """Do what the plan's ending says, about what needs a person."""
+        stalled = self._stalled()
+        record = self._world.store.get(stalled[0]) if stalled else None
+        if not stalled:
+            self._lien_over()
+        elif self._plan.ending == "cancel":
+            top = self._promises.latest()
+            live = self._promises.status.get(top) in LIVE
+            self._user("cancel", top if live else stalled[0])
+        elif self._plan.ending == "force" and not self._forced and forcible(record):
+            self._forced = True
+            self._user("force", stalled[0])
+        elif self._mended():
+            self._below(stalled)
+        self._helped_at = self._simulation.now
+
+    def _lien_over(self) -> None:
+        """Check that a lien has ended with its reason, or remove the reason, then the lien."""
+        if self._cloud.obstacle in ("protected", "foreign") and self._plan.ending == "mend" and not self._mended():
+            self._lien_since = self._simulation.now
+            return
+        rows = self._promises.database.raw.execute(_PLUGIN_LIENS).fetchall()
+        reasons = [t.id for things in self._cloud.things.values() for t in things.values() if t.used_since is not None]
+        if not reasons and any(status == Status.INVENTORY for _, status in rows):
+            self._simulation.fail("a plugin's lien does not end, and its reason is gone")
+        self._user("unprotect")
+        self._lien_since = self._simulation.now
+
+    def _mended(self) -> bool:
+        """Remove what stands in the way, or waive it; return whether that was done before."""
+        obstacle, before = self._cloud.obstacle, self._is_mended
+        self._is_mended = True
+        self._cloud.mend()
+        if obstacle == "uncovered" and not before:
+            self._users.waive()
+        return before or not obstacle
+
+    def _below(self, stalled: list[str]) -> None:
+        """See to the projects below those that wait: retry what rests there, ask for what was never asked for."""
+        for deletion_id in stalled:
+            for project in reversed(self._cloud.keystone.below(self._promises.project[deletion_id])):
+                latest = self._promises.latest(project.id)
+                if (
+                    latest
+                    and self._promises.status[latest] in RESTING
+                    and self._promises.status[latest]
+                    in (
+                        Status.LEFTOVERS,
+                        Status.FAILED,
+                    )
+                ):
+                    self._user("retry", latest)
+                elif not latest or self._promises.status[latest] not in LIVE:
+                    self._simulation.note(f"a user comes: request of {project.id}")
+                    self._users.request_below(project.id)
+                    self._go(lambda: not self._users.busy)
+
+    def _retry(self) -> bool:
+        """Retry what rests, with nothing left and nothing in the way: then it is deleted."""
+        resting = [id_ for id_, status in self._promises.status.items() if status in RESTING]
+        projects = self._cloud.keystone.projects
+        latest = [id_ for id_ in resting if self._promises.latest(self._promises.project[id_]) == id_]
+        latest = [id_ for id_ in latest if self._promises.project[id_] != DEAD]
+        latest = [id_ for id_ in latest if projects[self._promises.project[id_]].exists]
+        top = [id_ for id_ in latest if self._promises.project[id_] == PROJECT]
+        if not latest or (self._plan.tree and not self._tree_rests(latest)):
+            return True
+        self._mended()
+        self._cloud.empty()
+        self._user("unprotect")
+        for deletion_id in reversed(latest) if top else latest:
+            self._user("retry", deletion_id)
+            if not self._go(lambda id_=deletion_id: self._promises.status[id_] in LIVE):  # type: ignore[misc]
+                return False
+        if not self._until(self._quiet):
+            return False
+        for deletion_id in latest:
+            status = self._promises.status[deletion_id]
+            if not self._plan.dry_run and status is not Status.DELETED:
+                self._simulation.fail(f"retried with nothing left and nothing in the way, it is {status}")
+        return True
+
+    def _tree_rests(self, latest: list[str]) -> bool:
+        """Whether each project of the tree that is there has a deletion which rests."""
+        with_one = {self._promises.project[id_] for id_ in latest}
+        tree = [p for p in self._cloud.keystone.there() if p.id != DEAD]
+        return {p.id for p in tree} == with_one
+
+    def _scan_and_adopt(self) -> bool:
+        """Scan once more and adopt what is found: what the dead project left behind is gone afterwards."""
+        if DEAD in self._cloud.keystone.projects:
+            return True
+        self._user("scan")
+        if not self._until(self._quiet):
+            return False
+        self._user("adopt")
+        if not self._until(self._quiet):
+            return False
+        left = [t.id for t in self._cloud.of(DEAD)]
+        if left:
+            self._simulation.fail(f"scanned and adopted, and the dead project still has {', '.join(left)}")
+        return True
+
+    # -- the end
+    def check(self) -> None:
+        """Check that each deletion ended as it may."""
+        allowed = {Status.CANCELLED}
+        if self._plan.dry_run:
+            allowed |= {Status.PLANNED}
+        elif self._plan.mode is Mode.CASCADE:
+            allowed |= {Status.DELETED}
+            if self._plan.bound or any(p.gone_by_others for p in self._cloud.keystone.projects.values()):
+                allowed |= {Status.LEFTOVERS}
+            if "child" in {deed.what for deed in self._plan.deeds}:  # one below that came after the lock
+                allowed |= {Status.FAILED}
+        else:
+            allowed |= {Status.DELETED, Status.LEFTOVERS, Status.FAILED}
+        for deletion_id, status in self._promises.status.items():
+            if self._promises.project[deletion_id] == DEAD:  # what needs a token of the project stays unknown
+                may = {Status.DELETED, Status.FAILED, Status.CANCELLED, Status.LEFTOVERS}
+                may -= set() if "key-manager" in self._plan.services else {Status.LEFTOVERS}
+            else:
+                may = allowed
+            if status not in may:
+                self._simulation.fail(f"deletion {deletion_id} ends as {status}")
+        if Status.CANCELLED in self._promises.status.values() and Status.CANCELLING not in self._promises.passed:
+            self._simulation.fail("cancelled, and nobody asked for it")
+
+    def why(self) -> str:
+        """Say what is still under way."""
+        return "; ".join(map(self._state, self._live())) or "something is never quiet"
+
+    def _state(self, deletion_id: str) -> str:
+        deletion, steps, now = self._world.store.load(deletion_id)
+        open_ = [f"{s.name}:{s.state}:{s.reason}" for s in steps if s.state != "done" or s.outcome == "unknown"]
+        waits = (deletion.wake_at - now).total_seconds()
+        what = f"{deletion.project_id} {deletion.status} {deletion.purpose} round {deletion.round}"
+        return f"{what}, wakes in {waits:.0f} s, {', '.join(open_)}"

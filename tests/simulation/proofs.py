@@ -1,0 +1,123 @@
+"""When a project counts as empty, and when it is as others left it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.model import Status
+from tests.simulation.cloud import RESIDUE, SCOPED
+from tests.support.scheduler import Thread
+
+if TYPE_CHECKING:
+    from tests.simulation.promises import Promises
+
+#: What force has let go of: by name, and without knowing.
+_ABANDONED = """
+SELECT l.resource_id FROM leftovers l JOIN deletions d ON d.id = l.deletion_id
+ WHERE l.abandoned AND d.id = ? AND d.forced IS NOT NULL
+"""
+_UNSEEN = """
+SELECT s.region, s.service, s.type FROM steps s JOIN deletions d ON d.id = s.deletion_id
+ WHERE s.unseen AND d.id = ? AND d.forced IS NOT NULL
+"""
+#: At rest, or at the end: nothing that the drain changed may be left.
+RELEASED = frozenset({Status.CANCELLED, Status.LEFTOVERS, Status.FAILED, Status.PLANNED})
+
+
+class Proofs:
+    """What a run has shown of its projects."""
+
+    def __init__(self, promises: Promises) -> None:
+        self._promises, self._cloud, self._plan = promises, promises.cloud, promises.plan
+        self._projects = promises.cloud.keystone.projects
+
+    def locked(self, project_id: str) -> bool:
+        """Whether only the orchestrator gets tokens for a project that Keystone knows."""
+        project = self._projects.get(project_id)
+        return project is not None and project.locked_at is not None
+
+    def left(self, project_id: str, deletion_id: str, but_since: float = math.inf) -> list[str]:
+        """Return what is left of a project, but for what nobody can see.
+
+        That is what only a token of the project shows, and came after the last look with one, where others were let in
+        until the project was disabled. The report says of such types on which look they rest.
+        """
+        project = self._projects[project_id]
+        blind = project.locked_at is None or project.locked_at >= project.disabled_at
+        left = self._cloud.left(project_id)
+        unseen = [t for t in left if t.type in SCOPED and t.born >= project.looked[t.region, t.type]]
+        abandoned, types = self._abandoned(deletion_id), {(r, f"{s}.{t}") for r, s, t in self._unseen(deletion_id)}
+        found = [t for t in left if t.born <= but_since and not (blind and t in unseen)]
+        return [t.id for t in found if t.id not in abandoned and (t.region, t.type) not in types]
+
+    def _abandoned(self, deletion_id: str) -> set[str]:
+        return {row[0] for row in self._promises.database.raw.execute(_ABANDONED, (deletion_id,))}
+
+    def _unseen(self, deletion_id: str) -> set[tuple[str, str, str]]:
+        return set(self._promises.database.raw.execute(_UNSEEN, (deletion_id,)))
+
+    def remove(self, thread: Thread, project_id: str) -> None:
+        """Check what must hold where the orchestrator deletes a project."""
+        project, deletion_id = self._projects[project_id], thread.held.deletion_id
+        looked = thread.saw.get("project", -1)
+        opened = project.reopened > looked  # between the last look at the project and its delete: not to be seen
+        if left := self.left(project_id, deletion_id, looked if opened else math.inf):
+            self._promises.fail(f"the project goes with something left: {left}")
+        dns = any(service == "dns" for _, service in self._cloud.keystone.catalog) and not self._cloud.waived
+        if dns and not any(service == "dns" for _, service, _ in self._unseen(deletion_id)):
+            self._promises.fail("the project goes although nobody answers for dns")
+        if not opened:
+            self._proven("removed", project_id, deletion_id, thread)
+
+    def ended_as_deleted(self, deletion_id: str) -> None:
+        """Check what must hold where a deletion says that its project is gone."""
+        project = self._projects.get(self._promises.project[deletion_id])
+        if project is None:
+            return
+        if project.exists:
+            self._promises.fail("deleted, and Keystone still has the project")
+        elif project.gone_by_others:
+            self._proven("deleted (by somebody else)", project.id, deletion_id, None)
+
+    def _proven(self, what: str, project_id: str, deletion_id: str, thread: Thread | None) -> None:
+        """Two complete empty inventories, begun after the lock and the longest token cache."""
+        project, plan = self._projects[project_id], self._plan
+        locked = project.locked_at
+        if locked is None:
+            self._promises.fail(f"{what} while others are let in")
+            return
+        since = locked + plan.settle
+        partial = plan.inherited or plan.driver == "none" or plan.disabled
+        abandoned = self._abandoned(deletion_id)
+        unseen = {(r, f"{s}.{t}") for r, s, t in self._unseen(deletion_id)}
+        for (region, name), seen in project.looks.items():
+            if name in RESIDUE or (region, name) in unseen:
+                continue
+            looks = [(when, shown <= abandoned) for when, shown in seen]
+            empty = [when for when, nothing in looks if nothing and when >= since]
+            if name in SCOPED:
+                # Disabled while others were let in: what needs a token of the project rests on its last look before.
+                if partial or thread is None or locked >= project.disabled_at:
+                    empty = [when for when, nothing in looks if nothing] * 2
+                if thread is None and not empty and not any(t.type == name for t in self._cloud.left(project_id)):
+                    continue
+            if thread is None and empty:  # the other one may be from before it vanished, behind the lock of then
+                empty = [when for when, nothing in looks if nothing]
+            if len(empty) < 2:
+                said = f"{what} after {len(empty)} empty looks at {name}@{region} since it was locked for good"
+                self._promises.fail(said)
+
+    def restored(self, project_id: str, when: str) -> None:
+        """Check that what was changed for the drain is as others left it."""
+        project = self._projects.get(project_id)
+        if project is None or not project.exists:
+            return
+        late = " ".join(label for label in self._promises.late if label.endswith(f" of {project_id}"))
+        wrong = {" ".join(g) for g in project.grants ^ project.wanted_grants}
+        if wrong := sorted(g for g in wrong if f"grant {g}" not in late):
+            self._promises.fail(f"{when}, and these grants are not as they were: {wrong}")
+        if project.enabled is not project.wanted_enabled and "enabled=" not in late:
+            self._promises.fail(f"{when}, and the project is {'enabled' if project.enabled else 'disabled'}")
+        if project.fence and "fence=" not in late:
+            self._promises.fail(f"{when}, and the fence is still there")

@@ -1,0 +1,108 @@
+"""What stands in the place of configuration, clocks, threads and logs while a simulation runs."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import types
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from cleanup_orchestrator import clouds as clouds_module
+from cleanup_orchestrator import engine as engine_module
+from cleanup_orchestrator import hung as hung_module
+from cleanup_orchestrator import log as log_module
+from cleanup_orchestrator import metrics, opts
+from cleanup_orchestrator import orphans as orphans_module
+from cleanup_orchestrator import scanner as scanner_module
+from cleanup_orchestrator import sweep as sweep_module
+from cleanup_orchestrator import worker as worker_module
+from cleanup_orchestrator.api import deletions as api_deletions
+from cleanup_orchestrator.api import force as api_force
+from cleanup_orchestrator.api import orphans as api_orphans
+from cleanup_orchestrator.drain import base as drain_base
+from cleanup_orchestrator.drain import fence as drain_fence
+from cleanup_orchestrator.drain.fence import Fence
+from cleanup_orchestrator.drain.none import NoDrain
+from cleanup_orchestrator.drain.revoke import Revoke
+from tests.simulation import database as database_module
+from tests.simulation.plan import Plan
+from tests.support import scheduler
+
+#: (object, attribute, what is there instead).
+Patch = tuple[Any, str, Any]
+
+LEASE = 60
+STALL_AFTER = 150
+#: Seconds between the two reads of an orphan scan.
+REREAD_AFTER = 120
+
+_DRIVERS = {"fence": Fence, "revoke": Revoke, "none": NoDrain}
+
+
+class Conf(types.SimpleNamespace):
+    """Configuration as the modules read it."""
+
+    def __getitem__(self, group: str) -> Any:
+        return getattr(self, group)
+
+
+def conf(plan: Plan) -> Any:
+    """Return the defaults, and what the plan says."""
+    mine = {
+        "drain": {
+            "driver": plan.driver,
+            "token_cache_time": plan.settle,
+            "inherited_grants": "block" if plan.block else "close",
+        },
+        "engine": {"stall_after": STALL_AFTER, "tick": 10.0, "retry_cap": 30.0},
+        "worker": {"parallel_deletes": plan.parallel, "lease": LEASE},
+        "deletion": {"recovery_window": plan.window / 86400, "recovery_stop_servers": plan.stop_servers},
+        "approval": {"resources": plan.limit},
+        "protection": {"lien_types": list(plan.lien_types)},
+        "catalog": {"owns_nothing": [] if "identity" in plan.services else ["identity"]},
+        "orphans": {"reread_after": REREAD_AFTER},
+    }
+    groups = {name: {o.dest: o.default for o in options} for name, options in opts._declared().items()}
+    return Conf(**{name: types.SimpleNamespace(**values | mine.get(name, {})) for name, values in groups.items()})
+
+
+def _patches() -> Iterator[Patch]:
+    yield from database_module.patches()
+    for module in (worker_module, sweep_module, drain_base, drain_fence, clouds_module, hung_module):
+        yield module, "time", scheduler.Time
+    yield hung_module, "threading", scheduler.Threading
+    yield sweep_module, "concurrent", scheduler.Concurrent
+    yield worker_module, "Budget", lambda *_: None
+    yield drain_base, "PROBES", 1
+    yield drain_fence, "PROBES", 1
+    yield worker_module.drain_drivers, "load", lambda name: _DRIVERS[name]()
+    numbers = itertools.count(1)
+    ids = types.SimpleNamespace(uuid4=lambda: uuid.UUID(int=next(numbers)))
+    for module in (api_deletions, api_orphans, orphans_module, scanner_module):
+        yield module, "uuid", ids
+    yield log_module, "context", lambda *_, **__: contextlib.nullcontext()
+    yield log_module, "about", lambda *_: None
+    quiet = types.SimpleNamespace(**{n: lambda *_: None for n in ("debug", "info", "warning", "error", "exception")})
+    logging = (worker_module, engine_module, scanner_module, drain_base, api_deletions, api_force, api_orphans)
+    for module in logging:
+        yield module, "LOG", quiet
+    yield metrics, "step_ended", lambda *_: None
+
+
+@contextlib.contextmanager
+def simulated(also: Iterable[Patch] = ()) -> Iterator[None]:
+    """Put the simulation in the place of clocks, threads and waits.
+
+    :param also: what else is replaced: a deliberate breakage
+    """
+    before = []
+    try:
+        for owner, name, value in (*_patches(), *also):
+            before.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, value)
+        yield
+    finally:
+        for owner, name, value in reversed(before):
+            setattr(owner, name, value)

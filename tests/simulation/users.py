@@ -1,0 +1,231 @@
+"""What users and admins ask for: the API's own handlers over the simulated store, bus and Keystone."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from keystoneauth1 import exceptions as ka_exceptions
+
+from cleanup_orchestrator import orphans, transitions
+from cleanup_orchestrator import store as storage
+from cleanup_orchestrator.api.deletions import Deletions
+from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.api.force import Forcing
+from cleanup_orchestrator.api.orphans import OrphanScans
+from cleanup_orchestrator.api.wiring import Wiring
+from cleanup_orchestrator.engine import rules
+from cleanup_orchestrator.model import TASKS, Brake, Event, Lien, Waiver, accepted
+from cleanup_orchestrator.projects import Projects, Protection
+from tests.simulation.keystone import DEAD, OWN, PROJECT
+from tests.simulation.watches.trees import Trees
+from tests.simulation.wire import SimulatedClouds
+from tests.support.scheduler import Process
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+#: What users and admins do, each a request of its own.
+ASKED = frozenset(
+    {"cancel", "restore", "retry", "request", "protect", "unprotect", "brake", "unbrake", "force", "scan", "adopt"}
+)
+#: What concerns one deletion that there is.
+_OF_A_DELETION = frozenset({"cancel", "restore", "retry", "force"})
+#: The dry run whose plan a bound deletion goes by.
+PLAN = "plan"
+
+
+class Users:
+    """Their process, which is never killed."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self._store, self._bus, self._promises = world, world.store, world.bus, world.promises
+        self.process = Process("users")
+        self._requests = self._liens = 0
+        anybody = types.SimpleNamespace(may=lambda *_, **__: True, may_somewhere=lambda *_, **__: True)
+        clouds = SimulatedClouds(world.cloud)
+        self._wiring = Wiring(
+            store=world.store,
+            projects=Projects(clouds.identity(clouds.admin_session())),
+            answers=lambda _waivers: (),
+            engine=world.bus,
+            judge=anybody,  # type: ignore[arg-type]
+            rules=rules(world.conf),
+            protection=lambda: Protection((), lambda: OWN),
+            scan=lambda **values: orphans.fresh(world.conf, **values),
+            default_limit=100,
+            max_limit=100,
+            waiver_limit=datetime.timedelta(days=90),
+            plan_max_age=datetime.timedelta(days=90),
+        )
+        self._deletions, self._forcing = Deletions(self._wiring), Forcing(self._wiring)
+        self._scans = OrphanScans(self._wiring)
+
+    # -- asking
+    def ask(self, what: str, size: float = 0.0, deletion_id: str = "") -> None:
+        """Have a user come and ask; the same is asked again where the answer is no word on it.
+
+        :param size: 0 to 1: about which deletion, where there are several
+        :param deletion_id: about which one
+        """
+        if what in _OF_A_DELETION and not self._promises.status:
+            return
+
+        def run() -> None:
+            simulation = self._world.simulation
+            while True:
+                assert simulation.current is not None
+                simulation.current.saw["asked"] = simulation.effects
+                try:
+                    if what in _OF_A_DELETION:
+                        getattr(self, f"_{what}")(deletion_id or self._chosen(size))
+                    else:
+                        getattr(self, f"_{what}")()
+                    return
+                except ApiError as refused:
+                    if refused.code != "conflict":
+                        simulation.note(f"refused: {refused.code}")
+                        return
+                except (storage.sa_exc.OperationalError, ka_exceptions.ClientException) as error:
+                    simulation.note(f"not answered: {type(error).__name__}")
+                simulation.sleep(5.0)
+
+        self._world.simulation.spawn(self.process, what, run)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is under way."""
+        return any(t.process is self.process and not t.over for t in self._world.simulation.threads)
+
+    def _chosen(self, size: float) -> str:
+        """Return the deletion of the project, or (above a half) of one of the tree."""
+        latest = self._promises.latest
+        others = sorted(set(self._promises.project.values()) - {PROJECT})
+        if size < 0.5 or not others:
+            return latest() or latest(others[0])
+        return latest(others[int((size - 0.5) * 2 * len(others))])
+
+    def _call(self, handler: Callable[..., Any], *args: str, user: str = "user", **body: Any) -> Any:
+        context = types.SimpleNamespace(user_id=user, user_name=user, request_id="", domain_id="dom")
+        raw, kind = json.dumps(body).encode() if body else b"", "application/json" if body else ""
+        request = types.SimpleNamespace(
+            query_string="", body=raw, content_type=kind, context=context, application_url=""
+        )
+        return handler(request, types.SimpleNamespace(status=0, headers={}), *args)
+
+    # -- requests
+    def _request(self) -> None:
+        plan, simulation = self._world.plan, self._world.simulation
+        if plan.bound:
+            self._request_by_plan()
+            return
+        began, before = simulation.effects, self._promises.latest()
+        body = {"project_id": PROJECT, "mode": str(plan.mode), "dry_run": plan.dry_run}
+        try:
+            self._call(self._deletions.create, **body, include_subtree=bool(plan.tree))
+        except ApiError as refused:
+            if refused.code != "project_has_liens" or self._promises.status:
+                raise
+            self._unprotect()  # nothing happens without a first deletion
+            self._request()
+            return
+        if plan.tree and self._promises.latest() != before:  # else one was under way, and goes on as it is
+            next(w for w in self._promises.watches if isinstance(w, Trees)).accepted(PROJECT, began)
+
+    def request_below(self, project_id: str) -> None:
+        """Ask for the deletion of a project below, as it has none."""
+        plan = self._world.plan
+        body = {"project_id": project_id, "mode": str(plan.mode), "dry_run": plan.dry_run, "include_subtree": True}
+        simulation = self._world.simulation
+        simulation.spawn(self.process, "request below", lambda: self._call(self._deletions.create, **body))
+
+    def _request_by_plan(self) -> None:
+        """Ask for the project's deletion by the plan whose record the world made."""
+        plan = self._world.plan
+        if self._promises.status and not self._world.cloud.keystone.projects[PROJECT].exists:
+            return  # the API answers 404
+        self._requests += 1
+        deletion = accepted(
+            id=f"00000000-0000-4000-9000-{self._requests:012d}",
+            project_id=PROJECT,
+            project_name="P",
+            domain_id="dom",
+            mode=plan.mode,
+            dry_run=plan.dry_run,
+            plan_id=PLAN,
+        )
+        try:
+            made = self._store.create(deletion, TASKS, Event("deletion.accepted", "a user asks"))
+        except storage.AlreadyUnderWay as under_way:
+            made = under_way.existing
+        self._bus.deletion(made.id)
+
+    def _cancel(self, deletion_id: str) -> None:
+        self._call(self._deletions.cancel, deletion_id)
+
+    def _restore(self, deletion_id: str) -> None:
+        self._call(self._deletions.restore, deletion_id)
+
+    def _retry(self, deletion_id: str) -> None:
+        self._call(self._deletions.retry, deletion_id)
+
+    def _approve(self) -> None:
+        for deletion_id in sorted(self._promises.asking):
+            self._promises.asking.discard(deletion_id)
+            try:
+                self._call(self._deletions.approve, deletion_id, user="second", reason="it is well")
+            except ApiError as refused:
+                if refused.code != "not_awaiting_approval":
+                    raise
+
+    def _force(self, deletion_id: str) -> None:
+        project_id = self._promises.project[deletion_id]
+        if transitions.forcible(self._store.get(deletion_id)):
+            self._call(self._forcing.force, project_id, user="admin", reason="it has to go")
+
+    # -- holds
+    def _protect(self) -> None:
+        self._liens += 1
+        self._store.add_lien(Lien(f"l{self._liens}", PROJECT, "billing", "an open invoice", self._store.now()))
+
+    def _unprotect(self) -> None:
+        """Remove all liens."""
+        self._remove_liens(lambda _lien: True)
+
+    def _settle_invoices(self) -> None:
+        """Remove the liens that no plugin has raised."""
+        self._remove_liens(lambda lien: lien.origin == "billing")
+
+    def _remove_liens(self, which: Callable[[Lien], bool]) -> None:
+        projects = sorted({*self._promises.project.values(), PROJECT})
+        for lien in self._store.liens_in_force(projects):
+            if which(lien):
+                self._store.remove_lien(lien.id, "admin")
+        for project_id in projects:
+            if deletion_id := self._promises.latest(project_id):
+                self._bus.deletion(deletion_id)
+
+    def _brake(self) -> None:
+        self._store.set_brake(Brake(True, "something is wrong"))
+
+    def _unbrake(self) -> None:
+        self._store.set_brake(Brake(False))
+
+    def waive(self) -> None:
+        """Record that it goes on without the service that no plugin covers."""
+        now = self._store.now()
+        until = now + datetime.timedelta(days=90)
+        self._store.add_waiver(Waiver("w", "dns", "there is none any more", now, until, user_id="admin"))
+
+    # -- orphans
+    def _scan(self) -> None:
+        self._call(self._scans.create, user="admin")
+
+    def _adopt(self) -> None:
+        """Adopt what the latest scan found of the dead project."""
+        rows = self._world.database.raw.execute("SELECT id FROM orphan_scans ORDER BY created_at DESC, id").fetchone()
+        if rows is not None:
+            self._call(self._scans.adopt, rows[0], user="admin", project_id=DEAD)

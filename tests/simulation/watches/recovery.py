@@ -1,0 +1,60 @@
+"""The recovery window: nothing is deleted before its end, and each server that is stopped for it is started again."""
+
+from __future__ import annotations
+
+import json
+
+from cleanup_orchestrator.model import Status
+from tests.simulation.cloud import RESIDUE, SERVER, Thing
+from tests.simulation.proofs import RELEASED
+from tests.simulation.watches.base import Watch
+from tests.support.scheduler import Thread
+
+_STOPPED = "SELECT data FROM changes WHERE deletion_id = ? AND type = 'resource_stopped' AND NOT undone"
+
+
+class Recovery(Watch):
+    """What holds while a project can be had back."""
+
+    def write(self, thread: Thread, label: str, what: str, thing: Thing | None) -> None:
+        if thing is None or thing.type in RESIDUE or label in self.promises.late:
+            return
+        if what.endswith(" start"):
+            if thread.held.kind != "release":
+                self.promises.fail(f"{label}: a server is started only where its project is given back")
+        elif what.endswith(" stop"):
+            self._stop(thread, label, thing)
+        elif self.plan.window:
+            since = self.promises.rests_since.get(thread.held.deletion_id)
+            # Half of it: between the decision and its record there may be tries of the store.
+            if since is None or self.simulation.now < since + self.plan.window / 2:
+                self.promises.fail(f"{label}: the point of no return is still to come")
+
+    def _stop(self, thread: Thread, label: str, thing: Thing) -> None:
+        if not self.plan.stop_servers:
+            self.promises.fail(f"{label}: [deletion] recovery_stop_servers is off")
+        rows = self.promises.database.raw.execute(_STOPPED, (thread.held.deletion_id,))
+        if thing.id not in {json.loads(row[0])["id"] for row in rows}:
+            self.promises.fail(f"{label}: nobody wrote down that it was going to be stopped")
+
+    def moved(self, deletion_id: str, before: str, after: Status) -> None:
+        if after in RELEASED:
+            self._restored(self.promises.project[deletion_id], str(after))
+
+    def _restored(self, project_id: str, when: str) -> None:
+        """Check that each server runs, or does not, as others left it."""
+        project = self.keystone.projects.get(project_id)
+        if project is None or not project.exists:
+            return
+        late = " ".join(self.promises.late)
+        for region, name in self.cloud.things:
+            for server in self.cloud.mine(region, name, project_id) if name == SERVER else ():
+                exempt = any(f"{SERVER} {action} {server.id}" in late for action in ("stop", "start"))
+                if server.running is not server.wanted_running and not exempt:
+                    text = "runs" if server.running else "is stopped"
+                    self.promises.fail(f"{when}, and server {server.id} {text}")
+
+    def at_the_end(self) -> None:
+        for deletion_id, status in self.promises.status.items():
+            if status in RELEASED:
+                self._restored(self.promises.project[deletion_id], f"{status} in the end")
