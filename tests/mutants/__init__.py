@@ -1,0 +1,15 @@
+"""Defects that the tests have to notice: see ``python -m tests.mutants --help``."""
+
+from tests.mutants import calls, decisions, doors, plugins, records, sweeps, workers
+from tests.mutants.mutation import Mutation
+
+#: Every mutation, by what it breaks.
+MUTATIONS: tuple[Mutation, ...] = (
+    *decisions.MUTATIONS,
+    *sweeps.MUTATIONS,
+    *calls.MUTATIONS,
+    *records.MUTATIONS,
+    *workers.MUTATIONS,
+    *plugins.MUTATIONS,
+    *doors.MUTATIONS,
+)

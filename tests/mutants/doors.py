@@ -1,0 +1,192 @@
+"""Defects at the doors: policies of the API, and the token fence inside Keystone."""
+
+from tests.mutants.mutation import Mutation, tests
+
+POLICIES = "cleanup_orchestrator/api/policies.py"
+FENCE = "cleanup_orchestrator/keystone/fence.py"
+
+RULES = tests("policies")
+FENCED = tests("fence_decisions")
+
+MUTATIONS = (
+    # ----------------------------------------------------------------------------------------------------- policies
+    Mutation(
+        "Any reader may see orphan scans",
+        POLICIES,
+        '"(rule:admin_required) or (role:reader and system_scope:all)"',
+        '"(rule:admin_required) or role:reader"',
+        RULES,
+    ),
+    Mutation(
+        "Any system token may see orphan scans",
+        POLICIES,
+        '"(rule:admin_required) or (role:reader and system_scope:all)"',
+        '"(rule:admin_required) or system_scope:all"',
+        RULES,
+    ),
+    Mutation(
+        "Readers may begin orphan scans",
+        POLICIES,
+        '("POST", "/v1/orphan-scans"),\n        who=ADMIN,',
+        '("POST", "/v1/orphan-scans"),\n        who=ADMIN_OR_READER,',
+        RULES,
+    ),
+    Mutation(
+        "Domain managers may adopt what dead projects left",
+        POLICIES,
+        '("POST", "/v1/orphan-scans/{id}/adopt"),\n        who=ADMIN,',
+        '("POST", "/v1/orphan-scans/{id}/adopt"),',
+        RULES,
+    ),
+    Mutation(
+        "Managers of any domain may delete a project",
+        POLICIES,
+        '"(rule:admin_required) or (role:manager and domain_id:%(target.project.domain_id)s "\n'
+        '    "and not None:%(target.project.domain_id)s)"',
+        '"(rule:admin_required) or role:manager"',
+        RULES,
+    ),
+    Mutation(
+        "Members of a domain may delete its projects",
+        POLICIES,
+        "(role:manager and domain_id:%(target.project.domain_id)s ",
+        "(domain_id:%(target.project.domain_id)s ",
+        RULES,
+    ),
+    Mutation(
+        "A manager without a domain may delete projects without a domain",
+        POLICIES,
+        '"and not None:%(target.project.domain_id)s)"',
+        '")"',
+        RULES,
+    ),
+    Mutation(
+        "Domain managers may force a deletion",
+        POLICIES,
+        '("DELETE", "/v1/projects/{id}/force"),\n        who=ADMIN,',
+        '("DELETE", "/v1/projects/{id}/force"),',
+        RULES,
+    ),
+    Mutation(
+        "Domain managers may lift the brake",
+        POLICIES,
+        '("DELETE", "/v1/brake"), who=ADMIN),',
+        '("DELETE", "/v1/brake")),',
+        RULES,
+    ),
+    Mutation(
+        "Domain managers may remove liens",
+        POLICIES,
+        '("DELETE", "/v1/liens/{id}"), who=ADMIN),',
+        '("DELETE", "/v1/liens/{id}")),',
+        RULES,
+    ),
+    Mutation(
+        "Domain managers may waive a service",
+        POLICIES,
+        '("POST", "/v1/waivers"),\n        who=ADMIN,',
+        '("POST", "/v1/waivers"),',
+        RULES,
+    ),
+    Mutation(
+        "Everybody is an admin",
+        POLICIES,
+        'policy.RuleDefault("admin_required", "role:admin",',
+        'policy.RuleDefault("admin_required", "@",',
+        RULES,
+    ),
+    Mutation(
+        "A token of a domain may do everything in its domain",
+        POLICIES,
+        "return self.may(context, rule) or bool(context.domain_id and self.may(context, rule, context.domain_id))",
+        "return self.may(context, rule) or bool(context.domain_id)",
+        RULES,
+    ),
+    # ------------------------------------------------------------------------------------------- the token fence
+    Mutation(
+        "A token of a fenced project is let through",
+        FENCE,
+        "return fence is not None and (not exempt or fence == canary)",
+        "return fence is not None and exempt and fence == canary",
+        FENCED,
+    ),
+    Mutation(
+        "A canary of another deletion stops the orchestrator",
+        FENCE,
+        "return fence is not None and (not exempt or fence == canary)",
+        "return fence is not None and (not exempt or canary is not None)",
+        FENCED,
+    ),
+    Mutation(
+        "A canary never stops the orchestrator",
+        FENCE,
+        "if not project_id or (exempt and canary is None):",
+        "if not project_id or exempt:",
+        FENCED,
+    ),
+    Mutation(
+        "The canary header lets every token through",
+        FENCE,
+        "if not project_id or (exempt and canary is None):",
+        "if not project_id or canary is not None:",
+        FENCED,
+    ),
+    Mutation(
+        "A reading without an end in sight holds for ever",
+        FENCE,
+        "        if clock() - last.began <= self._max_age:\n            return last.fences\n",
+        "        if last.began > 0:\n            return last.fences\n",
+        FENCED,
+    ),
+    Mutation(
+        "What cannot be read counts as not fenced",
+        FENCE,
+        '                if self._failed >= arrived:\n                    raise Unknown("the fenced projects '
+        'cannot be read")\n',
+        "                if self._failed >= arrived:\n                    return {}\n",
+        FENCED,
+    ),
+    Mutation(
+        "A reading that takes too long counts as not fenced",
+        FENCE,
+        '                    raise Unknown("the fenced projects could not be read in time")\n',
+        "                    return {}\n",
+        FENCED,
+    ),
+    Mutation(
+        "The age of a reading counts from its end",
+        FENCE,
+        "reading = Reading(began, self._read())",
+        "reading = Reading((lambda fences: (clock(), fences))(self._read())[0], self._read())",
+        FENCED,
+    ),
+    Mutation(
+        "A token that is issued for a fenced project is handed out",
+        FENCE,
+        "        if stops(token):\n            raise exception.Unauthorized(",
+        "        if False:\n            raise exception.Unauthorized(",
+        FENCED,
+    ),
+    Mutation(
+        "A token for a fenced project is found valid",
+        FENCE,
+        "        if stops(token, canary):\n",
+        "        if False:\n",
+        FENCED,
+    ),
+    Mutation(
+        "The canary's header is not asked for",
+        FENCE,
+        "canary = flask.request.headers.get(protocol.CANARY_HEADER) if flask.has_request_context() else None",
+        "canary = None",
+        FENCED,
+    ),
+    Mutation(
+        "Not to know the fences lets a token through",
+        FENCE,
+        '            raise exception.ServiceUnavailable("The projects with a token fence cannot be read '
+        'now.") from error\n',
+        "            return False\n",
+        FENCED,
+    ),
+)

@@ -1,0 +1,412 @@
+"""Defects in the plugins: comparisons of the owner, owner filters, protections, what is refused for others' sake."""
+
+from tests.mutants.mutation import Mutation, tests
+
+PLUGINS = "cleanup_orchestrator/plugins/"
+IMAGE = f"{PLUGINS}image.py"
+NETWORK = f"{PLUGINS}network.py"
+DNS = f"{PLUGINS}dns.py"
+COMPUTE = f"{PLUGINS}compute.py"
+VOLUMES = f"{PLUGINS}block_storage.py"
+SHARES = f"{PLUGINS}shared_file_system.py"
+HEAT = f"{PLUGINS}orchestration.py"
+IDENTITY = f"{PLUGINS}identity.py"
+SWIFT = f"{PLUGINS}object_store.py"
+MAGNUM = f"{PLUGINS}container_infrastructure_management.py"
+
+OWNERS = tests("owner_checks")
+
+MUTATIONS = (
+    # ------------------------------------------------------------------------------------------------------- image
+    Mutation(
+        "Metadef namespaces of every project are listed",
+        IMAGE,
+        'if row.get("owner") == project.id:\n            yield row',
+        'if row.get("owner"):\n            yield row',
+        OWNERS,
+    ),
+    Mutation(
+        "Metadef namespaces of the other projects are listed",
+        IMAGE,
+        'if row.get("owner") == project.id:\n            yield row',
+        'if row.get("owner") != project.id:\n            yield row',
+        OWNERS,
+    ),
+    Mutation(
+        "Members of the project's own images are listed as memberships",
+        IMAGE,
+        'if image.get("owner") == project.id:\n                continue',
+        'if image.get("owner") is None:\n                continue',
+        OWNERS,
+    ),
+    Mutation(
+        "Memberships of other projects are listed",
+        IMAGE,
+        'if member["member_id"] == project.id:\n                    yield',
+        'if member["member_id"]:\n                    yield',
+        OWNERS,
+    ),
+    Mutation(
+        "An image that is shared with another project is deleted",
+        IMAGE,
+        'if member["member_id"] != project.id and member["status"] != "rejected"',
+        'if member["member_id"] == project.id and member["status"] != "rejected"',
+        tests("protected"),
+    ),
+    Mutation(
+        "An image that is shared with a project that has not answered yet is deleted",
+        IMAGE,
+        'if member["member_id"] != project.id and member["status"] != "rejected"',
+        'if member["member_id"] != project.id and member["status"] == "accepted"',
+        tests("protected"),
+    ),
+    Mutation(
+        "Images are listed without the owner filter",
+        IMAGE,
+        '{"owner": project.id, "visibility": "all", "os_hidden": hidden}',
+        '{"visibility": "all", "os_hidden": hidden}',
+        OWNERS,
+    ),
+    Mutation(
+        "Hidden images are not listed",
+        IMAGE,
+        "def _images(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:\n"
+        '    for hidden in ("false", "true"):',
+        "def _images(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:\n"
+        '    for hidden in ("false",):',
+        OWNERS,
+    ),
+    Mutation(
+        "A public image is deleted",
+        IMAGE,
+        'if visibility in ("private", "shared"):  # whether',
+        'if visibility in ("private", "shared", "public"):  # whether',
+        tests("protected"),
+    ),
+    Mutation(
+        "The namespace's owner is given up with its protection",
+        IMAGE,
+        'kept = ("namespace", "display_name", "description", "visibility", "owner")',
+        'kept = ("namespace", "display_name", "description", "visibility")',
+        OWNERS,
+    ),
+    # ----------------------------------------------------------------------------------------------------- network
+    Mutation(
+        "What belongs to others is not in the way of a delete in Neutron",
+        NETWORK,
+        'verdict = _verdict(project, what, [b for b in blockers if b["owner"] != project.id])',
+        'verdict = _verdict(project, what, [b for b in blockers if b["owner"] == ""])',
+        OWNERS,
+    ),
+    Mutation(
+        "What is the project's own is in the way of a delete in Neutron",
+        NETWORK,
+        'verdict = _verdict(project, what, [b for b in blockers if b["owner"] != project.id])',
+        "verdict = _verdict(project, what, [b for b in blockers])",
+        OWNERS,
+    ),
+    Mutation(
+        "Router interfaces of other projects are removed",
+        NETWORK,
+        "        if _owner(port) == project.id:\n            try:",
+        "        if _owner(port):\n            try:",
+        OWNERS,
+    ),
+    Mutation(
+        "Router interfaces of the project are not removed",
+        NETWORK,
+        "        if _owner(port) == project.id:\n            try:",
+        "        if _owner(port) != project.id:\n            try:",
+        OWNERS,
+    ),
+    Mutation(
+        "Conntrack helpers of other projects' routers are listed",
+        NETWORK,
+        "        if _owner(router) == project.id:\n",
+        "        if _owner(router):\n",
+        OWNERS,
+    ),
+    Mutation(
+        "Port forwardings of other projects' floating IPs are listed",
+        NETWORK,
+        'if _owner(ip) == project.id and not ip.get("port_id"):',
+        'if not ip.get("port_id"):',
+        OWNERS,
+    ),
+    Mutation(
+        "Security group rules of other projects are deleted",
+        NETWORK,
+        'if rule.get("remote_address_group_id") == resource.id and _owner(rule) == project.id:',
+        'if rule.get("remote_address_group_id") == resource.id:',
+        OWNERS,
+    ),
+    Mutation(
+        "Rules that name another address group are deleted",
+        NETWORK,
+        'if rule.get("remote_address_group_id") == resource.id and _owner(rule) == project.id:',
+        "if _owner(rule) == project.id:",
+        OWNERS,
+    ),
+    Mutation(
+        "A port forwarding's owner is not read again",
+        NETWORK,
+        'return {**resource.data, "project_id": _owner(ip)}',
+        'return {**resource.data, "project_id": project.id}',
+        OWNERS,
+    ),
+    Mutation(
+        "Subnets that others have on a network go with it",
+        NETWORK,
+        '    _refuse_foreign(project, "deleting it would delete", blockers)\n\n\ndef explain_network',
+        "\n\ndef explain_network",
+        OWNERS,
+    ),
+    Mutation(
+        "A subnet with ports of others is deleted",
+        NETWORK,
+        '    _refuse_foreign(project, "addresses of it are used by", blockers)\n',
+        "",
+        OWNERS,
+    ),
+    Mutation(
+        "A security group that others' rules name is deleted",
+        NETWORK,
+        'blockers = [_blocker("security_group_rule", r) for r in rules if r.get("remote_group_id") == resource.id]\n'
+        '    _refuse_foreign(project, "deleting it would delete", blockers)',
+        'blockers = [_blocker("security_group_rule", r) for r in rules if r.get("remote_group_id") == resource.id]',
+        OWNERS,
+    ),
+    Mutation(
+        "Declared lists of Neutron carry no owner filter",
+        NETWORK,
+        'declared.setdefault("list", Sdk("network", plural, project_id="{project_id}"))',
+        'declared.setdefault("list", Sdk("network", plural))',
+        tests("plugin_contract"),
+    ),
+    Mutation(
+        "Listing creates the default group of the project under deletion",
+        NETWORK,
+        "return [str(own), project.id]",
+        "return [project.id, str(own)]",
+        OWNERS,
+    ),
+    Mutation(
+        "A network that is shared with all projects is deleted",
+        NETWORK,
+        'if _is_shared(resource.data) and not project.options.get("delete_shared"):',
+        "if False:",
+        tests("protected"),
+    ),
+    Mutation(
+        "An external network is deleted",
+        NETWORK,
+        'if resource.data.get("is_router_external") and not project.options.get("delete_external"):',
+        "if False:",
+        tests("protected"),
+    ),
+    Mutation(
+        "Neutron's own ports on other projects' networks count as kept",
+        NETWORK,
+        'row = {**row, _PARENT_IS_OURS: row.get("network_id") in ours}',
+        "row = {**row, _PARENT_IS_OURS: True}",
+        OWNERS,
+    ),
+    # --------------------------------------------------------------------------------------------------------- dns
+    Mutation(
+        "Zones of other projects count as the project's own",
+        DNS,
+        "for zone in ZONES.rows(connection, project) if _owner(zone) == project.id}",
+        "for zone in ZONES.rows(connection, project) if _owner(zone)}",
+        OWNERS,
+    ),
+    Mutation(
+        "Recordsets of others in a zone of the project go with it",
+        DNS,
+        'if _owner(row) not in ("", project.id):\n            yield row',
+        'if _owner(row) in ("", project.id):\n            yield row',
+        OWNERS,
+    ),
+    Mutation(
+        "Zones of others below a zone of the project are not in the way",
+        DNS,
+        '"have zones below it", (b for b in below if b["owner"] != project.id))\n    if verdict is None',
+        '"have zones below it", (b for b in below if b["owner"] == "nobody"))\n    if verdict is None',
+        OWNERS,
+    ),
+    Mutation(
+        "The project's own zones below a zone are in the way",
+        DNS,
+        '"have zones below it", (b for b in below if b["owner"] != project.id))\n    if verdict is None',
+        '"have zones below it", below)\n    if verdict is None',
+        OWNERS,
+    ),
+    Mutation(
+        "The record of an address that changed hands is deleted",
+        DNS,
+        'if (holder := _holder(connection, recordset.data)) not in ("", project.id):',
+        'if (holder := _holder(connection, recordset.data)) in ("nobody",):',
+        OWNERS,
+    ),
+    Mutation(
+        "The record of an address that changed hands is listed as the project's",
+        DNS,
+        'if holder not in (None, "", project.id)',
+        'if holder in ("nobody",)',
+        OWNERS,
+    ),
+    Mutation(
+        "Recordsets of the project in zones of its own are listed",
+        DNS,
+        'if str(row.get("zone_id")) not in own:',
+        "if True:",
+        OWNERS,
+    ),
+    Mutation(
+        "The shares of the project's own zones are taken back as others'",
+        DNS,
+        '        if _owner(zone) not in ("", project.id):\n            path',
+        "        if _owner(zone):\n            path",
+        OWNERS,
+    ),
+    Mutation(
+        "TSIG keys of zones of other projects are listed",
+        DNS,
+        'if key.get("scope") == "ZONE" and (zone := own.get(str(key.get("resource_id")))):',
+        'if zone := own.get(str(key.get("resource_id")), {"project_id": project.id}):',
+        OWNERS,
+    ),
+    # ------------------------------------------------------------------------------------------------------ others
+    Mutation(
+        "A list of servers with another project's server in it is believed",
+        COMPUTE,
+        'if row.get("tenant_id") not in (None, "", project.id):',
+        "if False:",
+        OWNERS,
+    ),
+    Mutation(
+        "Servers of other projects in cells that do not answer are listed",
+        COMPUTE,
+        '            if server.get("tenant_id") == project.id:\n                yield server',
+        "            if True:\n                yield server",
+        tests("gone"),
+    ),
+    Mutation(
+        "A list that is another project's shows the servers of cells that do not answer",
+        COMPUTE,
+        "        if scope != project.id:\n            raise BadAnswer(",
+        "        if False:\n            raise BadAnswer(",
+        OWNERS,
+    ),
+    Mutation(
+        "Flavor access of other projects is listed",
+        COMPUTE,
+        'if row.get("tenant_id") == project.id:\n                yield {**row, "name": flavor.get("name")}',
+        'if row.get("tenant_id"):\n                yield {**row, "name": flavor.get("name")}',
+        OWNERS,
+    ),
+    Mutation(
+        "Volumes of others go with a group of the project",
+        VOLUMES,
+        "foreign = [v for v in volumes if v.get(_VOLUME_OWNER) != project.id]",
+        "foreign = []",
+        OWNERS,
+    ),
+    Mutation(
+        "Attachments of other projects' volumes are the project's",
+        VOLUMES,
+        'owner = project.id if mine else _volume_owner(connection, project, row.get("volume_id"))',
+        "owner = project.id",
+        OWNERS,
+    ),
+    Mutation(
+        "A list of Cinder with a token of another project is believed",
+        VOLUMES,
+        "    if scope != project.id:\n        raise BadAnswer(",
+        "    if False:\n        raise BadAnswer(",
+        OWNERS,
+    ),
+    Mutation(
+        "Volume type access of other projects is listed",
+        VOLUMES,
+        'if row.get("project_id") == project.id:\n                yield {**row, "name": type_.get("name")}',
+        'if row.get("project_id"):\n                yield {**row, "name": type_.get("name")}',
+        OWNERS,
+    ),
+    Mutation(
+        "Replicas and backups of other projects' shares are listed",
+        SHARES,
+        "return (row for row in _shares(connection, project) if _owner(row) == project.id)",
+        "return (row for row in _shares(connection, project))",
+        OWNERS,
+    ),
+    Mutation(
+        "Share type access of other projects is listed",
+        SHARES,
+        'if entry.get("project_id") == project.id:',
+        'if entry.get("project_id"):',
+        OWNERS,
+    ),
+    Mutation(
+        "Deployments of other projects' configs are listed",
+        HEAT,
+        'if row.get("project") == project.id}\n    if configs',
+        'if row.get("project")}\n    if configs',
+        OWNERS,
+    ),
+    Mutation(
+        "Trusts of other projects are deleted with a stack",
+        HEAT,
+        'here = [row for row in trusts if row.get("project_id") == project.id]',
+        "here = list(trusts)",
+        OWNERS,
+    ),
+    Mutation(
+        "A deployment to another project's server is deleted",
+        HEAT,
+        "    if owner != project.id:\n        blocker",
+        "    if False:\n        blocker",
+        OWNERS,
+    ),
+    Mutation(
+        "Credentials of users in other projects are listed",
+        IDENTITY,
+        '                if row.get("project_id") == project.id:\n                    yield {**row, "user_id": user}',
+        '                if row.get("project_id"):\n                    yield {**row, "user_id": user}',
+        OWNERS,
+    ),
+    Mutation(
+        "Users whose default project is another one are listed",
+        IDENTITY,
+        'if user.get("default_project_id") == project.id:',
+        'if user.get("default_project_id"):',
+        OWNERS,
+    ),
+    Mutation(
+        "What others have in Keystone is listed",
+        IDENTITY,
+        '            if row.get("project_id") == project.id:\n                yield row',
+        '            if row.get("project_id"):\n                yield row',
+        OWNERS,
+    ),
+    Mutation(
+        "The account of another project is emptied",
+        SWIFT,
+        "    if account.endswith(project.id):\n        return url",
+        "    if account:\n        return url",
+        OWNERS,
+    ),
+    Mutation(
+        "An account is emptied with a token of another project",
+        SWIFT,
+        "    if scope != project.id:\n        raise BadAnswer(",
+        "    if False:\n        raise BadAnswer(",
+        OWNERS,
+    ),
+    Mutation(
+        "A public cluster template is deleted",
+        MAGNUM,
+        'if template.data.get("public") is False or',
+        "if True or",
+        OWNERS,
+    ),
+)

@@ -1,0 +1,372 @@
+"""Defects in the shells: the worker, the drain drivers, the undoing, the engine, the orphan scan."""
+
+from tests.mutants.mutation import Mutation, tests
+
+WORKER = "cleanup_orchestrator/worker.py"
+BASE = "cleanup_orchestrator/drain/base.py"
+REVOKE = "cleanup_orchestrator/drain/revoke.py"
+FENCE = "cleanup_orchestrator/drain/fence.py"
+ENGINE = "cleanup_orchestrator/engine.py"
+SCANNER = "cleanup_orchestrator/scanner.py"
+ORPHANS = "cleanup_orchestrator/orphans.py"
+
+MUTATIONS = (
+    Mutation(
+        "A worker's guard does not ask whether it is a dry run",
+        WORKER,
+        "        if self.deletion.dry_run:\n            read_only(method, url)\n",
+        "",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "A worker's guard does not ask the never-delete list",
+        WORKER,
+        "if why and destructive(self.deletion, self.step):",
+        "if False:",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "The never-delete list keeps a drain from being undone",
+        WORKER,
+        "if why and destructive(self.deletion, self.step):",
+        "if why:",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "A worker's guard does not ask the store",
+        WORKER,
+        "        if not self.store.may_write(self.step, self.worker.windows):\n            raise "
+        "self._refusal(method)\n",
+        "",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "A worker's guard does not tell the store the hours",
+        WORKER,
+        "if not self.store.may_write(self.step, self.worker.windows):",
+        "if not self.store.may_write(self.step):",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "A worker that is being stopped goes on writing",
+        WORKER,
+        '        if self.stopping:\n            raise Stopped(f"{method} withheld',
+        '        if False:\n            raise Stopped(f"{method} withheld',
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "A step that was given up goes on writing",
+        WORKER,
+        '        if self._given_up:\n            raise Stopped(f"{method} withheld: {self._given_up}")\n',
+        "",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "Leftovers of a dead project are deleted without asking Keystone for it again",
+        WORKER,
+        "        if self.deletion.origin is Origin.ADOPTED:\n            self._expect_gone(method)\n",
+        "",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "Leftovers of a project that Keystone knows are deleted",
+        WORKER,
+        "        if known:\n            raise ProjectKnown(",
+        "        if False:\n            raise ProjectKnown(",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "Keystone's silence counts as its word that a project is gone",
+        WORKER,
+        "            raise Stopped(text) from error\n        if known:",
+        "            known = False\n        if known:",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "The result of a step that was given up is saved",
+        WORKER,
+        "        if self._given_up:\n            return\n        if result.reason",
+        "        if result.reason",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "A step is given back while a write call is under way",
+        WORKER,
+        "        if self.writing:\n            return False\n",
+        "",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "Changes are undone in the order in which they were made",
+        WORKER,
+        "    for change in reversed(changes):\n",
+        "    for change in changes:\n",
+        tests("undo"),
+    ),
+    Mutation(
+        "One change that cannot be undone keeps all others",
+        WORKER,
+        "            failed.append(error)\n            continue\n",
+        "            raise\n",
+        tests("undo"),
+    ),
+    Mutation(
+        "A change that could not be undone is forgotten without a word",
+        WORKER,
+        "    if failed:\n        raise failed[0]\n",
+        "",
+        tests("undo"),
+    ),
+    Mutation(
+        "A worker that does not hold the step any more goes on undoing",
+        WORKER,
+        '        if not store.undone(step, change, Event("drain.undone", text, actor, {"type": change.type})):\n'
+        '            raise Stopped(f"step {step.name} is not ours any more")\n',
+        '        store.undone(step, change, Event("drain.undone", text, actor, {"type": change.type}))\n',
+        tests("undo"),
+    ),
+    Mutation(
+        "Any write passes where only a write on nothing may",
+        WORKER,
+        'if NOTHING not in url.partition("?")[0].split("/"):',
+        "if NOTHING not in url:",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "A worker deletes in a dry run",
+        WORKER,
+        "deleting = self.deletion.purpose in (Purpose.DELETE, Purpose.RESIDUE) and not self.deletion.dry_run",
+        "deleting = self.deletion.purpose in (Purpose.DELETE, Purpose.RESIDUE)",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "A worker does not ask for the plan",
+        WORKER,
+        "if not self.deletion.plan_id or type_.residue:",
+        "if True:",
+        tests("plans"),
+    ),
+    Mutation(
+        "Force is used on what another project uses",
+        WORKER,
+        "        Reason.PROTECTED,\n        Reason.FOREIGN,\n        Reason.OWNER_UNKNOWN,\n        "
+        "Reason.NOT_PLANNED,",
+        "        Reason.PROTECTED,\n        Reason.OWNER_UNKNOWN,\n        Reason.NOT_PLANNED,",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "A project that was enabled again is removed",
+        WORKER,
+        "            if project.enabled:\n                self._yield(project)",
+        "            if False:\n                self._yield(project)",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "A project is removed although a waiver that it relied upon has ended",
+        WORKER,
+        "        if ended := self._waiver_ended():",
+        "        if ended := None:",
+        tests("worker_guard"),
+    ),
+    Mutation(
+        "A project counts as removed although Keystone still knows it",
+        WORKER,
+        'return Sweep(Outcome.UNKNOWN, str(Reason.ERROR), "Keystone accepted the delete and still knows the '
+        'project"), {}',
+        "return Sweep(Outcome.CLEAR), {}",
+        tests("worker_guard"),
+    ),
+    # -------------------------------------------------------------------------------------------------- drain drivers
+    Mutation(
+        "A grant is removed before it is written down",
+        REVOKE,
+        '                ground.intend(GRANT_REMOVED, {"actor": actor, "actor_id": actor_id, "role_id": role_id})\n'
+        "                ground.projects.ungrant(ground.project_id, actor, actor_id, role_id)\n",
+        "                ground.projects.ungrant(ground.project_id, actor, actor_id, role_id)\n"
+        '                ground.intend(GRANT_REMOVED, {"actor": actor, "actor_id": actor_id, "role_id": role_id})\n',
+        tests("undo"),
+    ),
+    Mutation(
+        "The orchestrator removes its own grant",
+        REVOKE,
+        'return [grant for grant in grants if grant[:2] != ("users", ground.user_id)]',
+        "return grants",
+        tests("undo"),
+    ),
+    Mutation(
+        "A drain is full although others inherit grants",
+        REVOKE,
+        "        if others:\n            shown",
+        "        if False:\n            shown",
+        tests("undo"),
+    ),
+    Mutation(
+        "A drain with new direct grants still holds",
+        REVOKE,
+        "return not self._direct(ground) and not self._others(ground)",
+        "return not self._others(ground)",
+        tests("undo"),
+    ),
+    Mutation(
+        "A grant that was removed is not given back",
+        BASE,
+        '            projects.grant(project_id, change.data["actor"], change.data["actor_id"], '
+        'change.data["role_id"])\n',
+        "",
+        tests("undo"),
+    ),
+    Mutation(
+        "The orchestrator keeps the role that it gave itself",
+        BASE,
+        '            projects.ungrant(project_id, change.data["actor"], change.data["actor_id"], '
+        'change.data["role_id"])\n'
+        '            return "took back',
+        '            return "took back',
+        tests("undo"),
+    ),
+    Mutation(
+        "The fence of another deletion is lifted",
+        BASE,
+        'if projects.get_uncached(project_id).fence != change.data["fence"]:',
+        "if False:",
+        tests("undo"),
+    ),
+    Mutation(
+        "A project that was disabled stays disabled",
+        BASE,
+        "            projects.set_enabled(project_id, True)\n",
+        "",
+        tests("undo"),
+    ),
+    Mutation(
+        "A project counts as closed although a token for it is still good",
+        BASE,
+        "        if not _usable(ground, canary):\n",
+        "        if True:\n",
+        tests("drain"),
+    ),
+    Mutation(
+        "A closing that is recorded and not yet made counts as undone by others",
+        BASE,
+        "closed and project.enabled]",
+        "project.enabled]",
+        tests("drain"),
+    ),
+    Mutation(
+        "A fence is set over that of another deletion",
+        FENCE,
+        "if found not in (None, ground.deletion_id):",
+        "if False:",
+        tests("undo"),
+    ),
+    Mutation(
+        "A fence is set before it is written down",
+        FENCE,
+        '        ground.intend(PROJECT_FENCED, {"fence": ground.deletion_id})\n        try:\n',
+        "        try:\n",
+        tests("undo"),
+    ),
+    Mutation(
+        "A fence that does not stop a token counts as holding",
+        FENCE,
+        "        if _accepted(identity, headers | {protocol.CANARY_HEADER: ground.deletion_id}):\n",
+        "        if False:\n",
+        tests("undo"),
+    ),
+    # ---------------------------------------------------------------------------------------------------------- engine
+    Mutation(
+        "The parent is not told that a child has ended",
+        ENGINE,
+        "            if deletion.parent_deletion_id and applied.deletion.status not in LIVE:\n"
+        "                self.bus.deletion(deletion.parent_deletion_id)\n",
+        "",
+        tests("engine"),
+    ),
+    Mutation(
+        "The parent is told of each decision of a child",
+        ENGINE,
+        "if deletion.parent_deletion_id and applied.deletion.status not in LIVE:",
+        "if deletion.parent_deletion_id:",
+        tests("engine"),
+    ),
+    Mutation(
+        "A decision is saved and nothing is cast",
+        ENGINE,
+        "            for step_id in applied.casts:\n                self.bus.step(step_id)\n",
+        "",
+        tests("engine"),
+    ),
+    Mutation(
+        "A decision that another engine overtook is not made anew",
+        ENGINE,
+        "                continue  # somebody else wrote first: look again\n",
+        "                return\n",
+        tests("engine"),
+    ),
+    Mutation(
+        "One deletion that cannot be decided on keeps the tick from all others",
+        ENGINE,
+        "                except Exception:  # one that nobody can decide on must not keep the tick from all "
+        "the others\n"
+        '                    LOG.exception("the tick failed at deletion %s; the next one tries again", deletion_id)\n',
+        "                except Exception:\n                    break\n",
+        tests("engine"),
+    ),
+    # ---------------------------------------------------------------------------------------------------------- orphans
+    Mutation(
+        "Zeros count as the id of a project",
+        ORPHANS,
+        'r"(?=.*[^0-])[0-9A-Za-z_-]{1,64}"',
+        'r"[0-9A-Za-z_-]{1,64}"',
+        tests("orphans"),
+    ),
+    Mutation(
+        "What Keystone said nothing of makes a scan no less complete",
+        ORPHANS,
+        "status = ScanStatus.INCOMPLETE if unknown or undecided else ScanStatus.COMPLETED",
+        "status = ScanStatus.INCOMPLETE if unknown else ScanStatus.COMPLETED",
+        tests("orphans"),
+    ),
+    Mutation(
+        "A list that failed makes a scan no less complete",
+        ORPHANS,
+        "status = ScanStatus.INCOMPLETE if unknown or undecided else ScanStatus.COMPLETED",
+        "status = ScanStatus.INCOMPLETE if undecided else ScanStatus.COMPLETED",
+        tests("orphans"),
+    ),
+    Mutation(
+        "The second read of a scan does not wait",
+        ORPHANS,
+        "        if now < scan.reread_at:\n",
+        "        if False:\n",
+        tests("orphan_reads"),
+    ),
+    Mutation(
+        "A resource of a project that Keystone may know is noted as an orphan",
+        SCANNER,
+        "            if known is not False:\n                continue\n",
+        "            if known:\n                continue\n",
+        tests("orphan_reads"),
+    ),
+    Mutation(
+        "A resource that is too young is noted as an orphan",
+        SCANNER,
+        '                numbers["too_young"] += 1\n                continue\n',
+        '                numbers["too_young"] += 1\n',
+        tests("orphan_reads"),
+    ),
+    Mutation(
+        "A resource that has another owner by now is an orphan",
+        SCANNER,
+        "            if resource.owner in gone:\n",
+        "            if resource.owner:\n",
+        tests("orphan_reads"),
+    ),
+    Mutation(
+        "A project that Keystone may know at the second read has orphans",
+        SCANNER,
+        "            if known is False:\n                gone.add(project_id)\n",
+        "            if not known:\n                gone.add(project_id)\n",
+        tests("orphan_reads"),
+    ),
+)
