@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import pathlib
 import random
 import re
 import sqlite3
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -21,9 +26,9 @@ from cleanup_orchestrator.plugins.base import ProjectDefinition, Service
 from cleanup_orchestrator.plugins.registry import Registry
 from tests.cloud import filler, rows
 from tests.cloud.fillings.base import Filled
-from tests.cloud.launcher import FENCED, Cloud
-from tests.cloud.processes import port_is_free
-from tests.servers import MariaDB, RabbitMQ
+from tests.cloud.launcher import Cloud
+from tests.cloud.processes import last_line, port_is_free
+from tests.support.servers import MariaDB, RabbitMQ
 
 ROOT = pathlib.Path(__file__).parents[2]
 #: In a dump of Keystone: the column ``last_active_at`` of a user, which any first token of a day changes.
@@ -81,23 +86,63 @@ def cloud(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="session")
 def full_cloud(full_cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """All thirteen services, Keystone with our part in it: started once, for whoever asks first.
+    """All thirteen services, Keystone with our part in it: one cloud for all test processes of a run.
 
-    Tests who share it make projects of their own, and put the catalog right when they have changed it. With
-    CLEANUP_FULL_CLOUD, the directory of one that runs already (`launcher --full --fence up`), that one is used.
+    The first process that asks starts it, in a process that ends with the run. Tests that share it make projects of
+    their own, and restore the catalog when they have changed it. CLEANUP_FULL_CLOUD names the directory of one that
+    runs already (`launcher --full --fence up`) and is used instead.
     """
-    if running := os.environ.get("CLEANUP_FULL_CLOUD"):
-        yield Cloud.attach(running, full_cloud_venv)
+    directory = pathlib.Path(os.environ.get("CLEANUP_FULL_CLOUD") or shared_folder(tmp_path_factory) / "full-cloud")
+    if "CLEANUP_FULL_CLOUD" not in os.environ:
+        with lock(directory.with_suffix(".lock"), fcntl.LOCK_EX):
+            if not directory.exists():
+                start_full_cloud(directory, full_cloud_venv)
+    made = Cloud.attach(directory, full_cloud_venv)
+    yield made
+    made.down()
+
+
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder that all test processes of this run see, and no other run."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@contextlib.contextmanager
+def lock(path: pathlib.Path, kind: int) -> Iterator[None]:
+    """Hold a lock on a file, which all test processes of this run see."""
+    with open(path, "a") as file:
+        fcntl.flock(file, kind)
+        yield
+
+
+def start_full_cloud(directory: pathlib.Path, venv: pathlib.Path) -> None:
+    """Start the whole cloud in a process that ends when the run does; return when every service answers."""
+    run = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+    log = directory.with_suffix(".log")
+    command = [sys.executable, "-m", "tests.cloud.launcher", "--full", "--fence", "up", "--directory", str(directory)]
+    command += ["--venv", str(venv), "--port-base", str(free_port_base()), "--until", str(run)]
+    with open(log, "wb") as output:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+    while not (directory / Cloud.FACTS).exists():
+        if process.poll() is not None:
+            pytest.fail(f"the whole cloud did not start: {last_line(log)}; see {log}")
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def share_of_the_full_cloud(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A file whose tests compare every row of the whole cloud has it alone (`ALONE`); the others share it."""
+    if not re.search(r"\bfull_(cloud|admin|sweeper)\b", pathlib.Path(request.path).read_text()):
+        yield
         return
-    made = Cloud(
-        tmp_path_factory.mktemp("full-cloud"),
-        full_cloud_venv,
-        full=True,
-        port_base=free_port_base(),
-        **FENCED,
-    )
-    with made:
-        yield made
+    folder = shared_folder(request.getfixturevalue("tmp_path_factory"))
+    with lock(
+        folder / "full-cloud.in-use", fcntl.LOCK_EX if getattr(request.module, "ALONE", False) else fcntl.LOCK_SH
+    ):
+        yield
 
 
 @pytest.fixture(scope="session")

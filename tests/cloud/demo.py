@@ -42,6 +42,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from tests.cloud import installing
 from tests.cloud.errors import CloudError
 from tests.cloud.launcher import Cloud
 from tests.cloud.processes import RUNNER, Children, last_line, port_is_free
@@ -145,23 +146,18 @@ def install_product(children: Children) -> None:
     wanted = fingerprint()
     if stamp.exists() and stamp.read_text() == wanted:
         return
-    say("installing this checkout with pip")
-    pip = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "install", "--quiet"]
-    # What an interrupted pip has left looks installed to the next one, and is not.
+    say("installing this checkout")
+    arguments = [f"{ROOT}[osc]"]
+    # What an interrupted installer has left looks installed to the next one, and is not.
     unfinished = stamp.with_suffix(".installing")
     if unfinished.exists():
-        pip.append("--ignore-installed")
+        arguments.append("--force-reinstall")
     unfinished.touch()
     stamp.unlink(missing_ok=True)
     children.log_directory.mkdir(parents=True, exist_ok=True)
     log = children.log_directory / "install-product.log"
     log.write_bytes(b"")
-    try:
-        children.run("pip", [*pip, "--retries", "2", "--timeout", "30", f"{ROOT}[osc]"], guarded=True, log=log)
-    except CloudError as error:
-        if "connection broken by" in log.read_text(errors="replace"):
-            raise CloudError(f"{error} (the package index could not be reached)") from None
-        raise
+    installing.install(children, sys.executable, arguments, log, say)
     stamp.write_text(wanted)
     unfinished.unlink()
     importlib.invalidate_caches()
@@ -174,9 +170,9 @@ def install_keystone_part(children: Children) -> None:
     if stamp.exists() and stamp.read_text() == wanted:
         return
     shutil.rmtree(KEYSTONE_PART, ignore_errors=True)
-    pip = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
     log = children.log_directory / "install-product.log"
-    children.run("pip", [*pip, "--target", str(KEYSTONE_PART), str(ROOT)], guarded=True, log=log)
+    arguments = ["--no-deps", "--target", str(KEYSTONE_PART), str(ROOT)]
+    installing.install(children, sys.executable, arguments, log, say)
     stamp.write_text(wanted)
 
 

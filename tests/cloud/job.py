@@ -47,6 +47,11 @@ class Job(demo.Demo):
         if left_out:
             print(f"\nwithout a plugin, and so without anything in it: {', '.join(left_out)}")
 
+    def stop(self) -> None:
+        """Stop the orchestrator too: another test process may start one at the same port."""
+        super().stop()
+        self.cloud.children.end("orchestrator-out")
+
     def command(self, *arguments: str) -> tuple[int, str]:
         """Run `openstack`; its exit code and what it said."""
         code, out, err = self._run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

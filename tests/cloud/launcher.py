@@ -27,6 +27,7 @@ import os
 import pathlib
 import queue
 import secrets
+import select
 import shutil
 import signal
 import sys
@@ -39,6 +40,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.cloud.errors import CloudError
 from tests.cloud.identity import Rest
+from tests.cloud.installing import install, make_venv
 from tests.cloud.processes import HOST, Children, last_line, port_is_free
 from tests.cloud.services import (
     LIGHT,
@@ -57,7 +59,8 @@ from tests.cloud.services import (
 )
 
 if TYPE_CHECKING:
-    from tests.servers import MariaDB, Server
+    from tests.cloud.schemas import Schemas
+    from tests.support.servers import MariaDB, Server
 
 REQUIREMENTS = pathlib.Path(__file__).with_name("requirements.txt")
 FULL_REQUIREMENTS = pathlib.Path(__file__).with_name("requirements-full.txt")  # names the other one
@@ -91,6 +94,9 @@ class Cloud:
     is put before the services' own modules; `extra_config` is added to their configuration: {service: {section:
     {option: value}}}.
     """
+
+    #: The file that is there while a cloud is up, and says what another process has to know to use it.
+    FACTS = "running.json"
 
     def __init__(
         self,
@@ -153,7 +159,7 @@ class Cloud:
     @property
     def mariadb(self) -> MariaDB:
         """Where the databases are; only the whole cloud has it."""
-        from tests.servers import MariaDB
+        from tests.support.servers import MariaDB
 
         return next(server for server in self.servers if isinstance(server, MariaDB))
 
@@ -239,23 +245,10 @@ class Cloud:
         unfinished.touch()
         self._stamp().unlink(missing_ok=True)
         try:
-            try:
-                self.children.run(
-                    "python -m venv", [sys.executable, "-m", "venv", str(self.venv)], guarded=True, log=log
-                )
-            except CloudError as error:
-                raise CloudError(f"{error} (Debian and Ubuntu have it in a package of its own, python3-venv)") from None
-            self.progress(f"installing the services with pip: about {'four minutes' if self.full else 'a minute'}")
-            pip = [python, "-m", "pip", "--no-input", "--disable-pip-version-check", "install", "--quiet"]
-            pip += ["--retries", "2", "--timeout", "30", "--requirement"]
-            pip.append(str(FULL_REQUIREMENTS if self.full else REQUIREMENTS))
-            try:
-                self.children.run("pip", pip, guarded=True, log=log)
-            except CloudError as error:
-                # It says "no matching distribution" when it could not reach the index at all.
-                if "connection broken by" in log.read_text(errors="replace"):
-                    raise CloudError(f"{error} (the package index could not be reached)") from None
-                raise
+            make_venv(self.children, self.venv, log)
+            self.progress("installing the services: half a minute with uv, up to four with pip")
+            requirements = ["--requirement", str(FULL_REQUIREMENTS if self.full else REQUIREMENTS)]
+            install(self.children, python, requirements, log, self.progress)
         finally:
             self.children.stop()
         self._stamp().write_text(requirements_hash(self.full))
@@ -289,18 +282,21 @@ class Cloud:
             raise
         facts = {"ports": self.ports, "services": self._services, "mariadb_url": self.site.mariadb_url,
                  "cleanup_user": self._cleanup_user, "token_cache_time": self._token_cache_time}  # fmt: skip
-        self._facts.write_text(json.dumps(facts))
+        self._restarts.mkdir(exist_ok=True)
+        partial = self._facts.with_suffix(".partial")
+        partial.write_text(json.dumps(facts))
+        partial.rename(self._facts)
         self.progress(f"the cloud is up after {time.monotonic() - began:.0f} s: {self.auth_url}")
 
     @property
     def _facts(self) -> pathlib.Path:
         """What another process has to know to use this cloud while it runs (`attach`)."""
-        return self.directory / "running.json"
+        return self.directory / self.FACTS
 
     @classmethod
     def attach(cls, directory: str | os.PathLike[str], venv: str | os.PathLike[str] | None = None) -> Cloud:
         """A cloud that another process runs, and goes on running when this one is done with it."""
-        from tests.servers import MariaDB
+        from tests.support.servers import MariaDB
 
         made = cls(directory, venv)
         if made.runner() is None or not made._facts.exists():
@@ -374,7 +370,7 @@ class Cloud:
 
     def _start_servers(self) -> None:
         """The bus and the databases, before everything else. Databases are kept from one start to the next."""
-        from tests.servers import MariaDB, RabbitMQ
+        from tests.support.servers import MariaDB, RabbitMQ
 
         class Kept(MariaDB):
             def _make(self) -> None:
@@ -450,9 +446,9 @@ class Cloud:
         self.log(f"{service.name}-setup").unlink(missing_ok=True)
         if self.full and service.databases:
             self._fill_databases(service)
-            self._run(service, service.preparation, ".prepared")
-        else:
-            self._run(service, service.schema + service.preparation, ".prepared")
+        elif service.schema:
+            self._fill_file(service)
+        self._run(service, service.preparation, ".prepared")
 
     def _run(
         self, service: Service, commands: tuple[tuple[str, ...], ...], stamp_name: str, reading: object = ""
@@ -474,8 +470,6 @@ class Cloud:
 
     def _fill_databases(self, service: Service) -> None:
         """Make the databases of a service that are not there, with the schema that the migrations make."""
-        from tests.cloud.schemas import Schemas
-
         server = self.mariadb
         known = {name for (name,) in server.sql("SHOW DATABASES")}
         stamp = self.site.home(service.name) / ".migrated"
@@ -484,14 +478,36 @@ class Cloud:
         for database in service.databases:
             server.sql(f"DROP DATABASE IF EXISTS {database}")
             server.sql(f"CREATE DATABASE {database} CHARACTER SET utf8mb3")
-        # The commands name the directory of this cloud, which says nothing about what they make.
-        text = [[word.replace(str(self.directory), "") for word in command] for command in service.schema]
-        schemas = Schemas(self.venv / "cleanup-cloud-schemas", requirements_hash(self.full))
+        schemas, text = self._schemas(), self._normalized(service.schema)
         if not service.schema or not schemas.load(server, text, service.databases):
             self._run(service, service.schema, ".migrating")
             if service.schema:
                 schemas.keep(server, text, service.databases)
         stamp.touch()
+
+    def _fill_file(self, service: Service) -> None:
+        """Copy the SQLite file that the service's migrations make; run them where no earlier cloud has kept it."""
+        stamp = self.site.home(service.name) / ".migrated"
+        if stamp.exists():
+            return
+        file, schemas = self.site.database(service.name), self._schemas()
+        kept = schemas.path(self._normalized(service.schema), service.name).with_suffix(".sqlite")
+        if kept.exists():
+            shutil.copyfile(kept, file)
+        else:
+            file.unlink(missing_ok=True)
+            self._run(service, service.schema, ".migrating")
+            schemas.keep_file(file, kept)
+        stamp.touch()
+
+    def _schemas(self) -> Schemas:
+        from tests.cloud.schemas import Schemas
+
+        return Schemas(self.venv / "cleanup-cloud-schemas", requirements_hash(self.full))
+
+    def _normalized(self, commands: tuple[tuple[str, ...], ...]) -> list[list[str]]:
+        """The commands without the directory of this cloud, which says nothing about what they make."""
+        return [[word.replace(str(self.directory), "") for word in command] for command in commands]
 
     def _launch(self, service: Service, stop: threading.Event) -> None:
         """Start its processes and wait until each of them answers; one that ends instead is an error at once."""
@@ -525,15 +541,35 @@ class Cloud:
     def restart(self, service: str, name: str) -> None:
         """Start one process of a service anew, with what its configuration says by now.
 
-        :raises CloudError: when another process than this one runs the cloud
+        A cloud that another process runs is asked to, by a file that its process looks for each second.
+
+        :raises CloudError: that process did not do it
         """
+        if self._lock_file is None:
+            request = self._restarts / f"{service} {name}"
+            request.touch()
+            deadline = time.monotonic() + START_TIMEOUT
+            while request.exists():
+                if time.monotonic() > deadline:
+                    raise CloudError(f"{name} was not started anew within {START_TIMEOUT:.0f} s")
+                time.sleep(0.1)
+            return
         home = self.site.home(service)
         process = next(p for p in SERVICES[service](self.site).processes if p.name == name)
-        if not self.children.end(name):
-            raise CloudError(f"{name} is not this process's to restart: another one runs the cloud in {home.parent}")
+        self.children.end(name)
         arguments, python = process.arguments, self.site.bin("python")
         child = self.children.start(name, arguments, python=python, cwd=home, environment=self._environment(process))
         (self.directory / "run" / name).write_text(str(child.popen.pid))
+
+    @property
+    def _restarts(self) -> pathlib.Path:
+        return self.directory / "restarts"
+
+    def restart_what_is_asked_for(self) -> None:
+        """Start those processes anew that other processes have asked for."""
+        for request in list(self._restarts.iterdir()):
+            self.restart(*request.name.split())
+            request.unlink()
 
     def _environment(self, process: Process) -> dict[str, str]:
         """Of a process, beside this one's own."""
@@ -706,6 +742,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--venv", help="where its services are installed (default: <directory>/venv)")
     parser.add_argument("--port-base", type=int, default=DEFAULT_PORT_BASE, help="first port (default: %(default)s)")
     parser.add_argument("--token-cache-time", type=int, default=5, help="seconds (default: %(default)s)")
+    parser.add_argument("--until", type=int, default=0, metavar="PID", help="up: stop when this process has ended")
     options = parser.parse_args(arguments)
     cloud = Cloud(
         options.directory,
@@ -722,7 +759,7 @@ def main(arguments: list[str] | None = None) -> int:
         if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:
             signal.signal(signum, signal.default_int_handler)
     try:
-        return run(cloud, options.verb)
+        return run(cloud, options.verb, Other(options.until))
     except CloudError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -732,7 +769,21 @@ def main(arguments: list[str] | None = None) -> int:
         cloud.down()
 
 
-def run(cloud: Cloud, verb: str) -> int:
+class Other:
+    """A process that is not a child of this one; a descriptor names it, so that a reused number is no danger."""
+
+    def __init__(self, pid: int) -> None:
+        self._descriptor = os.pidfd_open(pid) if pid else -1
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for its end; whether it has ended. Without a process, wait for the time only."""
+        if self._descriptor < 0:
+            time.sleep(seconds)
+            return False
+        return bool(select.select([self._descriptor], [], [], seconds)[0])
+
+
+def run(cloud: Cloud, verb: str, process: Other) -> int:
     """What the command line asks for; the exit code."""
     if verb == "install":
         cloud.install()
@@ -740,9 +791,9 @@ def run(cloud: Cloud, verb: str) -> int:
     elif verb == "up":
         cloud.up()
         print(f"export OS_CLIENT_CONFIG_FILE={cloud.clouds_yaml} OS_CLOUD=admin\nCtrl-C stops it", flush=True)
-        while True:
+        while not process.wait(1):
+            cloud.restart_what_is_asked_for()
             cloud.check()
-            time.sleep(1)
     elif verb == "down":
         print("stopped" if cloud.stop_runner() else "it was not running")
     elif verb == "wipe":

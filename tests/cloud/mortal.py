@@ -11,7 +11,7 @@ from cleanup_orchestrator.engine import Engine
 from cleanup_orchestrator.model import Kind, State, Status
 from cleanup_orchestrator.store import Store
 from cleanup_orchestrator.worker import Worker
-from tests import mortal
+from tests.support import mortal
 
 
 def run(what: str, config: pathlib.Path, deletion_id: str, die_before: int = 0) -> tuple[bool, list[str]]:

@@ -142,6 +142,11 @@ class Children:
         if child.popen.returncode != 0:
             raise CloudError(f"{name} failed ({child.ended()}): {last_line(child.log)}; see {child.log}")
 
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called: what fails now, fails for that reason."""
+        return self._stopping
+
     def running(self) -> list[Child]:
         """Those that have not ended."""
         return [child for child in list(self._children) if child.popen.poll() is None]

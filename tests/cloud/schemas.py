@@ -8,14 +8,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import pathlib
+import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pymysql
-import pymysql.cursors
-
-from tests.servers import MariaDB
+if TYPE_CHECKING:
+    from tests.support.servers import MariaDB
 
 
 class Schemas:
@@ -51,10 +52,23 @@ class Schemas:
             partial.write_text(json.dumps(statements(server, database)))
             partial.rename(path)  # in one go: another cloud may be reading
 
+    def keep_file(self, file: pathlib.Path, kept: pathlib.Path) -> None:
+        """Copy a SQLite database, with what is still in its write-ahead log."""
+        self.folder.mkdir(exist_ok=True)
+        partial = kept.with_name(f"{kept.name}.{os.getpid()}-{threading.get_ident()}")
+        with (
+            contextlib.closing(sqlite3.connect(file)) as source,
+            contextlib.closing(sqlite3.connect(partial)) as target,
+        ):
+            source.backup(target)
+        partial.rename(kept)
+
 
 @contextlib.contextmanager
-def cursor(server: MariaDB, database: str, kind: type = pymysql.cursors.Cursor) -> Iterator[Any]:
+def cursor(server: MariaDB, database: str, kind: type | None = None) -> Iterator[Any]:
     """A cursor on one of its databases; each statement is committed at once."""
+    import pymysql  # not in the demo's environment, whose cloud has SQLite files only
+
     connection = pymysql.connect(
         host="127.0.0.1", port=server.port, user="root", database=database, charset="utf8mb4", autocommit=True
     )

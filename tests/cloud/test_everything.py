@@ -21,6 +21,8 @@ from tests.cloud.fillings.base import Filled
 from tests.cloud.job import Job, changes, of, settled, uncovered, unlike
 from tests.cloud.launcher import Cloud
 
+#: It compares every row of the cloud.
+ALONE = True
 PROJECT = f"everything-{secrets.token_hex(2)}"  # a cloud that runs on may have the one of an earlier test
 BYSTANDER = f"{PROJECT}-bystander"
 

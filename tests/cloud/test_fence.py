@@ -34,7 +34,6 @@ from tests.cloud.errors import CloudError
 from tests.cloud.flows import Flows, token_of
 from tests.cloud.launcher import Cloud
 from tests.cloud.services import STOCK_KEYSTONE
-from tests.timing import measures_time
 
 OURS = "cleanup_orchestrator.keystone.wsgi:application"
 USER = "fencer"
@@ -274,7 +273,7 @@ class Watch:
         return max([asked - since for asked, _, got in self.answers if got != status and asked > since], default=0.0)
 
 
-@measures_time
+@pytest.mark.long
 def test_fence_and_unfence_take_effect_within_a_second_in_every_process(apart, tmp_path, capsys):
     flows = Flows(apart, only=("password",))
     flows.first_tokens()
@@ -354,9 +353,12 @@ def test_fences_that_cannot_be_read_refuse_every_project_s_token_until_they_can(
             time.sleep(0.2)
     statuses: set[int] = set()
     with broken(apart, how):
-        deadline = time.monotonic() + 3
-        while time.monotonic() < deadline:
-            statuses |= {ask(url, fenced.tokens["password"]) for url in apart.keystone_urls}
+        deadline = time.monotonic() + 60
+        # What a process read before is valid for FENCE_MAX_AGE, and then it has to say that it does not know.
+        while (now := {ask(url, fenced.tokens["password"]) for url in apart.keystone_urls}) & {404}:
+            statuses |= now
+            assert time.monotonic() < deadline, "the fences of before are still believed"
+        statuses |= now
         answers = [[ask(url, token) for token in known] for url in apart.keystone_urls]
         logins = {free.login(url, free._password(free.user_id)).status_code for url in apart.keystone_urls}
     print(f"\n{how}: {statuses}, then {answers}, logins {logins}")
@@ -364,7 +366,7 @@ def test_fences_that_cannot_be_read_refuse_every_project_s_token_until_they_can(
     assert all(code >= 500 for two in answers for code in two[:2]), "unknown is not unfenced"
     assert all(code >= 500 for code in logins)
     if how == "a row that is no JSON":
-        assert statuses == {404, 503}
+        assert statuses <= {404, 503}
         assert answers == [[503, 503, 200, 200]] * 3, "nothing to know about a token without a project, nor about ours"
         assert logins == {503}
     deadline = time.monotonic() + 60

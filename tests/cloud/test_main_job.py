@@ -99,6 +99,11 @@ class Orchestrator:
     def step(self, deletion_id: str, name: str):
         return next(s for s in self.store.steps(deletion_id) if s.name == name)
 
+    def tried_again(self, deletion_id: str, name: str, times: int = 2) -> None:
+        """Wait until workers have begun a step so many times more."""
+        before = self.step(deletion_id, name).fence
+        self.wait(deletion_id, until=lambda _: self.step(deletion_id, name).fence >= before + times)
+
     def blockers(self, deletion_id: str) -> dict[str, str]:
         record = self.store.get(deletion_id)
         return {f"{b.service}.{b.type}": b.reason for b in blockers(record, self.store.steps(deletion_id))}
@@ -251,7 +256,7 @@ def test_a_service_that_nobody_answers_for_blocks_completion_until_it_is_dealt_w
         orchestrator.wait(deletion_id, until=lambda r: r.status is Status.DELETING and gone(r))
         nobody = {"workflow.uncovered": "no_plugin"}
         orchestrator.wait(deletion_id, until=lambda r: orchestrator.blockers(deletion_id) == nobody)
-        time.sleep(4)
+        orchestrator.tried_again(deletion_id, "survey")
         assert orchestrator.store.get(deletion_id).status is Status.DELETING
         assert orchestrator.blockers(deletion_id) == nobody
     # It has left the catalog: what the project has there is out of sight, and not gone. An admin says to go on.
@@ -282,7 +287,7 @@ def test_a_dead_endpoint_blocks_its_own_part_and_completion(cloud, admin, orches
         orchestrator.wait(deletion_id, until=lambda r: r.status is Status.DELETING and gone(r))
         dead = lambda r: orchestrator.step(deletion_id, "image.image").reason == "unreachable"  # noqa: E731
         orchestrator.wait(deletion_id, until=dead)
-        time.sleep(4)
+        orchestrator.tried_again(deletion_id, "image.image")
         assert orchestrator.store.get(deletion_id).status is Status.DELETING
         assert dead(None)
     finally:

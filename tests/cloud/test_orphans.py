@@ -19,6 +19,8 @@ from tests.cloud.fillings.base import Filled
 from tests.cloud.job import Job, of, settled, unlike
 from tests.cloud.launcher import Cloud
 
+#: It compares every row of the cloud, and looks for what no project owns.
+ALONE = True
 PROJECT = f"orphans-{secrets.token_hex(2)}"
 QUICK = """
 [orphans]

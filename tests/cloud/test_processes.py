@@ -18,12 +18,12 @@ import pytest
 import sqlalchemy as sa
 
 from cleanup_orchestrator import tables
-from tests.brokers import RABBITMQ, need_broker
 from tests.cloud import filler
 from tests.cloud.conftest import free_port_base
 from tests.cloud.processes import Child, Children
-from tests.databases import database
-from tests.timing import wait
+from tests.support.brokers import RABBITMQ, need_broker
+from tests.support.databases import database
+from tests.support.timing import wait
 
 LEASE = 6
 STOP = 60  #: seconds in which a process has to be gone after SIGTERM

@@ -28,9 +28,14 @@ def find(f: Filling, name: str) -> dict[str, Any] | None:
     return next(iter(heat(f).call("GET", "/stacks", params=query)["stacks"]), None)
 
 
+#: What each stack was made of, by its name: one that failed because a service was busy is made again.
+_made: dict[str, tuple[dict[str, Any], str]] = {}
+
+
 def make(f: Filling, suffix: str, resources: dict[str, Any], tags: str = "") -> str:
     """A stack of that name, once; whether it can be made shows later."""
     name = f"{f.name}-{suffix}"
+    _made[name] = resources, tags
     found = find(f, name)
     if found is None:
         body = {"stack_name": name, "template": {"heat_template_version": "2018-08-31", "resources": resources}}
@@ -45,12 +50,23 @@ def wait(f: Filling, suffix: str, *wanted: str) -> dict[str, Any]:
         found = find(f, f"{f.name}-{suffix}") or {"stack_status": "GONE"}
         if found["stack_status"] in wanted:
             return found
+        if found["stack_status"] == "CREATE_FAILED" and "HTTP 503" in found.get("stack_status_reason", ""):
+            make_again(f, suffix, found["id"])
+            continue
         on_its_way = found["stack_status"].endswith("IN_PROGRESS") or found["stack_status"] == "DELETE_COMPLETE"
         if not on_its_way or time.monotonic() > deadline:
             raise FillError(
                 f"the stack {f.name}-{suffix} is {found['stack_status']}: {found.get('stack_status_reason')}"
             )
         time.sleep(0.5)
+
+
+def make_again(f: Filling, suffix: str, failed: str) -> None:
+    """Delete a stack that failed because a service was busy, and make it once more: Heat itself does not try again."""
+    heat(f).call("DELETE", f"/stacks/{f.name}-{suffix}/{failed}", ok=(204, 404))
+    wait(f, suffix, "GONE")
+    f.filled.ids["stack"].remove(failed)
+    make(f, suffix, *_made[f"{f.name}-{suffix}"])
 
 
 def stacks(f: Filling) -> None:

@@ -52,10 +52,7 @@ def service(site: Site) -> Service:
         files={"keystone.conf": ini(config, site.extra_config.get("keystone"))},
         databases=("keystone",),
         # The preparation does it too, in one process with all the rest; there it finds that nothing is to be done.
-        schema=(
-            ((site.bin("keystone-manage"), "--config-file", str(home / "keystone.conf"), "db_sync"),)
-            if site.mariadb_url else ()
-        ),
+        schema=((site.bin("keystone-manage"), "--config-file", str(home / "keystone.conf"), "db_sync"),),
         preparation=(
             (site.bin("python"), str(INSIDE), "keystone", str(home / "keystone.conf"), site.password, REGION,
              site.keystone_url, *((SERVICE_PROJECT, site.cleanup_user) if site.cleanup_user else ())),
