@@ -34,6 +34,7 @@ class Breakage:
     noticed: str  #: part of the promise that breaks
     plans: Callable[[int], Plan] = plan
     within: int = 40  #: seeds
+    first: int = 0  #: of these seeds: near the one that shows it
 
 
 def _cascade(seed: int) -> Plan:
@@ -394,15 +395,17 @@ BREAKAGES: dict[str, Breakage] = {
     "the owner is not read again right before": Breakage(_no_look_right_before, _FOREIGN, _calm),
     "protection is forgotten": Breakage(_protection_is_forgotten, "it is protected", _protected),
     "the intent is not written down": Breakage(_no_intent, "nobody wrote down", _calm),
-    "what the drain changes is not written down": Breakage(_no_record_of_changes, "as they were"),
-    "nothing is undone": Breakage(_undoes_nothing, ""),
-    "it rests with the project locked": Breakage(_rests_without_release, ""),
+    "what the drain changes is not written down": Breakage(_no_record_of_changes, "as they were", first=5),
+    "nothing is undone": Breakage(_undoes_nothing, "", first=5),
+    "it rests with the project locked": Breakage(_rests_without_release, "", first=5),
     "what nobody answers for is taken for empty": Breakage(_everything_is_covered, "nobody answers", _uncovered),
     "a look deletes": Breakage(_looks_delete, "", _calm),
     "a plan is forgotten": Breakage(_plans_are_forgotten, "it is not in the plan", _bound),
     "nobody is asked for an approval": Breakage(_nobody_is_asked, "nobody approved more", _limited),
     "the recovery window is not waited for": Breakage(_no_window, "the point of no return is still to come", _windowed),
-    "force lets go of what it has not named": Breakage(_lets_go_of_whatever_comes, "with something left", _forced),
+    "force lets go of what it has not named": Breakage(
+        _lets_go_of_whatever_comes, "with something left", _forced, first=20
+    ),
     "an ordinary deletion lets go": Breakage(_lets_go_by_itself, "residue goes last", _stuck),
     "no tick makes up for lost messages": Breakage(_no_tick, "", _dropping),
     "a lease never ends": Breakage(_endless_lease, "does not come to its end", _crashing),

@@ -180,7 +180,14 @@ class Cloud:
         for things in self.things.values():
             for thing in things.values():
                 if thing.shared and self.obstacle != "protected":
-                    thing.shared, thing.used_since = False, None
+                    thing.shared = False
+                    thing.used_since = thing.used_since if self._used_by_others(thing) else None
+
+    def _used_by_others(self, network: Thing) -> bool:
+        return any(port.on == network.id and port.owner != network.owner for port in self._ports(network.region))
+
+    def _ports(self, region: str) -> list[Thing]:
+        return list(self.things.get((region, "network.port"), {}).values())
 
     def _add(self, region: str, name: str, owner: str | None) -> Thing:
         self._numbers += 1

@@ -116,7 +116,7 @@ class Deed:
 
     at: int
     what: str
-    size: float = 0.5  #: 0 to 1: which
+    size: float = 0.5  #: 0 to 1, without 1: which
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -236,14 +236,14 @@ def _with_more(wanted: Plan, horizon: int) -> Plan:
 def _faults(r: random.Random, horizon: int) -> tuple[Fault, ...]:
     count = r.choice([0, 1, 2, 4, 8, 16])
     kinds = r.sample(sorted(FAULTS), r.choice([2, 5, len(FAULTS)]))
-    found = [Fault(_at(r, horizon), r.choice(kinds), round(r.random(), 3)) for _ in range(count)]
+    found = [Fault(_at(r, horizon), r.choice(kinds), _size(r)) for _ in range(count)]
     return tuple(sorted(found, key=lambda fault: fault.at))
 
 
 def _deeds(r: random.Random, horizon: int) -> tuple[Deed, ...]:
     count = r.choice([0, 0, 1, 2, 4, 8])
     kinds = r.choices(sorted(_LIKELY), [_LIKELY[name] for name in sorted(_LIKELY)], k=r.choice([2, 4, 8]))
-    found = [Deed(_at(r, horizon), r.choice(kinds), round(r.random(), 3)) for _ in range(count)]
+    found = [Deed(_at(r, horizon), r.choice(kinds), _size(r)) for _ in range(count)]
     return tuple(sorted(found, key=lambda deed: deed.at))
 
 
@@ -260,3 +260,8 @@ def _others(r: random.Random, horizon: int) -> tuple[Deed, ...]:
 
 def _at(r: random.Random, horizon: int) -> int:
     return int(r.random() * horizon)
+
+
+def _size(r: random.Random) -> float:
+    """Return a number below 1: it becomes the index of an item."""
+    return min(round(r.random(), 3), 0.999)

@@ -11,6 +11,7 @@ import dataclasses
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,7 +21,7 @@ from cleanup_orchestrator.model import Mode, Status
 from tests.simulation.breakages import BREAKAGES
 from tests.simulation.found import FOUND
 from tests.simulation.hunt import attempt, shrink, source
-from tests.simulation.plan import DEEDS, FAULTS, SERVICES, Deed, Fault, Plan, plan
+from tests.simulation.plan import DEEDS, FAULTS, SERVICES, Deed, Fault, Plan, _size, plan
 from tests.simulation.world import run
 
 #: How many seeds are tried. By default those that ``tox`` tries: always the same ones.
@@ -66,6 +67,11 @@ def test_the_parts_have_each_seed_once():
     assert [len(part) for part in parts(700, 60)] == [PART, PART, 10]
 
 
+def test_a_size_is_always_the_place_of_an_item():
+    """Rounded up to 1 it was the place behind the last one, once in two thousand."""
+    assert _size(types.SimpleNamespace(random=lambda: 0.9999)) < 1
+
+
 def ordered(items):
     return st.lists(items, max_size=8).map(lambda found: tuple(sorted(found, key=lambda item: item.at)))
 
@@ -103,7 +109,7 @@ def test_what_once_broke_a_promise_does_not_any_more(name):
 @pytest.mark.parametrize("name", BREAKAGES)
 def test_a_deliberate_defect_is_noticed(name):
     breakage = BREAKAGES[name]
-    for seed in range(breakage.within):
+    for seed in range(breakage.first, breakage.first + breakage.within):
         broken = attempt(breakage.plans(seed), also=tuple(breakage.patches())).broken
         if broken:
             assert breakage.noticed in broken
