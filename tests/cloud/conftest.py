@@ -27,6 +27,7 @@ from cleanup_orchestrator.plugins.registry import Registry
 from tests.cloud import filler, rows
 from tests.cloud.fillings.base import Filled
 from tests.cloud.launcher import Cloud
+from tests.cloud.orchestrator import Orchestrator
 from tests.cloud.processes import last_line, port_is_free
 from tests.support.servers import MariaDB, RabbitMQ
 
@@ -237,6 +238,10 @@ class Sweeper:
             database.close()
         return "\n".join(texts)
 
+    def assignments(self, project_id: str) -> set[tuple]:
+        """Who has which role on the project, straight from Keystone's database."""
+        return set(self.rows("keystone", "SELECT * FROM assignment WHERE target_id = ?", project_id))
+
     def rows(self, database: str, sql: str, *arguments: object) -> list[tuple]:
         """Rows straight out of a service's database; with another statement than SELECT, straight into it."""
         if self.cloud.full:
@@ -251,3 +256,11 @@ class Sweeper:
 @pytest.fixture(scope="session")
 def sweeper(cloud: Cloud) -> Sweeper:
     return Sweeper(cloud)
+
+
+@pytest.fixture(scope="module")
+def orchestrator(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orchestrator]:
+    """Engine and workers in this process, over the light cloud."""
+    made = Orchestrator(cloud, tmp_path_factory.mktemp("orchestrator"))
+    yield made
+    made.running.close()

@@ -255,6 +255,11 @@ def proof(cloud: Any, project_id: str) -> list[Line]:
     return lines + swift_proof(cloud.site.home("swift") / "devices", f"AUTH_{project_id}")
 
 
+def left(cloud: Any, project_id: str) -> dict[str, int]:
+    """What a project has left behind the services' backs: how many of each kind; empty: nothing."""
+    return {f"{service}: {what}": number for service, _, what, number in proof(cloud, project_id) if number}
+
+
 def swift_proof(devices: pathlib.Path, account: str) -> list[Line]:
     """What the account and container servers keep on disk; hidden containers (of versions) are seen here, too."""
     containers = objects = 0

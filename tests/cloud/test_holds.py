@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cloud import filler
+from tests.cloud.forcing import Forcing, shipped
 from tests.cloud.launcher import Cloud
-from tests.cloud.test_force import Forcing, shipped
-from tests.cloud.test_main_job import left
+from tests.cloud.proof import left
 
 APPROVAL = """
 [approval]

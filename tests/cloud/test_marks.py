@@ -9,7 +9,8 @@ import pytest
 from cleanup_orchestrator.model import Mode, Status
 from tests.cloud import filler
 from tests.cloud.launcher import Cloud
-from tests.cloud.test_main_job import Orchestrator, left
+from tests.cloud.orchestrator import Orchestrator
+from tests.cloud.proof import left
 
 MARKS = """
 [protection]

@@ -15,7 +15,7 @@ from cleanup_orchestrator.store import Page
 from tests.cloud import filler
 from tests.cloud.conftest import Sweeper, free_port_base
 from tests.cloud.launcher import Cloud
-from tests.cloud.test_main_job import Orchestrator
+from tests.cloud.orchestrator import Orchestrator
 from tests.support.brokers import RABBITMQ, need_broker
 
 LISTENING = """

@@ -11,7 +11,8 @@ from cleanup_orchestrator import plans
 from cleanup_orchestrator.model import TASKS, Event, Mode, Status, accepted
 from tests.cloud import filler
 from tests.cloud.launcher import Cloud
-from tests.cloud.test_main_job import Orchestrator, assignments, left
+from tests.cloud.orchestrator import Orchestrator
+from tests.cloud.proof import left
 
 WINDOW = """
 [deletion]
@@ -43,7 +44,7 @@ def test_a_cascade_by_a_plan_deletes_what_was_planned_and_names_what_came_later(
     network = admin.network.create_network(name="old", **project)
     widened = admin.network.create_network(name="widened", **project)
     subnet = admin.network.create_subnet(network_id=network.id, ip_version=4, cidr="10.0.0.0/24", **project)
-    grants = assignments(sweeper, filled.project_id)
+    grants = sweeper.assignments(filled.project_id)
 
     plan_id = orchestrator.request(filled.project_id, Mode.CASCADE, dry_run=True)
     record = orchestrator.wait(plan_id, Status.PLANNED)
@@ -71,19 +72,19 @@ def test_a_cascade_by_a_plan_deletes_what_was_planned_and_names_what_came_later(
         assert find(gone, ignore_missing=True) is None
     assert admin.network.get_network(newcomer.id).id == newcomer.id
     assert admin.network.get_network(widened.id).subnet_ids == [part.id]
-    assert assignments(sweeper, filled.project_id) == grants, "the lock is undone"
+    assert sweeper.assignments(filled.project_id) == grants, "the lock is undone"
 
 
 def test_a_project_that_rests_is_touched_by_nothing_and_had_back(cloud, admin, sweeper, resting):
     filled = filler.make_project(admin, "recoverable", password=None, partner=None)
     network = admin.network.create_network(name="n", project_id=filled.project_id)
-    grants, before = assignments(sweeper, filled.project_id), left(cloud, filled.project_id)
+    grants, before = sweeper.assignments(filled.project_id), left(cloud, filled.project_id)
     deletion_id = resting.request(filled.project_id, Mode.CASCADE)
     record = resting.wait(deletion_id, until=lambda r: r.status is Status.RECOVERABLE)
     assert 86_000 < (record.point_of_no_return_at - resting.store.now()).total_seconds() <= 86_400
-    assert assignments(sweeper, filled.project_id) != grants, "it is locked"
+    assert sweeper.assignments(filled.project_id) != grants, "it is locked"
     assert admin.network.get_network(network.id).id == network.id
     resting.cancel(deletion_id)
     resting.wait(deletion_id, Status.CANCELLED)
-    assert assignments(sweeper, filled.project_id) == grants
+    assert sweeper.assignments(filled.project_id) == grants
     assert left(cloud, filled.project_id) == before

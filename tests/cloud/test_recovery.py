@@ -15,7 +15,7 @@ from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.compute import await_server, compute, make_server
 from tests.cloud.fillings.image import make_image
 from tests.cloud.launcher import Cloud
-from tests.cloud.test_main_job import Orchestrator
+from tests.cloud.orchestrator import Orchestrator
 
 WINDOW = """
 [deletion]

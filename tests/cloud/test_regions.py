@@ -13,7 +13,8 @@ from cleanup_orchestrator.model import Mode, Outcome, Status, Waiver
 from cleanup_orchestrator.ordering import confirmed_gone
 from tests.cloud import filler
 from tests.cloud.launcher import Cloud
-from tests.cloud.test_main_job import Orchestrator, left
+from tests.cloud.orchestrator import Orchestrator
+from tests.cloud.proof import left
 
 SECOND = "RegionTwo"
 DEAD = "http://127.0.0.1:1"

@@ -29,8 +29,7 @@ from tests.cloud import filler
 from tests.cloud.conftest import free_port_base
 from tests.cloud.errors import CloudError
 from tests.cloud.launcher import Cloud
-from tests.cloud.test_main_job import CONFIGURATION, Orchestrator, assignments
-from tests.cloud.test_main_job import orchestrator as orchestrator  # a fixture
+from tests.cloud.orchestrator import CONFIGURATION, Orchestrator
 
 ROUNDS = int(os.environ.get("CLEANUP_RACE_ROUNDS", "6"))  # more of them by hand
 
@@ -270,11 +269,11 @@ def test_where_inherited_grants_block_a_report_ends_with_their_names_and_gives_t
     cloud, admin, sweeper, blocking, heir
 ):
     filled = filler.fill(admin, "blocked-report", only=())
-    grants = assignments(sweeper, filled.project_id)
+    grants = sweeper.assignments(filled.project_id)
     deletion_id = blocking.request(filled.project_id, Mode.REPORT)
     record = blocking.wait(deletion_id, Status.LEFTOVERS)
     assert heir in record.message
-    assert assignments(sweeper, filled.project_id) == grants
+    assert sweeper.assignments(filled.project_id) == grants
     assert blocking.store.changes(deletion_id) == ()
 
 

@@ -18,7 +18,7 @@ import requests
 from cleanup_orchestrator.model import Deletion, Mode, Purpose, Status
 from tests.cloud.conftest import Sweeper, free_port_base
 from tests.cloud.launcher import Cloud
-from tests.cloud.test_main_job import Orchestrator
+from tests.cloud.orchestrator import Orchestrator
 
 CACHE_TIME = 3600  # seconds: no test is over before it
 SETTLE = datetime.timedelta(seconds=CACHE_TIME)

@@ -9,7 +9,7 @@ from cleanup_orchestrator.model import Status
 from cleanup_orchestrator.store import Page
 from tests.cloud import filler
 from tests.cloud.conftest import free_port_base
-from tests.cloud.test_main_job import Orchestrator
+from tests.cloud.orchestrator import Orchestrator
 
 API = """
 [keystone_authtoken]

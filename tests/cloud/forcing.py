@@ -1,0 +1,85 @@
+"""The orchestrator as it is shipped, with little patience before force, and the commands of an admin."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.cloud import demo
+from tests.cloud.job import CONFIGURATION as WHOLE
+from tests.cloud.job import Job
+from tests.cloud.launcher import Cloud
+from tests.support.timing import wait
+
+#: Seconds. In the light cloud only what is held for good is left when force begins. In the whole cloud the services
+#: have to work on what they are told to force, and what is merely slow must not be abandoned.
+PATIENCE, WHOLE_PATIENCE = 4, 20
+FORCE = """
+[force]
+attempts = 2
+patience = {}
+"""
+WAIT = "900"
+
+
+class Forcing(demo.Demo):
+    """The orchestrator as it is shipped, and the commands of an admin."""
+
+    def command(self, *arguments: str) -> tuple[int, str]:
+        """Run `openstack`; its exit code and what it said."""
+        code, out, err = self._run(arguments, stdout=-1, stderr=-1)
+        return code, out + err
+
+    def under_way(self, project: str) -> dict[str, Any]:
+        """The project's one live deletion."""
+        (found,) = self.ask("project", "deletion", "list", "--status", "live", "--project", project)
+        return self.ask("project", "deletion", "show", found["ID"])
+
+    def beyond(self, patience: float, deletion_id: str) -> None:
+        """Wait for longer than the patience of force, until workers have begun steps of the deletion again."""
+
+        def begun() -> int:
+            with sqlite3.connect(self.home / "cleanup-orchestrator.sqlite", timeout=30) as database:
+                rows = database.execute("SELECT sum(fence) FROM steps WHERE deletion_id = ?", (deletion_id,))
+                ((number,),) = rows.fetchall()
+            database.close()
+            return int(number)
+
+        before = begun()
+        time.sleep(patience + 1)
+        wait("steps are tried again", lambda: begun() >= before + 2, 300, 0.2)
+
+    def stuck(self, project: str, until: Callable[[dict[str, Any]], bool], seconds: float = 600) -> dict[str, Any]:
+        """The project's deletion once it has got to where it does not come any further."""
+        deadline = time.monotonic() + seconds
+        while not until(shown := self.under_way(project)):
+            assert time.monotonic() < deadline, json.dumps(shown, indent=1)
+            time.sleep(2)
+        return shown
+
+
+def shipped(cloud: Cloud, more: str) -> Iterator[Forcing]:
+    """The orchestrator in the light cloud, with more configuration, until nobody needs it any more."""
+    made = Forcing(cloud, demo.CONFIGURATION.replace("driver = fence", "driver = revoke") + more)
+    made.start_orchestrator()
+    yield made
+    made.stop()
+    cloud.children.end("orchestrator-out")
+    for entry in cloud.admin.call("GET", "/services?type=project-cleanup")["services"]:
+        cloud.admin.call("DELETE", f"/services/{entry['id']}")
+
+
+class WholeForcing(Job, Forcing):
+    """The same in the cloud of thirteen services."""
+
+
+def in_the_whole_cloud(cloud: Cloud) -> Iterator[WholeForcing]:
+    """The same orchestrator, running."""
+    made = WholeForcing(cloud)
+    made.configuration = WHOLE.replace("{owns_nothing}", "placement, project-cleanup") + FORCE.format(WHOLE_PATIENCE)
+    made.start_orchestrator()
+    yield made
+    made.stop()

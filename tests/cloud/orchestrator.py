@@ -1,0 +1,99 @@
+"""The whole orchestrator, engine and workers over the in-process bus, against the light cloud."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import time
+import uuid
+
+from cleanup_orchestrator import service, tables, transitions
+from cleanup_orchestrator.decide import blockers
+from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Status
+from cleanup_orchestrator.store import Conflict
+from tests.cloud.launcher import Cloud
+
+CONFIGURATION = """
+[database]
+connection = sqlite:///{directory}/orchestrator.sqlite
+[orchestrator]
+auth_type = password
+auth_url = {auth_url}
+username = orchestrator
+password = orchestrator
+project_name = service
+user_domain_id = default
+project_domain_id = default
+interface = public
+[drain]
+token_cache_time = 5
+[engine]
+tick = 0.5
+retry_cap = 4
+[service_image]
+delete_shared_images = true
+"""
+
+
+class Orchestrator:
+    """Engine and workers in this process, and what a test asks of them."""
+
+    def __init__(self, cloud: Cloud, directory, extra: str = "") -> None:
+        self.cloud = cloud
+        self.user_id = cloud.admin.ensure_user("orchestrator", "orchestrator", "service", ("admin", "service"))["id"]
+        path = directory / "orchestrator.conf"
+        path.write_text(CONFIGURATION.format(directory=directory, auth_url=cloud.auth_url) + extra)
+        self.parts = service.Parts(service.load(["--config-file", str(path)]), in_process=True)
+        self.store = self.parts.store
+        tables.metadata.create_all(self.store._engine)
+        self.running = service.Running(self.parts)
+        part = self.parts.engine()
+        part.rules = dataclasses.replace(part.rules, heartbeat=datetime.timedelta(seconds=3))
+        self.parts.engine = lambda: part
+        self.running.start_engine()
+        self.running.start_worker()
+
+    def request(self, project_id: str, mode: Mode, dry_run: bool = False) -> str:
+        now = self.store.now()
+        record = Deletion(
+            str(uuid.uuid4()), project_id, "?", "default", mode, dry_run, Status.ACCEPTED, now, now, now, now, now
+        )
+        self.store.create(record, TASKS, Event("deletion.accepted", "a test asks for it"))
+        self.parts.bus.deletion(record.id)
+        return record.id
+
+    def wait(self, deletion_id: str, *statuses: Status, until=None, seconds: float = 400) -> Deletion:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            record = self.store.get(deletion_id)
+            if until is not None and until(record):
+                return record
+            if until is None and record.status not in transitions.LIVE:
+                assert not statuses or record.status in statuses, (record.status, record.message)
+                return record
+            time.sleep(0.1)
+        steps = self.store.steps(deletion_id)
+        raise AssertionError(f"still {record.status}: {blockers(record, steps)}")
+
+    def cancel(self, deletion_id: str) -> None:
+        while True:
+            record = self.store.get(deletion_id)
+            moved = transitions.move(record, Status.CANCELLING, transitions.By.USER, self.store.now(), "cancel")
+            try:
+                self.store.save(record, moved)
+                break
+            except Conflict:  # an engine or a worker wrote at the same moment
+                continue
+        self.parts.bus.deletion(deletion_id)
+
+    def step(self, deletion_id: str, name: str):
+        return next(s for s in self.store.steps(deletion_id) if s.name == name)
+
+    def tried_again(self, deletion_id: str, name: str, times: int = 2) -> None:
+        """Wait until workers have begun a step so many times more."""
+        before = self.step(deletion_id, name).fence
+        self.wait(deletion_id, until=lambda _: self.step(deletion_id, name).fence >= before + times)
+
+    def blockers(self, deletion_id: str) -> dict[str, str]:
+        record = self.store.get(deletion_id)
+        return {f"{b.service}.{b.type}": b.reason for b in blockers(record, self.store.steps(deletion_id))}

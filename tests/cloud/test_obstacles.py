@@ -1,0 +1,119 @@
+"""What stands in the way of a deletion: it is named, and what it does not hold up goes on. Over the light cloud."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from contextlib import contextmanager
+
+from cleanup_orchestrator.model import Mode, Outcome, Purpose, Status, Waiver
+from tests.cloud import filler
+from tests.cloud.launcher import Cloud
+from tests.cloud.proof import left
+
+
+@contextmanager
+def catalogued(cloud: Cloud, type_: str, url: str):
+    """A service in the catalog that was not there."""
+    cloud.admin.ensure_service(type_, type_, url, "RegionOne")
+    (entry,) = cloud.admin.call("GET", f"/services?type={type_}")["services"]
+    try:
+        yield entry
+    finally:
+        cloud.admin.call("DELETE", f"/services/{entry['id']}")
+
+
+def test_inherited_grants_are_named_and_only_what_follows_the_closing_counts(cloud, admin, orchestrator):
+    filled = filler.fill(admin, "inherited", only=("key-manager",))
+    role = cloud.admin.call("GET", "/roles?name=member")["roles"][0]["id"]
+    heir = cloud.admin.ensure_user("heir", "heir", "service", ("member",))["id"]
+    cloud.admin.call("PUT", f"/OS-INHERIT/domains/default/users/{heir}/roles/{role}/inherited_to_projects")
+    try:
+        deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
+        drained = lambda r: next((c for c in r.conditions if c.type == "drained"), None)  # noqa: E731
+        record = orchestrator.wait(deletion_id, until=drained)
+        assert (drained(record).status, drained(record).reason) == (False, "inherited_grants")
+        assert heir in drained(record).message
+        record = orchestrator.wait(deletion_id, Status.DELETED)
+        settled = record.closed_at + datetime.timedelta(seconds=5)
+        events = orchestrator.store.events(deletion_id, 1000)
+        opened = [e.at for e in events if e.event.data.get("purpose") == Purpose.LOOK]
+        assert len([at for at in opened if at >= settled]) == 2
+    finally:
+        cloud.admin.call("DELETE", f"/OS-INHERIT/domains/default/users/{heir}/roles/{role}/inherited_to_projects")
+
+
+def test_a_service_that_nobody_answers_for_blocks_completion_until_it_is_dealt_with(cloud, admin, orchestrator):
+    filled = filler.fill(admin, "uncovered", only=("key-manager",))
+    with catalogued(cloud, "workflow", "http://127.0.0.1:1/"):
+        deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
+        gone = lambda r: orchestrator.step(deletion_id, "key-manager.secret").deleted  # noqa: E731
+        orchestrator.wait(deletion_id, until=lambda r: r.status is Status.DELETING and gone(r))
+        nobody = {"workflow.uncovered": "no_plugin"}
+        orchestrator.wait(deletion_id, until=lambda r: orchestrator.blockers(deletion_id) == nobody)
+        orchestrator.tried_again(deletion_id, "survey")
+        assert orchestrator.store.get(deletion_id).status is Status.DELETING
+        assert orchestrator.blockers(deletion_id) == nobody
+    # It has left the catalog: what the project has there is out of sight, and not gone. An admin says to go on.
+    said = lambda: orchestrator.step(deletion_id, "workflow.").message  # noqa: E731
+    orchestrator.wait(deletion_id, until=lambda r: "left the catalog" in said())
+    assert orchestrator.blockers(deletion_id) == nobody
+    now = orchestrator.store.now()
+    until = now + datetime.timedelta(hours=1)
+    orchestrator.store.add_waiver(Waiver(str(uuid.uuid4()), "workflow", "it was a trial", now, until))
+    record = orchestrator.wait(deletion_id, Status.DELETED)
+    assert "it was a trial" in record.message
+    assert left(cloud, filled.project_id) == {}
+
+
+def test_a_dead_endpoint_blocks_its_own_part_and_completion(cloud, admin, orchestrator):
+    filled = filler.fill(admin, "dead-endpoint", only=("network", "image"))
+    for image in filled.ids["image"]:
+        if admin.image.get_image(image).visibility == "community":
+            admin.image.update_image(image, visibility="private")
+    (image,) = cloud.admin.call("GET", "/services?type=image")["services"]
+    endpoints = cloud.admin.call("GET", f"/endpoints?service_id={image['id']}")["endpoints"]
+    for endpoint in endpoints:
+        cloud.admin.call("PATCH", f"/endpoints/{endpoint['id']}", {"endpoint": {"url": "http://127.0.0.1:1"}})
+    orchestrator.parts.clouds.admin_auth().invalidate()  # the catalog comes with the token
+    try:
+        deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
+        gone = lambda r: orchestrator.step(deletion_id, "network.network").deleted  # noqa: E731
+        orchestrator.wait(deletion_id, until=lambda r: r.status is Status.DELETING and gone(r))
+        dead = lambda r: orchestrator.step(deletion_id, "image.image").reason == "unreachable"  # noqa: E731
+        orchestrator.wait(deletion_id, until=dead)
+        orchestrator.tried_again(deletion_id, "image.image")
+        assert orchestrator.store.get(deletion_id).status is Status.DELETING
+        assert dead(None)
+    finally:
+        for endpoint in endpoints:
+            cloud.admin.call("PATCH", f"/endpoints/{endpoint['id']}", {"endpoint": {"url": endpoint["url"]}})
+    orchestrator.wait(deletion_id, Status.DELETED)  # with no word from anybody: the catalog is read again
+    assert left(cloud, filled.project_id) == {}
+
+
+def test_a_disabled_project_is_reported_as_far_as_an_admin_can_see(cloud, admin, orchestrator):
+    filled = filler.fill(admin, "disabled", only=("key-manager", "image"))
+    cloud.admin.call("PATCH", f"/projects/{filled.project_id}", {"project": {"enabled": False}})
+    deletion_id = orchestrator.request(filled.project_id, Mode.REPORT)
+    orchestrator.wait(deletion_id, Status.LEFTOVERS)
+    assert orchestrator.step(deletion_id, "image.image").outcome is Outcome.LEFTOVERS
+    assert orchestrator.step(deletion_id, "key-manager.secret").outcome is Outcome.UNKNOWN
+    assert orchestrator.blockers(deletion_id)["key-manager.secret"] == "no_project_token"
+
+
+def test_a_project_with_children_fails_untouched(cloud, admin, orchestrator):
+    parent = filler.fill(admin, "parent", only=())
+    child = cloud.admin.call(
+        "POST", "/projects", {"project": {"name": "child", "domain_id": "default", "parent_id": parent.project_id}}
+    )["project"]["id"]
+    record = orchestrator.wait(orchestrator.request(parent.project_id, Mode.CASCADE), Status.FAILED)
+    assert record.reason == "project_has_children"
+    assert child in record.message
+
+
+def test_a_second_deletion_of_a_project_does_not_live_on_the_token_of_the_first(cloud, admin, orchestrator):
+    filled = filler.fill(admin, "twice", only=("key-manager",))
+    orchestrator.wait(orchestrator.request(filled.project_id, Mode.REPORT), Status.LEFTOVERS)
+    orchestrator.wait(orchestrator.request(filled.project_id, Mode.CASCADE), Status.DELETED)
+    assert left(cloud, filled.project_id) == {}
