@@ -13,8 +13,6 @@ import subprocess
 from collections.abc import Collection, Mapping, Sequence
 
 ROOT = pathlib.Path(__file__).parents[2]
-#: After so many commits in a row each file has run.
-ROTATION = 6
 #: How far back a change still counts as a part of what the commit brings, in seconds. A submission has many commits.
 RECENT = 4 * 3600
 
@@ -55,22 +53,23 @@ def _git(*arguments: str) -> str:
 
 
 def choose(
-    this: Commit, files: Collection[str], always: Collection[str], sources: Mapping[str, Sequence[str]]
+    this: Commit,
+    always: Collection[str],
+    turns: Sequence[Collection[str]],
+    sources: Mapping[str, Sequence[str]],
 ) -> dict[str, str]:
     """Returns the files that a commit runs, each with the reason.
 
-    :param files: all there are
     :param always: those that each commit runs
+    :param turns: the others; of so many commits in a row each runs one of these sets
     :param sources: for a file, the paths (or folders, with a slash at the end) whose change makes it run
     """
-    others = sorted(set(files) - set(always))
-    chosen = {}
-    for file in sorted(files):
+    turn = this.number % len(turns)
+    chosen = dict.fromkeys(always, "always")
+    for file in set().union(*turns):
         changed = [path for path in this.changed if path.startswith(tuple(sources.get(file, ())))]
-        if file in always:
-            chosen[file] = "always"
-        elif changed or file in this.changed:
+        if changed or file in this.changed:
             chosen[file] = f"{min(changed, default=file)} changed"
-        elif others.index(file) % ROTATION == this.number % ROTATION:
-            chosen[file] = f"turn {this.number % ROTATION + 1} of {ROTATION}"
-    return chosen
+        elif file in turns[turn]:
+            chosen[file] = f"turn {turn + 1} of {len(turns)}"
+    return dict(sorted(chosen.items()))

@@ -3,8 +3,30 @@
 from __future__ import annotations
 
 FOLDER = "tests/cloud/"
+
+
+def _cloud(*names: str) -> frozenset[str]:
+    return frozenset(f"{FOLDER}test_{name}.py" for name in names)
+
+
+def _functional(*names: str) -> frozenset[str]:
+    return frozenset(f"tests/functional/test_{name}.py" for name in names)
+
+
 #: The main job, everything that a project can own, the two ways into Keystone, and the undo of a drain.
-ALWAYS = frozenset(f"{FOLDER}test_{name}.py" for name in ("main_job", "everything", "fence", "pipeline", "undo"))
+ALWAYS = _cloud("main_job", "everything", "fence", "pipeline", "undo")
+#: The other files with real services or many real processes. Each commit runs one of these sets, which take about the
+#: same time: any six commits in a row have run all of them.
+TURNS = (
+    _cloud("force_heat", "identity", "image", "recovery", "settling"),
+    _cloud("orphans", "compute", "key_manager", "plan"),
+    _cloud("force_stuck", "object_store", "marks", "network", "revoke"),
+    _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes"),
+    _cloud("out_of_band", "orchestration", "force", "regions") | _functional("zombie"),
+    _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real") | _functional("chaos"),
+)
+#: All of them.
+IN_TURN = ALWAYS.union(*TURNS)
 #: The test file of a service: the modules of its plugin, and the file in tests/cloud/services and in fillings.
 _SERVICES = {
     "block_storage": ("block_storage", "cinder"),
@@ -34,9 +56,7 @@ SOURCES = {
     for name, (plugin, service) in _SERVICES.items()
 }
 
-#: Of the two servers each commit has one, in turn...
+#: Of the two servers each commit has one, in turn, and each set of TURNS the other one the next time...
 DATABASES = ("postgresql", "mariadb")
 #: ... but for these files, whose subject is what the servers do differently.
-BOTH_DATABASES = frozenset(
-    f"tests/functional/test_{name}.py" for name in ("store", "fencing", "migrations", "liens_store", "chaos")
-)
+BOTH_DATABASES = _functional("store", "fencing", "migrations", "liens_store", "chaos")

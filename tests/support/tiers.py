@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import json
+import os
 import pathlib
 from collections.abc import Iterator
 
@@ -17,7 +18,7 @@ DURATIONS = pathlib.Path(__file__).with_name("durations.json")
 #: All files that need the whole cloud for themselves: one test process has them all, so that no other waits for it.
 ALONE = "the whole cloud, alone"
 #: Files whose tests share nothing expensive: several processes may divide them.
-DIVIDED = ("tests/simulation/", "tests/functional/test_crash_points.py")
+DIVIDED = ("tests/simulation/", "tests/functional/test_crash_points.py", "tests/functional/test_emulated.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,23 +26,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--per-commit",
         action="store_true",
-        help="of tests/cloud, run what each commit runs, what it changes, and those files whose turn it is",
+        help="leave out the files that take turns, but for those whose turn it is and what the commit changes",
     )
     group.addoption("--record-durations", action="store_true", help=f"write {DURATIONS.name} anew")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("per_commit"):
-        chosen = commit.choose(
-            commit.commit(),
-            [f"{real_services.FOLDER}{path.name}" for path in sorted((commit.ROOT / "tests/cloud").glob("test_*.py"))],
-            real_services.ALWAYS,
-            real_services.SOURCES,
-        )
+        chosen = commit.choose(commit.commit(), real_services.ALWAYS, real_services.TURNS, real_services.SOURCES)
         config.stash[_CHOSEN] = chosen
     config.pluginmanager.register(_Order(config), "order")
     if config.getoption("record_durations") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Recorder(), "recorder")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: one process more than processors, for some tests wait."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 _CHOSEN = pytest.StashKey[dict[str, str]]()
@@ -52,22 +54,22 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if chosen is None:
         return []
     this = commit.commit()
-    title = f"for commit {this.hash[:12]} (number {this.number}): {_database(this)}, and of the real services:"
+    title = f"for commit {this.hash[:12]} (number {this.number}): {_database(this)}, and of the files that take turns:"
     return [title, *(f"  {file} ({why})" for file, why in chosen.items())]
 
 
 def _database(this: commit.Commit) -> str:
     """The server whose turn it is."""
-    return real_services.DATABASES[this.number % 2]
+    return real_services.DATABASES[(this.number + this.number // len(real_services.TURNS)) % 2]
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
-    """Leave out the files of real services that are not this commit's."""
+    """Leave out the files whose turn it is not."""
     chosen = config.stash.get(_CHOSEN, None)
     if chosen is None or not collection_path.name.startswith("test_"):
         return None
     file = str(collection_path.relative_to(commit.ROOT))
-    return True if file.startswith(real_services.FOLDER) and file not in chosen else None
+    return True if file in real_services.IN_TURN and file not in chosen else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -6,10 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import commit, real_services
-from tests.support.commit import ROTATION, Commit, choose
+from tests.support.commit import Commit, choose
 
-FILES = [f"tests/cloud/test_{name}.py" for name in "abcdefghijklmnop"]
-ALWAYS = FILES[:3]
+ALWAYS = ("tests/cloud/test_a.py", "tests/cloud/test_b.py")
+TURNS = (
+    ("tests/cloud/test_c.py", "tests/functional/test_d.py"),
+    ("tests/cloud/test_e.py",),
+    ("tests/cloud/test_f.py",),
+)
+DNS = TURNS[1][0]
 HASH = "0" * 40
 
 
@@ -18,23 +23,30 @@ def at(number, *changed):
 
 
 @given(st.integers(0, 10**6))
-def test_any_six_commits_in_a_row_run_every_file(first):
-    ran = [choose(at(first + n), FILES, ALWAYS, {}) for n in range(ROTATION)]
-    assert set().union(*ran) == set(FILES)
+def test_as_many_commits_in_a_row_as_there_are_turns_run_every_file(first):
+    ran = [choose(at(first + n), ALWAYS, TURNS, {}) for n in range(len(TURNS))]
+    assert set().union(*ran) == set(ALWAYS).union(*TURNS)
     assert all(set(ALWAYS) <= set(each) for each in ran)
-    assert max(map(len, ran)) < len(FILES) / 2
+    assert sorted(len(each) for each in ran) == [3, 3, 4]
 
 
 def test_a_changed_source_brings_its_file_whatever_the_turn():
-    sources = {FILES[9]: ("cleanup_orchestrator/plugins/dns.py", "cleanup_orchestrator/plugins/dns/")}
-    for path in ("cleanup_orchestrator/plugins/dns.py", "cleanup_orchestrator/plugins/dns/zone.py", FILES[9]):
-        for number in range(ROTATION):
-            assert FILES[9] in choose(at(number, path), FILES, ALWAYS, sources)
-    assert sum(FILES[9] in choose(at(number, "README.rst"), FILES, ALWAYS, sources) for number in range(ROTATION)) == 1
+    sources = {DNS: ("cleanup_orchestrator/plugins/dns.py", "cleanup_orchestrator/plugins/dns/")}
+    for path in ("cleanup_orchestrator/plugins/dns.py", "cleanup_orchestrator/plugins/dns/zone.py", DNS):
+        for number in range(len(TURNS)):
+            assert DNS in choose(at(number, path), ALWAYS, TURNS, sources)
+    assert [DNS in choose(at(number, "README.rst"), ALWAYS, TURNS, sources) for number in range(3)] == [0, 1, 0]
+
+
+def test_every_file_of_real_services_runs_always_or_has_one_turn():
+    there = {str(path.relative_to(commit.ROOT)) for path in (commit.ROOT / "tests/cloud").glob("test_*.py")}
+    named = [*real_services.ALWAYS, *(file for turn in real_services.TURNS for file in turn)]
+    assert there - set(named) == set()
+    assert len(named) == len(set(named))
 
 
 def test_every_file_that_is_named_is_there():
-    named = {*real_services.ALWAYS, *real_services.SOURCES, *real_services.BOTH_DATABASES}
+    named = {*real_services.IN_TURN, *real_services.SOURCES, *real_services.BOTH_DATABASES}
     assert [file for file in named if not (commit.ROOT / file).exists()] == []
 
 
