@@ -42,10 +42,9 @@ def install(
     :raises CloudError: neither could install it
     """
     if uv := find_uv():
-        # Without bytecode each of forty processes would compile all that it imports, at each start.
-        command = [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", python, *arguments]
         try:
-            children.run("uv", command, guarded=True, log=log)
+            children.run("uv", [uv, "pip", "install", "--quiet", "--python", python, *arguments], guarded=True, log=log)
+            _compile(children, python, log)
             return
         except CloudError as error:
             if children.stopping:
@@ -59,3 +58,15 @@ def install(
         if "connection broken by" in log.read_text(errors="replace"):
             raise CloudError(f"{error} (the package index could not be reached)") from None
         raise
+
+
+def _compile(children: Children, python: str, log: pathlib.Path) -> None:
+    """Compiles all packages but for their own tests, two fifths of the services.
+
+    Without bytecode each of forty processes would compile all that it imports, at each start.
+    """
+    code = (
+        "import compileall, re, sysconfig; "
+        "compileall.compile_dir(sysconfig.get_path('purelib'), quiet=2, workers=0, rx=re.compile('/tests?/'))"
+    )
+    children.run("compileall", [python, "-c", code], guarded=True, log=log)

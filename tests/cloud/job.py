@@ -13,9 +13,10 @@ from tests.cloud.fillings.base import Filled
 from tests.cloud.launcher import Cloud
 from tests.cloud.services import SERVICES
 
-#: What an operator sets who wants nothing left at all, whatever it costs; and who answers for what.
+#: What an operator sets who wants nothing left at all, whatever it costs; and who answers for what. What cannot go yet
+#: is tried again every few seconds, and not after minutes.
 CONFIGURATION = (
-    demo.CONFIGURATION
+    demo.CONFIGURATION.replace("[engine]\n", "[engine]\nretry_cap = 4\n")
     + """
 sweep_memberships = true
 [service_container_infrastructure_management]
