@@ -30,14 +30,6 @@ from tests.support.virtual_time import T0, virtual_time
 WAY = 0.05  #: virtual seconds that a visit takes at most, with what is called after it
 
 
-@pytest.fixture
-def store(database_url):
-    store = Store.from_url(database_url)
-    tables.metadata.create_all(store._engine)
-    yield store
-    store.close()
-
-
 def rows(store, table):
     with store._begin() as c:
         return c.execute(table.select()).all()

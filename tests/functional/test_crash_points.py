@@ -14,19 +14,18 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 import uuid
 from collections import Counter
 
 import pytest
 
-from cleanup_orchestrator import orphans, plans, tables, transitions
+from cleanup_orchestrator import orphans, plans, transitions
 from cleanup_orchestrator.model import TASKS, Event, Force, Mode, Origin, ScanStatus, State, Status, accepted
-from cleanup_orchestrator.store import Page, Store
+from cleanup_orchestrator.store import Page
 from tests.emulated import Emulated
 from tests.emulated import mortal as mortal_way
 from tests.emulated.orchestrator import configuration
-from tests.support import mortal
+from tests.support import mortal, sqlite_stores
 
 STRIDE = int(os.environ.get("CLEANUP_CRASH_STRIDE") or 1)
 COMMIT = int(os.environ.get("CLEANUP_TESTS_COMMIT") or 0)
@@ -94,14 +93,7 @@ class Way:
             drain={"driver": self.driver, "token_cache_time": 1000},
             **{**OPTIONS, **self.options},
         )
-        template = folder.parent / "template.sqlite"
-        if not template.exists():
-            store = Store.from_url(f"sqlite:///{template}")
-            tables.metadata.create_all(store._engine)
-            store.close()
-        path = folder / "orchestrator.sqlite"
-        shutil.copy(template, path)
-        self.store = Store.from_url(f"sqlite:///{path}")
+        self.store = sqlite_stores.in_file(folder / "orchestrator.sqlite")
         self.id = self.scan_id = ""
         self.ids = ()
         self.begin()

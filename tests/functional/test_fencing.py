@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 import cleanup_orchestrator
-from cleanup_orchestrator import actions, limits, tables
+from cleanup_orchestrator import limits, tables
 from cleanup_orchestrator.model import (
     TASKS,
     Brake,
@@ -31,6 +31,7 @@ from cleanup_orchestrator.model import (
 from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, ScanUnderWay, Store
 from cleanup_orchestrator.transitions import By, move
 from tests.support import orphaned
+from tests.support.stores import dispatched
 from tests.unit.world import deletion
 
 SOURCES = Path(cleanup_orchestrator.__path__[0])
@@ -51,11 +52,7 @@ class Scene:
         self.change = store.intend(self.mine, "grant_removed", GRANT)
 
     def dispatch(self, kind=Kind.DRAIN):
-        record, steps, now = self.store.load(self.record.id)
-        step = next(s for s in steps if s.kind is kind)
-        applied = actions.apply(record, steps, (actions.Dispatch(step.id),), now)
-        self.store.save(record, applied.deletion, applied.steps)
-        return applied.steps[0]
+        return dispatched(self.store, self.record, kind)
 
     def move(self, to, by=By.USER):
         record = self.store.get(self.record.id)

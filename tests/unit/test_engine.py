@@ -7,9 +7,9 @@ import threading
 import pytest
 from oslo_config import cfg
 
-from cleanup_orchestrator import engine, model, opts, tables
+from cleanup_orchestrator import engine, model, opts
 from cleanup_orchestrator.model import Status, Step
-from cleanup_orchestrator.store import Conflict, Store
+from cleanup_orchestrator.store import Conflict
 from tests.unit import world
 
 
@@ -172,10 +172,8 @@ def test_a_decision_that_another_engine_overtook_is_made_anew(made):
     assert store.saved == [Status.ACCEPTED]
 
 
-def test_a_parent_goes_on_with_the_cast_of_its_child_and_not_with_its_own_heartbeat(made, tmp_path):
+def test_a_parent_goes_on_with_the_cast_of_its_child_and_not_with_its_own_heartbeat(made, store):
     """With a heartbeat of a day: only the cast says that the child has gone."""
-    store = Store.from_url(f"sqlite:///{tmp_path}/tree.sqlite")
-    tables.metadata.create_all(store._engine)
     made.store, made.bus = store, Bus()
     made.rules = dataclasses.replace(made.rules, heartbeat=datetime.timedelta(days=1))
     accepted = model.Event("deletion.accepted", "")
@@ -193,4 +191,3 @@ def test_a_parent_goes_on_with_the_cast_of_its_child_and_not_with_its_own_heartb
     made.handle("child")
     assert store.get("child").status is Status.DELETED
     assert made.bus.steps == [survey, survey]
-    store.close()

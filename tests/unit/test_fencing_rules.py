@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime
-import shutil
 import uuid
 
 import pytest
@@ -26,11 +25,12 @@ from cleanup_orchestrator.model import (
     Step,
     Sweep,
 )
-from cleanup_orchestrator.store import Conflict, Store
+from cleanup_orchestrator.store import Conflict
 from cleanup_orchestrator.store.liens import end_lien, raise_lien
 from cleanup_orchestrator.store.plans import cascades_before
 from cleanup_orchestrator.transitions import By, move
 from cleanup_orchestrator.windows import Windows
+from tests.support.stores import dispatched
 from tests.unit.world import CLEAR, T0, deletion
 
 ACCEPTED = Event("deletion.accepted", "")
@@ -40,37 +40,12 @@ CLOSED = Windows.of(["mon 03:00-03:01"], "UTC")  #: all but never open
 GRANT = {"actor": "users", "actor_id": "u", "role_id": "r"}
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory):
-    """A database with all tables, to be copied."""
-    path = tmp_path_factory.mktemp("rules") / "empty.sqlite"
-    made = Store.from_url(f"sqlite:///{path}")
-    tables.metadata.create_all(made._engine)
-    made.close()
-    return path
-
-
-@pytest.fixture
-def store(empty, tmp_path):
-    made = Store.from_url(f"sqlite:///{shutil.copy(empty, tmp_path)}")
-    yield made
-    made.close()
-
-
 def create(store, kinds=TASKS, **values):
     return store.create(deletion(**{"id": str(uuid.uuid4()), **values}), kinds, ACCEPTED)
 
 
-def dispatch(store, record, kind):
-    record, steps, now = store.load(record.id)
-    step = next(step for step in steps if step.kind is kind)
-    applied = actions.apply(record, steps, (actions.Dispatch(step.id),), now)
-    store.save(record, applied.deletion, applied.steps)
-    return applied.steps[0]
-
-
 def claimed(store, record, kind=Kind.DRAIN, lease=3600):
-    step = dispatch(store, record, kind)
+    step = dispatched(store, record, kind)
     return store.claim(step.id, "w", lease)[1]
 
 
@@ -87,7 +62,7 @@ def moved(store, record, to, by=By.USER):
 def taken_over(store, record, step):
     """Another worker claims the step, whose lease is over."""
     assert store.renew(step, -1)
-    dispatch(store, record, step.kind)
+    dispatched(store, record, step.kind)
     return store.claim(step.id, "successor", 3600)[1]
 
 
@@ -120,7 +95,7 @@ def test_what_is_not_dispatched_is_not_claimed(store):
 
 def test_what_its_deletion_does_not_want_any_more_is_not_claimed(store):
     record = create(store, status=Status.DRAINING)
-    step = dispatch(store, record, Kind.DRAIN)
+    step = dispatched(store, record, Kind.DRAIN)
     moved(store, record, Status.CANCELLING)
     assert store.claim(step.id, "w", 3600) is None
 
@@ -148,7 +123,7 @@ def test_a_write_compares_the_fencing_token_itself_and_not_only_a_question_befor
 
 def test_of_two_that_claim_at_once_one_gets_the_step(store, monkeypatch):
     record = create(store, status=Status.DRAINING)
-    step = dispatch(store, record, Kind.DRAIN)
+    step = dispatched(store, record, Kind.DRAIN)
     real = storage.database_time
 
     def overtaken(connection):

@@ -1,6 +1,5 @@
 """What the drain changes is written down first, and undone in reverse; what each driver takes for a lock that holds."""
 
-import shutil
 import types
 
 import pytest
@@ -16,7 +15,6 @@ from cleanup_orchestrator.errors import NoProjectToken, Stopped
 from cleanup_orchestrator.keystone import protocol
 from cleanup_orchestrator.model import TASKS, Change, Event, Kind, State, Status
 from cleanup_orchestrator.projects import Project
-from cleanup_orchestrator.store import Store
 from tests.unit.world import deletion
 
 
@@ -84,23 +82,6 @@ UNDONE = [
     ("grant", "u1", "member"),
     ("ungrant", "me", "admin"),
 ]
-
-
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory):
-    """A database with all tables, to be copied."""
-    path = tmp_path_factory.mktemp("undo") / "empty.sqlite"
-    made = Store.from_url(f"sqlite:///{path}")
-    tables.metadata.create_all(made._engine)
-    made.close()
-    return path
-
-
-@pytest.fixture
-def store(empty, tmp_path):
-    made = Store.from_url(f"sqlite:///{shutil.copy(empty, tmp_path)}")
-    yield made
-    made.close()
 
 
 @pytest.fixture
