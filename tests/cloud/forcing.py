@@ -62,7 +62,7 @@ class Forcing(demo.Demo):
 
 
 def shipped(cloud: Cloud, more: str) -> Iterator[Forcing]:
-    """The orchestrator in the light cloud, with more configuration, until nobody needs it any more."""
+    """Run the orchestrator in the light cloud, with more configuration; stop it after the last test of the module."""
     made = Forcing(cloud, demo.CONFIGURATION.replace("driver = fence", "driver = revoke") + more)
     made.start_orchestrator()
     yield made
