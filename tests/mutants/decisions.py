@@ -401,7 +401,7 @@ MUTATIONS = (
         tests("plans"),
     ),
     Mutation(
-        "Force lets go of what is not in the plan",
+        "Force abandons what is not in the plan",
         DECIDE,
         "if step.newcomers:  # what is not in the plan",
         "if False:  # what is not in the plan",
@@ -422,7 +422,7 @@ MUTATIONS = (
         tests("decide_rules force"),
     ),
     Mutation(
-        "What is left is let go of before its declared force was tried",
+        "Force abandons what is left before its declared force was tried",
         DECIDE,
         "if usable := [s for s in hopeless if force.usable(view.deletion, s)]:",
         "if usable := []:",
@@ -634,7 +634,7 @@ MUTATIONS = (
         tests("decide_rules"),
     ),
     Mutation(
-        "What is let go of is not on record",
+        "What is abandoned is not on record",
         ACTIONS,
         "                abandoned.append(step_id)\n",
         "",
@@ -700,14 +700,14 @@ MUTATIONS = (
         tests("force"),
     ),
     Mutation(
-        "A new leftover is covered by what was let go of before",
+        "A new leftover is covered by what was abandoned before",
         FORCE,
         "return step.outcome is Outcome.LEFTOVERS and 0 < step.remaining == step.abandoned",
         "return step.outcome is Outcome.LEFTOVERS and 0 < step.abandoned",
         tests("force"),
     ),
     Mutation(
-        "An unknown result is covered by what was let go of before",
+        "An unknown result is covered by what was abandoned before",
         FORCE,
         "        return step.unseen\n",
         "        return True\n",
@@ -721,7 +721,7 @@ MUTATIONS = (
         tests("force"),
     ),
     Mutation(
-        "What is let go of loses its mark with the next look",
+        "What is abandoned loses its mark with the next look",
         FORCE,
         "one = dataclasses.replace(one, abandoned=True, owner=old.owner,",
         "one = dataclasses.replace(one, owner=old.owner,",

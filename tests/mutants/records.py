@@ -264,14 +264,14 @@ MUTATIONS = (
         tests("fencing_rules"),
     ),
     Mutation(
-        "What was let go of disappears from the record",
+        "What was abandoned disappears from the record",
         STORE,
         "if (begun and out_of_sight) or old.abandoned:",
         "if begun and out_of_sight:",
         tests("fencing_rules"),
     ),
     Mutation(
-        "What was let go of and is unknown now disappears from the report",
+        "What was abandoned and is unknown now disappears from the report",
         STORE,
         "        stale &= t.leftovers.c.abandoned.is_(False)\n",
         "        pass\n",

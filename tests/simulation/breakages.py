@@ -398,19 +398,19 @@ BREAKAGES: dict[str, Breakage] = {
     "what the drain changes is not written down": Breakage(_no_record_of_changes, "as they were", first=5),
     "nothing is undone": Breakage(_undoes_nothing, "", first=5),
     "it rests with the project locked": Breakage(_rests_without_release, "", first=5),
-    "what nobody answers for is taken for empty": Breakage(_everything_is_covered, "nobody answers", _uncovered),
+    "a service without a plugin is taken for empty": Breakage(_everything_is_covered, "nobody answers", _uncovered),
     "a look deletes": Breakage(_looks_delete, "", _calm),
     "a plan is forgotten": Breakage(_plans_are_forgotten, "it is not in the plan", _bound),
-    "nobody is asked for an approval": Breakage(_nobody_is_asked, "nobody approved more", _limited),
+    "no approval is asked for": Breakage(_nobody_is_asked, "nobody approved more", _limited),
     "the recovery window is not waited for": Breakage(_no_window, "the point of no return is still to come", _windowed),
-    "force lets go of what it has not named": Breakage(
+    "force abandons what it has not recorded": Breakage(
         _lets_go_of_whatever_comes, "with something left", _forced, first=20
     ),
-    "an ordinary deletion lets go": Breakage(_lets_go_by_itself, "residue goes last", _stuck),
+    "a deletion without force abandons resources": Breakage(_lets_go_by_itself, "residue goes last", _stuck),
     "no tick makes up for lost messages": Breakage(_no_tick, "", _dropping),
     "a lease never ends": Breakage(_endless_lease, "does not come to its end", _crashing),
-    "who is let in again is not noticed": Breakage(_who_was_let_in_is_not_noticed, "empty looks", _inviting),
-    "who is let in right before the closing is not noticed": Breakage(
+    "new access after the drain is not noticed": Breakage(_who_was_let_in_is_not_noticed, "empty looks", _inviting),
+    "new access right before the project is disabled is not noticed": Breakage(
         _let_in_right_before_the_closing,
         "empty looks",
         lambda seed: FOUND["somebody_is_let_in_right_before_the_project_is_disabled"],
@@ -440,6 +440,6 @@ BREAKAGES: dict[str, Breakage] = {
     ),
     "orphans are read once": Breakage(_one_read_is_enough, "reads again too early", _orphans),
     "a project that Keystone knows is adopted": Breakage(_adopts_what_keystone_knows, "Keystone", _revived),
-    "stuck is never said": Breakage(_never_stalled, "does not come to its end", _stuck),
-    "stuck, and nobody is named": Breakage(_stalled_by_nobody, "does not come to its end", _stuck),
+    "the condition stalled is never set": Breakage(_never_stalled, "does not come to its end", _stuck),
+    "the condition stalled names no resource": Breakage(_stalled_by_nobody, "does not come to its end", _stuck),
 }
