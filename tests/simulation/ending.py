@@ -26,7 +26,7 @@ _SAID = {
     "broken": "error",
     "stuck": "in_use",
 }
-#: Simulated seconds after which a plugin's lien whose reason is gone has to have ended: some heartbeats.
+#: Simulated seconds in one status after which a plugin's lien whose reason is gone has to have ended: some heartbeats.
 _LIEN_ENDS = 300.0
 #: Simulated seconds in which help takes effect.
 _HELPS = 200.0
@@ -46,7 +46,9 @@ class Ending:
         self._world, self._promises, self._users = world, world.promises, world.users
         self._simulation, self._cloud, self._plan = world.simulation, world.cloud, world.plan
         self._forced = self._is_mended = False
-        self._helped_at = self._lien_since = 0.0  #: simulated time
+        self._helped_at = 0.0  #: simulated time
+        #: Since when a plugin's lien holds a deletion in its present status: (id, status) to simulated seconds.
+        self._held_since: dict[tuple[str, str], float] = {}
 
     # -- going on
     def chaos(self) -> bool:
@@ -95,7 +97,8 @@ class Ending:
     # -- to the end
     def reached(self) -> bool:
         """Go on until all is quiet, with help where it is needed; return whether that came."""
-        self._helped_at = self._lien_since = self._simulation.now
+        self._helped_at = self._simulation.now
+        self._held_since.clear()
         self._go(lambda: not self._users.busy)
         self._user("settle_invoices" if self._plan.seed % 2 else "unprotect")
         self._user("unbrake")
@@ -112,7 +115,7 @@ class Ending:
         return self._plan.ending != "retry" or self._retry()
 
     def _quiet_or_stuck(self) -> bool:
-        return self._quiet() or bool(self._stalled()) or self._held_by_plugin()
+        return self._quiet() or bool(self._stalled() or self._overdue())
 
     def _stalled(self) -> list[str]:
         """Return the deletions that say that they are stuck, and by what: what is there, or a project below."""
@@ -130,12 +133,18 @@ class Ending:
                 found.append(deletion_id)
         return found
 
-    def _held_by_plugin(self) -> bool:
-        """Whether a plugin's lien holds a deletion, with its reason still there or for longer than it may."""
-        if not self._plan.lien_types or self._promises.one(_PLUGIN_LIENS) is None:
-            self._lien_since = self._simulation.now
-            return False
-        return self._simulation.now >= self._lien_since + _LIEN_ENDS
+    def _overdue(self) -> list[str]:
+        """Return the statuses of the deletions that a plugin's lien has held for too long.
+
+        The recovery window does not count: no plugin lists its service then, so no lien can end.
+        """
+        if not self._plan.lien_types:
+            return []
+        now = self._simulation.now
+        rows = self._promises.database.raw.execute(_PLUGIN_LIENS).fetchall()
+        held = [(id_, status) for id_, status in rows if status != Status.RECOVERABLE]
+        self._held_since = {deletion: self._held_since.get(deletion, now) for deletion in held}
+        return [status for (_, status), since in self._held_since.items() if now >= since + _LIEN_ENDS]
 
     def _help(self) -> None:
         """Do what the plan's ending says, about what needs a person."""
@@ -157,14 +166,13 @@ class Ending:
     def _lien_over(self) -> None:
         """Check that a lien has ended with its reason, or remove the reason, then the lien."""
         if self._cloud.obstacle in ("protected", "foreign") and self._plan.ending == "mend" and not self._mended():
-            self._lien_since = self._simulation.now
+            self._held_since.clear()
             return
-        rows = self._promises.database.raw.execute(_PLUGIN_LIENS).fetchall()
         reasons = [t.id for things in self._cloud.things.values() for t in things.values() if t.used_since is not None]
-        if not reasons and any(status == Status.INVENTORY for _, status in rows):
+        if not reasons and Status.INVENTORY in self._overdue():
             self._simulation.fail("a plugin's lien does not end, and its reason is gone")
         self._user("unprotect")
-        self._lien_since = self._simulation.now
+        self._held_since.clear()
 
     def _mended(self) -> bool:
         """Remove what stands in the way, or waive it; return whether that was done before."""

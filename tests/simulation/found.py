@@ -23,4 +23,17 @@ FOUND: dict[str, Plan] = {
     "a_project_that_was_never_locked_vanishes_after_two_empty_inventories": Plan(
         5, driver="none", services=("network",), stick=0.95, deeds=(Deed(159, "vanish"),)
     ),
+    # The simulation itself was wrong: a lien cannot end in the recovery window, in which no plugin lists its service, and
+    # the check took that time for the lien's delay. Found as seed 70275711.
+    "a_lien_of_a_plugin_lasts_through_the_recovery_window": Plan(
+        70275711,
+        services=("block-storage",),
+        workers=3,
+        engines=2,
+        obstacle="protected",
+        window=600.0,
+        lien_types=("block-storage.volume",),
+        ending="mend",
+        deeds=(Deed(40, "share", 0.6907738557461004),),
+    ),
 }
