@@ -406,9 +406,10 @@ def test_a_plan_has_the_ids_of_one_type_in_one_region_that_are_to_go(store):
 
 
 def test_the_cascades_of_a_day_are_counted_without_dry_runs_and_reports(store):
+    # Of those recorded at the same moment the order of the ids decides.
     for number, values in enumerate([{}, {"dry_run": True}, {"mode": Mode.REPORT}, {}]):
-        create(store, project_id=f"p{number}", **values)
-    last = create(store, project_id="last")
+        create(store, id=f"{number}", project_id=f"p{number}", **values)
+    last = create(store, id="9", project_id="last")
     with store._begin() as c:
         assert cascades_before(c, last) == 2
 
