@@ -131,7 +131,10 @@ class _Turns:
         age(self._path, seconds)
 
     def turn(self, wakes: Callable[[], datetime.datetime]) -> None:
-        """Handle one message; without any, let the time pass until something is due, and handle that."""
+        """Handle one message; without any, let the time pass until something is due, and handle that.
+
+        One deletion a turn: whether a second one is due at the same moment depends on how fast the machine is.
+        """
         if self.messages:
             to, id_ = self.messages.popleft()
             self._handlers[to](id_)
@@ -139,7 +142,7 @@ class _Turns:
         wait = (wakes() - self.store.now()).total_seconds()
         if wait > 0:
             self.age(wait + 0.01)
-        for due in self.store.due():
+        for due in self.store.due(limit=1):
             self._handlers["deletion"](due)
         self._scans.tick()
 
