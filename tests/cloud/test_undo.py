@@ -13,6 +13,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import requests
@@ -21,12 +22,12 @@ from cleanup_orchestrator import tables
 from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Status
 from cleanup_orchestrator.store import Store
 from tests.cloud import mortal
-from tests.cloud.conftest import ROOT, Sweeper, free_port_base
-from tests.cloud.launcher import Cloud
+from tests.cloud.conftest import Sweeper, free_port_base
+from tests.cloud.launcher import FENCED, Cloud
 from tests.cloud.orchestrator import CONFIGURATION
 from tests.support import commit, real_services
 
-#: Of so many effects one is tried. A commit tries every sixth; `tox -e long` has 1, which is all of them.
+#: Each commit has the process die before every STRIDEth effect, and six in a row before all; `tox -e long` sets 1.
 STRIDE = int(os.environ.get("CLEANUP_CRASH_STRIDE") or len(real_services.TURNS))
 DRIVERS = sorted(e.name for e in importlib.metadata.entry_points(group="cleanup_orchestrator.drain"))
 #: Everything that Keystone has of one project.
@@ -206,24 +207,29 @@ class Record:
         return [e.event.message for e in self.store.events(deletion_id, 1000, type="drain.yielded")]
 
 
+def keystone(directory: pathlib.Path, venv: pathlib.Path, **parameters: Any) -> Cloud:
+    """Keystone and no other service: the drain writes to no other."""
+    return Cloud(directory, venv, port_base=free_port_base(), services=(), **parameters)
+
+
+@pytest.fixture(scope="module")
+def stock(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    """Keystone as it is shipped."""
+    with keystone(tmp_path_factory.mktemp("stock"), cloud_venv) as made:
+        yield made
+
+
 @pytest.fixture(scope="module")
 def fenced(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """Keystone with our part in it."""
-    with Cloud(
-        tmp_path_factory.mktemp("fenced"),
-        cloud_venv,
-        port_base=free_port_base(),
-        services=(),
-        keystone_module="cleanup_orchestrator.keystone.wsgi:application",
-        cleanup_user="orchestrator",
-        python_path=(str(ROOT),),
-    ) as made:
+    parameters = {**FENCED, "cleanup_user": "orchestrator"}
+    with keystone(tmp_path_factory.mktemp("fenced"), cloud_venv, **parameters) as made:
         yield made
 
 
 @pytest.fixture(params=DRIVERS)
 def record(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[Record]:
-    cloud = request.getfixturevalue("fenced" if request.param == "fence" else "cloud")
+    cloud = request.getfixturevalue("fenced" if request.param == "fence" else "stock")
     made = Record(cloud, tmp_path, request.param)
     yield made
     made.store.close()
