@@ -38,19 +38,20 @@ def install(
 ) -> None:
     """Installs with uv in seconds where pip takes minutes; where uv fails, pip may know of another index.
 
+    Compiles nothing: each service writes the bytecode of the modules that it imports, which are the smaller part.
+
     :param arguments: those after ``pip install``
     :raises CloudError: neither could install it
     """
     if uv := find_uv():
         try:
             children.run("uv", [uv, "pip", "install", "--quiet", "--python", python, *arguments], guarded=True, log=log)
-            _compile(children, python, log)
             return
         except CloudError as error:
             if children.stopping:
                 raise
             progress(f"{error}; going on with pip")
-    pip = [python, "-m", "pip", "--no-input", "--disable-pip-version-check", "install", "--quiet"]
+    pip = [python, "-m", "pip", "--no-input", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]
     try:
         children.run("pip", [*pip, "--retries", "2", "--timeout", "30", *arguments], guarded=True, log=log)
     except CloudError as error:
@@ -58,15 +59,3 @@ def install(
         if "connection broken by" in log.read_text(errors="replace"):
             raise CloudError(f"{error} (the package index could not be reached)") from None
         raise
-
-
-def _compile(children: Children, python: str, log: pathlib.Path) -> None:
-    """Compiles all packages but for their own tests, two fifths of the services.
-
-    Without bytecode each of forty processes would compile all that it imports, at each start.
-    """
-    code = (
-        "import compileall, re, sysconfig; "
-        "compileall.compile_dir(sysconfig.get_path('purelib'), quiet=2, workers=0, rx=re.compile('/tests?/'))"
-    )
-    children.run("compileall", [python, "-c", code], guarded=True, log=log)

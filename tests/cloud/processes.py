@@ -90,6 +90,14 @@ class Child:
         return f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
 
 
+def _inherited() -> dict[str, str]:
+    """Returns the environment of this process without PYTHONDONTWRITEBYTECODE.
+
+    With that variable each of forty processes would compile the modules that it imports, at each start.
+    """
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 class Children:
     """The processes of one cloud: started here, watched here, stopped here."""
 
@@ -122,7 +130,7 @@ class Children:
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    env={**os.environ, **(environment or {})},
+                    env={**_inherited(), **(environment or {})},
                     cwd=cwd,
                     start_new_session=True,
                 )
