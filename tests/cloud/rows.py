@@ -116,6 +116,8 @@ KEPT = (
     Kept("heat", "snapshot",
          "which Heat forgets, at times, when it has to begin a stack's delete anew: no call knows it then"),
     Kept("heat", "resource_properties_data", "what those events were about"),
+    Kept("heat", "sync_point",
+         "of a delete that was repeated before Heat had ended it: purged with the stack by heat-manage"),
 )  # fmt: skip
 
 #: Columns that move although nobody asks for anything, by table; "*" is all of it. Nothing that a project owns.

@@ -13,6 +13,8 @@ def service(site: Site) -> Service:
     config = common(site, "heat")
     config["DEFAULT"] |= {
         "num_engine_workers": 1,
+        # Heat's default of 5 retries takes over a minute until the delete of a stack that is in use fails.
+        "action_retry_limit": 1,
         "stack_domain_admin": ADMIN,
         "stack_domain_admin_password": site.password,
         "stack_user_domain_name": DOMAIN,
