@@ -42,7 +42,7 @@ def projects(job: Job, full_cloud: Cloud, full_admin) -> tuple[Filled, Filled]:
     began = time.monotonic()
     # Fillings of services without a plugin wait for it.
     covered = set(filler.SERVICES) - set(uncovered(full_cloud))
-    filled = filler.fill(full_admin, PROJECT, only=covered)
+    filled = filler.fill(full_admin, PROJECT, only=covered, objects=20)
     bystander = filler.bystander(full_admin, BYSTANDER, filled, only=covered)
     took, things = time.monotonic() - began, sum(map(len, filled.ids.values()))
     print(f"\nboth projects are filled after {took:.0f} s: {things} things each")
