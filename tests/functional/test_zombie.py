@@ -62,7 +62,12 @@ class Fleet:
             folder,
             self.cloud.auth_url,
             DEFAULT={"transport_url": RABBITMQ, "control_exchange": f"cleanup_test_{uuid.uuid4().hex}"},
-            oslo_messaging_rabbit={"amqp_auto_delete": "true", "rabbit_transient_queues_ttl": 60},
+            # What a worker that stands still has been given, others get when its connection is taken for dead.
+            oslo_messaging_rabbit={
+                "amqp_auto_delete": "true",
+                "rabbit_transient_queues_ttl": 60,
+                "heartbeat_timeout_threshold": 10,
+            },
             database={"connection": url},
             orchestrator={"call_timeout": 300},
             engine={"claim_timeout": 20},
