@@ -259,12 +259,12 @@ def _endless_lease() -> Iterator[Patch]:
     yield Store, "renew", lambda _self, _step, _seconds: True
 
 
-def _who_was_let_in_is_not_noticed() -> Iterator[Patch]:
+def _new_access_is_not_noticed() -> Iterator[Patch]:
     yield _Task, "_reopened", lambda _self, _project: False
     yield Revoke, "held_until_closed", lambda _self, _ground: True
 
 
-def _let_in_right_before_the_closing() -> Iterator[Patch]:
+def _access_right_before_disabling() -> Iterator[Patch]:
     yield Revoke, "held_until_closed", lambda _self, _ground: True
 
 
@@ -304,7 +304,7 @@ def _plans_are_forgotten() -> Iterator[Patch]:
     yield _Task, "_planned", lambda _self, _service, _type: None
 
 
-def _nobody_is_asked() -> Iterator[Patch]:
+def _no_approval() -> Iterator[Patch]:
     yield approval, "for_resources", lambda _deletion, _steps, _limit: None
 
 
@@ -312,11 +312,11 @@ def _no_window() -> Iterator[Patch]:
     yield decide, "_rest_before_deleting", lambda _view: ()
 
 
-def _lets_go_of_whatever_comes() -> Iterator[Patch]:
+def _abandons_the_unrecorded() -> Iterator[Patch]:
     yield force, "let_go", lambda deletion, step: force.works(deletion) and bool(step.abandoned or step.unseen)
 
 
-def _lets_go_by_itself() -> Iterator[Patch]:
+def _abandons_without_force() -> Iterator[Patch]:
     yield force, "works", lambda _deletion: True
     yield decide._View, "tired", property(lambda _view: True)
 
@@ -398,20 +398,20 @@ BREAKAGES: dict[str, Breakage] = {
     "what the drain changes is not written down": Breakage(_no_record_of_changes, "as they were", first=5),
     "nothing is undone": Breakage(_undoes_nothing, "", first=5),
     "it rests with the project locked": Breakage(_rests_without_release, "", first=5),
-    "a service without a plugin is taken for empty": Breakage(_everything_is_covered, "nobody answers", _uncovered),
+    "a service without a plugin is taken for empty": Breakage(_everything_is_covered, "no plugin covers", _uncovered),
     "a look deletes": Breakage(_looks_delete, "", _calm),
     "a plan is forgotten": Breakage(_plans_are_forgotten, "it is not in the plan", _bound),
-    "no approval is asked for": Breakage(_nobody_is_asked, "nobody approved more", _limited),
+    "a deletion above the limit needs no approval": Breakage(_no_approval, "the approval covers only", _limited),
     "the recovery window is not waited for": Breakage(_no_window, "the point of no return is still to come", _windowed),
     "force abandons what it has not recorded": Breakage(
-        _lets_go_of_whatever_comes, "with something left", _forced, first=20
+        _abandons_the_unrecorded, "with something left", _forced, first=20
     ),
-    "a deletion without force abandons resources": Breakage(_lets_go_by_itself, "residue goes last", _stuck),
+    "a deletion without force abandons resources": Breakage(_abandons_without_force, "residue goes last", _stuck),
     "no tick makes up for lost messages": Breakage(_no_tick, "", _dropping),
     "a lease never ends": Breakage(_endless_lease, "does not come to its end", _crashing),
-    "new access after the drain is not noticed": Breakage(_who_was_let_in_is_not_noticed, "empty looks", _inviting),
+    "new access after the drain is not noticed": Breakage(_new_access_is_not_noticed, "empty looks", _inviting),
     "new access right before the project is disabled is not noticed": Breakage(
-        _let_in_right_before_the_closing,
+        _access_right_before_disabling,
         "empty looks",
         lambda seed: FOUND["somebody_is_let_in_right_before_the_project_is_disabled"],
         within=1,

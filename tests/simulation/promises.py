@@ -147,7 +147,7 @@ class Promises:
         left = [t for t in self.cloud.left(project_id) if (t.region, t.type) in seen]
         left = [t for t in left if t.born < looked.get((t.region, t.type), 0)]
         if (number := len([t for t in left if not self.plan.bound or t.id in self.planned])) > most:
-            self.fail(f"{number} are going to be deleted, and nobody approved more than {most}")
+            self.fail(f"{number} resources are about to be deleted, and the approval covers only {most}")
 
     # -- the guard
     def may_write(self, thread: Thread) -> bool:

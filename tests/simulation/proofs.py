@@ -66,7 +66,7 @@ class Proofs:
             self._promises.fail(f"the project goes with something left: {left}")
         dns = any(service == "dns" for _, service in self._cloud.keystone.catalog) and not self._cloud.waived
         if dns and not any(service == "dns" for _, service, _ in self._unseen(deletion_id)):
-            self._promises.fail("the project goes although nobody answers for dns")
+            self._promises.fail("the project is removed although no plugin covers dns")
         if not opened:
             self._proven("removed", project_id, deletion_id, thread)
 
