@@ -51,6 +51,7 @@ def test_a_server_dies_with_the_process_that_started_it(kind, tmp_path):
 
 
 @ALL
+@pytest.mark.long
 def test_two_of_a_kind_do_not_know_each_other(kind, tmp_path):
     kind.need()
     with kind(tmp_path / "one") as one, kind(tmp_path / "two") as two:

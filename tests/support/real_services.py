@@ -19,10 +19,10 @@ ALWAYS = _cloud("main_job", "everything", "fence", "pipeline", "undo")
 #: same time: any six commits in a row have run all of them.
 TURNS = (
     _cloud("force_heat", "identity", "image", "recovery", "settling"),
-    _cloud("orphans", "compute", "key_manager", "plan"),
+    _cloud("orphans", "key_manager", "plan") | _functional("zombie"),
     _cloud("force_stuck", "object_store", "marks", "network", "revoke"),
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes"),
-    _cloud("out_of_band", "orchestration", "force", "regions") | _functional("zombie"),
+    _cloud("out_of_band", "orchestration", "force", "regions", "compute"),
     _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real") | _functional("chaos"),
 )
 #: All of them.

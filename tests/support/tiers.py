@@ -73,8 +73,13 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything in tests/cloud needs the real services; what runs on a server whose turn it is not is left out."""
+    """Marks all tests in tests/cloud as ``real``; deselects the tests on the database server whose turn it is not.
+
+    :raises pytest.UsageError: a unit test has the marker ``real``: `tox -e real` does not collect unit tests
+    """
     for item in items:
+        if item.nodeid.startswith("tests/unit/") and item.get_closest_marker("real"):
+            raise pytest.UsageError(f"{item.nodeid} needs a server: it belongs to tests/functional")
         if item.nodeid.startswith(real_services.FOLDER):
             item.add_marker(pytest.mark.real)
     if _CHOSEN not in config.stash:
@@ -111,10 +116,17 @@ class _Order:
     def __init__(self, config: pytest.Config) -> None:
         self._seconds: dict[str, float] = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
 
-    def first(self, unit: str) -> tuple[bool, bool, float]:
-        """What decides who comes first: the whole cloud alone, those that share it last, and else the longest."""
+    def first(self, unit: str, taken: bool) -> tuple[bool, bool, float]:
+        """Returns the key by which units are compared: the unit with the largest key runs first.
+
+        The files that need the whole cloud alone run first. While one of them has it, the files that share it would
+        wait, so they run last; once it is free, they run next. Among equals the longest runs first.
+
+        :param taken: whether the files that need the whole cloud alone have not all ended
+        """
         file = unit.partition("::")[0]
-        return unit == ALONE, not _shares(file), self._seconds.get(unit, self._seconds.get(file, 1.0))
+        seconds = self._seconds.get(unit, self._seconds.get(file, 1.0))
+        return unit == ALONE, _shares(file) != taken, seconds
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: object) -> object:
@@ -132,7 +144,10 @@ class _Order:
                 return ALONE if _needs_alone(file) else file
 
             def _assign_work_unit(self, node: object) -> None:
-                self.workqueue.move_to_end(max(self.workqueue, key=order.first), last=False)
+                alone = [work[ALONE] for work in self.assigned_work.values() if ALONE in work]
+                taken = ALONE in self.workqueue or any(not all(tests.values()) for tests in alone)
+                first = max(self.workqueue, key=lambda unit: order.first(unit, taken))
+                self.workqueue.move_to_end(first, last=False)
                 super()._assign_work_unit(node)
 
             def _reschedule(self, node: object) -> None:
