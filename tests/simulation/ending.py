@@ -34,7 +34,7 @@ _HELPS = 200.0
 _TURNS = 6
 
 _PLUGIN_LIENS = """
-SELECT d.id, d.status FROM liens l JOIN deletions d ON d.project_id = l.project_id
+SELECT l.id, d.status FROM liens l JOIN deletions d ON d.project_id = l.project_id
  WHERE l.origin LIKE 'plugin:%' AND l.deleted_at IS NULL AND d.live_project_id IS NOT NULL
 """
 
@@ -47,7 +47,7 @@ class Ending:
         self._simulation, self._cloud, self._plan = world.simulation, world.cloud, world.plan
         self._forced = self._is_mended = False
         self._helped_at = 0.0  #: simulated time
-        #: Since when a plugin's lien holds a deletion in its present status: (id, status) to simulated seconds.
+        #: Since when each lien of a plugin holds its deletion in this status: (lien, status) to simulated seconds.
         self._held_since: dict[tuple[str, str], float] = {}
 
     # -- going on
@@ -142,8 +142,8 @@ class Ending:
             return []
         now = self._simulation.now
         rows = self._promises.database.raw.execute(_PLUGIN_LIENS).fetchall()
-        held = [(id_, status) for id_, status in rows if status != Status.RECOVERABLE]
-        self._held_since = {deletion: self._held_since.get(deletion, now) for deletion in held}
+        held = [(lien, status) for lien, status in rows if status != Status.RECOVERABLE]
+        self._held_since = {key: self._held_since.get(key, now) for key in held}
         return [status for (_, status), since in self._held_since.items() if now >= since + _LIEN_ENDS]
 
     def _help(self) -> None:
@@ -166,7 +166,6 @@ class Ending:
     def _lien_over(self) -> None:
         """Check that a lien has ended with its reason, or remove the reason, then the lien."""
         if self._cloud.obstacle in ("protected", "foreign") and self._plan.ending == "mend" and not self._mended():
-            self._held_since.clear()
             return
         reasons = [t.id for things in self._cloud.things.values() for t in things.values() if t.used_since is not None]
         if not reasons and Status.INVENTORY in self._overdue():
@@ -179,8 +178,10 @@ class Ending:
         obstacle, before = self._cloud.obstacle, self._is_mended
         self._is_mended = True
         self._cloud.mend()
-        if obstacle == "uncovered" and not before:
-            self._users.waive()
+        if not before:
+            self._held_since.clear()  # the reasons of liens are gone only now
+            if obstacle == "uncovered":
+                self._users.waive()
         return before or not obstacle
 
     def _below(self, stalled: list[str]) -> None:

@@ -23,8 +23,8 @@ FOUND: dict[str, Plan] = {
     "a_project_that_was_never_locked_vanishes_after_two_empty_inventories": Plan(
         5, driver="none", services=("network",), stick=0.95, deeds=(Deed(159, "vanish"),)
     ),
-    # The simulation itself was wrong: a lien cannot end in the recovery window, in which no plugin lists its service, and
-    # the check took that time for the lien's delay. Found as seed 70275711.
+    # The simulation itself was wrong: a lien cannot end in the recovery window, in which no plugin lists its service,
+    # and the check took that time for the lien's delay. Found as seed 70275711.
     "a_lien_of_a_plugin_lasts_through_the_recovery_window": Plan(
         70275711,
         services=("block-storage",),
@@ -35,5 +35,14 @@ FOUND: dict[str, Plan] = {
         lien_types=("block-storage.volume",),
         ending="mend",
         deeds=(Deed(40, "share", 0.6907738557461004),),
+    ),
+    # The simulation itself was wrong: it removed the reason of a lien and gave the plugin no time to see that. Found as
+    # seed 40000931.
+    "the_reason_of_a_lien_is_removed_late": Plan(
+        40000931,
+        services=("compute", "network"),
+        obstacle="protected",
+        lien_types=("compute.server", "network.network"),
+        deeds=(Deed(13, "share", 0.8471660533877895),),
     ),
 }
