@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import os
 import pathlib
-import random
 import re
 import sqlite3
 import subprocess
@@ -28,23 +27,19 @@ from tests.cloud import filler, rows
 from tests.cloud.fillings.base import Filled
 from tests.cloud.launcher import Cloud
 from tests.cloud.orchestrator import Orchestrator
-from tests.cloud.processes import last_line, port_is_free
+from tests.cloud.processes import last_line
+from tests.support import ports
 from tests.support.servers import MariaDB, RabbitMQ
 
 ROOT = pathlib.Path(__file__).parents[2]
 #: In a dump of Keystone: the column ``last_active_at`` of a user, which any first token of a day changes.
 LAST_ACTIVE = re.compile(r"""^(INSERT INTO "user" VALUES\(.*),(?:NULL|'[-\d]{10}'),'[^']*'\);$""", re.M)
-PORTS = 32  # a cloud takes fewer
+PORTS = range(20000, 30000, 50)  # a cloud takes fewer than 50
 
 
 def free_port_base() -> int:
-    """The first of a range of ports that nobody listens on; of two test processes each has ranges of its own."""
-    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2
-    for _ in range(200):
-        base = random.randrange(20000, 30000, 100) + 50 * number
-        if all(port_is_free(base + offset) for offset in range(PORTS)):
-            return base
-    raise RuntimeError("no free range of ports")
+    """Reserve a range of ports that nobody listens on, until this process ends; return the first of them."""
+    return ports.reserve(PORTS, PORTS.step)
 
 
 def installed(variable: str, default: str, command: str, **options: bool) -> pathlib.Path:

@@ -31,7 +31,8 @@ from cleanup_orchestrator.transitions import LIVE
 from tests.cloud.processes import Child, Children, last_line
 from tests.emulated.cloud import OWN_PROJECT, USER
 from tests.emulated.server import Process
-from tests.support.servers import MariaDB, PostgreSQL, RabbitMQ, free_ports
+from tests.support import ports
+from tests.support.servers import PORTS, MariaDB, PostgreSQL, RabbitMQ
 from tests.support.timing import wait
 
 #: Seconds for a single thing to happen. It says when a test gives up, and not how long anything should take.
@@ -135,7 +136,7 @@ class Chaos:
         self.broker = RabbitMQ(folder / "rabbitmq")
         self.database = database(folder / database.name)
         self.cloud = Process(*cloud)
-        base = free_ports(10)
+        base = ports.reserve(PORTS, 10)
         self.port, self._shared = base, folder / "orchestrator.conf"
         commands = ["api", *["engine"] * engines, *["worker"] * workers]
         self.parts = {}

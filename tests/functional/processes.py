@@ -96,7 +96,8 @@ class Processes:
         self, folder, keystone, patience=3, lease=60, default=f"transport_url = {RABBITMQ}", more="", **values
     ):
         self.folder, self.keystone = folder, keystone
-        self.port, self.metrics = free_port_base(), free_port_base() + 4
+        self.port = free_port_base()
+        self.metrics = self.port + 4
         self.configuration = folder / "orchestrator.conf"
         self.values = {
             "default": default,

@@ -11,7 +11,6 @@ import contextlib
 import os
 import pathlib
 import pwd
-import random
 import shutil
 import signal
 import socket
@@ -25,21 +24,14 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from tests.cloud.errors import CloudError
-from tests.cloud.processes import HOST, Child, Children, last_line, port_is_free
+from tests.cloud.processes import HOST, Child, Children, last_line
+from tests.support import ports
 
 #: Below what the kernel gives to clients: a port must still be free when its server comes back. The ports of clouds
 #: (20000 to 30000) are spared too.
 PORTS = range(11000, 19900, 10)
 #: Seconds that a server may take to answer, or to stop. Machines of CI are slow, and recovery takes its time.
 PATIENCE = 180.0
-
-
-def free_ports(count: int = 1) -> int:
-    """The first of `count` ports in a row that nobody listens on; at most ten."""
-    for base in random.sample(PORTS, len(PORTS)):
-        if all(port_is_free(base + offset) for offset in range(count)):
-            return base
-    raise CloudError("no free ports")
 
 
 def _found(name: str, *folders: str) -> str:
@@ -63,7 +55,7 @@ class Server:
 
     def __init__(self, directory: pathlib.Path | str) -> None:
         self.directory = pathlib.Path(directory)
-        self.port = free_ports(self._ports())
+        self.port = ports.reserve(PORTS, self._ports())
         self._children = Children(self.directory / "log")
         self._child: Child | None = None
         self._made = False
