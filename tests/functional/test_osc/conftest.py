@@ -68,15 +68,29 @@ def env(cloud, monkeypatch, tmp_path):
     return settings
 
 
+class Clock:
+    """Virtual time: it passes only while a command sleeps, however slow the machine is."""
+
+    def __init__(self):
+        self._now = 0.0
+
+    def monotonic(self):
+        return self._now
+
+    def sleep(self, seconds):
+        self._now += seconds
+
+
 @pytest.fixture
 def openstack(cloud, env, capsys, monkeypatch):
-    """Run ``openstack`` in this process; waiting is quick."""
+    """Run ``openstack`` in this process, on virtual time."""
     from openstackclient import shell
 
     from cleanup_orchestrator.osc import wait
 
     for name in ("POLL_FAST", "POLL_SLOW"):
         monkeypatch.setattr(wait, name, 0.01)
+    monkeypatch.setattr(wait, "time", Clock())
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
 
