@@ -1,4 +1,4 @@
-"""Real time in tests: waiting for what comes."""
+"""Time in tests: waiting for a condition in real time, and a clock that a test injects."""
 
 import time
 from collections.abc import Callable
@@ -12,3 +12,18 @@ def wait(what: str, until: Callable[[], Any], seconds: float = 120, pause: float
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         time.sleep(pause)
     return result
+
+
+class SleepClock:
+    """Replaces the module ``time`` in a module under test: time passes only while that module sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0  #: seconds
+
+    def monotonic(self) -> float:
+        """Return the seconds that were slept."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let so many seconds pass at once."""
+        self.now += seconds

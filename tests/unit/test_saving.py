@@ -8,6 +8,7 @@ import sqlalchemy.exc
 
 from cleanup_orchestrator import worker
 from cleanup_orchestrator.model import Kind, Outcome, State, Status, Step, Sweep
+from tests.support.timing import SleepClock
 from tests.unit.world import T0, deletion
 
 AWAY = sqlalchemy.exc.OperationalError("UPDATE steps", {}, Exception("connection refused"))
@@ -27,22 +28,9 @@ class Records:
         return True
 
 
-class Clock:
-    """Time that passes while somebody sleeps."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def monotonic(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
-
-
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
-    clock = Clock()
+    clock = SleepClock()
     monkeypatch.setattr(worker, "time", clock)
     return clock
 

@@ -12,6 +12,7 @@ import pytest
 from osc_lib import clientmanager
 
 from tests.functional.test_osc import stub
+from tests.support.timing import SleepClock
 
 SHELL = [sys.executable, "-c", "import sys; from openstackclient.shell import main; sys.exit(main())"]
 
@@ -68,19 +69,6 @@ def env(cloud, monkeypatch, tmp_path):
     return settings
 
 
-class Clock:
-    """Virtual time: it passes only while a command sleeps, however slow the machine is."""
-
-    def __init__(self):
-        self._now = 0.0
-
-    def monotonic(self):
-        return self._now
-
-    def sleep(self, seconds):
-        self._now += seconds
-
-
 @pytest.fixture
 def openstack(cloud, env, capsys, monkeypatch):
     """Run ``openstack`` in this process, on virtual time."""
@@ -90,7 +78,7 @@ def openstack(cloud, env, capsys, monkeypatch):
 
     for name in ("POLL_FAST", "POLL_SLOW"):
         monkeypatch.setattr(wait, name, 0.01)
-    monkeypatch.setattr(wait, "time", Clock())
+    monkeypatch.setattr(wait, "time", SleepClock())
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
 
