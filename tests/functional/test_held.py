@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 
 from cleanup_orchestrator.model import Brake, Kind, Lien, State, Status
 from cleanup_orchestrator.store import Conflict
@@ -16,31 +15,33 @@ LONG = 300
 CLOUD = {**LEAN, "things": {"image.image": 20, "key-manager.secret": 20}}
 #: What waits at the gate must not run into its timeout.
 WAITING = {"orchestrator": {"call_timeout": 300}}
-#: The step "access" comes before the hold: the orchestrator takes its role on the project, and tokens with it.
-OWN_ACCESS = re.compile("/roles/|/auth/tokens$")
 
 
 def condition(made, id_):
     return next((c for c in made.store.get(id_).conditions if c.type == "held" and c.status), None)
 
 
+def is_own_access(write):
+    """Return whether a write is one of the step "access", which a hold does not stop: a role, or a login."""
+    return "/roles/" in write.target or (write.method == "POST" and write.target.endswith("/auth/tokens"))
+
+
 def written(cloud, project):
-    """What was done to what the project owns, and to the project, but for our own role and tokens there."""
+    """Return the writes to the project and to its resources, except those of the step "access"."""
     return [
         write
         for write in list(cloud.audit.writes)
-        if any(touch.owner == project or touch.id == project for touch in write.touched)
-        and not OWN_ACCESS.search(write.target)
+        if any(touch.owner == project or touch.id == project for touch in write.touched) and not is_own_access(write)
     ]
 
 
 def decides_not_to_drain(made, id_):
-    """Wait until the orchestrator has its access to the project, where a drain would begin; then decide once more."""
+    """Wait until the step "access" is done, let the engine decide again; return whether the drain has not begun."""
 
     def state(kind):
         return next(step.state for step in made.store.steps(id_) if step.kind is kind)
 
-    wait("it has its access", lambda: state(Kind.ACCESS) is State.DONE, LONG)
+    wait("the step access is done", lambda: state(Kind.ACCESS) is State.DONE, LONG)
     made.parts.engine().handle(id_)
     return made.store.get(id_).status is Status.DRAINING and state(Kind.DRAIN) is State.IDLE
 
