@@ -34,11 +34,11 @@ from tests.support.servers import MariaDB, RabbitMQ
 ROOT = pathlib.Path(__file__).parents[2]
 #: In a dump of Keystone: the column ``last_active_at`` of a user, which any first token of a day changes.
 LAST_ACTIVE = re.compile(r"""^(INSERT INTO "user" VALUES\(.*),(?:NULL|'[-\d]{10}'),'[^']*'\);$""", re.M)
-PORTS = range(20000, 30000, 50)  # a cloud takes fewer than 50
+PORTS = range(20000, 30000, 50)  # a cloud needs fewer than 50
 
 
 def free_port_base() -> int:
-    """Reserve a range of ports that nobody listens on, until this process ends; return the first of them."""
+    """Reserve the ports of one cloud until this process ends; return the first of them."""
     return ports.reserve(PORTS, PORTS.step)
 
 

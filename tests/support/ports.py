@@ -17,11 +17,16 @@ from tests.cloud.processes import port_is_free
 _mine: set[int] = set()
 
 
-def reserve(bases: Sequence[int], count: int = 1) -> int:
-    """Return the first of `count` ports in a row; nobody listens on them, and no other call has reserved them.
+def reserve(bases: Sequence[int], count: int) -> int:
+    """Reserve `count` consecutive ports and return the first of them.
 
-    `bases` has the first ports that may be returned, at least `count` apart. The reservation ends with this process.
-    Without it two processes can find the same port free at the same moment, and one of them fails to open it.
+    Only free ports are reserved: no process listens on them, and no test has reserved them. `bases` lists the ports
+    that may be returned; they are at least `count` apart. The reservation ends when this process ends.
+
+    A check alone is not enough: if two processes check the same port at the same moment, both find it free, and one of
+    them fails to open it.
+
+    :raises CloudError: no range of `bases` is free
     """
     for base in random.sample(bases, len(bases)):
         if base in _mine or not _lock(base, count):
@@ -34,7 +39,10 @@ def reserve(bases: Sequence[int], count: int = 1) -> int:
 
 
 def _lock(base: int, count: int) -> bool:
-    """Lock the bytes with the numbers of the ports, unless another process has. The kernel unlocks them at its end."""
+    """Lock the bytes at the ports' numbers; return whether no other process has locked them.
+
+    The kernel removes the locks of a process that ends.
+    """
     try:
         fcntl.lockf(_file(), fcntl.LOCK_EX | fcntl.LOCK_NB, count, base)
     except (BlockingIOError, PermissionError):
@@ -44,5 +52,5 @@ def _lock(base: int, count: int) -> bool:
 
 @functools.cache
 def _file() -> BinaryIO:
-    """One file for all test runs of this user. It stays open: to close it would end this process's locks."""
+    """Return the lock file that all test runs of this user share. Closing it would remove this process's locks."""
     return (pathlib.Path(tempfile.gettempdir()) / f"cleanup-orchestrator-test-ports-{os.getuid()}").open("ab")

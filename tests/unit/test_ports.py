@@ -34,7 +34,7 @@ def bases():
 
 @pytest.fixture
 def reserving(bases, tmp_path):
-    """Start a process that reserves so many of them; where it keeps the locks is the test's own."""
+    """Start a process that reserves `count` of these ranges. Its lock file is in the test's own directory."""
     with contextlib.ExitStack() as stack:
 
         def start(count=1):
