@@ -21,14 +21,22 @@ def no_options_of_others():
     would then be refused.
     """
     yield
-    # What a test leaves half-way, or a simulated thread that ends, leaves the context of its log lines behind.
-    oslo_context._request_store.__dict__.clear()
     cfg.CONF.reset()
     for name in ("keystone_authtoken", "orchestrator"):
         group = cfg.CONF._groups.get(name)
         for known in list(group._opts.values()) if group else ():
             if known["opt"].required:
                 cfg.CONF.unregister_opt(known["opt"], name)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_context_of_others():
+    """Start each file without a request context.
+
+    Log lines print the context of the thread. A file that makes one when it is imported, a failed test and a simulated
+    thread that ends leave theirs behind.
+    """
+    oslo_context._request_store.__dict__.clear()
 
 
 @pytest.fixture(autouse=True, scope="module")
