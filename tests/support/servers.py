@@ -27,9 +27,9 @@ from tests.cloud.errors import CloudError
 from tests.cloud.processes import HOST, Child, Children, last_line
 from tests.support import ports
 
-#: Below what the kernel gives to clients: a port must still be free when its server comes back. The ports of clouds
-#: (20000 to 30000) are spared too.
-PORTS = range(11000, 19900, 10)
+#: Below what the kernel gives to clients: a port must still be free when its server comes back. The other ports of
+#: clouds are spared too: 15000 to 15199 (the demo, the whole cloud of `.ci/run`) and 20000 to 30000.
+PORTS = range(15200, 19900, 10)
 #: Seconds that a server may take to answer, or to stop. Machines of CI are slow, and recovery takes its time.
 PATIENCE = 180.0
 
