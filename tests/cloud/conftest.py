@@ -28,13 +28,14 @@ from tests.cloud.fillings.base import Filled
 from tests.cloud.launcher import Cloud
 from tests.cloud.orchestrator import Orchestrator
 from tests.cloud.processes import last_line
-from tests.support import ports
+from tests.support import ports, tiers
 from tests.support.servers import MariaDB, RabbitMQ
 
 ROOT = pathlib.Path(__file__).parents[2]
 #: In a dump of Keystone: the column ``last_active_at`` of a user, which any first token of a day changes.
 LAST_ACTIVE = re.compile(r"""^(INSERT INTO "user" VALUES\(.*),(?:NULL|'[-\d]{10}'),'[^']*'\);$""", re.M)
 PORTS = range(20000, 30000, 50)  # a cloud needs fewer than 50
+LIGHT = ("identity", "network", "image", "key-manager", "object-store")  # the types of the light cloud's services
 
 
 def free_port_base() -> int:
@@ -131,7 +132,7 @@ def start_full_cloud(directory: pathlib.Path, venv: pathlib.Path) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def share_of_the_full_cloud(request: pytest.FixtureRequest) -> Iterator[None]:
     """A file whose tests compare every row of the whole cloud has it alone (`ALONE`); the others share it."""
-    if not re.search(r"\bfull_(cloud|admin|sweeper)\b", pathlib.Path(request.path).read_text()):
+    if not tiers.uses_whole_cloud(request.path):
         yield
         return
     folder = shared_folder(request.getfixturevalue("tmp_path_factory"))
@@ -253,9 +254,36 @@ def sweeper(cloud: Cloud) -> Sweeper:
     return Sweeper(cloud)
 
 
+def fill_service(request: pytest.FixtureRequest, name: str, partner: Filled | None = None, objects: int = 5) -> Filled:
+    """Fill a project in the service that the test file is about (`SERVICE`), in the smallest cloud that has it."""
+    service = request.module.SERVICE.service_type
+    admin = request.getfixturevalue("admin" if service in LIGHT else "full_admin")
+    partner_id = partner.project_id if partner else None
+    return filler.fill(admin, f"{service}-{name}", partner=partner_id, only=[service], objects=objects)
+
+
 @pytest.fixture(scope="module")
-def orchestrator(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orchestrator]:
-    """Engine and workers in this process, over the light cloud."""
-    made = Orchestrator(cloud, tmp_path_factory.mktemp("orchestrator"))
+def neighbour(request: pytest.FixtureRequest) -> Filled:
+    """A project that must stay as it is: it has something of each type of the file's `SERVICE`."""
+    return fill_service(request, "neighbour")
+
+
+@pytest.fixture(scope="module")
+def projects(request: pytest.FixtureRequest, neighbour: Filled) -> tuple[Filled, Filled]:
+    """The project to delete, which shares with its neighbour, and the neighbour; both have something of each type.
+
+    A file whose tests need more of it extends this fixture. `OBJECTS` of the file is the size of the big container.
+    """
+    objects = getattr(request.module, "OBJECTS", 5)
+    return fill_service(request, "target", neighbour, objects), neighbour
+
+
+@pytest.fixture(scope="module")
+def orchestrator(
+    request: pytest.FixtureRequest, cloud: Cloud, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Orchestrator]:
+    """Engine and workers in this process, over the light cloud; the file may add to their configuration: `OPTIONS`."""
+    options = getattr(request.module, "OPTIONS", "")
+    made = Orchestrator(cloud, tmp_path_factory.mktemp("orchestrator"), options)
     yield made
     made.running.close()

@@ -1,5 +1,9 @@
-"""The one exception that the cloud shows to people."""
+"""The exceptions that the cloud shows to people."""
 
 
 class CloudError(Exception):
     """Something that the reader can do something about, said in one line."""
+
+
+class Conflict(CloudError):
+    """A service answered 409."""

@@ -9,7 +9,7 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
-from tests.cloud.errors import CloudError
+from tests.cloud.errors import CloudError, Conflict
 
 INTERFACES = ("public", "internal", "admin")
 
@@ -48,7 +48,8 @@ class Rest:
                 return (json.loads(text) if text else {}), answer.headers
         except urllib.error.HTTPError as error:
             said = " ".join(error.read().decode(errors="replace").split())[:300]
-            raise CloudError(f"{method} {url} answered {error.code}: {said}") from error
+            kind = Conflict if error.code == 409 else CloudError
+            raise kind(f"{method} {url} answered {error.code}: {said}") from error
         except OSError as error:
             raise CloudError(f"{method} {url} failed: {error}") from error
 
@@ -61,10 +62,14 @@ class Rest:
         return self._send(method, url, body, {"X-Auth-Token": self._token, **(headers or {})})[0]
 
     def ensure(self, collection: str, key: str, attributes: dict[str, Any], **match: str) -> dict[str, Any]:
-        """The object of that name, created if there is none."""
-        query = urllib.parse.urlencode({"name": attributes["name"], **match})
-        found = self.call("GET", f"/{collection}?{query}")[collection]
-        return found[0] if found else self.call("POST", f"/{collection}", {key: attributes})[key]
+        """The object of that name, created if there is none, also if another process creates it at the same time."""
+        url = f"/{collection}?{urllib.parse.urlencode({'name': attributes['name'], **match})}"
+        if found := self.call("GET", url)[collection]:
+            return found[0]
+        try:
+            return self.call("POST", f"/{collection}", {key: attributes})[key]
+        except Conflict:
+            return self.call("GET", url)[collection][0]
 
     def ensure_role(self, project_id: str, user_id: str, role: str) -> None:
         """Give the user the role on the project; the role is created if need be."""

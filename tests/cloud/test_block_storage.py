@@ -12,7 +12,7 @@ from cleanup_orchestrator.model import Outcome, Reason
 from cleanup_orchestrator.plugins import block_storage as plugin
 from cleanup_orchestrator.plugins import compute
 from cleanup_orchestrator.plugins.block_storage import SERVICE
-from tests.cloud.filler import fill, make_project
+from tests.cloud.filler import make_project
 from tests.cloud.fillings.base import Filling
 from tests.cloud.fillings.block_storage import await_status, cinder, make_volume, once, settings
 from tests.cloud.proof import swift_contents
@@ -64,13 +64,8 @@ def once_only(name):
 
 
 @pytest.fixture(scope="module")
-def neighbour(full_admin):
-    return fill(full_admin, "volumes-neighbour", only=["block-storage"])
-
-
-@pytest.fixture(scope="module")
-def target(full_admin, neighbour):
-    return fill(full_admin, "volumes-target", partner=neighbour.project_id, only=["block-storage"])
+def target(projects):
+    return projects[0]
 
 
 def test_a_look_finds_all_and_changes_nothing(target, full_sweeper, full_cloud):

@@ -12,7 +12,6 @@ from cleanup_orchestrator.model import Outcome, Reason
 from cleanup_orchestrator.plans import NOTHING
 from cleanup_orchestrator.plugins import compute as plugin
 from cleanup_orchestrator.plugins.compute import SERVICE
-from tests.cloud.filler import fill
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.compute import await_server, compute, make_server
 
@@ -30,10 +29,10 @@ def extra_server(filled, name):
 
 
 @pytest.fixture(scope="module")
-def projects(full_admin, full_cloud):
-    neighbour = fill(full_admin, "compute-neighbour", only=["compute"])
-    target = fill(full_admin, "compute-target", partner=neighbour.project_id, only=["compute"])
-    # States that the API does not lead to here: one is a matter of configuration, two are defects.
+def projects(full_cloud, projects):
+    """The target has servers in three states that the API does not lead to here, too."""
+    target, neighbour = projects
+    # One state is a matter of configuration, two are defects.
     for name, change in (
         ("soft-deleted", "vm_state = 'soft-delete'"),
         ("stuck", "task_state = 'deleting', updated_at = '2020-01-01'"),

@@ -11,20 +11,12 @@ from cleanup_orchestrator import sweep
 from cleanup_orchestrator.model import Outcome, Reason
 from cleanup_orchestrator.plugins import container_infrastructure_management as plugin
 from cleanup_orchestrator.plugins.container_infrastructure_management import SERVICE
-from tests.cloud.filler import fill
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.container_infra import ask
 
 TYPES = {type_.name: type_ for type_ in SERVICE.types}
 TABLES = ("cluster", "cluster_template", "nodegroup", "quotas")
 SECONDS = 600
-
-
-@pytest.fixture(scope="module")
-def projects(full_admin):
-    neighbour = fill(full_admin, "magnum-neighbour", only=["container-infrastructure-management"])
-    target = fill(full_admin, "magnum-target", only=["container-infrastructure-management"])
-    return target, neighbour
 
 
 def alive(sweeper, project_id):

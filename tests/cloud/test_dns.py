@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from cleanup_orchestrator.model import Outcome, Reason
 from cleanup_orchestrator.plugins.dns import SERVICE
 from tests.cloud.filler import fill, make_project
@@ -25,11 +23,6 @@ TENANTS = {
     "quotas": ("tenant_id",),
     "shared_zones": ("project_id",),
 }
-
-
-@pytest.fixture(scope="module")
-def neighbour(full_admin):
-    return fill(full_admin, "dns-neighbour", only=["dns"])
 
 
 def alive(sweeper, project_id):

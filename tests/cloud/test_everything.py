@@ -37,7 +37,7 @@ def job(full_cloud: Cloud) -> Iterator[Job]:
 
 
 @pytest.fixture(scope="module")
-def projects(job: Job, full_cloud: Cloud, full_admin) -> tuple[Filled, Filled]:
+def filled_projects(job: Job, full_cloud: Cloud, full_admin) -> tuple[Filled, Filled]:
     """The project that is to go, and its bystander, which has the same; both share with each other."""
     began = time.monotonic()
     # Fillings of services without a plugin wait for it.
@@ -62,8 +62,8 @@ def test_no_exception_is_made_for_a_table_that_is_not_there(full_cloud):
     assert places <= known, places - known
 
 
-def test_the_filled_project_has_something_in_every_service(job, projects, full_cloud):
-    filled, bystander = projects
+def test_the_filled_project_has_something_in_every_service(job, filled_projects, full_cloud):
+    filled, bystander = filled_projects
     everything = settled(full_cloud)
     print("\n" + "\n".join(rows.summary({
         "all": everything,
@@ -80,8 +80,8 @@ def test_the_filled_project_has_something_in_every_service(job, projects, full_c
     assert wanted <= set(live), wanted - set(live)
 
 
-def test_a_dry_run_changes_nothing_in_any_database(job, projects, full_cloud):
-    filled, _ = projects
+def test_a_dry_run_changes_nothing_in_any_database(job, filled_projects, full_cloud):
+    filled, _ = filled_projects
     # The first list of security groups makes Neutron give a default group to the project of who asks.
     list(filler.connect(full_cloud.auth_url, demo.USER, full_cloud.site.password, "service").network.security_groups())
     before = settled(full_cloud)
@@ -91,8 +91,8 @@ def test_a_dry_run_changes_nothing_in_any_database(job, projects, full_cloud):
     assert changes(before, after) == []
 
 
-def test_a_report_finds_it_all_and_changes_nothing(job, projects, full_cloud):
-    filled, _ = projects
+def test_a_report_finds_it_all_and_changes_nothing(job, filled_projects, full_cloud):
+    filled, _ = filled_projects
     before = settled(full_cloud)
     record = job.delete(filled.project_id, status="leftovers")
     after = settled(full_cloud)
@@ -110,9 +110,9 @@ class Stranger(Sweeper):
         """Nobody lets him in."""
 
 
-def test_to_who_is_no_admin_no_list_looks_empty(projects, full_cloud, full_sweeper):
+def test_to_who_is_no_admin_no_list_looks_empty(filled_projects, full_cloud, full_sweeper):
     """Services answer such a one with a success, and his own things. Each type that has something is unknown to him."""
-    filled, _ = projects
+    filled, _ = filled_projects
     stranger, lies, trusted = Stranger(full_cloud), {}, []
     for service in registry.load().services.values():
         there = {name: found.found for name, found in full_sweeper.look(service, filled).items()}
@@ -127,8 +127,8 @@ def test_to_who_is_no_admin_no_list_looks_empty(projects, full_cloud, full_sweep
     assert not trusted
 
 
-def test_a_cascade_leaves_no_live_row_of_it_and_no_row_of_the_bystander_changes(job, projects, full_cloud):
-    filled, bystander = projects
+def test_a_cascade_leaves_no_live_row_of_it_and_no_row_of_the_bystander_changes(job, filled_projects, full_cloud):
+    filled, bystander = filled_projects
     before = settled(full_cloud)
     began = time.monotonic()
     record = job.delete("--cascade", filled.project_id, status="deleted")
@@ -154,9 +154,9 @@ def test_a_cascade_leaves_no_live_row_of_it_and_no_row_of_the_bystander_changes(
     none("rows of the bystander are new or changed:", new)
 
 
-def test_an_image_of_the_bystander_can_still_be_read(projects, full_cloud):
+def test_an_image_of_the_bystander_can_still_be_read(filled_projects, full_cloud):
     """Databases may be right and the bytes gone."""
-    _, bystander = projects
+    _, bystander = filled_projects
     image = bystander.first("image")
     data = bystander.connection.image.get(f"/images/{image}/file").content
     assert data

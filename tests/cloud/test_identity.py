@@ -15,7 +15,7 @@ from cleanup_orchestrator.clouds import GuardedSession, read_only
 from cleanup_orchestrator.model import Outcome, Reason
 from cleanup_orchestrator.plugins.base import EVERYTHING, Rest
 from cleanup_orchestrator.plugins.identity import SERVICE
-from tests.cloud.filler import connect_as, fill
+from tests.cloud.filler import connect_as
 from tests.cloud.fillings.base import Rest as Api
 
 TYPES = {type_.name: type_ for type_ in SERVICE.types}
@@ -34,9 +34,9 @@ def give_trust(giver, taker, **more):
 
 
 @pytest.fixture(scope="module")
-def projects(admin, sweeper):
-    neighbour = fill(admin, "identity-neighbour", only=["identity"])
-    target = fill(admin, "identity-target", only=["identity"])
+def projects(admin, sweeper, projects):
+    """The target has credentials, trusts and tokens that name the neighbour, too."""
+    target, neighbour = projects
     everything = Api(admin.identity)
     # The target's user works for the neighbour, too: everything that names the neighbour has to stay.
     sweeper.cloud.admin.ensure_role(neighbour.project_id, target.user_id, "member")

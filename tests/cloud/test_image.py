@@ -11,7 +11,6 @@ from cleanup_orchestrator.model import Outcome, Reason
 from cleanup_orchestrator.plans import NOTHING
 from cleanup_orchestrator.plugins import image as plugin
 from cleanup_orchestrator.plugins.image import SERVICE
-from tests.cloud.filler import fill
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.image import make_image
 
@@ -26,9 +25,9 @@ UNNAMEABLE = {"target ü", "with/objects/slash"}
 
 
 @pytest.fixture(scope="module")
-def projects(admin):
-    neighbour = fill(admin, "image-neighbour", only=["image"])
-    target = fill(admin, "image-target", partner=neighbour.project_id, only=["image"])
+def projects(admin, projects):
+    """The target has more than one page of images, one in each state, and awkward namespaces, too."""
+    target, neighbour = projects
     # The neighbour shares an image with the target.
     shared = neighbour.first("image member").split("/")[0]
     Rest(neighbour.connection.image).call("POST", f"/images/{shared}/members", {"member": target.project_id})

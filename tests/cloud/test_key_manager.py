@@ -23,9 +23,9 @@ def last(reference):
 
 
 @pytest.fixture(scope="module")
-def projects(admin):
-    neighbour = fill(admin, "secret-neighbour", only=["key-manager"])
-    target = fill(admin, "secret-target", only=["key-manager"])
+def projects(admin, projects):
+    """The target has more than one page, a colleague's private secret, and what the neighbour uses, too."""
+    target, neighbour = projects
     secrets = Rest(target.connection.key_manager, CONSUMERS)
     with ThreadPoolExecutor(4) as pool:
         body = {"payload": "x", "payload_content_type": "text/plain"}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import time
 
-import pytest
-
 from cleanup_orchestrator.model import Outcome, Reason
 from cleanup_orchestrator.plugins.base import Rest as DeclaredRest
 from cleanup_orchestrator.plugins.load_balancer import SERVICE
@@ -15,11 +13,6 @@ from tests.cloud.fillings.base import Filling, Rest
 from tests.cloud.fillings.load_balancer import SECONDS, make, quota, subnet, wait
 
 TABLES = ("load_balancer", "listener", "pool", "member", "health_monitor", "l7policy", "l7rule")
-
-
-@pytest.fixture(scope="module")
-def neighbour(full_admin):
-    return fill(full_admin, "lb-neighbour", only=["load-balancer"])
 
 
 def rows(sweeper, project_id):

@@ -18,28 +18,28 @@ EVERYTHING = ("keystone", "neutron", "glance", "barbican")
 
 
 @pytest.fixture(scope="module")
-def neighbour(admin: Connection) -> Filled:
+def bystander(admin: Connection) -> Filled:
     """A full project that no test deletes: two list it, one deletes a project that shares things with it."""
     return filler.fill(admin, "spared", objects=5)
 
 
-def test_a_report_of_a_full_project_lists_it_and_leaves_it_as_it_was(cloud, sweeper, orchestrator, neighbour):
-    grants, before = sweeper.assignments(neighbour.project_id), left(cloud, neighbour.project_id)
-    deletion_id = orchestrator.request(neighbour.project_id, Mode.REPORT)
+def test_a_report_of_a_full_project_lists_it_and_leaves_it_as_it_was(cloud, sweeper, orchestrator, bystander):
+    grants, before = sweeper.assignments(bystander.project_id), left(cloud, bystander.project_id)
+    deletion_id = orchestrator.request(bystander.project_id, Mode.REPORT)
     orchestrator.wait(deletion_id, Status.LEFTOVERS)
     found = {row.leftover.id for row in orchestrator.store.leftovers(deletion_id, 1000)}
     for kind in ("network", "port", "router", "image", "application credential", "trust", "floating ip"):
-        assert set(neighbour.ids[kind]) & found, kind
-    assert left(cloud, neighbour.project_id) == before
-    assert sweeper.assignments(neighbour.project_id) == grants
+        assert set(bystander.ids[kind]) & found, kind
+    assert left(cloud, bystander.project_id) == before
+    assert sweeper.assignments(bystander.project_id) == grants
     assert "drain" not in {e.event.type.removeprefix("step.") for e in orchestrator.store.events(deletion_id, 1000)}
 
 
-def test_a_dry_run_writes_nothing_at_all_anywhere(cloud, admin, sweeper, orchestrator, neighbour):
+def test_a_dry_run_writes_nothing_at_all_anywhere(cloud, admin, sweeper, orchestrator, bystander):
     # The first list of security groups makes Neutron give a default group to the project of who asks.
     list(filler.connect_as(admin, "orchestrator", "orchestrator", "service").network.security_groups())
     before = sweeper.dump(*EVERYTHING)
-    deletion_id = orchestrator.request(neighbour.project_id, Mode.CASCADE, dry_run=True)
+    deletion_id = orchestrator.request(bystander.project_id, Mode.CASCADE, dry_run=True)
     orchestrator.wait(deletion_id, Status.PLANNED)
     assert sweeper.dump(*EVERYTHING) == before
     # no role may be taken for it, so what needs a project-scoped token is unknown, and says so with the way out
@@ -50,7 +50,7 @@ def test_a_dry_run_writes_nothing_at_all_anywhere(cloud, admin, sweeper, orchest
     cloud.admin.call("PUT", inherited)
     try:
         before = sweeper.dump("neutron", "glance", "keystone")
-        deletion_id = orchestrator.request(neighbour.project_id, Mode.CASCADE, dry_run=True)
+        deletion_id = orchestrator.request(bystander.project_id, Mode.CASCADE, dry_run=True)
         orchestrator.wait(deletion_id, Status.PLANNED)
         assert orchestrator.step(deletion_id, "key-manager.secret").outcome is Outcome.LEFTOVERS
         assert orchestrator.step(deletion_id, "key-manager.secret").deleted == 0
@@ -59,9 +59,9 @@ def test_a_dry_run_writes_nothing_at_all_anywhere(cloud, admin, sweeper, orchest
         cloud.admin.call("DELETE", inherited)
 
 
-def test_a_cascade_leaves_nothing_and_touches_nobody_else(cloud, admin, orchestrator, neighbour):
-    spared = left(cloud, neighbour.project_id)
-    filled = filler.fill(admin, "doomed", partner=neighbour.project_id, objects=20)
+def test_a_cascade_leaves_nothing_and_touches_nobody_else(cloud, admin, orchestrator, bystander):
+    spared = left(cloud, bystander.project_id)
+    filled = filler.fill(admin, "doomed", partner=bystander.project_id, objects=20)
     image = next(i for i in filled.ids["image"] if admin.image.get_image(i).visibility == "community")
     deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
     # The community image is protected by default: it is named, and all goes that does not wait for images.
@@ -78,7 +78,7 @@ def test_a_cascade_leaves_nothing_and_touches_nobody_else(cloud, admin, orchestr
     admin.image.update_image(image, visibility="private")
     record = orchestrator.wait(deletion_id, Status.DELETED)
     assert left(cloud, filled.project_id) == {}
-    assert left(cloud, neighbour.project_id) == spared
+    assert left(cloud, bystander.project_id) == spared
     assert record.drained_at < record.closed_at
     events = orchestrator.store.events(deletion_id, 10000)
     opened = [e.at for e in events if e.event.data.get("purpose") == Purpose.LOOK and e.at > record.drained_at]

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from cleanup_orchestrator.model import Mode, Status
 from tests.cloud import filler
-from tests.cloud.launcher import Cloud
-from tests.cloud.orchestrator import Orchestrator
 from tests.cloud.proof import left
 
-MARKS = """
+OPTIONS = """
 [protection]
 keep_tags = keep
 keep_properties = retention=legal
 """
-
-
-@pytest.fixture(scope="module")
-def orchestrator(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orchestrator]:
-    made = Orchestrator(cloud, tmp_path_factory.mktemp("orchestrator"), MARKS)
-    yield made
-    made.running.close()
 
 
 def test_what_is_marked_outlives_a_cascade_with_what_it_is_part_of(cloud, admin, orchestrator):

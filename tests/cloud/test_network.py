@@ -14,11 +14,10 @@ from tests.cloud.fillings.base import Rest
 PASSES = 3  # the engine asks for another sweep while there is progress
 
 
-@pytest.fixture(scope="module")
-def neighbour(admin, sweeper):
-    # The first list of security groups by anybody makes the default group of the caller's own project.
+@pytest.fixture(scope="module", autouse=True)
+def default_group_of_the_sweeper(sweeper):
+    """The first list of security groups makes Neutron give a default group to the project of the caller."""
     list(sweeper.connection().network.security_groups())
-    return fill(admin, "network-neighbour", only=["network"])
 
 
 def rows(sweeper):

@@ -23,6 +23,7 @@ from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.object_store import path
 from tests.cloud.proof import proof, swift_contents
 
+OBJECTS = 1050  # more than one page of a listing
 TYPES = {type_.name: type_ for type_ in SERVICE.types}
 #: Names that no client library lets through as they are, and names too long for a bulk delete when they are encoded.
 AWKWARD = (
@@ -60,9 +61,9 @@ def raw(filled, method, container, name=None, **headers):
 
 
 @pytest.fixture(scope="module")
-def projects(admin):
-    neighbour = fill(admin, "object-neighbour", only=["object-store"], objects=5)
-    target = fill(admin, "object-target", only=["object-store"], objects=1050)
+def projects(projects):
+    """The target has versions, history, links into the neighbour's account and awkward names, too."""
+    target, neighbour = projects
     store = Rest(target.connection.object_store)
     with ThreadPoolExecutor(4) as pool:  # old versions without end, and one current object
         store.raw("PUT", path("versions"), headers={"X-Versions-Enabled": "true"})
@@ -152,7 +153,9 @@ def test_another_account_is_impossible(projects, sweeper, monkeypatch):
         swept = sweep.delete(TYPES["container"], connection, sweeper.definition(SERVICE, target, **options))
         assert (swept.outcome, swept.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
     with pytest.raises(BadAnswer):
-        plugin._delete_container(connection, definition, Resource("object-neighbour-plain", "", target.project_id))
+        plugin._delete_container(
+            connection, definition, Resource("object-store-neighbour-plain", "", target.project_id)
+        )
     assert everything(neighbour) == before
 
 

@@ -5,25 +5,15 @@ from __future__ import annotations
 import dataclasses
 import time
 
-import pytest
-
 from cleanup_orchestrator import sweep
 from cleanup_orchestrator.model import Outcome, Reason, Token
 from cleanup_orchestrator.plans import NOTHING
 from cleanup_orchestrator.plugins import orchestration as plugin
 from cleanup_orchestrator.plugins.orchestration import SERVICE
-from tests.cloud.filler import fill
 from tests.cloud.fillings.base import Rest
 
 TYPES = {type_.name: type_ for type_ in SERVICE.types}
 SECONDS = 600  # Heat works a stack off in seconds, a busy machine in minutes
-
-
-@pytest.fixture(scope="module")
-def projects(full_admin):
-    neighbour = fill(full_admin, "heat-neighbour", only=["orchestration"])
-    target = fill(full_admin, "heat-target", only=["orchestration"])
-    return target, neighbour
 
 
 def alive(sweeper, project_id):

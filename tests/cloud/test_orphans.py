@@ -121,7 +121,7 @@ def job(full_cloud: Cloud) -> Iterator[Adopting]:
 
 
 @pytest.fixture(scope="module")
-def projects(job, full_cloud, full_admin) -> tuple[Filled, Filled]:
+def dead_and_bystander(job, full_cloud, full_admin) -> tuple[Filled, Filled]:
     """One with something of everything, which somebody has deleted in Keystone, and one that lives."""
     began = time.monotonic()
     dead = filler.fill(full_admin, PROJECT, objects=5)
@@ -131,8 +131,8 @@ def projects(job, full_cloud, full_admin) -> tuple[Filled, Filled]:
     return dead, bystander
 
 
-def test_a_scan_reports_what_the_dead_project_owns_and_nothing_of_a_living_one(job, projects, full_cloud):
-    dead, bystander = projects
+def test_a_scan_reports_what_the_dead_project_owns_and_nothing_of_a_living_one(job, dead_and_bystander, full_cloud):
+    dead, bystander = dead_and_bystander
     there = settled(full_cloud)
     begun = job.ask("project", "orphan", "scan", "create")
     scan = job.until_ended("project", "orphan", "scan", "show", begun["id"])
@@ -162,8 +162,8 @@ def test_a_scan_reports_what_the_dead_project_owns_and_nothing_of_a_living_one(j
     assert code and "orphan_project_not_found" in said
 
 
-def test_an_adoption_deletes_all_but_what_no_admin_can_see_and_then_that_is_waived(job, projects, full_cloud):
-    dead, bystander = projects
+def test_an_adoption_deletes_all_but_what_no_admin_can_see_and_then_that_is_waived(job, dead_and_bystander, full_cloud):
+    dead, bystander = dead_and_bystander
     before = settled(full_cloud)
     began = time.monotonic()
     begun = job.ask("project", "orphan", "adopt", dead.project_id)

@@ -35,7 +35,7 @@ def orchestrator(full_cloud: Cloud, tmp_path: pathlib.Path) -> Iterator[Orchestr
 
 
 @pytest.fixture
-def projects(full_admin) -> Iterator[list[tuple[filler.Filled, dict[str, str]]]]:
+def projects_with_servers(full_admin) -> Iterator[list[tuple[filler.Filled, dict[str, str]]]]:
     """Two projects with the same servers; they go at the end, without the orchestrator."""
     nova, made = compute(full_admin), []
     for which in ("recovered", "neighbour"):
@@ -60,10 +60,12 @@ def projects(full_admin) -> Iterator[list[tuple[filler.Filled, dict[str, str]]]]
         identity.call("DELETE", f"/projects/{filled.project_id}", ok=(404,))
 
 
-def test_servers_rest_with_their_project_and_a_restore_starts_those_that_ran(full_admin, orchestrator, projects):
+def test_servers_rest_with_their_project_and_a_restore_starts_those_that_ran(
+    full_admin, orchestrator, projects_with_servers
+):
     nova = compute(full_admin)
     status = lambda ids: {k: nova.call("GET", f"/servers/{i}")["server"]["status"] for k, i in ids.items()}  # noqa: E731
-    (filled, ids), (_, neighbours) = projects
+    (filled, ids), (_, neighbours) = projects_with_servers
 
     deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
     halted = lambda r: any(c.type == "halted" and c.status for c in r.conditions)  # noqa: E731

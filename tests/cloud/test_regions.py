@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,13 +18,6 @@ from tests.cloud.proof import left
 SECOND = "RegionTwo"
 DEAD = "http://127.0.0.1:1"
 TYPES = ("network", "image")
-
-
-@pytest.fixture(scope="module")
-def orchestrator(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orchestrator]:
-    made = Orchestrator(cloud, tmp_path_factory.mktemp("orchestrator"))
-    yield made
-    made.running.close()
 
 
 class Region:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from cleanup_orchestrator.model import Outcome, Reason
 from cleanup_orchestrator.plugins import shared_file_system as plugin
 from cleanup_orchestrator.plugins.shared_file_system import SERVICE
@@ -32,11 +30,6 @@ KINDS = (
     ("share quota", "quota"),
     ("share type quota", "type_quota"),
 )
-
-
-@pytest.fixture(scope="module")
-def neighbour(full_admin):
-    return fill(full_admin, "fs-neighbour", only=["shared-file-system"])
 
 
 def alive(sweeper, project_id):

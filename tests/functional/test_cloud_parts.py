@@ -1,10 +1,14 @@
-"""What the tests' own cloud is made of: nobody is left behind, and a schema that is kept is the one that was made."""
+"""Parts of the tests' own cloud: child processes end, a user is made once, a kept schema is the one that was made."""
 
 import os
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.cloud.errors import Conflict
+from tests.cloud.identity import Rest
 from tests.cloud.processes import Children
 from tests.cloud.schemas import Schemas, cursor
 from tests.support.servers import MariaDB
@@ -50,6 +54,29 @@ def test_a_guarded_daemon_takes_along_children_with_a_session_of_their_own(tmp_p
     finally:
         children.stop()
     wait("they are gone", lambda: not any(runs(pid) for pid in pids))
+
+
+def test_two_callers_that_ensure_the_same_user_at_once_get_the_same_one():
+    users, both_have_listed = [], threading.Barrier(2)
+
+    class Caller(Rest):
+        lists = 0
+
+        def call(self, method, url, body=None, headers=None):
+            if method == "POST":
+                if users:
+                    raise Conflict("409")
+                users.append({"id": "u", **body["user"]})
+                return {"user": users[0]}
+            answer = list(users)
+            self.lists += 1
+            if self.lists == 1:
+                both_have_listed.wait(60)
+            return {"users": answer}
+
+    with ThreadPoolExecutor(2) as pool:
+        made = list(pool.map(lambda _: Caller("", "", "", "").ensure("users", "user", {"name": "sweeper"}), range(2)))
+    assert [user["id"] for user in made] == ["u", "u"] and len(users) == 1
 
 
 @pytest.fixture(scope="module")

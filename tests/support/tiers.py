@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import pathlib
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -103,11 +104,16 @@ def _needs_alone(file: str) -> bool:
 
 
 @functools.cache
+def uses_whole_cloud(path: pathlib.Path) -> bool:
+    """Whether a file has one of the fixtures of the whole cloud."""
+    return re.search(r"\bfull_(cloud|admin|sweeper)\b", path.read_text()) is not None
+
+
 def _shares(file: str) -> bool:
     """Whether a file shares the whole cloud with others, and so waits while a file has it alone."""
     if not file.startswith(real_services.FOLDER) or _needs_alone(file):
         return False
-    return "full_admin" in (commit.ROOT / file).read_text()
+    return uses_whole_cloud(commit.ROOT / file)
 
 
 class _Order:
