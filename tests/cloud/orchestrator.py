@@ -10,8 +10,8 @@ import uuid
 from cleanup_orchestrator import service, tables, transitions
 from cleanup_orchestrator.decide import blockers
 from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Status
-from cleanup_orchestrator.store import Conflict
 from tests.cloud.launcher import Cloud
+from tests.support.stores import cancel
 
 CONFIGURATION = """
 [database]
@@ -76,14 +76,7 @@ class Orchestrator:
         raise AssertionError(f"still {record.status}: {blockers(record, steps)}")
 
     def cancel(self, deletion_id: str) -> None:
-        while True:
-            record = self.store.get(deletion_id)
-            moved = transitions.move(record, Status.CANCELLING, transitions.By.USER, self.store.now(), "cancel")
-            try:
-                self.store.save(record, moved)
-                break
-            except Conflict:  # an engine or a worker wrote at the same moment
-                continue
+        cancel(self.store, deletion_id)
         self.parts.bus.deletion(deletion_id)
 
     def step(self, deletion_id: str, name: str):

@@ -39,22 +39,22 @@ FOREIGN_WRITES = True  #: what the auditor sees of them is tested here
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def log_in(cloud, project_id=None, user=USER):
+def log_in(emulated, project_id=None, user=USER):
     """What Keystone answers to a password."""
     scope = {"id": project_id} if project_id else {"name": OWN_PROJECT, "domain": {"id": "default"}}
     who = {"name": user, "domain": {"id": "default"}, "password": user}
     identity = {"methods": ["password"], "password": {"user": who}}
     body = {"auth": {"identity": identity, "scope": {"project": scope}}}
-    return requests.post(f"{cloud.auth_url}/auth/tokens", json=body, timeout=60)
+    return requests.post(f"{emulated.auth_url}/auth/tokens", json=body, timeout=60)
 
 
 class Caller:
     """Calls a cloud with a token, as curl would."""
 
-    def __init__(self, cloud, project_id=None, user=USER):
-        self.cloud = cloud
+    def __init__(self, emulated, project_id=None, user=USER):
+        self.cloud = emulated
         self.session = requests.Session()
-        self.session.headers["X-Auth-Token"] = log_in(cloud, project_id, user).headers["X-Subject-Token"]
+        self.session.headers["X-Auth-Token"] = log_in(emulated, project_id, user).headers["X-Subject-Token"]
 
     def call(self, method, path, service="network", **options):
         base = self.cloud.auth_url if service == "identity" else f"{self.cloud.url}/RegionOne/{service}"
@@ -65,30 +65,30 @@ class Caller:
 
 
 @pytest.fixture
-def admin(cloud):
-    return Caller(cloud)
+def admin(emulated):
+    return Caller(emulated)
 
 
-def rows(cloud, kind, project, region="RegionOne"):
-    return list(cloud.state.table(region, kind).owned.get(project, {}).values())
+def rows(emulated, kind, project, region="RegionOne"):
+    return list(emulated.state.table(region, kind).owned.get(project, {}).values())
 
 
-def inventory(cloud, project_id):
+def inventory(emulated, project_id):
     """What each plugin's look says about a project."""
     found = {}
-    there = {"identity", *(type_ for _, type_ in cloud.services)}
-    cloud.grant(project_id, cloud.orchestrator_id, "admin")
+    there = {"identity", *(type_ for _, type_ in emulated.services)}
+    emulated.grant(project_id, emulated.orchestrator_id, "admin")
     for service in (each for name, each in registry.load().services.items() if name in there):
         options = {option.dest: option.default for option in service.options}
         options |= {"sweep_memberships": True, "delete_account": True}
-        name = cloud.identity.projects[project_id].name
-        members = tuple({user for user, _, _ in cloud.identity.effective(project_id)})
+        name = emulated.identity.projects[project_id].name
+        members = tuple({user for user, _, _ in emulated.identity.effective(project_id)})
         definition = ProjectDefinition(project_id, name, "default", "RegionOne", members, options)
         for type_ in service.types:
             scope = {"project_name": OWN_PROJECT, "project_domain_id": "default"}
             if type_.token is Token.PROJECT:
                 scope = {"project_id": project_id}
-            auth = Password(cloud.auth_url, username=USER, password=USER, user_domain_id="default", **scope)
+            auth = Password(emulated.auth_url, username=USER, password=USER, user_domain_id="default", **scope)
             session = GuardedSession(read_only, auth=auth)
             connection = Connection(session=session, region_name="RegionOne")
             found[f"{service.service_type}.{type_.name}"] = sweep.look(type_, connection, definition)
@@ -98,126 +98,128 @@ def inventory(cloud, project_id):
 # ------------------------------------------------------------------------------------------------------ what is in it
 
 
-def everything_in(cloud):
+def everything_in(emulated):
     """All rows of a cloud, as they would be shown; without URLs, which have its port in them."""
-    tables = {f"{region} {kind}": table for (region, kind), table in cloud.state.tables.items()}
+    tables = {f"{region} {kind}": table for (region, kind), table in emulated.state.tables.items()}
     shown = {name: [row.render() for row in table.rows.values()] for name, table in tables.items()}
-    return json.loads(json.dumps(shown).replace(cloud.url, ""))
+    return json.loads(json.dumps(shown).replace(emulated.url, ""))
 
 
 def test_the_same_seed_makes_the_same_cloud_and_another_seed_another():
     made = []
     for seed in (3, 3, 4):
-        with Emulated(projects=4, bystanders=2, seed=seed) as cloud:
-            made.append(everything_in(cloud))
+        with Emulated(projects=4, bystanders=2, seed=seed) as emulated:
+            made.append(everything_in(emulated))
     assert made[0] == made[1]
     assert made[0] != made[2]
 
 
-def test_every_type_that_the_plugins_list_is_found_in_a_full_project(cloud):
-    found = inventory(cloud, cloud.projects[0])
+def test_every_type_that_the_plugins_list_is_found_in_a_full_project(emulated):
+    found = inventory(emulated, emulated.projects[0])
     unknown = {name: swept.message for name, swept in found.items() if swept.outcome is Outcome.UNKNOWN}
     assert unknown == {}
     nothing = {name for name, swept in found.items() if not swept.found and not swept.kept}
     assert nothing == {"identity.default_project_user"}, "nobody has a default project in the emulated cloud"
 
 
-def test_an_inventory_writes_nothing(cloud):
-    before = everything_in(cloud)
-    inventory(cloud, cloud.bystanders[0])
-    own = Counter(touch.owner for write in cloud.audit.writes for touch in write.touched if "token" not in touch.kind)
-    service = next(p.id for p in cloud.identity.projects.values() if p.name == OWN_PROJECT)
+def test_an_inventory_writes_nothing(emulated):
+    before = everything_in(emulated)
+    inventory(emulated, emulated.bystanders[0])
+    own = Counter(
+        touch.owner for write in emulated.audit.writes for touch in write.touched if "token" not in touch.kind
+    )
+    service = next(p.id for p in emulated.identity.projects.values() if p.name == OWN_PROJECT)
     assert set(own) == {service}, (
         "Neutron's default security group of the orchestrator's own project, at the first list"
     )
-    after = everything_in(cloud)
+    after = everything_in(emulated)
     same = {kind for kind, there in before.items() if there == after[kind]}
     assert set(before) - same == {"RegionOne network.security_group", "RegionOne network.security_group_rule"}
 
 
 def test_regions_have_their_own_resources_and_one_keystone():
-    with Emulated(projects=1, seed=1, regions=("North", "South"), everything=True) as cloud:
-        project = cloud.projects[0]
-        assert rows(cloud, "network.network", project, "North")
-        north = {row.id for row in rows(cloud, "network.network", project, "North")}
-        assert north.isdisjoint(row.id for row in rows(cloud, "network.network", project, "South"))
-        endpoints = Caller(cloud).get("/endpoints", "identity").json()["endpoints"]
+    with Emulated(projects=1, seed=1, regions=("North", "South"), everything=True) as emulated:
+        project = emulated.projects[0]
+        assert rows(emulated, "network.network", project, "North")
+        north = {row.id for row in rows(emulated, "network.network", project, "North")}
+        assert north.isdisjoint(row.id for row in rows(emulated, "network.network", project, "South"))
+        endpoints = Caller(emulated).get("/endpoints", "identity").json()["endpoints"]
         assert {e["region_id"] for e in endpoints if "/network" in e["url"]} == {"North", "South"}
         assert {e["region_id"] for e in endpoints if "/identity" in e["url"]} == {"North"}
 
 
-def test_neutron_is_asked_what_holds_for_all_types_once_and_not_once_for_each(cloud):
+def test_neutron_is_asked_what_holds_for_all_types_once_and_not_once_for_each(emulated):
     """Each step of a deletion has a connection of its own, and the answer is the longest that Neutron has."""
-    inventory(cloud, cloud.add_project("nothing in it"))
+    inventory(emulated, emulated.add_project("nothing in it"))
     types = len(registry.load().services["network"].types)
-    assert cloud.audit.rates()["network"]["calls"] <= types + 12, "nor whether we are an admin there"
+    assert emulated.audit.rates()["network"]["calls"] <= types + 12, "nor whether we are an admin there"
 
 
 # --------------------------------------------------------------------------------------------------- who gets a token
 
 
-def test_without_a_role_there_is_no_token_and_with_one_there_is(cloud):
-    project = cloud.projects[0]
-    assert log_in(cloud, project).status_code == 401
-    cloud.grant(project, cloud.orchestrator_id, "admin")
-    assert log_in(cloud, project).json()["token"]["project"]["id"] == project
+def test_without_a_role_there_is_no_token_and_with_one_there_is(emulated):
+    project = emulated.projects[0]
+    assert log_in(emulated, project).status_code == 401
+    emulated.grant(project, emulated.orchestrator_id, "admin")
+    assert log_in(emulated, project).json()["token"]["project"]["id"] == project
 
 
-def test_a_role_that_the_domain_hands_down_gives_a_token(cloud):
-    cloud.grant("default", cloud.orchestrator_id, "admin")
-    assert log_in(cloud, cloud.projects[0]).status_code == 201
+def test_a_role_that_the_domain_hands_down_gives_a_token(emulated):
+    emulated.grant("default", emulated.orchestrator_id, "admin")
+    assert log_in(emulated, emulated.projects[0]).status_code == 201
 
 
-def test_a_token_dies_with_the_role_that_it_rests_on(cloud, admin):
-    project = cloud.projects[0]
-    user, role, _ = next(each for each in cloud.identity.effective(project) if not each[2])
-    name = cloud.identity.table("user").rows[user].get("name")
-    token = log_in(cloud, project, name).headers["X-Subject-Token"]
+def test_a_token_dies_with_the_role_that_it_rests_on(emulated, admin):
+    project = emulated.projects[0]
+    user, role, _ = next(each for each in emulated.identity.effective(project) if not each[2])
+    name = emulated.identity.table("user").rows[user].get("name")
+    token = log_in(emulated, project, name).headers["X-Subject-Token"]
     asked = lambda: admin.call("GET", "/auth/tokens", "identity", headers={"X-Subject-Token": token})  # noqa: E731
     assert asked().status_code == 200
     assert admin.call("DELETE", f"/projects/{project}/users/{user}/roles/{role}", "identity").status_code == 204
     assert asked().status_code == 404
-    assert log_in(cloud, project, name).status_code == 401
+    assert log_in(emulated, project, name).status_code == 401
 
 
-def test_a_disabled_project_gives_nobody_a_token(cloud, admin):
-    project = cloud.projects[0]
-    cloud.grant(project, cloud.orchestrator_id, "admin")
-    inside = Caller(cloud, project)
+def test_a_disabled_project_gives_nobody_a_token(emulated, admin):
+    project = emulated.projects[0]
+    emulated.grant(project, emulated.orchestrator_id, "admin")
+    inside = Caller(emulated, project)
     assert inside.get("/v1/secrets", "key-manager").status_code == 200
     body = {"project": {"enabled": False}}
     assert admin.call("PATCH", f"/projects/{project}", "identity", json=body).status_code == 200
     assert inside.get("/v1/secrets", "key-manager").status_code == 401
-    assert log_in(cloud, project).status_code == 401
+    assert log_in(emulated, project).status_code == 401
 
 
-def test_a_fence_keeps_out_everybody_but_the_orchestrator(cloud, admin):
-    project = cloud.projects[0]
-    cloud.grant(project, cloud.orchestrator_id, "admin")
-    user = next(each for each, _, _ in cloud.identity.effective(project) if each != cloud.orchestrator_id)
-    name = cloud.identity.table("user").rows[user].get("name")
-    assert log_in(cloud, project, name).status_code == 201
+def test_a_fence_keeps_out_everybody_but_the_orchestrator(emulated, admin):
+    project = emulated.projects[0]
+    emulated.grant(project, emulated.orchestrator_id, "admin")
+    user = next(each for each, _, _ in emulated.identity.effective(project) if each != emulated.orchestrator_id)
+    name = emulated.identity.table("user").rows[user].get("name")
+    assert log_in(emulated, project, name).status_code == 201
     body = {"project": {"options": {protocol.FENCE_OPTION: "d"}}}
     assert admin.call("PATCH", f"/projects/{project}", "identity", json=body).status_code == 200
-    assert log_in(cloud, project, name).status_code == 401
-    assert log_in(cloud, project).status_code == 201
+    assert log_in(emulated, project, name).status_code == 401
+    assert log_in(emulated, project).status_code == 201
 
 
 def test_a_keystone_without_our_part_refuses_the_fence():
-    with Emulated() as cloud:
+    with Emulated() as emulated:
         body = {"project": {"options": {protocol.FENCE_OPTION: "d"}}}
-        answer = Caller(cloud).call("PATCH", f"/projects/{cloud.projects[0]}", "identity", json=body)
+        answer = Caller(emulated).call("PATCH", f"/projects/{emulated.projects[0]}", "identity", json=body)
         assert answer.status_code == 400
         assert answer.json()["error"]["title"] == "Bad Request"
 
 
-def test_another_projects_token_opens_neither_account_nor_secrets(cloud):
-    ours, theirs = cloud.projects
-    cloud.grant(ours, cloud.orchestrator_id, "admin")
-    inside = Caller(cloud, ours)
+def test_another_projects_token_opens_neither_account_nor_secrets(emulated):
+    ours, theirs = emulated.projects
+    emulated.grant(ours, emulated.orchestrator_id, "admin")
+    inside = Caller(emulated, ours)
     assert inside.get(f"/v1/AUTH_{ours}", "object-store").status_code == 200
     assert inside.get(f"/v1/AUTH_{theirs}", "object-store").status_code == 403
-    secret = rows(cloud, "key-manager.secret", theirs)[0].id
+    secret = rows(emulated, "key-manager.secret", theirs)[0].id
     assert inside.get(f"/v1/secrets/{secret}", "key-manager").status_code == 403
 
 
@@ -244,26 +246,26 @@ def refused(answer, status, type_=""):
         ("sfc_port_chain", "sfc/port_chains", 409, "ServiceGraphPortChainInUse"),
     ],
 )
-def test_what_is_in_use_is_not_deleted(cloud, admin, kind, path, status, type_):
-    held = rows(cloud, f"network.{kind}", cloud.projects[0])[0]
+def test_what_is_in_use_is_not_deleted(emulated, admin, kind, path, status, type_):
+    held = rows(emulated, f"network.{kind}", emulated.projects[0])[0]
     assert refused(admin.call("DELETE", f"/v2.0/{path}/{held.id}"), status, type_)
     assert held.id in held.table.rows
 
 
-def test_the_port_of_a_trunk_and_that_of_a_router_are_in_use(cloud, admin):
-    trunk = rows(cloud, "network.trunk", cloud.projects[0])[0]
+def test_the_port_of_a_trunk_and_that_of_a_router_are_in_use(emulated, admin):
+    trunk = rows(emulated, "network.trunk", emulated.projects[0])[0]
     assert refused(admin.call("DELETE", f"/v2.0/ports/{trunk.get('port_id')}"), 409, "PortInUseAsTrunkParent")
-    ports = rows(cloud, "network.port", cloud.projects[0])
+    ports = rows(emulated, "network.port", emulated.projects[0])
     interface = next(port for port in ports if port.get("device_owner") == "network:router_interface")
     assert refused(admin.call("DELETE", f"/v2.0/ports/{interface.id}"), 409, "ServicePortInUse")
 
 
-def test_a_routers_interface_stays_while_a_route_needs_it(cloud, admin):
-    router = rows(cloud, "network.router", cloud.projects[0])[0]
+def test_a_routers_interface_stays_while_a_route_needs_it(emulated, admin):
+    router = rows(emulated, "network.router", emulated.projects[0])[0]
     router.table.change(router, {"routes": [{"destination": "203.0.113.0/24", "nexthop": "10.0.0.77"}]})
-    for fip in rows(cloud, "network.floating_ip", cloud.projects[0]):
+    for fip in rows(emulated, "network.floating_ip", emulated.projects[0]):
         fip.table.change(fip, {"router_id": None})
-    for proxy in rows(cloud, "network.ndp_proxy", cloud.projects[0]):
+    for proxy in rows(emulated, "network.ndp_proxy", emulated.projects[0]):
         proxy.table.change(proxy, {"router_id": None})
     ports = router.table, admin.get("/v2.0/ports", device_id=router.id).json()["ports"]
     interface = next(p["id"] for p in ports[1] if p["device_owner"] == "network:router_interface")
@@ -276,19 +278,19 @@ def test_a_routers_interface_stays_while_a_route_needs_it(cloud, admin):
     assert admin.get(f"/v2.0/ports/{interface}").status_code == 404
 
 
-def test_a_protected_image_is_deleted_only_once_it_is_not(cloud, admin):
-    project = cloud.projects[0]
-    image = cloud.state.add("RegionOne", "image.image", project, protected=True).id
+def test_a_protected_image_is_deleted_only_once_it_is_not(emulated, admin):
+    project = emulated.projects[0]
+    image = emulated.state.add("RegionOne", "image.image", project, protected=True).id
     assert refused(admin.call("DELETE", f"/v2/images/{image}", "image"), 403)
     patch = [{"op": "replace", "path": "/protected", "value": False}]
     admin.call("PATCH", f"/v2/images/{image}", "image", json=patch)
     assert admin.call("DELETE", f"/v2/images/{image}", "image").status_code == 204
 
 
-def test_a_container_with_objects_is_not_deleted_and_an_empty_one_is(cloud):
-    project = cloud.projects[0]
-    cloud.grant(project, cloud.orchestrator_id, "admin")
-    inside, account = Caller(cloud, project), f"/v1/AUTH_{project}"
+def test_a_container_with_objects_is_not_deleted_and_an_empty_one_is(emulated):
+    project = emulated.projects[0]
+    emulated.grant(project, emulated.orchestrator_id, "admin")
+    inside, account = Caller(emulated, project), f"/v1/AUTH_{project}"
     assert refused(inside.call("DELETE", f"{account}/plain", "object-store"), 409)
     names = [row["name"] for row in inside.get(f"{account}/plain", "object-store", format="json").json()]
     body = "\n".join(f"/plain/{name}" for name in [*names, "never there"]).encode()
@@ -297,32 +299,34 @@ def test_a_container_with_objects_is_not_deleted_and_an_empty_one_is(cloud):
     assert inside.call("DELETE", f"{account}/plain", "object-store").status_code == 204
 
 
-def test_a_secret_with_consumers_goes_only_by_force_or_for_who_knows_no_better(cloud):
-    project = cloud.projects[0]
-    cloud.grant(project, cloud.orchestrator_id, "admin")
-    inside = Caller(cloud, project)
+def test_a_secret_with_consumers_goes_only_by_force_or_for_who_knows_no_better(emulated):
+    project = emulated.projects[0]
+    emulated.grant(project, emulated.orchestrator_id, "admin")
+    inside = Caller(emulated, project)
     used = [{"service": "image", "resource_type": "image", "resource_id": "i"}]
-    secrets = [cloud.state.add("RegionOne", "key-manager.secret", project, secret_consumers=used).id for _ in range(2)]
+    secrets = [
+        emulated.state.add("RegionOne", "key-manager.secret", project, secret_consumers=used).id for _ in range(2)
+    ]
     new = {"headers": {"OpenStack-API-Version": "key-manager 1.2"}}
     assert refused(inside.call("DELETE", f"/v1/secrets/{secrets[0]}", "key-manager", **new), 400)
     forced = inside.call("DELETE", f"/v1/secrets/{secrets[0]}?force=true", "key-manager", **new)
     assert forced.status_code == inside.call("DELETE", f"/v1/secrets/{secrets[1]}", "key-manager").status_code == 204
 
 
-def test_a_project_with_a_child_or_an_immutable_one_is_not_deleted(cloud, admin):
-    parent = cloud.add_project("parent")
-    child = cloud.add_project("child", parent)
+def test_a_project_with_a_child_or_an_immutable_one_is_not_deleted(emulated, admin):
+    parent = emulated.add_project("parent")
+    child = emulated.add_project("child", parent)
     tree = admin.get(f"/projects/{parent}?subtree_as_ids", "identity").json()["project"]["subtree"]
     assert tree == {child: None}
     assert refused(admin.call("DELETE", f"/projects/{parent}", "identity"), 403)
-    cloud.identity.projects[child].options["immutable"] = True
+    emulated.identity.projects[child].options["immutable"] = True
     assert refused(admin.call("DELETE", f"/projects/{child}", "identity"), 403)
 
 
-def test_keystone_takes_along_with_a_project_what_it_does_and_leaves_what_it_leaves(cloud, admin):
-    project = cloud.projects[0]
+def test_keystone_takes_along_with_a_project_what_it_does_and_leaves_what_it_leaves(emulated, admin):
+    project = emulated.projects[0]
     assert admin.call("DELETE", f"/projects/{project}", "identity").status_code == 204
-    left = cloud.left(project)
+    left = emulated.left(project)
     assert {"identity.application_credential", "identity.oauth1_access_token"} < set(left)
     assert not {"identity.trust", "identity.credential", "identity.limit"} & set(left)
 
@@ -331,40 +335,40 @@ def test_keystone_takes_along_with_a_project_what_it_does_and_leaves_what_it_lea
 
 
 def test_neutron_pages_by_links_and_every_row_comes_once():
-    with Emulated(projects=1, resources=3000, page=200, seed=1) as cloud:
-        admin, project = Caller(cloud), cloud.projects[0]
-        url, sizes, seen = f"{cloud.url}/RegionOne/network/v2.0/ports?project_id={project}", [], []
+    with Emulated(projects=1, resources=3000, page=200, seed=1) as emulated:
+        admin, project = Caller(emulated), emulated.projects[0]
+        url, sizes, seen = f"{emulated.url}/RegionOne/network/v2.0/ports?project_id={project}", [], []
         while url:
             body = admin.session.get(url, timeout=60).json()
             sizes.append(len(body["ports"]))
             seen += [port["id"] for port in body["ports"]]
             url = next((link["href"] for link in body.get("ports_links", ()) if link["rel"] == "next"), None)
-        assert max(sizes) == 200 < sum(sizes) == len(set(seen)) == len(rows(cloud, "network.port", project))
+        assert max(sizes) == 200 < sum(sizes) == len(set(seen)) == len(rows(emulated, "network.port", project))
 
 
-def test_a_marker_that_was_deleted_is_an_error_and_not_the_end(cloud, admin):
-    port = cloud.state.add("RegionOne", "network.port", cloud.projects[0], network_id=None).id
+def test_a_marker_that_was_deleted_is_an_error_and_not_the_end(emulated, admin):
+    port = emulated.state.add("RegionOne", "network.port", emulated.projects[0], network_id=None).id
     admin.call("DELETE", f"/v2.0/ports/{port}")
     assert admin.get("/v2.0/ports", marker=port, limit=1).status_code == 404
 
 
-def test_glance_gives_25_unless_asked_for_more_and_says_what_is_next(cloud, admin):
-    project = cloud.projects[0]
+def test_glance_gives_25_unless_asked_for_more_and_says_what_is_next(emulated, admin):
+    project = emulated.projects[0]
     for _ in range(60):
-        cloud.state.add("RegionOne", "image.image", project)
+        emulated.state.add("RegionOne", "image.image", project)
     first = admin.get("/v2/images", "image", owner=project).json()
     assert len(first["images"]) == 25
     second = admin.call("GET", first["next"], "image").json()
     assert {i["id"] for i in first["images"]}.isdisjoint(i["id"] for i in second["images"])
 
 
-def test_barbican_pages_by_offset_a_hundred_at_most(cloud):
-    project = cloud.projects[0]
-    cloud.grant(project, cloud.orchestrator_id, "admin")
+def test_barbican_pages_by_offset_a_hundred_at_most(emulated):
+    project = emulated.projects[0]
+    emulated.grant(project, emulated.orchestrator_id, "admin")
     for _ in range(250):
-        cloud.state.add("RegionOne", "key-manager.secret", project)
-    inside = Caller(cloud, project)
-    total = len(rows(cloud, "key-manager.secret", project))
+        emulated.state.add("RegionOne", "key-manager.secret", project)
+    inside = Caller(emulated, project)
+    total = len(rows(emulated, "key-manager.secret", project))
     sizes = [
         len(inside.get("/v1/secrets", "key-manager", limit=1000, offset=at).json()["secrets"])
         for at in (0, 100, 200, 300)
@@ -373,29 +377,29 @@ def test_barbican_pages_by_offset_a_hundred_at_most(cloud):
     assert len(inside.get("/v1/secrets", "key-manager").json()["secrets"]) == 10
 
 
-def test_neutrons_list_of_groups_makes_a_default_group_unasked(cloud, admin):
-    project = cloud.add_project("pristine")
+def test_neutrons_list_of_groups_makes_a_default_group_unasked(emulated, admin):
+    project = emulated.add_project("pristine")
     admin.get("/v2.0/security-groups", project_id=project)
-    assert [row.get("name") for row in rows(cloud, "network.security_group", project)] == ["default"]
-    assert [write.method for write in cloud.audit.foreign_writes()] == ["GET"]
+    assert [row.get("name") for row in rows(emulated, "network.security_group", project)] == ["default"]
+    assert [write.method for write in emulated.audit.foreign_writes()] == ["GET"]
 
 
-def test_an_unknown_filter_is_refused_and_not_ignored(cloud, admin):
-    assert refused(admin.get("/v2.0/networks", owner=cloud.projects[0]), 400, "HTTPBadRequest")
+def test_an_unknown_filter_is_refused_and_not_ignored(emulated, admin):
+    assert refused(admin.get("/v2.0/networks", owner=emulated.projects[0]), 400, "HTTPBadRequest")
 
 
 # ------------------------------------------------------------------------------------------------------------ faults
 
 
-def port_to_delete(cloud):
-    return cloud.state.add("RegionOne", "network.port", cloud.projects[0], network_id=None).id
+def port_to_delete(emulated):
+    return emulated.state.add("RegionOne", "network.port", emulated.projects[0], network_id=None).id
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_fault_is_what_its_name_says(cloud, admin, kind):
-    port = port_to_delete(cloud)
-    cloud.faults.hang = 0.2
-    cloud.faults.errors(1.0, {kind: 1.0}, service="network")
+def test_each_fault_is_what_its_name_says(emulated, admin, kind):
+    port = port_to_delete(emulated)
+    emulated.faults.hang = 0.2
+    emulated.faults.errors(1.0, {kind: 1.0}, service="network")
     statuses = {"error": 500, "unavailable": 503, "throttled": 429}
     if kind in statuses:
         answer = admin.call("DELETE", f"/v2.0/ports/{port}")
@@ -408,24 +412,24 @@ def test_each_fault_is_what_its_name_says(cloud, admin, kind):
     else:
         with pytest.raises(requests.ConnectionError):
             admin.call("DELETE", f"/v2.0/ports/{port}")
-    there = port in cloud.state.table("RegionOne", "network.port").rows
+    there = port in emulated.state.table("RegionOne", "network.port").rows
     assert there is (kind not in ("lost", "truncated"))
-    assert cloud.faults.seen["network", kind] >= 1
+    assert emulated.faults.seen["network", kind] >= 1
 
 
-def test_what_is_lost_is_on_record_as_done_and_not_answered(cloud, admin):
-    port = port_to_delete(cloud)
-    cloud.faults.errors(1.0, {"lost": 1.0}, service="network")
+def test_what_is_lost_is_on_record_as_done_and_not_answered(emulated, admin):
+    port = port_to_delete(emulated)
+    emulated.faults.errors(1.0, {"lost": 1.0}, service="network")
     with pytest.raises(requests.ConnectionError):
         admin.call("DELETE", f"/v2.0/ports/{port}")
-    write = cloud.audit.writes[-1]
+    write = emulated.audit.writes[-1]
     assert (write.status, write.answered, write.touched[0].id) == (204, False, port)
 
 
-def test_no_fault_ever_makes_up_an_empty_list(cloud, admin):
-    path = f"{cloud.url}/RegionOne/network/v2.0/ports?project_id={cloud.projects[0]}"
-    cloud.faults.hang = 0
-    cloud.faults.errors(0.5, dict.fromkeys(KINDS, 1.0), service="network")
+def test_no_fault_ever_makes_up_an_empty_list(emulated, admin):
+    path = f"{emulated.url}/RegionOne/network/v2.0/ports?project_id={emulated.projects[0]}"
+    emulated.faults.hang = 0
+    emulated.faults.errors(0.5, dict.fromkeys(KINDS, 1.0), service="network")
     seen = set()
     for _ in range(100):
         try:
@@ -433,7 +437,7 @@ def test_no_fault_ever_makes_up_an_empty_list(cloud, admin):
             seen.add(len(answer.json()["ports"]) if answer.status_code == 200 else None)
         except requests.RequestException:
             seen.add(None)
-    assert seen == {None, len(rows(cloud, "network.port", cloud.projects[0]))}
+    assert seen == {None, len(rows(emulated, "network.port", emulated.projects[0]))}
 
 
 def test_the_same_seed_fails_the_same_calls_and_about_as_many_as_it_should():
@@ -458,86 +462,86 @@ def test_the_order_of_other_calls_does_not_change_what_fails():
     assert fates(range(100)) == fates(range(99, -1, -1))
 
 
-def test_a_service_may_be_down_for_one_project_alone(cloud, admin):
-    ours, theirs = cloud.projects
-    cloud.faults.down("network", project=ours)
+def test_a_service_may_be_down_for_one_project_alone(emulated, admin):
+    ours, theirs = emulated.projects
+    emulated.faults.down("network", project=ours)
     assert admin.get("/v2.0/ports", project_id=ours).status_code == 503
     assert admin.get("/v2.0/ports", project_id=theirs).status_code == 200
-    assert admin.get(f"/v2.0/ports/{rows(cloud, 'network.port', ours)[0].id}").status_code == 503
-    assert admin.get(f"/v2.0/ports/{rows(cloud, 'network.port', theirs)[0].id}").status_code == 200
-    cloud.faults.up("network", project=ours)
+    assert admin.get(f"/v2.0/ports/{rows(emulated, 'network.port', ours)[0].id}").status_code == 503
+    assert admin.get(f"/v2.0/ports/{rows(emulated, 'network.port', theirs)[0].id}").status_code == 200
+    emulated.faults.up("network", project=ours)
     assert admin.get("/v2.0/ports", project_id=ours).status_code == 200
 
 
 def test_a_service_may_be_down_in_one_region_alone():
-    with Emulated(regions=("RegionOne", "South")) as cloud:
-        cloud.faults.down("image", region="RegionOne")
-        admin = Caller(cloud)
+    with Emulated(regions=("RegionOne", "South")) as emulated:
+        emulated.faults.down("image", region="RegionOne")
+        admin = Caller(emulated)
         assert admin.get("/v2/images", "image").status_code == 503
-        assert admin.session.get(f"{cloud.url}/South/image/v2/images", timeout=60).status_code == 200
+        assert admin.session.get(f"{emulated.url}/South/image/v2/images", timeout=60).status_code == 200
 
 
-def test_latency_and_concurrency_are_as_set_and_as_seen(cloud, admin):
-    cloud.faults.latency(200, service="network")
+def test_latency_and_concurrency_are_as_set_and_as_seen(emulated, admin):
+    emulated.faults.latency(200, service="network")
     began = time.monotonic()
     with ThreadPoolExecutor(5) as pool:
-        list(pool.map(lambda _: Caller(cloud).get("/v2.0/networks"), range(5)))
+        list(pool.map(lambda _: Caller(emulated).get("/v2.0/networks"), range(5)))
     assert time.monotonic() - began >= 0.2
-    assert cloud.audit.concurrency()["network"] >= 2
-    assert cloud.audit.rates()["network"]["calls"] == 5
+    assert emulated.audit.concurrency()["network"] >= 2
+    assert emulated.audit.rates()["network"]["calls"] == 5
 
 
 # ----------------------------------------------------------------------------------------------------------- auditor
 
 
-def test_the_auditor_sees_a_write_to_what_is_not_under_deletion(cloud, admin):
-    port = next(p for p in rows(cloud, "network.port", cloud.bystanders[0]) if not p.get("device_owner"))
-    ours = port_to_delete(cloud)
+def test_the_auditor_sees_a_write_to_what_is_not_under_deletion(emulated, admin):
+    port = next(p for p in rows(emulated, "network.port", emulated.bystanders[0]) if not p.get("device_owner"))
+    ours = port_to_delete(emulated)
     admin.call("DELETE", f"/v2.0/ports/{ours}")
-    assert cloud.audit.foreign_writes() == []
-    cloud.state.table("RegionOne", "network.trunk").rows.clear()
+    assert emulated.audit.foreign_writes() == []
+    emulated.state.table("RegionOne", "network.trunk").rows.clear()
     assert admin.call("PUT", f"/v2.0/ports/{port.id}", json={"port": {"name": "mine now"}}).status_code == 200
-    (write,) = cloud.audit.foreign_writes()
-    assert (write.owner, write.touched[0].id, write.method) == (cloud.bystanders[0], port.id, "PUT")
+    (write,) = emulated.audit.foreign_writes()
+    assert (write.owner, write.touched[0].id, write.method) == (emulated.bystanders[0], port.id, "PUT")
 
 
-def test_the_auditor_sees_what_a_service_takes_along_of_others(cloud, admin):
-    ours, theirs = cloud.projects[0], cloud.bystanders[0]
-    add = cloud.state.add
+def test_the_auditor_sees_what_a_service_takes_along_of_others(emulated, admin):
+    ours, theirs = emulated.projects[0], emulated.bystanders[0]
+    add = emulated.state.add
     network = add("RegionOne", "network.network", ours).id
     subnet = add("RegionOne", "network.subnet", theirs, network_id=network).id
     assert admin.call("DELETE", f"/v2.0/networks/{network}").status_code == 204
-    (write,) = cloud.audit.foreign_writes()
+    (write,) = emulated.audit.foreign_writes()
     assert subnet in {touch.id for touch in write.touched}
 
 
-def test_a_refused_write_is_on_record_and_harms_nobody(cloud, admin):
-    network = rows(cloud, "network.network", cloud.bystanders[0])[0].id
+def test_a_refused_write_is_on_record_and_harms_nobody(emulated, admin):
+    network = rows(emulated, "network.network", emulated.bystanders[0])[0].id
     assert admin.call("DELETE", f"/v2.0/networks/{network}").status_code == 409
-    assert cloud.audit.writes[-1].status == 409
-    assert cloud.audit.foreign_writes() == []
+    assert emulated.audit.writes[-1].status == 409
+    assert emulated.audit.foreign_writes() == []
 
 
-def test_a_project_that_goes_while_it_is_not_empty_is_noticed(cloud, admin):
-    full, empty = cloud.projects[0], cloud.add_project("empty")
+def test_a_project_that_goes_while_it_is_not_empty_is_noticed(emulated, admin):
+    full, empty = emulated.projects[0], emulated.add_project("empty")
     for project in (full, empty):
         assert admin.call("DELETE", f"/projects/{project}", "identity").status_code == 204
-    ((project, left),) = cloud.audit.deleted_while_not_empty()
+    ((project, left),) = emulated.audit.deleted_while_not_empty()
     assert project == full
     assert left["network.network"] == 1
     assert not {"network.quota", "image.task", "identity.trust"} & set(left), "bookkeeping, history, Keystone's own"
 
 
 def test_a_defect_of_the_emulation_does_not_pass_for_a_fault():
-    with Emulated() as cloud:
-        admin = Caller(cloud)
+    with Emulated() as emulated:
+        admin = Caller(emulated)
         assert (
             admin.call(
-                "PUT", f"/v2.0/networks/{rows(cloud, 'network.network', cloud.projects[0])[0].id}", data="{"
+                "PUT", f"/v2.0/networks/{rows(emulated, 'network.network', emulated.projects[0])[0].id}", data="{"
             ).status_code
             == 500
         )
-        assert "JSONDecodeError" in cloud.defects[0]
+        assert "JSONDecodeError" in emulated.defects[0]
 
 
 # ------------------------------------------------------------------------------------------------- size and processes
@@ -548,14 +552,14 @@ LIMIT = 2.3  #: kilobytes for each; measured 1.6, and 3.2 if the worker keeps wh
 
 
 @with_cloud(**LEAN, everything=False)
-def test_a_worker_does_not_keep_in_memory_what_it_lists(cloud, tmp_path):
+def test_a_worker_does_not_keep_in_memory_what_it_lists(emulated, tmp_path):
     """It keeps half a kilobyte of each resource; a resource as the SDK gives it takes several."""
-    small, large = (cloud.add_project(name) for name in ("small", "large"))
-    cloud.audit.under_deletion = {small, large}
+    small, large = (emulated.add_project(name) for name in ("small", "large"))
+    emulated.audit.under_deletion = {small, large}
     for project, number in ((small, 100), (large, MANY)):
         for _ in range(number):
-            cloud.state.add("RegionOne", "image.image", project)
-    command = [sys.executable, "-m", "tests.support.worker_memory", str(tmp_path), cloud.auth_url, small, large]
+            emulated.state.add("RegionOne", "image.image", project)
+    command = [sys.executable, "-m", "tests.support.worker_memory", str(tmp_path), emulated.auth_url, small, large]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     (first, before), (second, after) = (line.split() for line in done.stdout.splitlines() if line.startswith("plan"))
     assert first == second == Status.PLANNED
@@ -600,22 +604,22 @@ def alive(pid):
 # ------------------------------------------------------------------------------------------------ the orchestrator
 
 
-def test_looks_through_a_fence_survive_that_a_tenth_of_the_calls_fails(cloud, tmp_path):
+def test_looks_through_a_fence_survive_that_a_tenth_of_the_calls_fails(emulated, tmp_path):
     """Each asks Keystone some forty times: if every failed call were its end, none would ever come to one."""
-    project = cloud.projects[0]
-    parts = Orchestrator(cloud, tmp_path).parts
-    cloud.identity.projects[project].options[protocol.FENCE_OPTION] = "d"
-    cloud.grant(project, cloud.orchestrator_id, "admin")
+    project = emulated.projects[0]
+    parts = Orchestrator(emulated, tmp_path).parts
+    emulated.identity.projects[project].options[protocol.FENCE_OPTION] = "d"
+    emulated.grant(project, emulated.orchestrator_id, "admin")
     projects = Projects(parts.clouds.identity(parts.clouds.admin_session()))
-    ground = Ground("d", project, cloud.orchestrator_id, parts.clouds, projects, read_only, lambda *_: None)
-    cloud.faults.errors(0.1, {"error": 1, "unavailable": 1, "throttled": 1, "reset": 1})
+    ground = Ground("d", project, emulated.orchestrator_id, parts.clouds, projects, read_only, lambda *_: None)
+    emulated.faults.errors(0.1, {"error": 1, "unavailable": 1, "throttled": 1, "reset": 1})
     assert [Fence().held(ground) for _ in range(3)] == [True] * 3
-    assert cloud.faults.seen.total() > 5
+    assert emulated.faults.seen.total() > 5
     parts.store.close()
 
 
 @pytest.mark.parametrize(
-    "cloud",
+    "emulated",
     [
         {**LEAN, "everything": False, "things": {"image.image": 1, "key-manager.secret": 1}},
         pytest.param({"projects": 1, "bystanders": 1, "seed": 2}, marks=pytest.mark.long),
@@ -623,36 +627,36 @@ def test_looks_through_a_fence_survive_that_a_tenth_of_the_calls_fails(cloud, tm
     indirect=True,
     ids=["two services", "all services"],
 )
-def test_a_project_with_one_of_everything_goes_to_the_last_row(cloud, tmp_path):
+def test_a_project_with_one_of_everything_goes_to_the_last_row(emulated, tmp_path):
     """Without faults, by the driver for a stock Keystone, and bookkeeping included."""
-    with Orchestrator(cloud, tmp_path, drain={"driver": "revoke"}) as running:
-        deletion = running.request(cloud.projects[0])
+    with Orchestrator(emulated, tmp_path, drain={"driver": "revoke"}) as running:
+        deletion = running.request(emulated.projects[0])
         assert running.wait([deletion]) == {deletion: Status.DELETED}, running.blockers(deletion)
-    assert cloud.left(cloud.projects[0]) == {}
-    assert cloud.audit.foreign_writes() == []
+    assert emulated.left(emulated.projects[0]) == {}
+    assert emulated.audit.foreign_writes() == []
 
 
 @pytest.mark.parametrize(
-    ("cloud", "kinds"),
+    ("emulated", "kinds"),
     [
         ({**LEAN, "everything": False, "things": {"image.image": 15, "key-manager.secret": 15}}, 3),
         pytest.param({"projects": 4, "bystanders": 2, "seed": 1, "everything": False}, 6, marks=pytest.mark.long),
     ],
-    indirect=["cloud"],
+    indirect=["emulated"],
     ids=["two services", "all services"],
 )
-def test_projects_are_deleted_while_a_tenth_of_all_calls_fails(cloud, kinds, tmp_path):
+def test_projects_are_deleted_while_a_tenth_of_all_calls_fails(emulated, kinds, tmp_path):
     """A few, in one process; many at once, and processes that die, are test_chaos's."""
-    with Orchestrator(cloud, tmp_path) as running:
-        before = {project: cloud.left(project) for project in cloud.bystanders}
-        cloud.faults.errors(0.1)
-        deletions = [running.request(project) for project in cloud.projects]
+    with Orchestrator(emulated, tmp_path) as running:
+        before = {project: emulated.left(project) for project in emulated.bystanders}
+        emulated.faults.errors(0.1)
+        deletions = [running.request(project) for project in emulated.projects]
         ends = running.wait(deletions)
-        cloud.faults.clear()
+        emulated.faults.clear()
         assert {i: running.blockers(i) for i, end in ends.items() if end is not Status.DELETED} == {}
-        assert [project for project in cloud.projects if cloud.exists(project)] == []
-        assert {project: left for project in cloud.projects if (left := cloud.left(project, residue=False))} == {}
-        assert cloud.audit.foreign_writes() == []
-        assert cloud.audit.deleted_while_not_empty() == []
-        assert {project: cloud.left(project) for project in cloud.bystanders} == before
-        assert len({kind for _, kind in cloud.faults.seen} - {"hang"}) >= kinds, "it did fail, in many ways"
+        assert [project for project in emulated.projects if emulated.exists(project)] == []
+        assert {project: left for project in emulated.projects if (left := emulated.left(project, residue=False))} == {}
+        assert emulated.audit.foreign_writes() == []
+        assert emulated.audit.deleted_while_not_empty() == []
+        assert {project: emulated.left(project) for project in emulated.bystanders} == before
+        assert len({kind for _, kind in emulated.faults.seen} - {"hang"}) >= kinds, "it did fail, in many ways"

@@ -10,10 +10,9 @@ from cleanup_orchestrator import transitions
 from cleanup_orchestrator.errors import WriteRefused
 from cleanup_orchestrator.model import Event, Force, Outcome, Purpose, Reason, Status
 from cleanup_orchestrator.plugins import base, registry
-from cleanup_orchestrator.store import Conflict
-from cleanup_orchestrator.transitions import By, move
 from cleanup_orchestrator.worker import _on_nothing
 from tests.emulated.orchestrator import Orchestrator
+from tests.support.stores import cancel, change
 from tests.support.timing import wait
 
 LONG = 300
@@ -71,17 +70,17 @@ def images():
 
 
 @pytest.fixture
-def orchestrator(cloud, images, tmp_path):
+def orchestrator(emulated, images, tmp_path):
     for _ in range(2):
-        cloud.state.add("RegionOne", IMAGE, cloud.projects[0])
-    made = Orchestrator(cloud, tmp_path, force={"attempts": 2, "patience": 2})
+        emulated.state.add("RegionOne", IMAGE, emulated.projects[0])
+    made = Orchestrator(emulated, tmp_path, force={"attempts": 2, "patience": 2})
     made.parts.registry = images.registry()
     made.parts.registry.register_options(made.parts.conf)
     with made:
         yield made
 
 
-def stuck(orchestrator, cloud, project_id):
+def stuck(orchestrator, emulated, project_id):
     """Return the id of a cascade whose images do not go."""
     deletion_id = orchestrator.request(project_id)
 
@@ -97,29 +96,27 @@ def stuck(orchestrator, cloud, project_id):
 def force(orchestrator, deletion_id, types):
     """Record it, as the API does."""
     store = orchestrator.store
-    while True:
-        d = store.get(deletion_id)
+
+    def forced(d):
         assert transitions.forcible(d)
         asked = Force("burnt down", tuple(types), store.now(), d.attempt, d.round, "u1", "alice")
-        try:
-            store.save(d, dataclasses.replace(d, forced=asked), (), [Event("deletion.forced", "x")])
-        except Conflict:
-            continue
-        orchestrator.parts.bus.deletion(deletion_id)
-        return
+        return dataclasses.replace(d, forced=asked)
+
+    change(store, deletion_id, forced, [Event("deletion.forced", "x")])
+    orchestrator.parts.bus.deletion(deletion_id)
 
 
-def left(cloud, project_id):
-    return set(cloud.state.table("RegionOne", IMAGE).owned.get(project_id, {}))
+def left(emulated, project_id):
+    return set(emulated.state.table("RegionOne", IMAGE).owned.get(project_id, {}))
 
 
-def test_what_goes_by_force_alone_goes_and_the_rest_is_let_go_of_by_name(cloud, images, orchestrator):
-    project, bystander = cloud.projects[0], cloud.bystanders[0]
-    theirs, ours = left(cloud, bystander), left(cloud, project)
+def test_what_goes_by_force_alone_goes_and_the_rest_is_let_go_of_by_name(emulated, images, orchestrator):
+    project, bystander = emulated.projects[0], emulated.bystanders[0]
+    theirs, ours = left(emulated, bystander), left(emulated, project)
     assert theirs and len(ours) > 1
-    deletion_id = stuck(orchestrator, cloud, project)
-    assert images.forced == [] and set(images.ordinary) == left(cloud, project)
-    images.eternal = {min(left(cloud, project))}
+    deletion_id = stuck(orchestrator, emulated, project)
+    assert images.forced == [] and set(images.ordinary) == left(emulated, project)
+    images.eternal = {min(left(emulated, project))}
 
     answer = orchestrator.parts.bus.force(deletion_id)
     assert answer[IMAGE] == "" and images.checked == 1
@@ -129,8 +126,8 @@ def test_what_goes_by_force_alone_goes_and_the_rest_is_let_go_of_by_name(cloud, 
     record = orchestrator.store.get(deletion_id)
     assert record.reason == "deleted_by_force"
     assert "by force of alice (burnt down): 1 abandoned: 1 image.image in RegionOne" in record.message
-    assert left(cloud, project) == images.eternal, "the others went by force"
-    assert left(cloud, bystander) == theirs
+    assert left(emulated, project) == images.eternal, "the others went by force"
+    assert left(emulated, bystander) == theirs
     assert set(images.forced).isdisjoint(theirs)
     [row] = orchestrator.store.leftovers(deletion_id, 10, abandoned=True)
     assert (row.region, row.service, row.type, row.leftover.owner) == ("RegionOne", "image", "image", project)
@@ -142,18 +139,18 @@ def test_what_goes_by_force_alone_goes_and_the_rest_is_let_go_of_by_name(cloud, 
     assert journal[journal.index("force.let_go") :].count("inventory.empty") >= 2
 
 
-def test_what_a_worker_answers_names_why_not_and_asking_changes_nothing(cloud, images, orchestrator):
-    deletion_id = stuck(orchestrator, cloud, cloud.projects[0])
-    there = left(cloud, cloud.projects[0])
+def test_what_a_worker_answers_names_why_not_and_asking_changes_nothing(emulated, images, orchestrator):
+    deletion_id = stuck(orchestrator, emulated, emulated.projects[0])
+    there = left(emulated, emulated.projects[0])
     images.refusal = base.Refused(base.Verdict(Reason.NOT_SUPPORTED, "switched off"))
     assert orchestrator.parts.bus.force(deletion_id)[IMAGE] == "image.image in RegionOne: switched off"
     images.refusal = ConnectionError("no answer")
     assert "no answer" in orchestrator.parts.bus.force(deletion_id)[IMAGE]
-    assert left(cloud, cloud.projects[0]) == there and images.forced == []
+    assert left(emulated, emulated.projects[0]) == there and images.forced == []
 
 
-def test_the_operator_chooses_the_types(cloud, images, orchestrator):
-    deletion_id = stuck(orchestrator, cloud, cloud.projects[0])
+def test_the_operator_chooses_the_types(emulated, images, orchestrator):
+    deletion_id = stuck(orchestrator, emulated, emulated.projects[0])
     conf, ask = orchestrator.parts.conf, orchestrator.parts.bus.force
     every = set(ask(deletion_id))
     assert every == set(orchestrator.parts.registry.forcible()) > {IMAGE, "orchestration.stack"}
@@ -165,19 +162,19 @@ def test_the_operator_chooses_the_types(cloud, images, orchestrator):
     assert set(ask(deletion_id)) == every - {IMAGE}
 
 
-def test_nothing_left_is_nothing_to_ask_about(cloud, images, orchestrator):
+def test_nothing_left_is_nothing_to_ask_about(emulated, images, orchestrator):
     """A project without stacks is forced whatever Heat says."""
-    project = cloud.add_project("without images")
-    cloud.audit.under_deletion.add(project)
+    project = emulated.add_project("without images")
+    emulated.audit.under_deletion.add(project)
     deletion_id = orchestrator.request(project)
     orchestrator.wait([deletion_id])
     assert orchestrator.parts.bus.force(deletion_id)[IMAGE] == ""
     assert images.checked == 0
 
 
-def test_a_dead_service_is_let_go_of_unseen_and_named(cloud, images, orchestrator):
-    project = cloud.projects[0]
-    cloud.faults.down("image")
+def test_a_dead_service_is_let_go_of_unseen_and_named(emulated, images, orchestrator):
+    project = emulated.projects[0]
+    emulated.faults.down("image")
     deletion_id = orchestrator.request(project)
 
     def only_images():
@@ -190,28 +187,21 @@ def test_a_dead_service_is_let_go_of_unseen_and_named(cloud, images, orchestrato
     assert orchestrator.wait([deletion_id]) == {deletion_id: Status.DELETED}
     record = orchestrator.store.get(deletion_id)
     assert "unknown, abandoned unseen:" in record.message and "image.image in RegionOne" in record.message
-    assert left(cloud, project), "nobody saw it"
+    assert left(emulated, project), "no list showed the images, so none was deleted"
 
 
-def test_a_cancel_under_force_gives_the_project_back(cloud, images, orchestrator):
-    project = cloud.projects[0]
-    images.eternal = left(cloud, project)
-    deletion_id = stuck(orchestrator, cloud, project)
+def test_a_cancel_under_force_gives_the_project_back(emulated, images, orchestrator):
+    project = emulated.projects[0]
+    images.eternal = left(emulated, project)
+    deletion_id = stuck(orchestrator, emulated, project)
     force(orchestrator, deletion_id, [IMAGE])
     wait("force is used", lambda: images.forced, LONG)
-    while True:
-        d = orchestrator.store.get(deletion_id)
-        moved = move(d, Status.CANCELLING, By.USER, orchestrator.store.now(), "cancel")
-        try:
-            orchestrator.store.save(d, moved)
-            break
-        except Conflict:
-            continue
+    cancel(orchestrator.store, deletion_id)
     orchestrator.parts.bus.deletion(deletion_id)
     assert orchestrator.wait([deletion_id]) == {deletion_id: Status.CANCELLED}
     record = orchestrator.store.get(deletion_id)
     assert record.forced is None and not record.holding
-    assert left(cloud, project) == images.eternal
+    assert left(emulated, project) == images.eternal
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import datetime
 
 from cleanup_orchestrator.model import Brake, Kind, Lien, State, Status
-from cleanup_orchestrator.store import Conflict
-from cleanup_orchestrator.transitions import By, move
 from tests.emulated.orchestrator import Orchestrator
 from tests.support.emulated_site import LEAN, DeleteGate
+from tests.support.stores import cancel
 from tests.support.timing import wait
 
 LONG = 300
@@ -26,11 +25,11 @@ def is_own_access(write):
     return "/roles/" in write.target or (write.method == "POST" and write.target.endswith("/auth/tokens"))
 
 
-def written(cloud, project):
+def written(emulated, project):
     """Return the writes to the project and to its resources, except those of the step "access"."""
     return [
         write
-        for write in list(cloud.audit.writes)
+        for write in list(emulated.audit.writes)
         if any(touch.owner == project or touch.id == project for touch in write.touched) and not is_own_access(write)
     ]
 
@@ -46,32 +45,32 @@ def decides_not_to_drain(made, id_):
     return made.store.get(id_).status is Status.DRAINING and state(Kind.DRAIN) is State.IDLE
 
 
-def untouched(cloud, project):
+def untouched(emulated, project):
     """What a look must not change: all but the grants, where the orchestrator's own role comes and goes."""
-    things = cloud.things(project)
+    things = emulated.things(project)
     del things["grants"]
     return things
 
 
-def test_a_deletion_that_is_held_from_the_beginning_touches_nothing_and_goes_on_afterwards(cloud, tmp_path):
-    with Orchestrator(cloud, tmp_path) as made:
-        [project] = cloud.projects
-        before = untouched(cloud, project)
+def test_a_deletion_that_is_held_from_the_beginning_touches_nothing_and_goes_on_afterwards(emulated, tmp_path):
+    with Orchestrator(emulated, tmp_path) as made:
+        [project] = emulated.projects
+        before = untouched(emulated, project)
         made.store.add_lien(Lien("l", project, "billing", "an open invoice", made.store.now()))
         id_ = made.request(project)
         wait("it is held", lambda: condition(made, id_), LONG)
         assert decides_not_to_drain(made, id_)
         assert condition(made, id_).reason == "lien"
-        assert written(cloud, project) == [] and untouched(cloud, project) == before
+        assert written(emulated, project) == [] and untouched(emulated, project) == before
         made.store.remove_lien("l", "admin")
         assert made.wait([id_], LONG) == {id_: Status.DELETED}
-        assert cloud.audit.deleted_while_not_empty() == []
+        assert emulated.audit.deleted_while_not_empty() == []
 
 
-def test_one_that_comes_while_it_deletes_stops_it_and_a_cancel_gives_the_project_back(cloud, tmp_path):
-    gate = DeleteGate(cloud, free=5)
-    with Orchestrator(cloud, tmp_path, **WAITING) as made:
-        [project] = cloud.projects
+def test_one_that_comes_while_it_deletes_stops_it_and_a_cancel_gives_the_project_back(emulated, tmp_path):
+    gate = DeleteGate(emulated, free=5)
+    with Orchestrator(emulated, tmp_path, **WAITING) as made:
+        [project] = emulated.projects
         id_ = made.request(project)
         wait("it deletes", gate.reached.is_set, LONG)
         made.store.set_brake(Brake(True, "something is wrong"))
@@ -79,43 +78,36 @@ def test_one_that_comes_while_it_deletes_stops_it_and_a_cancel_gives_the_project
         wait("it is held", lambda: condition(made, id_), LONG)
         # What was sent before is answered, and what had been begun comes to its end without a further write.
         wait("all is quiet", lambda: all(s.state is not State.RUNNING for s in made.store.steps(id_)), LONG)
-        left = cloud.left(project)
+        left = emulated.left(project)
         assert left, "it was stopped before the end"
         record = made.store.get(id_)
         assert record.status is Status.DELETING
         assert not any(c.type == "stalled" and c.status for c in record.conditions)
 
-        def cancelled():
-            record, _steps, now = made.store.load(id_)
-            try:
-                return made.store.save(record, move(record, Status.CANCELLING, By.USER, now, "cancel"))
-            except Conflict:  # the engine decides at the same time
-                return None
-
-        wait("it is cancelled", cancelled, LONG)
+        cancel(made.store, id_)
         assert made.wait([id_], LONG) == {id_: Status.CANCELLED}
-        assert cloud.exists(project) and not made.store.get(id_).holding
-        assert cloud.left(project) == left, "and nothing was deleted meanwhile"
+        assert emulated.exists(project) and not made.store.get(id_).holding
+        assert emulated.left(project) == left, "and nothing was deleted meanwhile"
 
 
-def test_outside_of_the_hours_nothing_is_begun(cloud, tmp_path):
+def test_outside_of_the_hours_nothing_is_begun(emulated, tmp_path):
     now = datetime.datetime.now(datetime.UTC)
     hours = f"{now + datetime.timedelta(hours=3):%H:%M}-{now + datetime.timedelta(hours=4):%H:%M}"
-    with Orchestrator(cloud, tmp_path, deletion={"delete_windows": hours}) as made:
-        [project] = cloud.projects
+    with Orchestrator(emulated, tmp_path, deletion={"delete_windows": hours}) as made:
+        [project] = emulated.projects
         dry = made.request(project, dry_run=True)
         assert made.wait([dry], LONG) == {dry: Status.PLANNED}
         id_ = made.request(project)
         wait("it is held", lambda: condition(made, id_), LONG)
         assert decides_not_to_drain(made, id_)
         assert condition(made, id_).reason == "window"
-        assert written(cloud, project) == []
+        assert written(emulated, project) == []
 
 
-def test_a_project_that_comes_upon_the_never_delete_list_while_it_goes_loses_nothing_more(cloud, tmp_path):
-    gate = DeleteGate(cloud, free=5)
-    with Orchestrator(cloud, tmp_path, **WAITING) as made:
-        [project] = cloud.projects
+def test_a_project_that_comes_upon_the_never_delete_list_while_it_goes_loses_nothing_more(emulated, tmp_path):
+    gate = DeleteGate(emulated, free=5)
+    with Orchestrator(emulated, tmp_path, **WAITING) as made:
+        [project] = emulated.projects
         id_ = made.request(project)
         wait("it deletes", gate.reached.is_set, LONG)
         made.parts.conf.set_override("never_delete_projects", [project], group="deletion")  # as a SIGHUP does
@@ -123,5 +115,5 @@ def test_a_project_that_comes_upon_the_never_delete_list_while_it_goes_loses_not
         assert made.wait([id_], LONG) == {id_: Status.FAILED}
         record = made.store.get(id_)
         assert (record.reason, record.holding) == ("project_protected", False)
-        assert cloud.exists(project) and cloud.left(project), "it was stopped before the end"
+        assert emulated.exists(project) and emulated.left(project), "it was stopped before the end"
         assert "never-delete list" in record.message

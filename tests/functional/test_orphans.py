@@ -34,14 +34,14 @@ UNSEEN = {"object-store", "key-manager"}
 
 
 @pytest.fixture
-def running(cloud, tmp_path):
-    with Orchestrator(cloud, tmp_path, **QUICK) as made:
+def running(emulated, tmp_path):
+    with Orchestrator(emulated, tmp_path, **QUICK) as made:
         yield made
 
 
-def die(cloud, project):
+def die(emulated, project):
     """Have Keystone forget a project, as if somebody had deleted it past everybody."""
-    return cloud.identity.projects.pop(project), cloud.identity.grants.pop(project)
+    return emulated.identity.projects.pop(project), emulated.identity.grants.pop(project)
 
 
 def begin(running, **changes):
@@ -69,11 +69,11 @@ def scan(running):
 
 
 @with_cloud(without=())
-def test_everything_that_an_admin_can_list_of_a_dead_project_is_found_and_nothing_else(cloud, running):
-    dead, _alive = cloud.projects
-    left = cloud.left(dead)
-    die(cloud, dead)
-    writes = len(cloud.audit.writes)
+def test_everything_that_an_admin_can_list_of_a_dead_project_is_found_and_nothing_else(emulated, running):
+    dead, _alive = emulated.projects
+    left = emulated.left(dead)
+    die(emulated, dead)
+    writes = len(emulated.audit.writes)
     ended, _parts, found = scan(running)
     assert ended.status is ScanStatus.COMPLETED, ended.message
     assert {orphan.project_id for orphan in found} == {dead}
@@ -91,40 +91,40 @@ def test_everything_that_an_admin_can_list_of_a_dead_project_is_found_and_nothin
     assert {row["service"] for row in ended.not_covered} >= UNSEEN
     assert all(row["reason"] for row in ended.not_covered)
     touched = {
-        touch.owner for write in cloud.audit.writes[writes:] for touch in write.touched if "token" not in touch.kind
+        touch.owner for write in emulated.audit.writes[writes:] for touch in write.touched if "token" not in touch.kind
     }
-    own = next(p.id for p in cloud.identity.projects.values() if p.name == OWN_PROJECT)
+    own = next(p.id for p in emulated.identity.projects.values() if p.name == OWN_PROJECT)
     assert touched <= {own}, "Neutron's default group of our own project, with the first list"
     residue = {orphan.type for orphan in found if orphan.residue}
     assert {"default_security_group", "quota"} <= residue
     assert not {"port", "image", "router"} & residue
 
 
-def test_in_a_cloud_without_dead_projects_one_read_is_enough(cloud, running):
+def test_in_a_cloud_without_dead_projects_one_read_is_enough(emulated, running):
     ended, parts, found = scan(running)
     assert (ended.status, found, ended.reread_at) == (ScanStatus.COMPLETED, [], None)
     assert {part.read for part in parts if part.service} == {1}
     assert sum(part.listed for part in parts) > 5
 
 
-def test_a_project_that_keystone_knows_again_at_the_second_read_has_no_orphans(cloud, running, database_clock):
-    dead = cloud.projects[0]
-    project, grants = die(cloud, dead)
+def test_a_project_that_keystone_knows_again_at_the_second_read_has_no_orphans(emulated, running, database_clock):
+    dead = emulated.projects[0]
+    project, grants = die(emulated, dead)
     scan_id = begin(running, reread_after=LATER)
     until(running, scan_id, ScanStatus.WAITING)
-    cloud.identity.projects[dead], cloud.identity.grants[dead] = project, grants
+    emulated.identity.projects[dead], emulated.identity.grants[dead] = project, grants
     database_clock.advance(LATER)
     ended, parts = until(running, scan_id)
     assert sum(part.candidates for part in parts) > 1
     assert (ended.status, running.store.orphans(scan_id, 10)) == (ScanStatus.COMPLETED, [])
 
 
-def test_what_is_gone_or_has_another_owner_at_the_second_read_is_no_orphan(cloud, running, database_clock):
-    dead = cloud.projects[0]
-    die(cloud, dead)
+def test_what_is_gone_or_has_another_owner_at_the_second_read_is_no_orphan(emulated, running, database_clock):
+    dead = emulated.projects[0]
+    die(emulated, dead)
     scan_id = begin(running, reread_after=LATER)
     until(running, scan_id, ScanStatus.WAITING)
-    images = cloud.state.table("RegionOne", "image.image")
+    images = emulated.state.table("RegionOne", "image.image")
     gone = next(iter(images.owned[dead].values()))
     images.remove(gone)
     database_clock.advance(LATER)
@@ -134,13 +134,13 @@ def test_what_is_gone_or_has_another_owner_at_the_second_read_is_no_orphan(cloud
 
 
 @pytest.mark.parametrize("fault", ["down", "unauthorized", "proxy", "own"])
-def test_a_keystone_that_does_not_answer_makes_nothing_an_orphan(cloud, running, fault, monkeypatch, database_clock):
+def test_a_keystone_that_does_not_answer_makes_nothing_an_orphan(emulated, running, fault, monkeypatch, database_clock):
     """From the moment of the second read on: each of these looks like "not known" to who is careless."""
-    die(cloud, cloud.projects[0])
+    die(emulated, emulated.projects[0])
     scan_id = begin(running, reread_after=LATER)
     until(running, scan_id, ScanStatus.WAITING)
-    real = cloud.identity.answer
-    own = next(p.id for p in cloud.identity.projects.values() if p.name == OWN_PROJECT)
+    real = emulated.identity.answer
+    own = next(p.id for p in emulated.identity.projects.values() if p.name == OWN_PROJECT)
 
     def broken(call):
         path = "/".join(call.parts) if hasattr(call, "parts") else ""
@@ -155,7 +155,7 @@ def test_a_keystone_that_does_not_answer_makes_nothing_an_orphan(cloud, running,
                 return Response(404, {"error": {"code": 404, "message": "Could not find project"}})
         return real(call)
 
-    monkeypatch.setattr(cloud.identity, "answer", broken)
+    monkeypatch.setattr(emulated.identity, "answer", broken)
     database_clock.advance(LATER)
     ended, _parts = until(running, scan_id)
     assert ended.status is ScanStatus.INCOMPLETE
@@ -163,27 +163,27 @@ def test_a_keystone_that_does_not_answer_makes_nothing_an_orphan(cloud, running,
     assert running.store.orphans(scan_id, 10) == []
 
 
-def test_a_service_that_does_not_answer_makes_the_scan_incomplete_and_the_others_are_reported(cloud, running):
-    die(cloud, cloud.projects[0])
-    cloud.faults.down("image")
+def test_a_service_that_does_not_answer_makes_the_scan_incomplete_and_the_others_are_reported(emulated, running):
+    die(emulated, emulated.projects[0])
+    emulated.faults.down("image")
     ended, parts, found = scan(running)
     assert ended.status is ScanStatus.INCOMPLETE
     assert {part.service for part in parts if part.outcome == "unknown"} == {"image"}
     assert {orphan.service for orphan in found} == {"identity"}
 
 
-def test_a_tenth_of_all_calls_fails_and_no_living_project_has_an_orphan(cloud, running):
-    dead = cloud.projects[0]
-    die(cloud, dead)
-    cloud.faults.errors(0.1)
+def test_a_tenth_of_all_calls_fails_and_no_living_project_has_an_orphan(emulated, running):
+    dead = emulated.projects[0]
+    die(emulated, dead)
+    emulated.faults.errors(0.1)
     ended, _, found = scan(running)
-    cloud.faults.clear()
+    emulated.faults.clear()
     assert ended.status in (ScanStatus.COMPLETED, ScanStatus.INCOMPLETE)
     assert {orphan.project_id for orphan in found} <= {dead}
 
 
-def test_what_is_younger_than_the_minimum_age_is_left_out(cloud, running):
-    die(cloud, cloud.projects[0])
+def test_what_is_younger_than_the_minimum_age_is_left_out(emulated, running):
+    die(emulated, emulated.projects[0])
     scan_id = begin(running, min_age=100 * 365 * 24 * 3600)
     _, parts = until(running, scan_id)
     found = [row.orphan for row in running.store.orphans(scan_id, 1000)]
@@ -192,8 +192,8 @@ def test_what_is_younger_than_the_minimum_age_is_left_out(cloud, running):
     assert sum(part.too_young for part in parts) > 0
 
 
-def test_one_scan_at_a_time_and_a_cancelled_one_reports_nothing_more(cloud, running, database_clock):
-    die(cloud, cloud.projects[0])
+def test_one_scan_at_a_time_and_a_cancelled_one_reports_nothing_more(emulated, running, database_clock):
+    die(emulated, emulated.projects[0])
     scan_id = begin(running, reread_after=LATER)
     with pytest.raises(ScanUnderWay) as other:
         begin(running)
@@ -208,9 +208,9 @@ def test_one_scan_at_a_time_and_a_cancelled_one_reports_nothing_more(cloud, runn
     assert running.store.orphans(scan_id, 10) == []
 
 
-def test_the_engines_begin_a_scan_when_its_time_has_come_and_never_two(cloud, tmp_path, database_clock):
+def test_the_engines_begin_a_scan_when_its_time_has_come_and_never_two(emulated, tmp_path, database_clock):
     options = {**QUICK, "orphans": {**QUICK["orphans"], "schedule_interval": 24}}
-    with Orchestrator(cloud, tmp_path, **options) as running:
+    with Orchestrator(emulated, tmp_path, **options) as running:
         for number in (1, 2):
 
             def ended(number=number):
@@ -238,16 +238,16 @@ def adopt(running, project_id, dry_run=False):
 
 
 @with_cloud(without=("network",))
-def test_an_adopted_project_is_cleared_of_what_is_in_reach_and_the_rest_is_named(cloud, running):
-    dead = cloud.projects[0]
-    before = cloud.left(dead, residue=False)
-    die(cloud, dead)
+def test_an_adopted_project_is_cleared_of_what_is_in_reach_and_the_rest_is_named(emulated, running):
+    dead = emulated.projects[0]
+    before = emulated.left(dead, residue=False)
+    die(emulated, dead)
     deletion = adopt(running, dead)
     assert running.wait([deletion]) == {deletion: Status.LEFTOVERS}
     record = running.store.get(deletion)
     assert record.reason == "project_gone"
     assert "key-manager.secret" in record.message and "object-store" not in record.message
-    left = cloud.left(dead, residue=False)
+    left = emulated.left(dead, residue=False)
     in_reach = {"image.image", "object-store.container"}
     assert in_reach <= set(before)
     assert not in_reach & set(left), left
@@ -260,7 +260,7 @@ def test_an_adopted_project_is_cleared_of_what_is_in_reach_and_the_rest_is_named
 
 
 @with_cloud(without=("network", "image", "key-manager"))
-def test_what_cannot_go_for_want_of_the_project_is_left_by_name_and_the_adoption_ends(cloud, running, monkeypatch):
+def test_what_cannot_go_for_want_of_the_project_is_left_by_name_and_the_adoption_ends(emulated, running, monkeypatch):
     """And not tried, looked at, and tried again without end: a look would take it for something that came anew."""
     registry, find = running.parts.registry, running.parts.registry.find
 
@@ -272,8 +272,8 @@ def test_what_cannot_go_for_want_of_the_project_is_left_by_name_and_the_adoption
         return dataclasses.replace(type_, delete=refuse) if (service, name) == ("object-store", "container") else type_
 
     monkeypatch.setattr(registry, "find", found, raising=True)
-    dead = cloud.projects[0]
-    die(cloud, dead)
+    dead = emulated.projects[0]
+    die(emulated, dead)
     deletion = adopt(running, dead)
     assert running.wait([deletion]) == {deletion: Status.LEFTOVERS}
     rows = [row.leftover for row in running.store.leftovers(deletion, 1000, service="object-store", type="container")]
@@ -281,40 +281,40 @@ def test_what_cannot_go_for_want_of_the_project_is_left_by_name_and_the_adoption
     assert all(row.remedy and row.message == "only the project could" for row in rows)
 
 
-def test_a_dry_run_of_an_adoption_writes_nothing(cloud, running):
-    dead = cloud.projects[0]
-    die(cloud, dead)
-    before = cloud.left(dead)
+def test_a_dry_run_of_an_adoption_writes_nothing(emulated, running):
+    dead = emulated.projects[0]
+    die(emulated, dead)
+    before = emulated.left(dead)
     deletion = adopt(running, dead, dry_run=True)
     assert running.wait([deletion]) == {deletion: Status.PLANNED}
-    assert cloud.left(dead) == before
+    assert emulated.left(dead) == before
 
 
-def test_a_project_that_keystone_knows_is_never_adopted(cloud, running):
-    alive = cloud.projects[1]
-    before = cloud.things(alive)
+def test_a_project_that_keystone_knows_is_never_adopted(emulated, running):
+    alive = emulated.projects[1]
+    before = emulated.things(alive)
     deletion = adopt(running, alive)
     assert running.wait([deletion]) == {deletion: Status.FAILED}
     assert running.store.get(deletion).reason == "project_known"
-    assert cloud.things(alive) == before
+    assert emulated.things(alive) == before
 
 
-def test_a_project_that_keystone_knows_again_under_way_is_left_alone_at_once(cloud, running, monkeypatch):
+def test_a_project_that_keystone_knows_again_under_way_is_left_alone_at_once(emulated, running, monkeypatch):
     """After the survey said that it is gone, and before the first write."""
     monkeypatch.setattr("cleanup_orchestrator.worker._GONE", 0.0)
-    dead = cloud.projects[0]
-    project, grants = die(cloud, dead)
-    things = cloud.left(dead)
-    real = cloud.faults.fate
+    dead = emulated.projects[0]
+    project, grants = die(emulated, dead)
+    things = emulated.left(dead)
+    real = emulated.faults.fate
 
     def fate(service, region, method, target, concerned):
         if service == "image":  # the first list of the sweep
-            cloud.identity.projects.setdefault(dead, project)
-            cloud.identity.grants.setdefault(dead, grants)
+            emulated.identity.projects.setdefault(dead, project)
+            emulated.identity.grants.setdefault(dead, grants)
         return real(service, region, method, target, concerned)
 
-    monkeypatch.setattr(cloud.faults, "fate", fate)
+    monkeypatch.setattr(emulated.faults, "fate", fate)
     deletion = adopt(running, dead)
     assert running.wait([deletion]) == {deletion: Status.FAILED}
     assert running.store.get(deletion).reason == "project_known"
-    assert cloud.left(dead) == things
+    assert emulated.left(dead) == things

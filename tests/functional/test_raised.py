@@ -19,10 +19,10 @@ LIENS = {"protection": {"lien_types": IMAGE}, "service_image": {"delete_shared_i
 
 
 @pytest.fixture
-def image(cloud):
+def image(emulated):
     """The small project's image that its neighbour is a member of."""
-    shared = {"visibility": "shared", "members": [cloud.bystanders[0]]}
-    return cloud.state.add("RegionOne", IMAGE, cloud.projects[0], name="golden", **shared)
+    shared = {"visibility": "shared", "members": [emulated.bystanders[0]]}
+    return emulated.state.add("RegionOne", IMAGE, emulated.projects[0], name="golden", **shared)
 
 
 def liens(made, **which):
@@ -37,63 +37,63 @@ def told(made, id_):
     return [row.event.type for row in made.store.events(id_, 10_000) if row.event.type.startswith("lien.")]
 
 
-def held_by_it(made, cloud, image):
+def held_by_it(made, emulated, image):
     """Return a cascade that the image's lien holds, and what the project had when it was asked for."""
-    [project] = cloud.projects
-    before = owned(cloud)
+    [project] = emulated.projects
+    before = owned(emulated)
     id_ = made.request(project)
     wait("it is held", lambda: is_held(made, id_), LONG)
     wait("the inventory is over", lambda: all(s.round for s in made.store.steps(id_) if s.name == IMAGE), LONG)
     [lien] = liens(made, in_force=True)
     assert lien.project_id == project and lien.origin == "plugin:image.image"
-    assert image.id in lien.reason and "golden" in lien.reason and cloud.bystanders[0] in lien.reason
+    assert image.id in lien.reason and "golden" in lien.reason and emulated.bystanders[0] in lien.reason
     return id_, lien, before
 
 
-def owned(cloud):
+def owned(emulated):
     """The ids of what the project has, but for what Neutron has of every project."""
-    [project] = cloud.projects
-    tables = [table for table in cloud.state.tables.values() if not (table.kind.residue or table.kind.history)]
+    [project] = emulated.projects
+    tables = [table for table in emulated.state.tables.values() if not (table.kind.residue or table.kind.history)]
     services = [table for table in tables if table.kind.service != "identity"]  # what is Keystone's waits for all else
     rows = [row for table in services for row in table.owned.get(project, {}).values()]
     default = [row.id for row in rows if str(row.get("name")).startswith("default")]
     return {row.id for row in rows if row.id not in default and row.get("security_group_id") not in default}
 
 
-def touched(cloud):
+def touched(emulated):
     """Which of the project's resources were deleted or changed, but for roles and the lock."""
-    found = [t for write in list(cloud.audit.writes) for t in write.touched if t.owner in cloud.projects]
+    found = [t for write in list(emulated.audit.writes) for t in write.touched if t.owner in emulated.projects]
     return [t for t in found if not t.kind.startswith("identity.")]
 
 
-def test_one_image_that_others_use_keeps_all_of_its_project_until_an_admin_removes_the_lien(cloud, image, tmp_path):
-    with Orchestrator(cloud, tmp_path, **LIENS) as made:
-        id_, lien, before = held_by_it(made, cloud, image)
+def test_one_image_that_others_use_keeps_all_of_its_project_until_an_admin_removes_the_lien(emulated, image, tmp_path):
+    with Orchestrator(emulated, tmp_path, **LIENS) as made:
+        id_, lien, before = held_by_it(made, emulated, image)
         wait("it rests", lambda: at_rest(made, id_), LONG)
         assert made.store.get(id_).status is Status.INVENTORY
-        assert touched(cloud) == [] and owned(cloud) == before
+        assert touched(emulated) == [] and owned(emulated) == before
         made.store.remove_lien(lien.id, "admin")
         made.parts.bus.deletion(id_)
-        wait("all but the image is gone", lambda: owned(cloud) == {image.id}, LONG)
+        wait("all but the image is gone", lambda: owned(emulated) == {image.id}, LONG)
         assert image.id in image.table.rows, "what others use is never deleted, with a lien or without"
         assert liens(made, in_force=True) == [] and told(made, id_) == ["lien.raised"]
         image.table.change(image, {"members": []})
         assert made.wait([id_], LONG) == {id_: Status.DELETED}
-    assert cloud.audit.deleted_while_not_empty() == []
+    assert emulated.audit.deleted_while_not_empty() == []
 
 
-def test_the_lien_ends_by_itself_when_nobody_uses_the_image_any_more(cloud, image, tmp_path):
-    with Orchestrator(cloud, tmp_path, **LIENS) as made:
-        id_, lien, _before = held_by_it(made, cloud, image)
+def test_the_lien_ends_by_itself_when_nobody_uses_the_image_any_more(emulated, image, tmp_path):
+    with Orchestrator(emulated, tmp_path, **LIENS) as made:
+        id_, lien, _before = held_by_it(made, emulated, image)
         image.table.change(image, {"members": []})
         assert made.wait([id_], LONG) == {id_: Status.DELETED}
         assert told(made, id_) == ["lien.raised", "lien.ended"]
         assert made.store.lien(lien.id)[0].deleted_by == "plugin"
 
 
-def test_what_changes_nothing_tells_of_the_lien_and_records_none(cloud, image, tmp_path):
-    [project] = cloud.projects
-    with Orchestrator(cloud, tmp_path, **LIENS) as made:
+def test_what_changes_nothing_tells_of_the_lien_and_records_none(emulated, image, tmp_path):
+    [project] = emulated.projects
+    with Orchestrator(emulated, tmp_path, **LIENS) as made:
         dry = made.request(project, dry_run=True)
         assert made.wait([dry], LONG) == {dry: Status.PLANNED}
         report = made.request(project, Mode.REPORT)
@@ -105,39 +105,39 @@ def test_what_changes_nothing_tells_of_the_lien_and_records_none(cloud, image, t
         assert liens(made) == []
 
 
-def test_without_the_option_it_is_left_over_and_everything_else_goes(cloud, image, tmp_path):
-    [project] = cloud.projects
+def test_without_the_option_it_is_left_over_and_everything_else_goes(emulated, image, tmp_path):
+    [project] = emulated.projects
     options = {**LIENS, "protection": {}}
-    with Orchestrator(cloud, tmp_path, **options) as made:
+    with Orchestrator(emulated, tmp_path, **options) as made:
         id_ = made.request(project)
-        wait("all but the image is gone", lambda: owned(cloud) == {image.id}, LONG)
+        wait("all but the image is gone", lambda: owned(emulated) == {image.id}, LONG)
         assert liens(made) == [] and image.id in image.table.rows
         assert made.store.get(id_).status in (Status.DELETING, Status.VERIFYING)
 
 
 @with_cloud(things={IMAGE: 5, "key-manager.secret": 20})
-def test_an_image_that_is_shared_after_the_inventory_stops_what_is_under_way(cloud, image, tmp_path):
+def test_an_image_that_is_shared_after_the_inventory_stops_what_is_under_way(emulated, image, tmp_path):
     """Deletes of images have begun, and its own delete asks again: nothing further is deleted then."""
     image.table.change(image, {"members": []})
-    decide = cloud.faults.fate
+    decide = emulated.faults.fate
 
     def shared_first(service, region, method, target, *more):
         if method == "GET" and target.endswith(f"/images/{image.id}"):  # the check right before its delete
-            image.table.change(image, {"members": [cloud.bystanders[0]]})
+            image.table.change(image, {"members": [emulated.bystanders[0]]})
         return decide(service, region, method, target, *more)
 
-    cloud.faults.fate = shared_first
-    with Orchestrator(cloud, tmp_path, **LIENS) as made:
-        id_ = made.request(cloud.projects[0])
+    emulated.faults.fate = shared_first
+    with Orchestrator(emulated, tmp_path, **LIENS) as made:
+        id_ = made.request(emulated.projects[0])
         wait("it is held", lambda: is_held(made, id_), LONG)
         wait("it rests", lambda: at_rest(made, id_), LONG)
-        there = owned(cloud)
+        there = owned(emulated)
         assert told(made, id_) == ["lien.raised"] and image.id in image.table.rows
-        secrets = set(cloud.state.table("RegionOne", "key-manager.secret").owned[cloud.projects[0]])
+        secrets = set(emulated.state.table("RegionOne", "key-manager.secret").owned[emulated.projects[0]])
         assert len(secrets) == 20 and secrets <= there, "what comes after images has not begun"
         until = made.store.now() + datetime.timedelta(seconds=3)
         wait("a while", lambda: made.store.now() > until, LONG)
-        assert owned(cloud) == there
+        assert owned(emulated) == there
 
 
 def at_rest(made, id_):

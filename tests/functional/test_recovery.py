@@ -12,10 +12,9 @@ import pytest
 
 from cleanup_orchestrator.model import Brake, Status
 from cleanup_orchestrator.plugins import base, registry
-from cleanup_orchestrator.store import Conflict
-from cleanup_orchestrator.transitions import By, move
 from tests.emulated.orchestrator import Orchestrator
 from tests.support.emulated_site import LEAN
+from tests.support.stores import cancel
 from tests.support.timing import wait
 
 LONG = 300
@@ -61,19 +60,19 @@ def networks():
 
 
 @pytest.fixture
-def running(cloud):
+def running(emulated):
     """Three networks that are up; a fourth is down already."""
-    [project] = cloud.projects
-    table = cloud.state.table("RegionOne", NETWORK)
+    [project] = emulated.projects
+    table = emulated.state.table("RegionOne", NETWORK)
     up = list(table.owned[project].values())
     for row in up:
         table.change(row, {"admin_state_up": True})
-    return [*up, cloud.state.add("RegionOne", NETWORK, project, name="down", admin_state_up=False)]
+    return [*up, emulated.state.add("RegionOne", NETWORK, project, name="down", admin_state_up=False)]
 
 
-def orchestrator(cloud, folder, networks, days=1.0, stop=True, **more):
+def orchestrator(emulated, folder, networks, days=1.0, stop=True, **more):
     deletion = {"recovery_window": days, "recovery_stop_servers": str(stop).lower()}
-    return networks.install(Orchestrator(cloud, folder, deletion=deletion, **more))
+    return networks.install(Orchestrator(emulated, folder, deletion=deletion, **more))
 
 
 def states(rows):
@@ -81,9 +80,9 @@ def states(rows):
     return [row.get("admin_state_up") if row.id in row.table.rows else None for row in rows]
 
 
-def others(cloud):
-    table = cloud.state.table("RegionOne", NETWORK)
-    return [row.get("admin_state_up") for row in table.rows.values() if row.owner not in cloud.projects]
+def others(emulated):
+    table = emulated.state.table("RegionOne", NETWORK)
+    return [row.get("admin_state_up") for row in table.rows.values() if row.owner not in emulated.projects]
 
 
 def condition(made, id_, type_="halted"):
@@ -95,15 +94,8 @@ def halted(made, id_):
     return found is not None and found.status
 
 
-def cancel(made, id_):
-    def cancelled():
-        record, _steps, now = made.store.load(id_)
-        try:
-            return made.store.save(record, move(record, Status.CANCELLING, By.USER, now, "restore"))
-        except Conflict:  # the engine decides at the same time
-            return None
-
-    wait("it is cancelled", cancelled, LONG)
+def restore(made, id_):
+    cancel(made.store, id_, "restore")
     made.parts.bus.deletion(id_)
     assert made.wait([id_], LONG) == {id_: Status.CANCELLED}
     assert not made.store.get(id_).holding
@@ -113,15 +105,15 @@ def journal(made, id_, type_):
     return [row.event for row in made.store.events(id_, 10_000) if row.event.type == type_]
 
 
-def test_what_runs_is_stopped_and_a_restore_starts_exactly_that(cloud, running, networks, tmp_path):
-    before = others(cloud)
-    with orchestrator(cloud, tmp_path, networks) as made:
-        [project] = cloud.projects
+def test_what_runs_is_stopped_and_a_restore_starts_exactly_that(emulated, running, networks, tmp_path):
+    before = others(emulated)
+    with orchestrator(emulated, tmp_path, networks) as made:
+        [project] = emulated.projects
         mine = [r for r in running[0].table.owned[project].values() if r.get("admin_state_up")]
         id_ = made.request(project)
         wait("it is stopped", lambda: halted(made, id_), LONG)
         assert made.store.get(id_).status is Status.RECOVERABLE
-        assert not any(states(mine)) and others(cloud) == before
+        assert not any(states(mine)) and others(emulated) == before
         assert f"{len(mine)} stopped" in condition(made, id_).message
         [stopped] = journal(made, id_, "resource.stopped")
         assert {each["id"] for each in stopped.data["resources"]} == {row.id for row in mine}
@@ -129,8 +121,8 @@ def test_what_runs_is_stopped_and_a_restore_starts_exactly_that(cloud, running, 
         assert len(found) == 1, "the inventory is what it was"
         # Somebody sees to one of them, and deletes another one.
         running[1].table.change(running[1], {"admin_state_up": True})
-        cloud.state.delete("RegionOne", running[2])
-        cancel(made, id_)
+        emulated.state.delete("RegionOne", running[2])
+        restore(made, id_)
         assert states(running) == [True, True, None, False]
         started = [i for what, i in networks.log if what == "start"]
         assert sorted(started) == sorted(r.id for r in mine if r not in running[1:3])
@@ -138,27 +130,27 @@ def test_what_runs_is_stopped_and_a_restore_starts_exactly_that(cloud, running, 
         assert any("not stopped any more" in text for text in said) and any("is gone" in text for text in said)
 
 
-def test_nobody_who_did_not_ask_for_it_has_anything_stopped(cloud, running, networks, tmp_path):
-    with orchestrator(cloud, tmp_path, networks, stop=False) as made:
-        id_ = made.request(cloud.projects[0])
+def test_nobody_who_did_not_ask_for_it_has_anything_stopped(emulated, running, networks, tmp_path):
+    with orchestrator(emulated, tmp_path, networks, stop=False) as made:
+        id_ = made.request(emulated.projects[0])
         wait("it rests", lambda: made.store.get(id_).status is Status.RECOVERABLE, LONG)
-        cancel(made, id_)
+        restore(made, id_)
         assert networks.log == [] and condition(made, id_) is None
 
 
-def test_when_the_window_is_over_what_was_stopped_is_deleted(cloud, running, networks, tmp_path):
-    with orchestrator(cloud, tmp_path, networks, days=10 / 86400) as made:
-        id_ = made.request(cloud.projects[0])
+def test_when_the_window_is_over_what_was_stopped_is_deleted(emulated, running, networks, tmp_path):
+    with orchestrator(emulated, tmp_path, networks, days=10 / 86400) as made:
+        id_ = made.request(emulated.projects[0])
         assert made.wait([id_], LONG) == {id_: Status.DELETED}
         assert {what for what, _ in networks.log} == {"stop"}
-    assert cloud.audit.deleted_while_not_empty() == []
+    assert emulated.audit.deleted_while_not_empty() == []
 
 
-def test_the_brake_withholds_each_stop(cloud, running, networks, tmp_path):
-    with orchestrator(cloud, tmp_path, networks) as made:
-        cloud.faults.latency(milliseconds=10)
+def test_the_brake_withholds_each_stop(emulated, running, networks, tmp_path):
+    with orchestrator(emulated, tmp_path, networks) as made:
+        emulated.faults.latency(milliseconds=10)
         networks.gate = threading.Event()
-        id_ = made.request(cloud.projects[0])
+        id_ = made.request(emulated.projects[0])
         wait("one is stopped", networks.waiting.is_set, LONG)
         made.store.set_brake(Brake(True, "something is wrong"))
         networks.gate.set()
@@ -168,12 +160,12 @@ def test_the_brake_withholds_each_stop(cloud, running, networks, tmp_path):
         made.parts.bus.deletion(id_)
         wait("it is stopped", lambda: halted(made, id_), LONG)
         assert not any(states(running))
-        cancel(made, id_)
+        restore(made, id_)
         assert states(running) == [True, True, True, False]
 
 
-def test_what_cannot_be_stopped_is_told_and_tried_again(cloud, running, networks, tmp_path):
-    with orchestrator(cloud, tmp_path, networks) as made:
+def test_what_cannot_be_stopped_is_told_and_tried_again(emulated, running, networks, tmp_path):
+    with orchestrator(emulated, tmp_path, networks) as made:
         broken, real = threading.Event(), networks.log
         refused = base.Refused(base.Verdict("error", "its host burns"))
         network = made.parts.registry.find("network", "network")
@@ -185,20 +177,20 @@ def test_what_cannot_be_stopped_is_told_and_tried_again(cloud, running, networks
             stop(connection, project, resource)
 
         object.__setattr__(network.halt, "stop", fails)
-        id_ = made.request(cloud.projects[0])
+        id_ = made.request(emulated.projects[0])
         wait("it says so", lambda: (c := condition(made, id_)) and "its host burns" in c.message, LONG)
         assert not halted(made, id_) and states(running)[:2] == [True, False]
         wait("it is a blocker", lambda: "its host burns" in str(made.blockers(id_)), LONG)
         broken.set()
         wait("it is stopped", lambda: halted(made, id_), LONG)
         assert not any(states(running)) and len([i for _, i in real if i == running[1].id]) == 1
-        cancel(made, id_)
+        restore(made, id_)
         assert states(running) == [True, True, True, False]
 
 
-def test_one_that_does_not_start_keeps_nobody_out_of_the_project_and_is_named(cloud, running, networks, tmp_path):
-    with orchestrator(cloud, tmp_path, networks) as made:
-        [project] = cloud.projects
+def test_one_that_does_not_start_keeps_nobody_out_of_the_project_and_is_named(emulated, running, networks, tmp_path):
+    with orchestrator(emulated, tmp_path, networks) as made:
+        [project] = emulated.projects
         id_ = made.request(project)
         wait("it is stopped", lambda: halted(made, id_), LONG)
         network = made.parts.registry.find("network", "network")
@@ -210,8 +202,7 @@ def test_one_that_does_not_start_keeps_nobody_out_of_the_project_and_is_named(cl
             start(connection, project, resource)
 
         object.__setattr__(network.halt, "start", fails)
-        record, _steps, now = made.store.load(id_)
-        made.store.save(record, move(record, Status.CANCELLING, By.USER, now, "restore"))
+        cancel(made.store, id_, "restore")
         made.parts.bus.deletion(id_)
         wait("it is named", lambda: running[0].id in str(made.blockers(id_)), LONG)
         assert states(running) == [False, True, True, False]
@@ -224,30 +215,30 @@ def test_one_that_does_not_start_keeps_nobody_out_of_the_project_and_is_named(cl
 
 
 def test_a_process_that_ends_while_it_stops_them_is_replaced_and_nothing_is_forgotten(
-    cloud, running, networks, tmp_path
+    emulated, running, networks, tmp_path
 ):
     networks.gate = threading.Event()
     quick = {"DEFAULT": {"graceful_stop_timeout": 1}, "worker": {"lease": 5}}
-    with orchestrator(cloud, tmp_path, networks, **quick) as first:
-        id_ = first.request(cloud.projects[0])
+    with orchestrator(emulated, tmp_path, networks, **quick) as first:
+        id_ = first.request(emulated.projects[0])
         wait("one is stopped", networks.waiting.is_set, LONG)
     assert len(networks.log) == 1
     after = Networks()
-    with orchestrator(cloud, tmp_path, after, **quick) as second:
+    with orchestrator(emulated, tmp_path, after, **quick) as second:
         wait("the others are, too", lambda: halted(second, id_), LONG)
         networks.gate.set()  # the first one comes back, and its step is another one's
         assert not any(states(running))
-        cancel(second, id_)
+        restore(second, id_)
         assert states(running) == [True, True, True, False]
         stopped = [i for what, i in [*networks.log, *after.log] if what == "stop"]
         assert len(stopped) == len(set(stopped))
 
 
-def test_a_restore_in_the_midst_of_it_leaves_nothing_stopped(cloud, running, networks, tmp_path):
+def test_a_restore_in_the_midst_of_it_leaves_nothing_stopped(emulated, running, networks, tmp_path):
     networks.gate = threading.Event()
-    with orchestrator(cloud, tmp_path, networks, worker={"lease": 5}) as made:
-        id_ = made.request(cloud.projects[0])
+    with orchestrator(emulated, tmp_path, networks, worker={"lease": 5}) as made:
+        id_ = made.request(emulated.projects[0])
         wait("one is stopped", networks.waiting.is_set, LONG)
         threading.Timer(1.0, networks.gate.set).start()
-        cancel(made, id_)
+        restore(made, id_)
         assert states(running) == [True, True, True, False]

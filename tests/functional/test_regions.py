@@ -27,8 +27,8 @@ PATIENCE = 900  # seconds; for a slow machine, and not a measure of anything
 
 
 @pytest.fixture
-def running(cloud, tmp_path):
-    with Orchestrator(cloud, tmp_path, engine={"attempts": 1}) as made:
+def running(emulated, tmp_path):
+    with Orchestrator(emulated, tmp_path, engine={"attempts": 1}) as made:
         yield made
 
 
@@ -40,12 +40,12 @@ def until(condition, what):
         raise AssertionError(what()) from None
 
 
-def there(cloud, region, *services):
+def there(emulated, region, *services):
     """What the project has in a region, by type, but for what goes with the project itself."""
     found = {}
-    for (where, name), table in cloud.state.tables.items():
+    for (where, name), table in emulated.state.tables.items():
         if where == region and not table.kind.residue and not table.kind.history and name.split(".")[0] in services:
-            rows = [r for r in table.owned.get(cloud.projects[0], {}).values() if not is_default(r)]
+            rows = [r for r in table.owned.get(emulated.projects[0], {}).values() if not is_default(r)]
             if rows and table.kind.name != "security_group_rule":
                 found[name] = len(rows)
     return found
@@ -72,50 +72,50 @@ def waive(running, service_type, region="", project_id=""):
 
 
 @pytest.mark.parametrize(
-    ("cloud", "services"),
+    ("emulated", "services"),
     [
         ({"bystanders": 1}, ("image", "key-manager")),
         pytest.param({"projects": 1, "bystanders": 1, "without": (), "things": {}}, SERVICES, marks=pytest.mark.long),
     ],
-    indirect=["cloud"],
+    indirect=["emulated"],
     ids=["two services", "all services"],
 )
-def test_a_region_that_is_down_blocks_its_own_part_and_completion_and_nothing_else(cloud, running, services):
-    project = cloud.projects[0]
-    bystander = cloud.left(cloud.bystanders[0])
-    before = there(cloud, SOUTH, "network", "image", "key-manager")
-    assert there(cloud, NORTH, "network", "image", "key-manager") and before
+def test_a_region_that_is_down_blocks_its_own_part_and_completion_and_nothing_else(emulated, running, services):
+    project = emulated.projects[0]
+    bystander = emulated.left(emulated.bystanders[0])
+    before = there(emulated, SOUTH, "network", "image", "key-manager")
+    assert there(emulated, NORTH, "network", "image", "key-manager") and before
     for service in services:
-        cloud.faults.down(service, region=SOUTH, how="reset")
+        emulated.faults.down(service, region=SOUTH, how="reset")
     deletion_id = running.request(project)
-    until(lambda: there(cloud, NORTH, *services) == {}, lambda: there(cloud, NORTH, *services))
+    until(lambda: there(emulated, NORTH, *services) == {}, lambda: there(emulated, NORTH, *services))
     # A blocker is none while it is tried again, and what waits for it (object-store for images) is none at all.
     seen = {}
     dead = {(SOUTH, service): {"unreachable"} for service in services if service != "object-store"}
     until(lambda: seen.update(blocked(running, deletion_id)) or len(seen) == len(dead), lambda: seen)
     assert seen == dead
     assert running.store.get(deletion_id).status is Status.DELETING
-    assert cloud.exists(project)
-    assert there(cloud, SOUTH, "network", "image", "key-manager") == before
+    assert emulated.exists(project)
+    assert there(emulated, SOUTH, "network", "image", "key-manager") == before
 
     for service in services:
-        cloud.faults.up(service, region=SOUTH)
+        emulated.faults.up(service, region=SOUTH)
     assert running.wait([deletion_id], PATIENCE) == {deletion_id: Status.DELETED}, running.blockers(deletion_id)
-    assert cloud.left(project, residue=False) == {}
-    assert cloud.audit.deleted_while_not_empty() == []
-    assert cloud.left(cloud.bystanders[0]) == bystander
+    assert emulated.left(project, residue=False) == {}
+    assert emulated.audit.deleted_while_not_empty() == []
+    assert emulated.left(emulated.bystanders[0]) == bystander
 
 
-def test_what_is_waived_in_one_region_is_left_there_and_named_for_good(cloud, running):
-    project = cloud.projects[0]
-    images = there(cloud, SOUTH, "image")
-    assert images and there(cloud, NORTH, "image")
-    cloud.faults.down("image", region=SOUTH)
+def test_what_is_waived_in_one_region_is_left_there_and_named_for_good(emulated, running):
+    project = emulated.projects[0]
+    images = there(emulated, SOUTH, "image")
+    assert images and there(emulated, NORTH, "image")
+    emulated.faults.down("image", region=SOUTH)
     deletion_id = running.request(project)
     until(lambda: set(blocked(running, deletion_id)) == {(SOUTH, "image")}, lambda: blocked(running, deletion_id))
     asked = waive(running, "image", SOUTH, project)
     assert running.wait([deletion_id], PATIENCE) == {deletion_id: Status.DELETED}, running.blockers(deletion_id)
-    ((_, left),) = cloud.audit.deleted_while_not_empty()
+    ((_, left),) = emulated.audit.deleted_while_not_empty()
     assert left == images, "nothing but what was waived stayed behind"
 
     record = running.store.get(deletion_id)
@@ -131,9 +131,9 @@ def test_what_is_waived_in_one_region_is_left_there_and_named_for_good(cloud, ru
     assert empty and all(asked.id in message for message in empty)
 
 
-def test_a_waiver_for_another_project_or_region_helps_nobody(cloud, running):
-    cloud.faults.down("image", region=SOUTH)
-    deletion_id = running.request(cloud.projects[0])
+def test_a_waiver_for_another_project_or_region_helps_nobody(emulated, running):
+    emulated.faults.down("image", region=SOUTH)
+    deletion_id = running.request(emulated.projects[0])
     north = waive(running, "image", NORTH)
     waive(running, "image", SOUTH, "another")
     until(lambda: set(blocked(running, deletion_id)) == {(SOUTH, "image")}, lambda: blocked(running, deletion_id))
@@ -143,14 +143,14 @@ def test_a_waiver_for_another_project_or_region_helps_nobody(cloud, running):
     assert set(blocked(running, deletion_id)) <= {(SOUTH, "image")}
     assert running.store.get(deletion_id).status is Status.DELETING
     assert running.store.get(deletion_id).waivers == (north,)
-    assert there(cloud, NORTH, "image"), "the image service of this region was waived, and left alone"
+    assert there(emulated, NORTH, "image"), "the image service of this region was waived, and left alone"
 
 
 @pytest.mark.parametrize("how", ["withdrawn", pytest.param("expired", marks=pytest.mark.long)])
-def test_a_waiver_that_ends_right_before_the_project_goes_blocks_again(cloud, running, monkeypatch, how):
+def test_a_waiver_that_ends_right_before_the_project_goes_blocks_again(emulated, running, monkeypatch, how):
     """Its end comes after every look: only the removal itself can see it."""
-    project = cloud.projects[0]
-    cloud.faults.down("image", region=SOUTH)
+    project = emulated.projects[0]
+    emulated.faults.down("image", region=SOUTH)
     asked = waive(running, "image", SOUTH)
     removing = []
     remove = working._Task._remove
@@ -172,20 +172,20 @@ def test_a_waiver_that_ends_right_before_the_project_goes_blocks_again(cloud, ru
     until(lambda: removing, lambda: blocked(running, deletion_id))
     images = {(SOUTH, "image")}
     until(lambda: images <= set(blocked(running, deletion_id)), lambda: blocked(running, deletion_id))
-    assert cloud.exists(project)
+    assert emulated.exists(project)
     assert running.store.get(deletion_id).status in LIVE
-    cloud.faults.up("image", region=SOUTH)
+    emulated.faults.up("image", region=SOUTH)
     assert running.wait([deletion_id], PATIENCE) == {deletion_id: Status.DELETED}, running.blockers(deletion_id)
-    assert cloud.audit.deleted_while_not_empty() == []
+    assert emulated.audit.deleted_while_not_empty() == []
     record = running.store.get(deletion_id)
     assert (record.waivers, "not looked at" in record.message) == ((), False)
     assert "waiver.ended" in {e.event.type for e in running.store.events(deletion_id, 10000)}
 
 
-def test_a_report_says_what_it_did_not_look_at(cloud, running):
-    cloud.faults.down("image")
+def test_a_report_says_what_it_did_not_look_at(emulated, running):
+    emulated.faults.down("image")
     asked = waive(running, "image")
-    deletion_id = running.request(cloud.projects[0], Mode.REPORT)
+    deletion_id = running.request(emulated.projects[0], Mode.REPORT)
     assert running.wait([deletion_id], PATIENCE) == {deletion_id: Status.LEFTOVERS}
     record = running.store.get(deletion_id)
     assert record.waivers == (asked,)
@@ -195,16 +195,16 @@ def test_a_report_says_what_it_did_not_look_at(cloud, running):
     assert {row.service for row in running.store.leftovers(deletion_id, 10000)} == {"key-manager"}
 
 
-def test_what_nobody_answers_for_blocks_until_it_is_waived_also_when_it_leaves_the_catalog(cloud, running):
-    project = cloud.projects[0]
-    cloud.add_service("workflow", "mistral", cloud.url, (SOUTH,))
+def test_what_nobody_answers_for_blocks_until_it_is_waived_also_when_it_leaves_the_catalog(emulated, running):
+    project = emulated.projects[0]
+    emulated.add_service("workflow", "mistral", emulated.url, (SOUTH,))
     deletion_id = running.request(project)
     workflow = {(SOUTH, "workflow"): {"no_plugin"}}
     until(
-        lambda: blocked(running, deletion_id) == workflow and there(cloud, NORTH, *SERVICES) == {},
+        lambda: blocked(running, deletion_id) == workflow and there(emulated, NORTH, *SERVICES) == {},
         lambda: blocked(running, deletion_id),
     )
-    remove_from_catalog(cloud, "workflow")
+    remove_from_catalog(emulated, "workflow")
     said = lambda: next(  # noqa: E731
         s.message for s in running.store.steps(deletion_id) if s.kind is Kind.UNCOVERED
     )
@@ -213,4 +213,4 @@ def test_what_nobody_answers_for_blocks_until_it_is_waived_also_when_it_leaves_t
     asked = waive(running, "workflow", project_id=project)
     assert running.wait([deletion_id], PATIENCE) == {deletion_id: Status.DELETED}, running.blockers(deletion_id)
     assert running.store.get(deletion_id).waivers == (asked,)
-    assert cloud.audit.deleted_while_not_empty() == []
+    assert emulated.audit.deleted_while_not_empty() == []

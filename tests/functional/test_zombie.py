@@ -17,12 +17,13 @@ import sqlalchemy as sa
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator import tables, transitions
 from cleanup_orchestrator.model import TASKS, Event, Mode, Status, accepted
-from cleanup_orchestrator.store import Conflict, Store
+from cleanup_orchestrator.store import Store
 from tests.cloud.processes import Children
 from tests.emulated import Emulated
 from tests.emulated.orchestrator import configuration
 from tests.support.brokers import RABBITMQ, need_broker
 from tests.support.databases import filled
+from tests.support.stores import cancel
 from tests.support.timing import wait
 
 pytestmark = pytest.mark.real
@@ -214,20 +215,6 @@ def record(fleet, project_id):
         id=str(uuid.uuid4()), project_id=project_id, project_name="?", domain_id="d", mode=Mode.CASCADE, dry_run=False
     )
     return fleet.store.create(made, TASKS, Event("deletion.accepted", "x"))
-
-
-def cancel(store, deletion_id):
-    """As the API does it, which tries again when an engine was faster."""
-
-    def tried():
-        before = store.get(deletion_id)
-        after = transitions.move(before, Status.CANCELLING, transitions.By.USER, store.now(), "cancel")
-        try:
-            return store.save(before, after, events=[Event("deletion.cancelling", "a test cancels it")])
-        except Conflict:
-            return None
-
-    return wait("it is cancelled", tried)
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])

@@ -1,4 +1,4 @@
-"""The fixture ``cloud``: the emulated cloud that a file of tests describes in its constant ``CLOUD``."""
+"""The fixture ``emulated``: the emulated cloud that a file of tests describes in its constant ``CLOUD``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEAN = {"projects": 0, "bystanders": 1, "small": True, "fences": True, "without"
 
 
 @pytest.fixture
-def cloud(request: pytest.FixtureRequest) -> Iterator[Emulated]:
+def emulated(request: pytest.FixtureRequest) -> Iterator[Emulated]:
     """An emulated cloud, made with the keyword arguments in ``CLOUD`` of the test's module.
 
     Two arguments are the fixture's own. ``without`` names services that leave the catalog. ``things`` gives a project
@@ -47,7 +47,7 @@ def cloud(request: pytest.FixtureRequest) -> Iterator[Emulated]:
 
 def with_cloud(**difference: Any) -> pytest.MarkDecorator:
     """Return a mark for a test whose cloud differs from that of its module."""
-    return pytest.mark.parametrize("cloud", [difference], indirect=True, ids=["-".join(difference)])
+    return pytest.mark.parametrize("emulated", [difference], indirect=True, ids=["-".join(difference)])
 
 
 def remove_from_catalog(cloud: Emulated, *types: str) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from cleanup_orchestrator import actions
-from cleanup_orchestrator.model import TASKS, Deletion, Event, Kind, Step
-from cleanup_orchestrator.store import Store
+from cleanup_orchestrator.model import TASKS, Deletion, Event, Kind, Status, Step
+from cleanup_orchestrator.store import Conflict, Store
+from cleanup_orchestrator.transitions import By, move
+from tests.support.timing import wait
 from tests.unit.world import deletion
 
 ACCEPTED = Event("deletion.accepted", "asked for", "user")
@@ -23,6 +25,28 @@ def store(database_url: str) -> Iterator[Store]:
     made = Store.from_url(database_url)
     yield made
     made.close()
+
+
+def change(
+    store: Store, deletion_id: str, after: Callable[[Deletion], Deletion], events: Sequence[Event] = ()
+) -> Deletion:
+    """Save what ``after`` makes of a deletion; as the API does, again if an engine or a worker wrote meanwhile."""
+
+    def saved() -> Deletion | None:
+        before = store.get(deletion_id)
+        try:
+            return store.save(before, after(before), events=events)
+        except Conflict:
+            return None
+
+    changed: Deletion = wait("the deletion is changed", saved)
+    return changed
+
+
+def cancel(store: Store, deletion_id: str, reason: str = "cancel") -> Deletion:
+    """Record that a user cancels a deletion."""
+    event = Event("deletion.cancelling", "a test cancels it")
+    return change(store, deletion_id, lambda d: move(d, Status.CANCELLING, By.USER, store.now(), reason), [event])
 
 
 def create(store: Store, **values: Any) -> Deletion:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Iterator
 
 import pytest
 
-from cleanup_orchestrator.store import Store
-from tests.support import sqlite_stores
+from tests.support.databases import filled
+from tests.support.stores import store
+
+__all__ = ["store"]
 
 
 @pytest.fixture
-def store(tmp_path: pathlib.Path) -> Iterator[Store]:
-    """An empty store over SQLite, in a file."""
-    made = sqlite_stores.in_file(tmp_path / "store.sqlite")
-    yield made
-    made.close()
+def database_url() -> Iterator[str]:
+    """The URL of a SQLite file at head without rows. The functional tests use the other kinds, too."""
+    with filled("sqlite") as url:
+        yield url

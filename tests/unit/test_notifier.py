@@ -50,7 +50,7 @@ def sent():
 
 
 @pytest.fixture
-def store(tmp_path, sent):
+def announcing_store(tmp_path, sent):
     conf = cfg.ConfigOpts()
     conf([])
     oslo_messaging.get_notification_transport(conf)
@@ -103,11 +103,13 @@ def test_the_manual_names_the_event_types():
     assert all(f"``{event}``" in page for event in others) and others
 
 
-def test_a_new_record_and_each_of_its_moves_is_announced_once(store, sent):
-    made = create(store, user_id="u", request_id="req-1", mode=Mode.REPORT)
-    moved = store.save(made, dataclasses.replace(made, status=Status.INVENTORY, reason="look_first", message="m"))
-    store.save(moved, dataclasses.replace(moved, round=2))  # the same status: nothing to say
-    first, second = received(store, sent, 2)
+def test_a_new_record_and_each_of_its_moves_is_announced_once(announcing_store, sent):
+    made = create(announcing_store, user_id="u", request_id="req-1", mode=Mode.REPORT)
+    moved = announcing_store.save(
+        made, dataclasses.replace(made, status=Status.INVENTORY, reason="look_first", message="m")
+    )
+    announcing_store.save(moved, dataclasses.replace(moved, round=2))  # the same status: nothing to say
+    first, second = received(announcing_store, sent, 2)
     assert first[:2] == ("INFO", "project_cleanup.deletion.accepted")
     assert (first[2]["status_before"], first[2]["user_id"], first[2]["request_id"]) == ("", "u", "req-1")
     assert second[:2] == ("INFO", "project_cleanup.deletion.inventory")
@@ -116,34 +118,36 @@ def test_a_new_record_and_each_of_its_moves_is_announced_once(store, sent):
     assert [message["publisher_id"] for _, message, *_ in sent] == ["project_cleanup.here"] * 2
 
 
-def test_who_is_asked_for_an_approval_hears_it_once(store, sent):
+def test_who_is_asked_for_an_approval_hears_it_once(announcing_store, sent):
     asks = Condition("approval", True, "too_many_resources", "it is about 9 resources", world.T0)
-    made = create(store)
-    asked = store.save(made, dataclasses.replace(made, conditions=(asks,)))
+    made = create(announcing_store)
+    asked = announcing_store.save(made, dataclasses.replace(made, conditions=(asks,)))
     more = dataclasses.replace(asks, message="it is about 10 resources")
-    still = store.save(asked, dataclasses.replace(asked, conditions=(more,)))
-    store.save(still, dataclasses.replace(still, conditions=(dataclasses.replace(asks, status=False),)))
-    _, (priority, event, payload) = received(store, sent, 2)
+    still = announcing_store.save(asked, dataclasses.replace(asked, conditions=(more,)))
+    announcing_store.save(still, dataclasses.replace(still, conditions=(dataclasses.replace(asks, status=False),)))
+    _, (priority, event, payload) = received(announcing_store, sent, 2)
     assert (priority, event) == ("INFO", "project_cleanup.deletion.approval_needed")
     assert payload["approval_message"] == "it is about 9 resources"
 
 
-def test_what_lost_the_race_is_not_announced(store, sent):
-    made = create(store)
-    store.save(made, dataclasses.replace(made, round=2))
+def test_what_lost_the_race_is_not_announced(announcing_store, sent):
+    made = create(announcing_store)
+    announcing_store.save(made, dataclasses.replace(made, round=2))
     with pytest.raises(Exception, match="changed meanwhile"):
-        store.save(made, dataclasses.replace(made, status=Status.DRAINING))
-    assert [event for _, event, _ in received(store, sent, 1)] == ["project_cleanup.deletion.accepted"]
+        announcing_store.save(made, dataclasses.replace(made, status=Status.DRAINING))
+    assert [event for _, event, _ in received(announcing_store, sent, 1)] == ["project_cleanup.deletion.accepted"]
 
 
-def test_failed_and_stalled_are_errors_and_progress_is_not(store, sent):
-    made = create(store)
-    stuck = store.save(made, dataclasses.replace(made, conditions=(STALLED,)))
+def test_failed_and_stalled_are_errors_and_progress_is_not(announcing_store, sent):
+    made = create(announcing_store)
+    stuck = announcing_store.save(made, dataclasses.replace(made, conditions=(STALLED,)))
     longer = dataclasses.replace(STALLED, message="blocked by image.image@R1: error")
-    still = store.save(stuck, dataclasses.replace(stuck, conditions=(longer,)))  # still stalled: nothing new
-    well = store.save(still, dataclasses.replace(still, conditions=(dataclasses.replace(STALLED, status=False),)))
-    store.save(well, dataclasses.replace(well, status=Status.FAILED))
-    found = received(store, sent, 4)
+    still = announcing_store.save(stuck, dataclasses.replace(stuck, conditions=(longer,)))  # still stalled: nothing new
+    well = announcing_store.save(
+        still, dataclasses.replace(still, conditions=(dataclasses.replace(STALLED, status=False),))
+    )
+    announcing_store.save(well, dataclasses.replace(well, status=Status.FAILED))
+    found = received(announcing_store, sent, 4)
     assert [(priority, event.rsplit(".", 1)[1]) for priority, event, _ in found] == [
         ("INFO", "accepted"),
         ("ERROR", "stalled"),
@@ -154,20 +158,20 @@ def test_failed_and_stalled_are_errors_and_progress_is_not(store, sent):
     assert (found[1][2]["stalled"], found[2][2]["stalled"]) == (True, False)
 
 
-def test_what_is_held_and_what_holds_it_are_announced(store, sent):
-    made = create(store)
-    lien = store.add_lien(Lien("l", "p", "billing", "an open invoice", world.T0, user_name="alice"))
-    on = store.set_brake(Brake(True, "the storage misbehaves", request_id="req-1"))
-    assert store.set_brake(Brake(True, "once more", request_id="req-2")) == on
+def test_what_is_held_and_what_holds_it_are_announced(announcing_store, sent):
+    made = create(announcing_store)
+    lien = announcing_store.add_lien(Lien("l", "p", "billing", "an open invoice", world.T0, user_name="alice"))
+    on = announcing_store.set_brake(Brake(True, "the storage misbehaves", request_id="req-1"))
+    assert announcing_store.set_brake(Brake(True, "once more", request_id="req-2")) == on
     held = Condition("held", True, "lien", "held by lien l", world.T0)
-    read = store.get(made.id)
-    stopped = store.save(read, dataclasses.replace(read, conditions=(held,)))
-    store.remove_lien(lien.id, "u")
-    store.remove_lien(lien.id, "u")
-    store.set_brake(Brake(False, "the storage misbehaves", request_id="req-3"))
-    read = store.get(stopped.id)
-    store.save(read, dataclasses.replace(read, conditions=(dataclasses.replace(held, status=False),)))
-    found = received(store, sent, 7)
+    read = announcing_store.get(made.id)
+    stopped = announcing_store.save(read, dataclasses.replace(read, conditions=(held,)))
+    announcing_store.remove_lien(lien.id, "u")
+    announcing_store.remove_lien(lien.id, "u")
+    announcing_store.set_brake(Brake(False, "the storage misbehaves", request_id="req-3"))
+    read = announcing_store.get(stopped.id)
+    announcing_store.save(read, dataclasses.replace(read, conditions=(dataclasses.replace(held, status=False),)))
+    found = received(announcing_store, sent, 7)
     assert [(priority, event.removeprefix("project_cleanup.")) for priority, event, _ in found] == [
         ("INFO", "deletion.accepted"),
         ("INFO", "lien.recorded"),
@@ -195,55 +199,55 @@ def test_a_stalled_one_that_moves_on_is_one_piece_of_news():
     assert notifier.news(before, world.deletion(status=Status.DRAINING)) == ("draining",)
 
 
-def test_the_counters_are_of_this_attempt(store, sent):
-    made = create(store)
-    step = next(s for s in store.steps(made.id) if s.kind is Kind.SURVEY)
+def test_the_counters_are_of_this_attempt(announcing_store, sent):
+    made = create(announcing_store)
+    step = next(s for s in announcing_store.steps(made.id) if s.kind is Kind.SURVEY)
     waiting = dataclasses.replace(step, state="dispatched", round=1)
-    made = store.save(made, dataclasses.replace(made, status=Status.INVENTORY), [waiting])
-    _, mine = store.claim(step.id, "w", 60)
-    store.put_steps(mine, [dataclasses.replace(world.sweep_step("network.port"), round=1)])
-    store.finish(mine, Sweep(Outcome.CLEAR, calls=3))
-    sweep = next(s for s in store.steps(made.id) if s.kind is Kind.SWEEP)
-    made = store.get(made.id)
+    made = announcing_store.save(made, dataclasses.replace(made, status=Status.INVENTORY), [waiting])
+    _, mine = announcing_store.claim(step.id, "w", 60)
+    announcing_store.put_steps(mine, [dataclasses.replace(world.sweep_step("network.port"), round=1)])
+    announcing_store.finish(mine, Sweep(Outcome.CLEAR, calls=3))
+    sweep = next(s for s in announcing_store.steps(made.id) if s.kind is Kind.SWEEP)
+    made = announcing_store.get(made.id)
     dispatched = dataclasses.replace(sweep, state="dispatched", round=made.round)
-    made = store.save(made, made, [dispatched])
-    _, mine = store.claim(sweep.id, "w", 60)
+    made = announcing_store.save(made, made, [dispatched])
+    _, mine = announcing_store.claim(sweep.id, "w", 60)
     left = (Leftover("a", "a", Reason.PRESENT), Leftover("b", "b", Reason.PRESENT))
-    store.finish(mine, Sweep(Outcome.LEFTOVERS, "present", found=2, kept=1, calls=4, leftovers=left))
-    made = store.get(made.id)
-    store.save(made, dataclasses.replace(made, status=Status.DELETING))
-    *_, (_, event, payload) = received(store, sent, 3)
+    announcing_store.finish(mine, Sweep(Outcome.LEFTOVERS, "present", found=2, kept=1, calls=4, leftovers=left))
+    made = announcing_store.get(made.id)
+    announcing_store.save(made, dataclasses.replace(made, status=Status.DELETING))
+    *_, (_, event, payload) = received(announcing_store, sent, 3)
     assert event == "project_cleanup.deletion.deleting"
     counters = {"found": 2, "deleted": 0, "remaining": 2, "abandoned": 0, "kept": 1, "unknown": 0, "calls": 7}
     assert payload["counters"] == counters
 
 
-def test_that_it_is_forced_is_announced_once_with_who_and_why(store, sent):
-    made = create(store)
-    made = store.save(made, dataclasses.replace(made, status=Status.DELETING))
+def test_that_it_is_forced_is_announced_once_with_who_and_why(announcing_store, sent):
+    made = create(announcing_store)
+    made = announcing_store.save(made, dataclasses.replace(made, status=Status.DELETING))
     asked = Force("burnt down", (), world.T0, 1, 1, "u2", "alice")
-    forced = store.save(made, dataclasses.replace(made, forced=asked))
-    store.save(forced, dataclasses.replace(forced, round=2))
-    *_, (priority, event, payload) = received(store, sent, 3)
+    forced = announcing_store.save(made, dataclasses.replace(made, forced=asked))
+    announcing_store.save(forced, dataclasses.replace(forced, round=2))
+    *_, (priority, event, payload) = received(announcing_store, sent, 3)
     assert (priority, event) == ("INFO", "project_cleanup.deletion.forced")
     assert (payload["forced"], payload["forced_reason"], payload["forced_by"]) == (True, "burnt down", "u2")
     assert payload["status"] == payload["status_before"] == "deleting"
 
 
-def test_a_lien_that_a_plugin_raises_or_ends_is_told_like_any_other(store, sent):
+def test_a_lien_that_a_plugin_raises_or_ends_is_told_like_any_other(announcing_store, sent):
     lien = Lien("l", "p", "plugin:image.image", "image: 1: shared with q", world.T0)
-    store._lien_changed(lien)
-    store._lien_changed(dataclasses.replace(lien, deleted_at=world.T0, deleted_by="plugin"))
-    told = received(store, sent, 2)
+    announcing_store._lien_changed(lien)
+    announcing_store._lien_changed(dataclasses.replace(lien, deleted_at=world.T0, deleted_by="plugin"))
+    told = received(announcing_store, sent, 2)
     assert [event for _, event, _ in told] == ["project_cleanup.lien.recorded", "project_cleanup.lien.removed"]
     assert told[0][2]["origin"] == "plugin:image.image" and told[1][2]["deleted_by"] == "plugin"
 
 
-def test_a_token_in_a_message_does_not_get_out(store, sent):
+def test_a_token_in_a_message_does_not_get_out(announcing_store, sent):
     token = "gAAAAABk2x_Qv-7H9cXlP0aYc3b1ZC9xN5yK8wVt2mRrUuJp"
     condition = dataclasses.replace(STALLED, message=f"X-Auth-Token: {token}")
-    create(store, status=Status.FAILED, message=f"refused {token}", conditions=(condition,))
-    for _, _, payload in received(store, sent, 2):
+    create(announcing_store, status=Status.FAILED, message=f"refused {token}", conditions=(condition,))
+    for _, _, payload in received(announcing_store, sent, 2):
         assert token not in str(payload)
         assert payload["message"] == "refused ***"
 

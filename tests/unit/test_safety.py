@@ -139,11 +139,6 @@ def test_what_was_dispatched_for_another_round_or_attempt_does_not_run():
     assert allowed(d, dataclasses.replace(PORT, kind=Kind.CLOSE, round=4), writing=True)
 
 
-@pytest.fixture
-def store():
-    return sqlite_stores.in_memory()
-
-
 def held(store, record, kind):
     """Dispatch a step of this kind and claim it."""
     record, steps, now = store.load(record.id)

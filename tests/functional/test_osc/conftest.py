@@ -36,20 +36,21 @@ def _installed():
 
 
 @pytest.fixture
-def cloud():
-    cloud = stub.Cloud()
-    yield cloud
-    cloud.close()
+def stub_cloud():
+    """Keystone and the project-cleanup API, whose answers the test writes."""
+    made = stub.Cloud()
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def env(cloud, monkeypatch, tmp_path):
+def env(stub_cloud, monkeypatch, tmp_path):
     """The environment of somebody who is logged in as admin; nothing of the machine's own leaks in."""
     for name in list(os.environ):
         if name.startswith("OS_"):
             monkeypatch.delenv(name)
     settings = {
-        "OS_AUTH_URL": f"{cloud.url}/identity",
+        "OS_AUTH_URL": f"{stub_cloud.url}/identity",
         "OS_USERNAME": "admin",
         "OS_PASSWORD": "secret",
         "OS_PROJECT_NAME": "admin",
@@ -70,7 +71,7 @@ def env(cloud, monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def openstack(cloud, env, capsys, monkeypatch):
+def openstack(env, capsys, monkeypatch):
     """Run ``openstack`` in this process, on virtual time."""
     from openstackclient import shell
 
@@ -105,7 +106,7 @@ def openstack(cloud, env, capsys, monkeypatch):
 
 
 @pytest.fixture
-def process(cloud, env):
+def process(env):
     """Run ``openstack`` as a process."""
 
     def run(*argv, **kwargs):

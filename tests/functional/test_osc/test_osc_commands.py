@@ -38,13 +38,13 @@ EVENTS = [
 
 
 @pytest.fixture
-def demo(cloud):
-    return cloud.add_project("demo")
+def demo(stub_cloud):
+    return stub_cloud.add_project("demo")
 
 
 class TestList:
-    def test_all_pages(self, openstack, cloud, demo):
-        ids = [cloud.add_deletion(demo, "deleted") for _ in range(5)]
+    def test_all_pages(self, openstack, stub_cloud, demo):
+        ids = [stub_cloud.add_deletion(demo, "deleted") for _ in range(5)]
         result = openstack("project", "deletion", "list", "-f", "json")
         assert result.code == 0
         assert [row["ID"] for row in result.json] == ids
@@ -61,21 +61,21 @@ class TestList:
         }
         assert result.json[0] == row
         # the links name an inner host, where no token may go
-        assert len(cloud.made("GET", "/cleanup/v1/deletions")) == 3
+        assert len(stub_cloud.made("GET", "/cleanup/v1/deletions")) == 3
 
-    def test_limit_and_marker(self, openstack, cloud, demo):
-        ids = [cloud.add_deletion(demo, "deleted") for _ in range(6)]
+    def test_limit_and_marker(self, openstack, stub_cloud, demo):
+        ids = [stub_cloud.add_deletion(demo, "deleted") for _ in range(6)]
         result = openstack("project", "deletion", "list", "--limit", "3", "--marker", ids[1], "-f", "value", "-c", "ID")
         assert result.out.split() == ids[2:5]
         result = openstack("project", "deletion", "list", "--limit", "1", "-f", "value", "-c", "ID")
         assert result.out.split() == ids[:1]
-        assert cloud.requests[-1]["query"] == {"limit": ["1"]}
+        assert stub_cloud.requests[-1]["query"] == {"limit": ["1"]}
 
-    def test_filters(self, openstack, cloud, demo):
+    def test_filters(self, openstack, stub_cloud, demo):
         args = ["--status", "live", "--status", "failed", "--mode", "cascade", "--project", "demo"]
         args += ["--domain", "Second", "--sort", "status:asc", "--attention"]
         assert openstack("project", "deletion", "list", *args).code == 0
-        assert cloud.requests[-1]["query"] == {
+        assert stub_cloud.requests[-1]["query"] == {
             "status": ["live", "failed"],
             "mode": ["cascade"],
             "project_id": [demo["id"]],
@@ -84,11 +84,11 @@ class TestList:
             "attention": ["True"],
         }
 
-    def test_project_that_is_gone(self, openstack, cloud, demo):
-        other = cloud.add_project("other")
-        ids = [cloud.add_deletion(demo, "failed"), cloud.add_deletion(other, "deleted")]
-        ids.append(cloud.add_deletion(demo, "deleted"))
-        del cloud.projects[demo["id"]]
+    def test_project_that_is_gone(self, openstack, stub_cloud, demo):
+        other = stub_cloud.add_project("other")
+        ids = [stub_cloud.add_deletion(demo, "failed"), stub_cloud.add_deletion(other, "deleted")]
+        ids.append(stub_cloud.add_deletion(demo, "deleted"))
+        del stub_cloud.projects[demo["id"]]
         for name in ("demo", demo["id"]):
             result = openstack("project", "deletion", "list", "--project", name, "-f", "value", "-c", "ID")
             assert result.out.split() == [ids[0], ids[2]]
@@ -97,16 +97,18 @@ class TestList:
         )
         assert result.out.split() == ids[:1]
 
-    def test_stalled_shows(self, openstack, cloud, demo):
-        cloud.add_deletion(demo, {"status": "deleting", "stalled": True})
+    def test_stalled_shows(self, openstack, stub_cloud, demo):
+        stub_cloud.add_deletion(demo, {"status": "deleting", "stalled": True})
         assert openstack("project", "deletion", "list", "-f", "json").json[0]["Stalled"] is True
 
-    def test_long(self, openstack, cloud, demo):
-        cloud.add_deletion(demo, {"status": "failed", "reason": "project_has_children", "progress": {"unknown": 2}})
+    def test_long(self, openstack, stub_cloud, demo):
+        stub_cloud.add_deletion(
+            demo, {"status": "failed", "reason": "project_has_children", "progress": {"unknown": 2}}
+        )
         row = openstack("project", "deletion", "list", "--long", "-f", "json").json[0]
         assert (row["Reason"], row["Unknown"], row["User"], row["Attempt"]) == ("project_has_children", 2, "admin", 1)
 
-    def test_unknown_status(self, openstack, cloud):
+    def test_unknown_status(self, openstack, stub_cloud):
         result = openstack("project", "deletion", "list", "--status", "nope")
         assert result.code == 2
         assert "invalid choice: 'nope'" in result.err
@@ -114,7 +116,7 @@ class TestList:
 
 class TestShow:
     @pytest.fixture
-    def id_(self, cloud, demo):
+    def id_(self, stub_cloud, demo):
         counts = [
             stub.count("network", "port", found=3, deleted=1, remaining=2, kept=1, outcome="leftovers"),
             stub.count("key-manager", "secret", outcome="unknown", message="no answer"),
@@ -128,7 +130,7 @@ class TestShow:
             "blockers": [stub.BLOCKER],
             "progress": {"found": 3, "deleted": 1, "remaining": 2, "steps": 6, "steps_done": 5},
         }
-        return cloud.add_deletion(demo, state, newer="of a newer server")
+        return stub_cloud.add_deletion(demo, state, newer="of a newer server")
 
     def test_table(self, openstack, id_):
         result = openstack("project", "deletion", "show", id_)
@@ -148,11 +150,11 @@ class TestShow:
         assert "4 other: nothing found" in lines
         assert "1 other: not looked at yet" in lines
 
-    def test_json(self, openstack, cloud, id_):
+    def test_json(self, openstack, stub_cloud, id_):
         result = openstack("project", "deletion", "show", id_, "-f", "json")
-        assert result.json == {k: v for k, v in cloud.deletions[id_][0].items() if k != "links"}
+        assert result.json == {k: v for k, v in stub_cloud.deletions[id_][0].items() if k != "links"}
 
-    def test_yaml(self, openstack, cloud, id_):
+    def test_yaml(self, openstack, stub_cloud, id_):
         result = openstack("project", "deletion", "show", id_, "-f", "yaml")
         assert yaml.safe_load(result.out)["blockers"] == [stub.BLOCKER]
 
@@ -162,9 +164,9 @@ class TestShow:
 
 class TestLeftovers:
     @pytest.fixture
-    def id_(self, cloud, demo):
-        id_ = cloud.add_deletion(demo, "leftovers")
-        cloud.leftovers[id_] = LEFT
+    def id_(self, stub_cloud, demo):
+        id_ = stub_cloud.add_deletion(demo, "leftovers")
+        stub_cloud.leftovers[id_] = LEFT
         return id_
 
     def test_all_pages(self, openstack, id_):
@@ -178,11 +180,11 @@ class TestLeftovers:
         assert result.json[0]["Message"] == "the port is used"
         assert "compute.server s1 of other" in openstack("project", "deletion", "leftovers", "--long", id_).out
 
-    def test_filters(self, openstack, cloud, id_):
+    def test_filters(self, openstack, stub_cloud, id_):
         args = ["--region", "R", "--service", "network", "--type", "port", "--reason", "in_use"]
         args += ["--limit", "2"]
         assert openstack("project", "deletion", "leftovers", id_, *args).code == 0
-        assert cloud.requests[-1]["query"] == {
+        assert stub_cloud.requests[-1]["query"] == {
             "region": ["R"],
             "service": ["network"],
             "type": ["port"],
@@ -199,9 +201,9 @@ class TestLeftovers:
 
 class TestEvents:
     @pytest.fixture
-    def id_(self, cloud, demo):
-        id_ = cloud.add_deletion(demo, "deleting", "deleting", "deleted")
-        cloud.events[id_] = EVENTS
+    def id_(self, stub_cloud, demo):
+        id_ = stub_cloud.add_deletion(demo, "deleting", "deleting", "deleted")
+        stub_cloud.events[id_] = EVENTS
         return id_
 
     def test_all_pages(self, openstack, id_):
@@ -209,26 +211,26 @@ class TestEvents:
         assert [row["ID"] for row in result.json] == [1, 2, 3, 4, 5]
         assert list(result.json[0]) == ["ID", "At", "Type", "Message", "Actor"]
 
-    def test_long_and_type(self, openstack, cloud, id_):
+    def test_long_and_type(self, openstack, stub_cloud, id_):
         result = openstack("project", "deletion", "events", "--long", "--type", "resource.deleted", id_, "-f", "json")
         assert [(row["ID"], row["Data"]) for row in result.json] == [(n, {"n": n}) for n in (1, 3, 5)]
 
-    def test_follow(self, openstack, cloud, id_):
+    def test_follow(self, openstack, stub_cloud, id_):
         result = openstack("project", "deletion", "events", "--follow", id_)
         assert result.code == 0
         assert result.out.splitlines() == [f"{e['at']}  {e['type']}  {e['message']}" for e in EVENTS]
 
-    def test_follow_picks_up_what_is_new(self, process, cloud, demo):
-        id_ = cloud.add_deletion(demo, "deleting", "leftovers")
-        cloud.events[id_] = EVENTS[:2]
-        answer = cloud.answer
+    def test_follow_picks_up_what_is_new(self, process, stub_cloud, demo):
+        id_ = stub_cloud.add_deletion(demo, "deleting", "leftovers")
+        stub_cloud.events[id_] = EVENTS[:2]
+        answer = stub_cloud.answer
 
         def answering(method, path, query, body):
             if path.endswith("/events") and query.get("marker") == ["2"]:
-                cloud.events[id_] = EVENTS
+                stub_cloud.events[id_] = EVENTS
             return answer(method, path, query, body)
 
-        cloud.answer = answering
+        stub_cloud.answer = answering
         result = process("project", "deletion", "events", "--follow", id_, "-f", "json")
         assert result.code == 1
         assert [line[:8] for line in result.out.splitlines()] == [f'{{"id": {n}' for n in range(1, 6)]
@@ -245,8 +247,8 @@ class TestEvents:
 
 
 class TestServices:
-    def test_json(self, openstack, cloud):
-        cloud.services = [
+    def test_json(self, openstack, stub_cloud):
+        stub_cloud.services = [
             {
                 "region": "RegionOne",
                 "service_type": "network",
@@ -285,10 +287,10 @@ class TestWaivers:
         until = () if {"--days", "--expires-at"} & set(args) else ("--expires-at", "2026-12-01T00:00:00Z")
         return openstack("project", "deletion", "waiver", "create", *self.WHY, *until, *args)
 
-    def test_create(self, openstack, cloud, demo):
+    def test_create(self, openstack, stub_cloud, demo):
         result = self.create(openstack, "dns", "--region", "RegionTwo", "--project", "demo", "-f", "json")
         assert (result.code, result.err) == (0, "")
-        assert cloud.requests[-1]["body"] == {
+        assert stub_cloud.requests[-1]["body"] == {
             "service_type": "dns",
             "reason": "it is retired",
             "expires_at": "2026-12-01T00:00:00Z",
@@ -298,31 +300,31 @@ class TestWaivers:
         assert (result.json["service_type"], result.json["state"]) == ("dns", "in_force")
         assert "links" not in result.json
 
-    def test_create_for_everybody_everywhere_for_a_few_days(self, openstack, cloud):
+    def test_create_for_everybody_everywhere_for_a_few_days(self, openstack, stub_cloud):
         before = datetime.datetime.now(datetime.UTC)
         assert self.create(openstack, "dns", "--days", "2").code == 0
-        body = cloud.requests[-1]["body"]
+        body = stub_cloud.requests[-1]["body"]
         assert set(body) == {"service_type", "reason", "expires_at"}
         until = datetime.datetime.strptime(body["expires_at"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.UTC)
         assert abs(until - before - datetime.timedelta(days=2)) < datetime.timedelta(minutes=2)
 
-    def test_create_for_a_project_that_is_gone(self, openstack, cloud):
+    def test_create_for_a_project_that_is_gone(self, openstack, stub_cloud):
         gone = "0" * 32
         assert self.create(openstack, "dns", "--project", gone).code == 0
-        assert cloud.requests[-1]["body"]["project_id"] == gone
+        assert stub_cloud.requests[-1]["body"]["project_id"] == gone
         assert self.create(openstack, "dns", "--project", "no-such-name").code == 1
 
     @pytest.mark.parametrize("args", [[], ["--days", "1", "--expires-at", "2026-12-01T00:00:00Z"], ["--days", "0"]])
-    def test_a_waiver_ends_at_one_time(self, openstack, cloud, args):
+    def test_a_waiver_ends_at_one_time(self, openstack, stub_cloud, args):
         result = openstack("project", "deletion", "waiver", "create", "dns", *self.WHY, *args)
         assert result.code == 2
-        assert cloud.waivers == {}
+        assert stub_cloud.waivers == {}
 
-    def test_a_waiver_has_a_reason(self, openstack, cloud):
+    def test_a_waiver_has_a_reason(self, openstack, stub_cloud):
         assert openstack("project", "deletion", "waiver", "create", "dns", "--days", "1").code == 2
-        assert cloud.waivers == {}
+        assert stub_cloud.waivers == {}
 
-    def test_list_all_pages(self, openstack, cloud):
+    def test_list_all_pages(self, openstack, stub_cloud):
         for n in range(5):
             self.create(openstack, f"kind-{n}")
         result = openstack("project", "deletion", "waiver", "list", "-f", "json")
@@ -330,103 +332,105 @@ class TestWaivers:
         assert result.json[0]["Reason"] == "it is retired"
         assert result.json[0]["Project ID"] is None
 
-    def test_filters(self, openstack, cloud, demo):
+    def test_filters(self, openstack, stub_cloud, demo):
         args = ["--service", "volumev3", "--region", "R", "--project", "demo", "--ended", "--limit", "2"]
         assert openstack("project", "deletion", "waiver", "list", *args).code == 0
         query = {"service_type": ["volumev3"], "region": ["R"], "project_id": [demo["id"]], "state": ["ended"]}
-        assert cloud.requests[-1]["query"] == {**query, "limit": ["2"]}
+        assert stub_cloud.requests[-1]["query"] == {**query, "limit": ["2"]}
         openstack("project", "deletion", "waiver", "list", "--all")
-        assert cloud.requests[-1]["query"] == {"state": ["all"]}
+        assert stub_cloud.requests[-1]["query"] == {"state": ["all"]}
         assert openstack("project", "deletion", "waiver", "list", "--all", "--ended").code == 2
 
-    def test_show_and_delete(self, openstack, cloud):
+    def test_show_and_delete(self, openstack, stub_cloud):
         ids = [self.create(openstack, "dns", "-f", "value", "-c", "id").out.strip() for _ in range(2)]
         assert (
             openstack("project", "deletion", "waiver", "show", ids[0], "-f", "json").json["reason"] == "it is retired"
         )
         result = openstack("project", "deletion", "waiver", "delete", *ids)
         assert (result.code, result.out) == (0, "")
-        assert [cloud.waivers[i]["state"] for i in ids] == ["withdrawn", "withdrawn"]
+        assert [stub_cloud.waivers[i]["state"] for i in ids] == ["withdrawn", "withdrawn"]
 
-    def test_one_that_fails_does_not_hide_the_others(self, openstack, cloud):
+    def test_one_that_fails_does_not_hide_the_others(self, openstack, stub_cloud):
         id_ = self.create(openstack, "dns", "-f", "value", "-c", "id").out.strip()
         result = openstack("project", "deletion", "waiver", "delete", "nope", id_)
         assert result.code == 1
         assert "nope" in result.err and "waiver_not_found" in result.err
-        assert cloud.waivers[id_]["state"] == "withdrawn"
+        assert stub_cloud.waivers[id_]["state"] == "withdrawn"
 
     def test_an_unknown_one(self, openstack):
         result = openstack("project", "deletion", "waiver", "show", "nope")
         assert (result.code, len(result.err.splitlines())) == (1, 1)
 
-    def test_the_catalog_as_one_project_sees_it(self, openstack, cloud, demo):
+    def test_the_catalog_as_one_project_sees_it(self, openstack, stub_cloud, demo):
         assert openstack("project", "deletion", "service", "list", "--project", "demo").code == 0
-        assert cloud.requests[-1]["query"] == {"project_id": [demo["id"]]}
+        assert stub_cloud.requests[-1]["query"] == {"project_id": [demo["id"]]}
 
-    def test_a_deletion_says_what_it_goes_on_without(self, openstack, cloud, demo):
+    def test_a_deletion_says_what_it_goes_on_without(self, openstack, stub_cloud, demo):
         entries = [{"region": "RegionTwo", "service": "dns"}]
         waiver = {"id": "w1", "user_name": "alice", "reason": "retired", "expires_at": "2026-12-01T00:00:00Z"}
         count = stub.count("dns", "zone", outcome="", state="idle", reason="waived", message="by alice: retired")
         state = {"status": "deleting", "counts": [count], "waivers": [{**waiver, "not_looked_at": entries}]}
-        table = openstack("project", "deletion", "show", cloud.add_deletion(demo, state)).out
+        table = openstack("project", "deletion", "show", stub_cloud.add_deletion(demo, state)).out
         assert "not looked at: RegionTwo dns; alice until 2026-12-01T00:00:00Z: retired (w1)" in table
         assert "RegionOne dns.zone: waived (by alice: retired)" in table
         assert "not looked at yet" not in table and "nothing found" not in table
 
 
 class TestForce:
-    def test_reason_and_types_are_sent_and_the_project_is_found_by_name(self, openstack, cloud, demo):
-        id_ = cloud.add_deletion(demo, "deleting")
+    def test_reason_and_types_are_sent_and_the_project_is_found_by_name(self, openstack, stub_cloud, demo):
+        id_ = stub_cloud.add_deletion(demo, "deleting")
         args = ["--reason", "burnt down", "--type", "block-storage.volume", "--type", "orchestration.stack"]
         result = openstack("project", "deletion", "force", "demo", *args, "-f", "json")
         assert result.code == 0
         assert [(row["Deletion ID"], row["Status"]) for row in result.json] == [(id_, "deleting")]
-        assert (cloud.requests[-1]["method"], cloud.requests[-1]["path"]) == (
+        assert (stub_cloud.requests[-1]["method"], stub_cloud.requests[-1]["path"]) == (
             "DELETE",
             f"{stub.CLEANUP}/v1/projects/{demo['id']}/force",
         )
         types = ["block-storage.volume", "orchestration.stack"]
-        assert cloud.requests[-1]["body"] == {"reason": "burnt down", "types": types}
+        assert stub_cloud.requests[-1]["body"] == {"reason": "burnt down", "types": types}
 
     @pytest.mark.parametrize(("args", "more"), [([], {}), (["--no-type"], {"types": []})], ids=str)
-    def test_all_types_or_none(self, openstack, cloud, demo, args, more):
-        cloud.add_deletion(demo, "deleting")
+    def test_all_types_or_none(self, openstack, stub_cloud, demo, args, more):
+        stub_cloud.add_deletion(demo, "deleting")
         assert openstack("project", "deletion", "force", demo["id"], "--reason", "x", *args).code == 0
-        assert cloud.requests[-1]["body"] == {"reason": "x", **more}
+        assert stub_cloud.requests[-1]["body"] == {"reason": "x", **more}
 
-    def test_it_does_nothing_without_a_reason(self, openstack, cloud, demo):
-        cloud.add_deletion(demo, "deleting")
+    def test_it_does_nothing_without_a_reason(self, openstack, stub_cloud, demo):
+        stub_cloud.add_deletion(demo, "deleting")
         result = openstack("project", "deletion", "force", "demo")
         assert result.code == 2
         assert "--reason" in result.err
-        assert not cloud.made("DELETE")
+        assert not stub_cloud.made("DELETE")
 
     def test_without_a_deletion_one_line_says_what_to_do(self, openstack, demo):
         result = openstack("project", "deletion", "force", "demo", "--reason", "x")
         assert (result.code, len(result.err.splitlines())) == (1, 1)
         assert "ask for one first" in result.err
 
-    def test_wait_ends_with_the_project(self, openstack, cloud, demo):
-        cloud.add_deletion(demo, "deleting", "deleting", "deleted")
+    def test_wait_ends_with_the_project(self, openstack, stub_cloud, demo):
+        stub_cloud.add_deletion(demo, "deleting", "deleting", "deleted")
         args = ["--wait", "--reason", "x"]
         assert openstack("project", "deletion", "force", "demo", *args).code == 0
 
-    def test_show_says_whose_force_it_is_and_what_was_abandoned_unseen(self, openstack, cloud, demo):
+    def test_show_says_whose_force_it_is_and_what_was_abandoned_unseen(self, openstack, stub_cloud, demo):
         unseen = [{"region": "RegionTwo", "service": "dns", "type": "zone", "reason": "unreachable", "message": "no"}]
         forced = {"user_name": "alice", "at": "2026-11-21T10:00:00Z", "reason": "burnt down", "types": []}
-        id_ = cloud.add_deletion(demo, {"status": "deleted", "forced": {**forced, "abandoned": 3, "unseen": unseen}})
+        id_ = stub_cloud.add_deletion(
+            demo, {"status": "deleted", "forced": {**forced, "abandoned": 3, "unseen": unseen}}
+        )
         table = openstack("project", "deletion", "show", id_).out
         assert "by alice at 2026-11-21T10:00:00Z: burnt down" in table
         assert "3 abandoned" in table
         assert "abandoned unseen: RegionTwo dns.zone" in table
         assert openstack("project", "deletion", "show", id_, "-f", "json").json["forced"]["unseen"] == unseen
 
-    def test_what_was_abandoned_is_listed_with_its_owner(self, openstack, cloud, demo):
-        id_ = cloud.add_deletion(demo, "deleted")
-        cloud.leftovers[id_] = [{**LEFT[0], "abandoned": True, "owner": "p"}]
+    def test_what_was_abandoned_is_listed_with_its_owner(self, openstack, stub_cloud, demo):
+        id_ = stub_cloud.add_deletion(demo, "deleted")
+        stub_cloud.leftovers[id_] = [{**LEFT[0], "abandoned": True, "owner": "p"}]
         result = openstack("project", "deletion", "leftovers", "--abandoned", "--long", id_, "-f", "json")
         assert (result.json[0]["Abandoned"], result.json[0]["Owner"]) == (True, "p")
-        assert cloud.requests[-1]["query"]["abandoned"] == ["true"]
+        assert stub_cloud.requests[-1]["query"]["abandoned"] == ["true"]
 
 
 class TestPlans:
@@ -458,8 +462,8 @@ class TestPlans:
         for n, action in enumerate(["delete", "delete", "keep", "delete", "protect"])
     ]
 
-    def test_show(self, openstack, cloud):
-        cloud.plans["plan-1"] = self.PLAN
+    def test_show(self, openstack, stub_cloud):
+        stub_cloud.plans["plan-1"] = self.PLAN
         table = openstack("project", "deletion", "plan", "show", "plan-1").out
         for line in (
             "network.port, network.router",
@@ -472,8 +476,8 @@ class TestPlans:
         assert (shown["order"], shown["types"]) == (self.PLAN["order"], self.PLAN["types"])
         assert "links" not in shown
 
-    def test_resources_of_all_pages(self, openstack, cloud):
-        cloud.plans["plan-1"], cloud.resources["plan-1"] = self.PLAN, self.ROWS
+    def test_resources_of_all_pages(self, openstack, stub_cloud):
+        stub_cloud.plans["plan-1"], stub_cloud.resources["plan-1"] = self.PLAN, self.ROWS
         args = ["project", "deletion", "plan", "resources", "plan-1", "-f", "json"]
         assert [row["ID"] for row in openstack(*args).json] == ["p0", "p1", "p2", "p3", "p4"]
         assert [row["ID"] for row in openstack(*args, "--action", "delete").json] == ["p0", "p1", "p3"]
@@ -483,10 +487,10 @@ class TestPlans:
         assert (result.code, len(result.err.splitlines())) == (1, 1)
         assert "--status planned" in result.err
 
-    def test_delete_by_a_plan(self, openstack, cloud, demo):
+    def test_delete_by_a_plan(self, openstack, stub_cloud, demo):
         args = ["project", "delete", "--async", "--cascade", "--plan", "plan-1", "--plan-hash", "9f86", "demo"]
         assert openstack(*args).code == 0
-        body = cloud.requests[-1]["body"]
+        body = stub_cloud.requests[-1]["body"]
         assert (body["plan_id"], body["plan_hash"], body["mode"]) == ("plan-1", "9f86", "cascade")
 
     @pytest.mark.parametrize(
@@ -498,50 +502,52 @@ class TestPlans:
             ["--plan", "p", "demo"],
         ],
     )
-    def test_what_a_plan_does_not_go_with(self, openstack, cloud, demo, args):
+    def test_what_a_plan_does_not_go_with(self, openstack, stub_cloud, demo, args):
         result = openstack("project", "delete", *args)
         assert result.code == 1 and "nothing was deleted" in result.err
-        assert not cloud.made("POST", "/cleanup") and not cloud.made("DELETE")
+        assert not stub_cloud.made("POST", "/cleanup") and not stub_cloud.made("DELETE")
 
-    def test_approve(self, openstack, cloud, demo):
-        id_ = cloud.add_deletion(demo, "recoverable")
-        cloud.after[id_, "approve"] = True
+    def test_approve(self, openstack, stub_cloud, demo):
+        id_ = stub_cloud.add_deletion(demo, "recoverable")
+        stub_cloud.after[id_, "approve"] = True
         result = openstack(
             "project", "deletion", "approve", "--reason", "ticket 4711", id_, "-f", "value", "-c", "Status"
         )
         assert (result.code, result.out) == (0, "recoverable\n")
-        assert cloud.requests[-1]["body"] == {"reason": "ticket 4711"}
+        assert stub_cloud.requests[-1]["body"] == {"reason": "ticket 4711"}
 
-    def test_nobody_approves_their_own(self, openstack, cloud, demo):
-        result = openstack("project", "deletion", "approve", "--reason", "x", cloud.add_deletion(demo, "recoverable"))
+    def test_nobody_approves_their_own(self, openstack, stub_cloud, demo):
+        result = openstack(
+            "project", "deletion", "approve", "--reason", "x", stub_cloud.add_deletion(demo, "recoverable")
+        )
         assert (result.code, len(result.err.splitlines())) == (1, 1)
         assert "self_approval" in result.err
 
-    def test_an_approval_has_a_reason(self, openstack, cloud, demo):
-        assert openstack("project", "deletion", "approve", cloud.add_deletion(demo, "recoverable")).code == 2
-        assert not cloud.made("POST", "/cleanup")
+    def test_an_approval_has_a_reason(self, openstack, stub_cloud, demo):
+        assert openstack("project", "deletion", "approve", stub_cloud.add_deletion(demo, "recoverable")).code == 2
+        assert not stub_cloud.made("POST", "/cleanup")
 
-    def test_restore_and_wait(self, openstack, cloud, demo):
-        id_ = cloud.add_deletion(demo, "recoverable")
-        cloud.after[id_, "restore"] = [stub.deletion(demo, "cancelling"), stub.deletion(demo, "cancelled")]
+    def test_restore_and_wait(self, openstack, stub_cloud, demo):
+        id_ = stub_cloud.add_deletion(demo, "recoverable")
+        stub_cloud.after[id_, "restore"] = [stub.deletion(demo, "cancelling"), stub.deletion(demo, "cancelled")]
         assert openstack("project", "deletion", "restore", "--wait", id_).code == 0
-        assert cloud.made("POST")[-1].endswith("/restore")
+        assert stub_cloud.made("POST")[-1].endswith("/restore")
 
-    def test_too_late_to_restore(self, openstack, cloud, demo):
-        result = openstack("project", "deletion", "restore", cloud.add_deletion(demo, "deleting"))
+    def test_too_late_to_restore(self, openstack, stub_cloud, demo):
+        result = openstack("project", "deletion", "restore", stub_cloud.add_deletion(demo, "deleting"))
         assert result.code == 1 and "not_restorable" in result.err
 
-    def test_who_waits_sees_for_what(self, openstack, cloud, demo):
+    def test_who_waits_sees_for_what(self, openstack, stub_cloud, demo):
         asks = {"type": "approval", "status": True, "reason": "too_many_resources", "message": "m"}
         rests = {"status": "recoverable", "point_of_no_return_at": "2026-11-28T10:00:00Z"}
-        cloud.script(demo, "accepted", rests, rests | {"conditions": [asks]}, "deleted")
+        stub_cloud.script(demo, "accepted", rests, rests | {"conditions": [asks]}, "deleted")
         result = openstack("project", "delete", "--async", "--cascade", "--wait", "demo")
         assert "recoverable until 2026-11-28T10:00:00Z" in result.err
         assert "recoverable, waits for somebody's approval" in result.err
 
-    def test_show_says_who_approved(self, openstack, cloud, demo):
+    def test_show_says_who_approved(self, openstack, stub_cloud, demo):
         given = {"needed": "too_many_resources", "resources": 9, "user_name": "bob", "at": "2026", "reason": "ticket"}
-        table = openstack("project", "deletion", "show", cloud.add_deletion(demo, {"approvals": [given]})).out
+        table = openstack("project", "deletion", "show", stub_cloud.add_deletion(demo, {"approvals": [given]})).out
         assert "bob at 2026 (too_many_resources, 9 resources): ticket" in table
 
 
@@ -549,7 +555,7 @@ class TestOrphans:
     GONE = "0" * 32
 
     @pytest.fixture
-    def scan(self, cloud):
+    def scan(self, stub_cloud):
         running = {"id": "s2", "status": "running", "message": "the second read"}
         parts = [
             {"region": "R1", "service": "network", "type": "port", "listed": 9, "candidates": 2, "orphans": 2,
@@ -559,29 +565,29 @@ class TestOrphans:
         ]  # fmt: skip
         skipped = [{"region": "R1", "service": "object-store", "type": "container", "reason": "Swift has no list"}]
         ended = {"id": "s1", "status": "incomplete", "message": "2 orphans", "counts": {"orphans": 2, "calls": 7}}
-        cloud.scans = [running, {**ended, "coverage": parts, "not_covered": skipped, "links": []}]
+        stub_cloud.scans = [running, {**ended, "coverage": parts, "not_covered": skipped, "links": []}]
         common = {"project_id": self.GONE, "region": "R1", "service": "network"}
-        cloud.orphans = [
+        stub_cloud.orphans = [
             {**common, "type": "port", "id": "p1", "name": "=1+1", "residue": False},
             {**common, "type": "quota", "id": "q1", "name": "quota", "residue": True},
             {**common, "type": "port", "id": "p2", "name": "web", "residue": False},
         ]
         counts = [{"type": "network.port", "count": 2}]
-        cloud.orphan_projects = [
+        stub_cloud.orphan_projects = [
             {"project_id": self.GONE, "project_name": "demo", "orphans": 2, "counts": counts, "residue": []}
         ]
 
-    def test_a_scan_is_begun_and_ended(self, openstack, cloud):
+    def test_a_scan_is_begun_and_ended(self, openstack, stub_cloud):
         result = openstack("project", "orphan", "scan", "create", "-f", "json")
         assert (result.code, result.json["status"]) == (0, "accepted")
         result = openstack("project", "orphan", "scan", "cancel", result.json["id"])
-        assert (result.code, result.out, cloud.scans[0]["status"]) == (0, "", "cancelled")
+        assert (result.code, result.out, stub_cloud.scans[0]["status"]) == (0, "", "cancelled")
 
-    def test_scans_are_listed(self, openstack, cloud, scan):
+    def test_scans_are_listed(self, openstack, stub_cloud, scan):
         rows = openstack("project", "orphan", "scan", "list", "-f", "json").json
         assert [(row["ID"], row["Status"]) for row in rows] == [("s2", "running"), ("s1", "incomplete")]
         openstack("project", "orphan", "scan", "list", "--status", "failed", "--limit", "3")
-        assert cloud.requests[-1]["query"] == {"status": ["failed"], "limit": ["3"]}
+        assert stub_cloud.requests[-1]["query"] == {"status": ["failed"], "limit": ["3"]}
 
     def test_a_scan_says_what_it_could_not_see(self, openstack, scan):
         table = openstack("project", "orphan", "scan", "show", "s1").out
@@ -591,14 +597,14 @@ class TestOrphans:
         shown = openstack("project", "orphan", "scan", "show", "s1", "-f", "json").json
         assert (shown["orphans"], shown["calls"], len(shown["coverage"])) == (2, 7, 3)
 
-    def test_orphans_of_the_latest_scan_that_has_ended(self, openstack, cloud, scan):
+    def test_orphans_of_the_latest_scan_that_has_ended(self, openstack, stub_cloud, scan):
         rows = openstack("project", "orphan", "list", "-f", "json").json
         assert [row["ID"] for row in rows] == ["p1", "q1", "p2"]
-        assert any(request["path"].endswith("/orphan-scans/s1/orphans") for request in cloud.requests)
+        assert any(request["path"].endswith("/orphan-scans/s1/orphans") for request in stub_cloud.requests)
         rows = openstack("project", "orphan", "list", "--no-residue", "--type", "port", "-f", "json").json
         assert [row["ID"] for row in rows] == ["p1", "p2"]
         openstack("project", "orphan", "list", "--scan", "s1", "--project", self.GONE, "--type", "quota")
-        assert cloud.requests[-1]["query"] == {"project_id": [self.GONE], "type": ["quota"]}
+        assert stub_cloud.requests[-1]["query"] == {"project_id": [self.GONE], "type": ["quota"]}
 
     def test_no_cell_of_the_csv_is_a_formula(self, openstack, scan):
         lines = openstack("project", "orphan", "list", "-f", "csv", "-c", "Name").out.splitlines()
@@ -610,19 +616,19 @@ class TestOrphans:
         assert (row["Project Name"], row["Counts"]) == ("demo", [{"type": "network.port", "count": 2}])
         assert "network.port: 2" in openstack("project", "orphan", "project", "list").out
 
-    def test_adopt(self, openstack, cloud, scan):
+    def test_adopt(self, openstack, stub_cloud, scan):
         result = openstack("project", "orphan", "adopt", self.GONE, "--dry-run", "-f", "json")
         assert (result.code, result.json["origin"], result.json["dry_run"]) == (0, "adopted", True)
-        assert cloud.requests[-1]["body"] == {"project_id": self.GONE, "dry_run": True}
-        assert cloud.requests[-1]["path"].endswith("/orphan-scans/s1/adopt")
+        assert stub_cloud.requests[-1]["body"] == {"project_id": self.GONE, "dry_run": True}
+        assert stub_cloud.requests[-1]["path"].endswith("/orphan-scans/s1/adopt")
 
-    def test_without_a_scan_that_has_ended_it_says_what_to_do(self, openstack, cloud):
+    def test_without_a_scan_that_has_ended_it_says_what_to_do(self, openstack, stub_cloud):
         for command in (("list",), ("project", "list"), ("adopt", self.GONE)):
             result = openstack("project", "orphan", *command)
             assert (result.code, len(result.err.splitlines())) == (1, 1)
             assert "openstack project orphan scan create" in result.err
 
-    def test_an_unknown_scan(self, openstack, cloud):
+    def test_an_unknown_scan(self, openstack, stub_cloud):
         result = openstack("project", "orphan", "scan", "show", "nope")
         assert (result.code, len(result.err.splitlines())) == (1, 1)
 
@@ -664,17 +670,17 @@ COMMANDS = [
 
 class TestHelp:
     @pytest.mark.parametrize("command", COMMANDS)
-    def test_every_command_has_examples(self, openstack, cloud, command):
+    def test_every_command_has_examples(self, openstack, stub_cloud, command):
         result = openstack(*command.split(), "--help")
         assert result.code == 0
         examples = [line for line in result.out.splitlines() if line.strip().startswith(f"openstack {command}")]
         assert examples
         assert all(line.startswith("  ") for line in examples)
         assert "This command is provided by the cleanup-orchestrator plugin." in result.out
-        assert not cloud.requests
+        assert not stub_cloud.requests
 
     @pytest.mark.parametrize("command", COMMANDS)
-    def test_examples_parse(self, openstack, cloud, command):
+    def test_examples_parse(self, openstack, stub_cloud, command):
         """Every example of the help is a command line that the command takes."""
         import importlib
         import shlex

@@ -7,52 +7,52 @@ from cleanup_orchestrator.osc.project_delete import DeleteProject
 from tests.functional.test_osc import stub
 
 
-def bodies(cloud):
-    return [r["body"] for r in cloud.requests if r["method"] == "POST" and r["path"] == "/cleanup/v1/deletions"]
+def bodies(stub_cloud):
+    return [r["body"] for r in stub_cloud.requests if r["method"] == "POST" and r["path"] == "/cleanup/v1/deletions"]
 
 
 class TestWithoutAsync:
-    def test_it_is_the_stock_command(self, openstack, cloud):
-        demo = cloud.add_project("demo")
+    def test_it_is_the_stock_command(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
         result = openstack("project", "delete", "demo")
         assert (result.code, result.out, result.err) == (0, "", "")
-        assert cloud.made("DELETE") == [f"/identity/v3/projects/{demo['id']}"]
-        assert not cloud.made("POST", "/cleanup")
-        assert not cloud.made("GET", "/cleanup")
+        assert stub_cloud.made("DELETE") == [f"/identity/v3/projects/{demo['id']}"]
+        assert not stub_cloud.made("POST", "/cleanup")
+        assert not stub_cloud.made("GET", "/cleanup")
 
-    def test_with_no_project_cleanup_in_the_cloud(self, openstack, cloud):
-        cloud.catalog = False
-        cloud.add_project("demo")
+    def test_with_no_project_cleanup_in_the_cloud(self, openstack, stub_cloud):
+        stub_cloud.catalog = False
+        stub_cloud.add_project("demo")
         assert openstack("project", "delete", "demo").code == 0
-        assert len(cloud.made("DELETE")) == 1
+        assert len(stub_cloud.made("DELETE")) == 1
 
-    def test_its_errors_are_the_stock_ones(self, openstack, cloud):
-        cloud.add_project("demo")
+    def test_its_errors_are_the_stock_ones(self, openstack, stub_cloud):
+        stub_cloud.add_project("demo")
         result = openstack("project", "delete", "nope", "demo")
         assert result.code == 1
         assert "Failed to delete project with name or ID 'nope'" in result.err
         assert "1 of 2 projects failed to delete." in result.err
         assert result.out == ""
-        assert len(cloud.made("DELETE")) == 1
+        assert len(stub_cloud.made("DELETE")) == 1
 
-    def test_domain(self, openstack, cloud):
-        cloud.add_project("demo")
-        other = cloud.add_project("demo", "d2")
+    def test_domain(self, openstack, stub_cloud):
+        stub_cloud.add_project("demo")
+        other = stub_cloud.add_project("demo", "d2")
         assert openstack("project", "delete", "--domain", "Second", "demo").code == 0
-        assert cloud.made("DELETE") == [f"/identity/v3/projects/{other['id']}"]
+        assert stub_cloud.made("DELETE") == [f"/identity/v3/projects/{other['id']}"]
 
     @pytest.mark.parametrize(
         "options",
         [["--cascade"], ["--dry-run"], ["--wait"], ["--wait-timeout", "5"], ["--cascade", "--wait"], ["-f", "json"]],
     )
-    def test_options_of_async_delete_nothing(self, openstack, cloud, options):
-        cloud.add_project("demo")
+    def test_options_of_async_delete_nothing(self, openstack, stub_cloud, options):
+        stub_cloud.add_project("demo")
         result = openstack("project", "delete", *options, "demo")
         assert result.code == 1
         assert "only with --async; nothing was deleted" in result.err
         assert len(result.err.splitlines()) == 1
-        assert not cloud.made("DELETE")
-        assert not cloud.made("POST", "/cleanup")
+        assert not stub_cloud.made("DELETE")
+        assert not stub_cloud.made("POST", "/cleanup")
 
     def test_every_stock_option_is_there_unchanged(self):
         def options(command):
@@ -65,45 +65,45 @@ class TestWithoutAsync:
         ours, theirs = options(DeleteProject), options(stock.DeleteProject)
         assert {name: ours[name] for name in theirs} == theirs
 
-    def test_exit_code_of_a_process(self, process, cloud):
-        demo = cloud.add_project("demo")
+    def test_exit_code_of_a_process(self, process, stub_cloud):
+        demo = stub_cloud.add_project("demo")
         assert process("project", "delete", demo["id"]).code == 0
         assert process("project", "delete", demo["id"]).code == 1
 
 
 class TestRequest:
-    def test_report_is_the_default(self, openstack, cloud):
-        demo = cloud.add_project("demo")
+    def test_report_is_the_default(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
         result = openstack("project", "delete", "--async", "demo", "-f", "json")
         assert result.code == 0
-        assert bodies(cloud) == [{"project_id": demo["id"], "mode": "report", "dry_run": False}]
-        (id_,) = cloud.deletions
+        assert bodies(stub_cloud) == [{"project_id": demo["id"], "mode": "report", "dry_run": False}]
+        (id_,) = stub_cloud.deletions
         row = {"Project": "demo", "Project ID": demo["id"], "Deletion ID": id_, "Status": "accepted"}
         assert result.json == [row]
         assert result.err == ""
-        assert not cloud.made("DELETE")
+        assert not stub_cloud.made("DELETE")
 
-    def test_cascade_and_dry_run(self, openstack, cloud):
-        demo = cloud.add_project("demo")
+    def test_cascade_and_dry_run(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
         assert openstack("project", "delete", "--async", "--cascade", "--dry-run", demo["id"]).code == 0
-        assert bodies(cloud) == [{"project_id": demo["id"], "mode": "cascade", "dry_run": True}]
+        assert bodies(stub_cloud) == [{"project_id": demo["id"], "mode": "cascade", "dry_run": True}]
 
-    def test_a_subtree(self, openstack, cloud):
-        demo = cloud.add_project("demo")
+    def test_a_subtree(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
         assert openstack("project", "delete", "--async", "--include-subtree", "demo").code == 0
-        assert bodies(cloud) == [
+        assert bodies(stub_cloud) == [
             {"project_id": demo["id"], "mode": "report", "dry_run": False, "include_subtree": True}
         ]
 
-    def test_output_for_scripts(self, openstack, cloud):
-        one, two = cloud.add_project("one"), cloud.add_project("two")
+    def test_output_for_scripts(self, openstack, stub_cloud):
+        one, two = stub_cloud.add_project("one"), stub_cloud.add_project("two")
         result = openstack("project", "delete", "--async", one["id"], "two", "-f", "value", "-c", "Deletion ID")
-        assert result.out.split() == list(cloud.deletions)
-        assert {b["project_id"] for b in bodies(cloud)} == {one["id"], two["id"]}
+        assert result.out.split() == list(stub_cloud.deletions)
+        assert {b["project_id"] for b in bodies(stub_cloud)} == {one["id"], two["id"]}
 
-    def test_one_that_fails_hides_none(self, openstack, cloud):
-        cloud.add_project("one")
-        cloud.add_project("two")
+    def test_one_that_fails_hides_none(self, openstack, stub_cloud):
+        stub_cloud.add_project("one")
+        stub_cloud.add_project("two")
         result = openstack("project", "delete", "--async", "one", "nope", "two", "-f", "json")
         assert result.code == 1
         assert [row["Project"] for row in result.json] == ["one", "two"]
@@ -112,48 +112,48 @@ class TestRequest:
             "1 of 3 requests failed",
         ]
 
-    def test_the_same_project_twice_is_one_deletion(self, openstack, cloud):
-        demo = cloud.add_project("demo")
-        id_ = cloud.add_deletion(demo, "accepted")
-        cloud.answers["POST", "/cleanup/v1/deletions"] = [(202, {"deletion": cloud.deletions[id_][0]}, {})]
+    def test_the_same_project_twice_is_one_deletion(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        id_ = stub_cloud.add_deletion(demo, "accepted")
+        stub_cloud.answers["POST", "/cleanup/v1/deletions"] = [(202, {"deletion": stub_cloud.deletions[id_][0]}, {})]
         result = openstack("project", "delete", "--async", "demo", demo["id"], "-f", "json")
         assert [row["Deletion ID"] for row in result.json] == [id_]
 
-    def test_domain_of_a_name(self, openstack, cloud):
-        cloud.add_project("demo")
-        other = cloud.add_project("demo", "d2")
+    def test_domain_of_a_name(self, openstack, stub_cloud):
+        stub_cloud.add_project("demo")
+        other = stub_cloud.add_project("demo", "d2")
         assert openstack("project", "delete", "--async", "--domain", "Second", "demo").code == 0
-        assert bodies(cloud)[0]["project_id"] == other["id"]
+        assert bodies(stub_cloud)[0]["project_id"] == other["id"]
 
-    def test_a_name_that_two_projects_have(self, openstack, cloud):
-        cloud.add_project("demo")
-        cloud.add_project("demo", "d2")
+    def test_a_name_that_two_projects_have(self, openstack, stub_cloud):
+        stub_cloud.add_project("demo")
+        stub_cloud.add_project("demo", "d2")
         result = openstack("project", "delete", "--async", "demo")
         assert result.code == 1
         expected = "Cannot delete project 'demo': more than one project has the name 'demo': give its id, or --domain\n"
         assert result.err == expected
         assert result.out == ""
-        assert not bodies(cloud)
+        assert not bodies(stub_cloud)
 
-    def test_an_unknown_domain(self, openstack, cloud):
-        cloud.add_project("demo")
+    def test_an_unknown_domain(self, openstack, stub_cloud):
+        stub_cloud.add_project("demo")
         result = openstack("project", "delete", "--async", "--domain", "nope", "demo")
         assert result.code == 1
         assert result.err == "Cannot delete project 'demo': no domain with the name or id 'nope'\n"
 
-    def test_who_may_not_look_projects_up_gives_ids(self, openstack, cloud):
-        demo = cloud.add_project("demo")
+    def test_who_may_not_look_projects_up_gives_ids(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
         forbidden = [(403, {"error": {"code": 403, "message": "no"}}, {})]
-        cloud.answers["GET", "/identity/v3/projects"] = forbidden
-        cloud.answers["GET", f"/identity/v3/projects/{demo['id']}"] = forbidden
+        stub_cloud.answers["GET", "/identity/v3/projects"] = forbidden
+        stub_cloud.answers["GET", f"/identity/v3/projects/{demo['id']}"] = forbidden
         assert openstack("project", "delete", "--async", demo["id"]).code == 0
-        assert bodies(cloud)[0]["project_id"] == demo["id"]
+        assert bodies(stub_cloud)[0]["project_id"] == demo["id"]
 
-    def test_conflict_names_the_deletion_under_way(self, openstack, cloud):
-        cloud.add_project("demo")
+    def test_conflict_names_the_deletion_under_way(self, openstack, stub_cloud):
+        stub_cloud.add_project("demo")
         detail = "Another deletion of the project is under way."
-        cloud.answers["POST", "/cleanup/v1/deletions"] = [
-            cloud.error(409, "deletion_under_way", detail, deletion_id="the-other")
+        stub_cloud.answers["POST", "/cleanup/v1/deletions"] = [
+            stub_cloud.error(409, "deletion_under_way", detail, deletion_id="the-other")
         ]
         result = openstack("project", "delete", "--async", "--cascade", "demo")
         assert result.code == 1
@@ -164,15 +164,15 @@ class TestRequest:
         )
 
     @pytest.mark.parametrize("value", ["0", "-1", "nan", "soon"])
-    def test_wait_timeout_is_a_number_above_zero(self, openstack, cloud, value):
-        cloud.add_project("demo")
+    def test_wait_timeout_is_a_number_above_zero(self, openstack, stub_cloud, value):
+        stub_cloud.add_project("demo")
         result = openstack("project", "delete", "--async", "--wait", f"--wait-timeout={value}", "demo")
         assert result.code == 2
         assert "is not a number above 0" in result.err
-        assert not bodies(cloud)
+        assert not bodies(stub_cloud)
 
-    def test_wait_timeout_needs_wait(self, openstack, cloud):
-        cloud.add_project("demo")
+    def test_wait_timeout_needs_wait(self, openstack, stub_cloud):
+        stub_cloud.add_project("demo")
         result = openstack("project", "delete", "--async", "--wait-timeout", "5", "demo")
         assert (result.code, result.err) == (1, "--wait-timeout needs --wait\n")
-        assert not bodies(cloud)
+        assert not bodies(stub_cloud)

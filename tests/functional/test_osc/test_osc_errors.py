@@ -55,13 +55,15 @@ def one_error(result):
         (400, [1], f"HOST answered Bad Request (HTTP 400, {stub.REQUEST_ID})"),
     ],
 )
-def test_what_something_in_front_of_the_api_answers(openstack, cloud, status, answer, expected):
-    cloud.answers["GET", DELETIONS] = [(status, answer, {})]
-    assert one_error(openstack(*LIST)) == expected.replace("HOST", cloud.url.removeprefix("http://"))
+def test_what_something_in_front_of_the_api_answers(openstack, stub_cloud, status, answer, expected):
+    stub_cloud.answers["GET", DELETIONS] = [(status, answer, {})]
+    assert one_error(openstack(*LIST)) == expected.replace("HOST", stub_cloud.url.removeprefix("http://"))
 
 
-def test_the_apis_own_error(openstack, cloud):
-    cloud.answers["GET", DELETIONS] = [cloud.error(400, "bad_sort", "There is no key 'x' to sort by.\nTry\x1b[1m id.")]
+def test_the_apis_own_error(openstack, stub_cloud):
+    stub_cloud.answers["GET", DELETIONS] = [
+        stub_cloud.error(400, "bad_sort", "There is no key 'x' to sort by.\nTry\x1b[1m id.")
+    ]
     expected = f"There is no key 'x' to sort by. Try?[1m id (HTTP 400, bad_sort, {stub.REQUEST_ID})"
     assert one_error(openstack(*LIST, "--sort", "x")) == expected
 
@@ -75,17 +77,17 @@ def test_an_id_that_does_not_exist(openstack, command):
 
 
 @pytest.mark.parametrize("answer", ["<html>Welcome to nginx</html>", [], {"deletions": 5}, {"other": []}])
-def test_something_else_answers_at_the_endpoint(openstack, cloud, answer):
-    cloud.answers["GET", DELETIONS] = [(200, answer, {})]
+def test_something_else_answers_at_the_endpoint(openstack, stub_cloud, answer):
+    stub_cloud.answers["GET", DELETIONS] = [(200, answer, {})]
     assert one_error(openstack(*LIST)) == (
-        f"{cloud.url}/cleanup/v1 does not answer like the project-cleanup API: "
+        f"{stub_cloud.url}/cleanup/v1 does not answer like the project-cleanup API: "
         "check the endpoint in the catalog or OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE"
     )
 
 
-def test_not_in_the_catalog(openstack, cloud):
-    cloud.catalog = False
-    cloud.add_project("demo")
+def test_not_in_the_catalog(openstack, stub_cloud):
+    stub_cloud.catalog = False
+    stub_cloud.add_project("demo")
     missing = (
         "the catalog has no public endpoint of type project-cleanup in region RegionOne: register one "
         "('openstack service create project-cleanup', then 'openstack endpoint create'), "
@@ -94,21 +96,21 @@ def test_not_in_the_catalog(openstack, cloud):
     assert one_error(openstack(*LIST)) == missing
     expected = f"Cannot delete project 'demo': {missing}"
     assert one_error(openstack("project", "delete", "--async", "demo")) == expected
-    assert not cloud.made("DELETE")
+    assert not stub_cloud.made("DELETE")
 
 
 @pytest.mark.parametrize("path", ["/cleanup", "/cleanup/", "/cleanup/v1", "/cleanup/v1/"])
-def test_endpoint_override_without_a_catalog_entry(openstack, cloud, monkeypatch, path):
-    cloud.catalog = False
-    id_ = cloud.add_deletion(cloud.add_project("demo"), "deleted")
-    monkeypatch.setenv("OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE", cloud.url + path)
+def test_endpoint_override_without_a_catalog_entry(openstack, stub_cloud, monkeypatch, path):
+    stub_cloud.catalog = False
+    id_ = stub_cloud.add_deletion(stub_cloud.add_project("demo"), "deleted")
+    monkeypatch.setenv("OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE", stub_cloud.url + path)
     result = openstack(*LIST, "-f", "value", "-c", "ID")
     assert (result.code, result.out) == (0, f"{id_}\n")
 
 
-def test_endpoint_override_with_clouds_yaml(openstack, cloud, env, monkeypatch):
+def test_endpoint_override_with_clouds_yaml(openstack, stub_cloud, env, monkeypatch):
     """openstacksdk alone would not read the variable while a cloud is chosen."""
-    cloud.catalog = False
+    stub_cloud.catalog = False
     auth = {"auth_url": env["OS_AUTH_URL"], "username": "admin", "password": "x", "project_name": "admin"}
     auth |= {"user_domain_id": "default", "project_domain_id": "default"}
     with open(env["OS_CLIENT_CONFIG_FILE"], "w") as file:
@@ -118,11 +120,11 @@ def test_endpoint_override_with_clouds_yaml(openstack, cloud, env, monkeypatch):
             monkeypatch.delenv(name)
     monkeypatch.setenv("OS_CLOUD", "here")
     assert openstack(*LIST).code == 1
-    monkeypatch.setenv("OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE", cloud.url + "/cleanup")
+    monkeypatch.setenv("OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE", stub_cloud.url + "/cleanup")
     assert openstack(*LIST).code == 0
 
 
-def test_no_answer_at_all(openstack, cloud, monkeypatch):
+def test_no_answer_at_all(openstack, stub_cloud, monkeypatch):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -139,37 +141,37 @@ def test_an_answer_that_does_not_come(openstack, monkeypatch):
         assert one_error(openstack(*LIST)) == f"no answer from {url}/v1: it took too long"
 
 
-def test_not_tls_at_the_other_end(openstack, cloud, monkeypatch):
-    url = cloud.url.replace("http:", "https:")
+def test_not_tls_at_the_other_end(openstack, stub_cloud, monkeypatch):
+    url = stub_cloud.url.replace("http:", "https:")
     monkeypatch.setenv("OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE", url)
     line = one_error(openstack(*LIST))
     assert line.startswith(f"{url}/v1 cannot be trusted: [SSL")
 
 
-def test_the_version_option(openstack, cloud):
+def test_the_version_option(openstack, stub_cloud):
     assert openstack("--os-project-cleanup-api-version", "1.0", *LIST).code == 0
     result = openstack("--os-project-cleanup-api-version", "7", *LIST)
     assert "version 7 is not in supported versions: 1, 1.0" in result.err
 
 
-def test_the_token_goes_to_the_endpoint_only(openstack, cloud):
-    demo = cloud.add_project("demo")
+def test_the_token_goes_to_the_endpoint_only(openstack, stub_cloud):
+    demo = stub_cloud.add_project("demo")
     for _ in range(5):
-        cloud.add_deletion(demo, "deleted")
+        stub_cloud.add_deletion(demo, "deleted")
     assert openstack(*LIST).code == 0
-    assert all(r["token"] == "the-token" for r in cloud.requests if r["path"].startswith("/cleanup"))
+    assert all(r["token"] == "the-token" for r in stub_cloud.requests if r["path"].startswith("/cleanup"))
 
 
-def test_paging_that_goes_round_in_circles_ends(openstack, cloud):
+def test_paging_that_goes_round_in_circles_ends(openstack, stub_cloud):
     link = [{"rel": "next", "href": "http://x/v1/deletions?marker=1"}]
-    row = stub.deletion(cloud.admin, id="1")
-    cloud.answers["GET", DELETIONS] = [(200, {"deletions": [row], "links": link}, {})]
+    row = stub.deletion(stub_cloud.admin, id="1")
+    stub_cloud.answers["GET", DELETIONS] = [(200, {"deletions": [row], "links": link}, {})]
     assert openstack(*LIST).code == 0
 
 
-def test_sdk_service_description(cloud, env):
+def test_sdk_service_description(stub_cloud, env):
     """A program may add the service to its connection."""
-    id_ = cloud.add_deletion(cloud.add_project("demo"), "deleted")
+    id_ = stub_cloud.add_deletion(stub_cloud.add_project("demo"), "deleted")
     with openstacksdk.connect(load_yaml_config=False) as connection:
         connection.add_service(client.DESCRIPTION)
         assert connection.project_cleanup.get_deletion(id_)["id"] == id_

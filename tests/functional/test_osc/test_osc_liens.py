@@ -8,8 +8,8 @@ WHY = ("--origin", "billing", "--reason", "the last invoice is open")
 
 
 @pytest.fixture
-def demo(cloud):
-    return cloud.add_project("demo")
+def demo(stub_cloud):
+    return stub_cloud.add_project("demo")
 
 
 def create(openstack, *args):
@@ -21,79 +21,79 @@ def listed(openstack, *args):
 
 
 class TestLiens:
-    def test_create(self, openstack, cloud, demo):
+    def test_create(self, openstack, stub_cloud, demo):
         result = create(openstack, "demo", "-f", "json")
         assert (result.code, result.err) == (0, "")
         body = {"project_id": demo["id"], "origin": "billing", "reason": "the last invoice is open"}
-        assert cloud.requests[-1]["body"] == body
+        assert stub_cloud.requests[-1]["body"] == body
         assert result.json["state"] == "in_force"
         assert "links" not in result.json
 
-    def test_create_for_some_days(self, openstack, cloud, demo):
+    def test_create_for_some_days(self, openstack, stub_cloud, demo):
         before = datetime.datetime.now(datetime.UTC)
         assert create(openstack, "demo", "--days", "2").code == 0
-        text = cloud.requests[-1]["body"]["expires_at"]
+        text = stub_cloud.requests[-1]["body"]["expires_at"]
         until = datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.UTC)
         assert abs(until - before - datetime.timedelta(days=2)) < datetime.timedelta(minutes=2)
 
-    def test_a_project_that_is_gone_is_named_by_its_id(self, openstack, cloud):
+    def test_a_project_that_is_gone_is_named_by_its_id(self, openstack, stub_cloud):
         gone = "0" * 32
         assert create(openstack, gone).code == 0
-        assert cloud.requests[-1]["body"]["project_id"] == gone
+        assert stub_cloud.requests[-1]["body"]["project_id"] == gone
         assert create(openstack, "no-such-name").code == 1
 
     @pytest.mark.parametrize("missing", ["--origin", "--reason"])
-    def test_a_lien_says_for_whom_and_why(self, openstack, cloud, demo, missing):
+    def test_a_lien_says_for_whom_and_why(self, openstack, stub_cloud, demo, missing):
         args = [part for n in (0, 2) if WHY[n] != missing for part in WHY[n : n + 2]]
         assert openstack("project", "deletion", "lien", "create", "demo", *args).code == 2
-        assert cloud.liens == {}
+        assert stub_cloud.liens == {}
 
-    def test_list_all_pages(self, openstack, cloud, demo):
+    def test_list_all_pages(self, openstack, stub_cloud, demo):
         for _ in range(5):
             create(openstack, "demo")
         assert [row["Origin"] for row in listed(openstack, "-f", "json").json] == ["billing"] * 5
 
-    def test_filters(self, openstack, cloud, demo):
+    def test_filters(self, openstack, stub_cloud, demo):
         assert listed(openstack, "--project", "demo", "--origin", "legal", "--ended", "--limit", "2").code == 0
         query = {"project_id": [demo["id"]], "origin": ["legal"], "state": ["ended"], "limit": ["2"]}
-        assert cloud.requests[-1]["query"] == query
+        assert stub_cloud.requests[-1]["query"] == query
         assert listed(openstack, "--all", "--ended").code == 2
 
-    def test_show_and_delete(self, openstack, cloud, demo):
+    def test_show_and_delete(self, openstack, stub_cloud, demo):
         ids = [create(openstack, "demo", "-f", "value", "-c", "id").out.strip() for _ in range(2)]
         assert openstack("project", "deletion", "lien", "show", ids[0], "-f", "json").json["origin"] == "billing"
         result = openstack("project", "deletion", "lien", "delete", *ids)
         assert (result.code, result.out) == (0, "")
-        assert [cloud.liens[i]["state"] for i in ids] == ["removed", "removed"]
+        assert [stub_cloud.liens[i]["state"] for i in ids] == ["removed", "removed"]
 
-    def test_one_that_fails_does_not_hide_the_others(self, openstack, cloud, demo):
+    def test_one_that_fails_does_not_hide_the_others(self, openstack, stub_cloud, demo):
         id_ = create(openstack, "demo", "-f", "value", "-c", "id").out.strip()
         result = openstack("project", "deletion", "lien", "delete", "nope", id_)
         assert result.code == 1
         assert "nope" in result.err and "lien_not_found" in result.err
-        assert cloud.liens[id_]["state"] == "removed"
+        assert stub_cloud.liens[id_]["state"] == "removed"
 
-    def test_a_deletion_says_what_holds_it(self, openstack, cloud, demo):
+    def test_a_deletion_says_what_holds_it(self, openstack, stub_cloud, demo):
         lien = {"id": "l1", "origin": "legal", "reason": "a court order", "expires_at": None}
         held = {"type": "held", "status": True, "reason": "lien", "message": "held by lien l1 of legal"}
-        id_ = cloud.add_deletion(demo, {"status": "deleting", "liens": [lien], "conditions": [held]})
+        id_ = stub_cloud.add_deletion(demo, {"status": "deleting", "liens": [lien], "conditions": [held]})
         table = openstack("project", "deletion", "show", id_).out
         assert "legal until it is removed: a court order (l1)" in table
         assert "held: yes (lien, held by lien l1 of legal)" in table
 
 
 class TestBrake:
-    def test_set_show_and_unset(self, openstack, cloud):
+    def test_set_show_and_unset(self, openstack, stub_cloud):
         show = ("project", "deletion", "brake", "show", "-f", "json")
         assert openstack(*show).json["on"] is False
         result = openstack("project", "deletion", "brake", "set", "--reason", "the storage misbehaves", "-f", "json")
         assert (result.code, result.json["on"], result.json["reason"]) == (0, True, "the storage misbehaves")
-        assert cloud.requests[-1]["body"] == {"reason": "the storage misbehaves"}
+        assert stub_cloud.requests[-1]["body"] == {"reason": "the storage misbehaves"}
         assert openstack(*show).json["user_name"] == "admin"
         result = openstack("project", "deletion", "brake", "unset")
         assert (result.code, result.out) == (0, "")
         assert openstack(*show).json["on"] is False
 
-    def test_it_is_pulled_for_a_reason(self, openstack, cloud):
+    def test_it_is_pulled_for_a_reason(self, openstack, stub_cloud):
         assert openstack("project", "deletion", "brake", "set").code == 2
-        assert cloud.brake["on"] is False
+        assert stub_cloud.brake["on"] is False

@@ -36,12 +36,12 @@ def run_to_deleted(**fields):
 
 
 class TestToTheEnd:
-    def test_deleted(self, openstack, cloud):
-        demo = cloud.add_project("demo")
-        cloud.script(demo, *run_to_deleted())
+    def test_deleted(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        stub_cloud.script(demo, *run_to_deleted())
         result = openstack("project", "delete", "--async", "--cascade", "--wait", "demo", "-f", "json")
         assert result.code == 0
-        (id_,) = cloud.deletions
+        (id_,) = stub_cloud.deletions
         row = {"Project": "demo", "Project ID": demo["id"], "Deletion ID": id_, "Status": "deleted"}
         assert result.json == [row]
         assert [re.sub(r"\d+s$", "Ns", line) for line in result.err.splitlines()] == [
@@ -52,14 +52,14 @@ class TestToTheEnd:
             "demo: deleted after 0s; found 4, deleted 4, remaining 0",
         ]
 
-    def test_no_line_without_a_change(self, openstack, cloud):
-        demo = cloud.add_project("demo")
-        cloud.script(demo, "accepted", *["deleting"] * 5, "deleted")
+    def test_no_line_without_a_change(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        stub_cloud.script(demo, "accepted", *["deleting"] * 5, "deleted")
         result = openstack("project", "delete", "--async", "--cascade", "--wait", "demo")
         assert result.err.count("demo: deleting") == 1
 
-    def test_leftovers_are_not_success(self, openstack, cloud):
-        demo = cloud.add_project("demo")
+    def test_leftovers_are_not_success(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
         left = {
             "status": "leftovers",
             "message": "the project still owns 3 resources",
@@ -67,10 +67,10 @@ class TestToTheEnd:
             "counts": [PORTS, SECRETS, CLEAR],
             "blockers": [stub.BLOCKER],
         }
-        cloud.script(demo, "accepted", left)
+        stub_cloud.script(demo, "accepted", left)
         result = openstack("project", "delete", "--async", "--wait", "demo", "-f", "value", "-c", "Status")
         assert (result.code, result.out) == (1, "leftovers\n")
-        (id_,) = cloud.deletions
+        (id_,) = stub_cloud.deletions
         lines = result.err.splitlines()
         assert lines[1] == "demo: leftovers after 0s; found 5, deleted 0, remaining 3, unknown 1"
         assert lines[2] == "    the project still owns 3 resources"
@@ -87,9 +87,9 @@ class TestToTheEnd:
             f"    Once that is cleared, try again with: openstack project deletion retry {id_}",
         ]
 
-    def test_a_dry_run_ends_well_as_planned(self, openstack, cloud):
-        demo = cloud.add_project("demo")
-        cloud.script(demo, "accepted", {"status": "planned", "counts": [PORTS], "progress": {"remaining": 3}})
+    def test_a_dry_run_ends_well_as_planned(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        stub_cloud.script(demo, "accepted", {"status": "planned", "counts": [PORTS], "progress": {"remaining": 3}})
         result = openstack("project", "delete", "--async", "--cascade", "--dry-run", "--wait", "demo")
         assert result.code == 0
         assert "demo: planned after 0s" in result.err
@@ -97,68 +97,68 @@ class TestToTheEnd:
         assert "dry run, cascade mode" in result.err
         assert "retry" not in result.err
 
-    def test_planned_is_no_success_of_a_real_one(self, openstack, cloud):
-        demo = cloud.add_project("demo")
-        cloud.script(demo, {"status": "accepted"}, {"status": "planned", "dry_run": False})
+    def test_planned_is_no_success_of_a_real_one(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        stub_cloud.script(demo, {"status": "accepted"}, {"status": "planned", "dry_run": False})
         assert openstack("project", "delete", "--async", "--cascade", "--wait", "demo").code == 1
 
     @pytest.mark.parametrize("status", ["failed", "cancelled"])
-    def test_other_ends(self, openstack, cloud, status):
-        demo = cloud.add_project("demo")
-        cloud.script(demo, "accepted", {"status": status, "message": "it has children"})
+    def test_other_ends(self, openstack, stub_cloud, status):
+        demo = stub_cloud.add_project("demo")
+        stub_cloud.script(demo, "accepted", {"status": status, "message": "it has children"})
         result = openstack("project", "delete", "--async", "--cascade", "--wait", "demo")
         assert result.code == 1
-        (id_,) = cloud.deletions
+        (id_,) = stub_cloud.deletions
         assert f"demo: {status} after 0s" in result.err
         assert "    it has children" in result.err
         assert f"openstack project deletion show {id_}" in result.err
         assert ("openstack project deletion retry" in result.err) == (status == "failed")
 
-    def test_one_that_has_ended_already(self, openstack, cloud):
-        demo = cloud.add_project("demo")
-        cloud.script(demo, "deleted")
+    def test_one_that_has_ended_already(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        stub_cloud.script(demo, "deleted")
         assert openstack("project", "delete", "--async", "--wait", "demo").code == 0
 
-    def test_a_status_that_only_a_newer_server_knows(self, openstack, cloud):
-        demo = cloud.add_project("demo")
-        cloud.script(demo, "accepted", "pondering", {"status": "archived", "finished_at": "2026-11-21T10:09:00Z"})
+    def test_a_status_that_only_a_newer_server_knows(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        stub_cloud.script(demo, "accepted", "pondering", {"status": "archived", "finished_at": "2026-11-21T10:09:00Z"})
         result = openstack("project", "delete", "--async", "--wait", "demo", "-f", "value", "-c", "Status")
         assert (result.code, result.out) == (1, "archived\n")
         assert "demo: pondering" in result.err
 
-    def test_several_projects(self, openstack, cloud):
-        one, two = cloud.add_project("one"), cloud.add_project("two")
-        cloud.script(one, *run_to_deleted())
-        cloud.script(two, "accepted", {"status": "leftovers", "counts": [PORTS]})
+    def test_several_projects(self, openstack, stub_cloud):
+        one, two = stub_cloud.add_project("one"), stub_cloud.add_project("two")
+        stub_cloud.script(one, *run_to_deleted())
+        stub_cloud.script(two, "accepted", {"status": "leftovers", "counts": [PORTS]})
         result = openstack("project", "delete", "--async", "--wait", "one", "nope", "two", "-f", "json")
         assert result.code == 1
         assert [(r["Project"], r["Status"]) for r in result.json] == [("one", "deleted"), ("two", "leftovers")]
         assert "no project with the name or id 'nope'" in result.err
         assert "one: deleted after" in result.err
 
-    def test_a_request_that_failed_spoils_the_exit_code(self, openstack, cloud):
-        cloud.script(cloud.add_project("one"), "deleted")
+    def test_a_request_that_failed_spoils_the_exit_code(self, openstack, stub_cloud):
+        stub_cloud.script(stub_cloud.add_project("one"), "deleted")
         assert openstack("project", "delete", "--async", "--wait", "one", "nope").code == 1
 
-    def test_quiet(self, openstack, cloud):
-        cloud.script(cloud.add_project("demo"), *run_to_deleted())
+    def test_quiet(self, openstack, stub_cloud):
+        stub_cloud.script(stub_cloud.add_project("demo"), *run_to_deleted())
         result = openstack("-q", "project", "delete", "--async", "--wait", "demo", "-f", "value", "-c", "Status")
         assert (result.code, result.out, result.err) == (0, "deleted\n", "")
 
-    def test_names_cannot_write_to_the_terminal(self, openstack, cloud):
-        cloud.script(cloud.add_project("de\x1b[2Jmo\nx"), "accepted", "deleted")
-        result = openstack("project", "delete", "--async", "--wait", list(cloud.projects)[-1])
+    def test_names_cannot_write_to_the_terminal(self, openstack, stub_cloud):
+        stub_cloud.script(stub_cloud.add_project("de\x1b[2Jmo\nx"), "accepted", "deleted")
+        result = openstack("project", "delete", "--async", "--wait", list(stub_cloud.projects)[-1])
         assert "\x1b" not in result.err
         assert "de?[2Jmo x: deleted" in result.err
 
 
 class TestTrouble:
-    def test_stalled_is_said_once_for_each_change(self, openstack, cloud):
-        demo = cloud.add_project("demo")
+    def test_stalled_is_said_once_for_each_change(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
         stuck = {"status": "deleting", "stalled": True, "blockers": [stub.BLOCKER]}
         other = stub.BLOCKER | {"service": "compute", "type": "server", "message": "is locked", "remedy": "unlock it"}
         more = {"status": "deleting", "stalled": True, "blockers": [stub.BLOCKER, other]}
-        cloud.script(demo, "accepted", stuck, stuck, stuck, more, more, "deleting", "deleted")
+        stub_cloud.script(demo, "accepted", stuck, stuck, stuck, more, more, "deleting", "deleted")
         result = openstack("project", "delete", "--async", "--cascade", "--wait", "demo")
         assert result.code == 0
         assert result.err.count("demo: stalled\n") == 2
@@ -168,13 +168,13 @@ class TestTrouble:
         assert "; stalled, 1 blocker; " in result.err
         assert "; stalled, 2 blockers; " in result.err
 
-    def test_timeout_with_blockers(self, openstack, cloud):
-        demo = cloud.add_project("demo")
+    def test_timeout_with_blockers(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
         stuck = {"status": "deleting", "stalled": True, "blockers": [stub.BLOCKER]}
-        cloud.script(demo, "accepted", stuck)
+        stub_cloud.script(demo, "accepted", stuck)
         result = openstack("project", "delete", "--async", "--wait", "--wait-timeout", "0.3", "demo", "-f", "json")
         assert result.code == 1
-        (id_,) = cloud.deletions
+        (id_,) = stub_cloud.deletions
         assert result.json[0]["Status"] == "deleting"
         end = result.err[result.err.index("; 0s\n  RegionOne volume.volume") :].splitlines()
         assert end[2:] == [
@@ -185,26 +185,26 @@ class TestTrouble:
             f"    cancel it with: openstack project deletion cancel {id_}",
         ]
 
-    def test_the_api_comes_back(self, openstack, cloud):
-        demo = cloud.add_project("demo")
-        id_ = cloud.add_deletion(demo, "deleted")
-        state = cloud.deletions[id_][0]
+    def test_the_api_comes_back(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        id_ = stub_cloud.add_deletion(demo, "deleted")
+        state = stub_cloud.deletions[id_][0]
         accepted = state | {"status": "accepted", "finished_at": None}
-        cloud.answers["POST", "/cleanup/v1/deletions"] = [(202, {"deletion": accepted}, {})]
+        stub_cloud.answers["POST", "/cleanup/v1/deletions"] = [(202, {"deletion": accepted}, {})]
         down = (503, "<html><body><h1>503 Service Unavailable</h1>\nNo server is available.</body></html>", {})
-        cloud.answers["GET", f"/cleanup/v1/deletions/{id_}"] = [down, down, down, (200, {"deletion": state}, {})]
+        stub_cloud.answers["GET", f"/cleanup/v1/deletions/{id_}"] = [down, down, down, (200, {"deletion": state}, {})]
         result = openstack("project", "delete", "--async", "--wait", "demo")
         assert result.code == 0
         assert result.err.count("503 Service Unavailable No server is available (HTTP 503") == 1
         assert "; trying again\n" in result.err
         assert "demo: the API answers again\n" in result.err
 
-    def test_the_api_stays_away(self, openstack, cloud, monkeypatch):
+    def test_the_api_stays_away(self, openstack, stub_cloud, monkeypatch):
         monkeypatch.setattr(wait, "GIVE_UP", 0.2)
-        demo = cloud.add_project("demo")
-        id_ = cloud.add_deletion(demo, "accepted")
-        cloud.answers["POST", "/cleanup/v1/deletions"] = [(202, {"deletion": cloud.deletions[id_][0]}, {})]
-        cloud.answers["GET", f"/cleanup/v1/deletions/{id_}"] = [(502, "<html>Bad gateway</html>", {})]
+        demo = stub_cloud.add_project("demo")
+        id_ = stub_cloud.add_deletion(demo, "accepted")
+        stub_cloud.answers["POST", "/cleanup/v1/deletions"] = [(202, {"deletion": stub_cloud.deletions[id_][0]}, {})]
+        stub_cloud.answers["GET", f"/cleanup/v1/deletions/{id_}"] = [(502, "<html>Bad gateway</html>", {})]
         result = openstack("project", "delete", "--async", "--wait", "demo", "-f", "value", "-c", "Deletion ID")
         assert (result.code, result.out) == (1, f"{id_}\n")
         assert "demo: waiting ended: " in result.err
@@ -212,60 +212,62 @@ class TestTrouble:
             result.err
         )
 
-    def test_a_refusal_ends_the_waiting_for_that_one_only(self, openstack, cloud):
-        one, two = cloud.add_project("one"), cloud.add_project("two")
-        id_ = cloud.add_deletion(one, "accepted")
-        created = (202, {"deletion": cloud.deletions[id_][0]}, {})
-        id2 = cloud.add_deletion(two, "accepted", "deleting", "deleted")
-        created2 = (202, {"deletion": cloud.deletions[id2][0]}, {})
-        cloud.answers["POST", "/cleanup/v1/deletions"] = [created, created2]
-        cloud.answers["GET", f"/cleanup/v1/deletions/{id_}"] = [cloud.error(403, "forbidden", "Not yours any more.")]
+    def test_a_refusal_ends_the_waiting_for_that_one_only(self, openstack, stub_cloud):
+        one, two = stub_cloud.add_project("one"), stub_cloud.add_project("two")
+        id_ = stub_cloud.add_deletion(one, "accepted")
+        created = (202, {"deletion": stub_cloud.deletions[id_][0]}, {})
+        id2 = stub_cloud.add_deletion(two, "accepted", "deleting", "deleted")
+        created2 = (202, {"deletion": stub_cloud.deletions[id2][0]}, {})
+        stub_cloud.answers["POST", "/cleanup/v1/deletions"] = [created, created2]
+        stub_cloud.answers["GET", f"/cleanup/v1/deletions/{id_}"] = [
+            stub_cloud.error(403, "forbidden", "Not yours any more.")
+        ]
         result = openstack("project", "delete", "--async", "--wait", "one", "two", "-f", "json")
         assert result.code == 1
         assert "one: waiting ended: Not yours any more (HTTP 403, forbidden" in result.err
         assert [r["Status"] for r in result.json] == ["accepted", "deleted"]
 
-    def test_a_login_that_is_gone(self, openstack, cloud):
-        demo = cloud.add_project("demo")
-        id_ = cloud.add_deletion(demo, "accepted")
-        cloud.answers["POST", "/cleanup/v1/deletions"] = [(202, {"deletion": cloud.deletions[id_][0]}, {})]
+    def test_a_login_that_is_gone(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        id_ = stub_cloud.add_deletion(demo, "accepted")
+        stub_cloud.answers["POST", "/cleanup/v1/deletions"] = [(202, {"deletion": stub_cloud.deletions[id_][0]}, {})]
         refused = (401, {"error": {"code": 401, "message": "The request you have made requires authentication."}}, {})
-        cloud.answers["GET", f"/cleanup/v1/deletions/{id_}"] = [refused]
-        again = (201, {"token": cloud.token()}, {"X-Subject-Token": "the-token"})
-        cloud.answers["POST", "/identity/v3/auth/tokens"] = [again, refused]
+        stub_cloud.answers["GET", f"/cleanup/v1/deletions/{id_}"] = [refused]
+        again = (201, {"token": stub_cloud.token()}, {"X-Subject-Token": "the-token"})
+        stub_cloud.answers["POST", "/identity/v3/auth/tokens"] = [again, refused]
         result = openstack("project", "delete", "--async", "--wait", "demo")
         assert result.code == 1
         assert "if you are logged in to the project that is being deleted, log in to another one" in result.err
 
 
 class TestRetryAndCancel:
-    def test_retry(self, openstack, cloud):
-        demo = cloud.add_project("demo")
-        id_ = cloud.add_deletion(demo, "leftovers")
-        cloud.after[id_, "retry"] = [stub.deletion(demo, s) for s in ("accepted", "inventory", "deleted")]
+    def test_retry(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        id_ = stub_cloud.add_deletion(demo, "leftovers")
+        stub_cloud.after[id_, "retry"] = [stub.deletion(demo, s) for s in ("accepted", "inventory", "deleted")]
         result = openstack("project", "deletion", "retry", "--wait", id_, "-f", "json")
         assert result.code == 0
         assert result.json[0]["Status"] == "deleted"
-        assert cloud.made("POST", "/cleanup") == [f"/cleanup/v1/deletions/{id_}/retry"]
+        assert stub_cloud.made("POST", "/cleanup") == [f"/cleanup/v1/deletions/{id_}/retry"]
 
-    def test_cancel_ends_well_as_cancelled(self, openstack, cloud):
-        demo = cloud.add_project("demo")
-        id_ = cloud.add_deletion(demo, "deleting")
-        cloud.after[id_, "cancel"] = [stub.deletion(demo, s) for s in ("cancelling", "cancelled")]
+    def test_cancel_ends_well_as_cancelled(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        id_ = stub_cloud.add_deletion(demo, "deleting")
+        stub_cloud.after[id_, "cancel"] = [stub.deletion(demo, s) for s in ("cancelling", "cancelled")]
         result = openstack("project", "deletion", "cancel", "--wait", id_)
         assert result.code == 0
         assert "demo: cancelled after 0s" in result.err
 
-    def test_a_cancel_that_came_too_late(self, openstack, cloud):
-        demo = cloud.add_project("demo")
-        id_ = cloud.add_deletion(demo, "deleting")
-        cloud.after[id_, "cancel"] = [stub.deletion(demo, s) for s in ("cancelling", "deleted")]
+    def test_a_cancel_that_came_too_late(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        id_ = stub_cloud.add_deletion(demo, "deleting")
+        stub_cloud.after[id_, "cancel"] = [stub.deletion(demo, s) for s in ("cancelling", "deleted")]
         assert openstack("project", "deletion", "cancel", "--wait", id_).code == 1
 
-    def test_without_wait(self, openstack, cloud):
-        demo = cloud.add_project("demo")
-        one, two = cloud.add_deletion(demo, "deleting"), cloud.add_deletion(demo, "deleted")
-        cloud.after[one, "cancel"] = [stub.deletion(demo, "cancelling")]
+    def test_without_wait(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        one, two = stub_cloud.add_deletion(demo, "deleting"), stub_cloud.add_deletion(demo, "deleted")
+        stub_cloud.after[one, "cancel"] = [stub.deletion(demo, "cancelling")]
         result = openstack("project", "deletion", "cancel", two, one, "-f", "json")
         assert result.code == 1
         assert [(r["Deletion ID"], r["Status"]) for r in result.json] == [(one, "cancelling")]
@@ -274,7 +276,7 @@ class TestRetryAndCancel:
             "1 of 2 requests failed",
         ]
 
-    def test_an_unknown_id(self, openstack, cloud):
+    def test_an_unknown_id(self, openstack, stub_cloud):
         result = openstack("project", "deletion", "retry", "nope")
         assert result.code == 1
         assert result.out == ""
@@ -286,21 +288,21 @@ class TestRetryAndCancel:
 
 
 class TestProcess:
-    def test_exit_codes(self, process, cloud):
-        cloud.script(cloud.add_project("good"), "accepted", "deleted")
-        cloud.script(cloud.add_project("bad"), "accepted", {"status": "leftovers", "counts": [PORTS]})
+    def test_exit_codes(self, process, stub_cloud):
+        stub_cloud.script(stub_cloud.add_project("good"), "accepted", "deleted")
+        stub_cloud.script(stub_cloud.add_project("bad"), "accepted", {"status": "leftovers", "counts": [PORTS]})
         assert process("project", "delete", "--async", "--wait", "good").code == 0
         assert process("project", "delete", "--async", "--wait", "bad").code == 1
 
-    def test_no_escape_codes_where_there_is_no_terminal(self, process, cloud):
-        cloud.script(cloud.add_project("demo"), "accepted", "deleting", "deleted")
+    def test_no_escape_codes_where_there_is_no_terminal(self, process, stub_cloud):
+        stub_cloud.script(stub_cloud.add_project("demo"), "accepted", "deleting", "deleted")
         result = process("project", "delete", "--async", "--cascade", "--wait", "demo")
         assert "\x1b" not in result.err
         assert "\r" not in result.err
 
-    def test_ctrl_c_leaves_the_deletion_alone(self, cloud, env):
-        demo = cloud.add_project("demo")
-        cloud.script(demo, "deleting")
+    def test_ctrl_c_leaves_the_deletion_alone(self, stub_cloud, env):
+        demo = stub_cloud.add_project("demo")
+        stub_cloud.script(demo, "deleting")
         command = [*SHELL, "project", "delete", "--async", "--cascade", "--wait", "demo", "-f", "value"]
         # What a script starts in the background ignores SIGINT, and so would everything below it.
         heeding = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
@@ -311,7 +313,7 @@ class TestProcess:
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=180)
         assert running.returncode == 130
-        (id_,) = cloud.deletions
+        (id_,) = stub_cloud.deletions
         assert out == f"demo {demo['id']} {id_} deleting\n"
         assert err.splitlines() == [
             "Stopped waiting; the deletion goes on.",
@@ -319,7 +321,7 @@ class TestProcess:
             f"    follow it with: openstack project deletion events --follow {id_}",
             f"    cancel it with: openstack project deletion cancel {id_}",
         ]
-        assert cloud.made("POST", "/cleanup") == ["/cleanup/v1/deletions"]
+        assert stub_cloud.made("POST", "/cleanup") == ["/cleanup/v1/deletions"]
 
 
 class TestTerminal:
@@ -348,10 +350,10 @@ class TestTerminal:
         os.close(master)
         return running.wait(60), out, seen.decode().replace("\r\n", "\n")
 
-    def test_the_line_redraws(self, cloud, env):
-        demo = cloud.add_project("demo")
+    def test_the_line_redraws(self, stub_cloud, env):
+        demo = stub_cloud.add_project("demo")
         stuck = {"status": "deleting", "stalled": True, "blockers": [stub.BLOCKER]}
-        cloud.script(demo, *run_to_deleted()[:3], stuck, *run_to_deleted()[3:])
+        stub_cloud.script(demo, *run_to_deleted()[:3], stuck, *run_to_deleted()[3:])
         command = [*SHELL, "project", "delete", "--async", "--cascade", "--wait", "demo", "-f", "value", "-c", "Status"]
         code, out, seen = self.run(command)
         assert (code, out) == (0, "deleted\n")
@@ -361,7 +363,7 @@ class TestTerminal:
         # Of what was drawn in between only the lines that were meant to stay are left.
         kept = [line.split(";")[0].split(" after ")[0] for line in render(seen)]
         assert kept == [
-            f"demo: deletion {next(iter(cloud.deletions))} (cascade mode)",
+            f"demo: deletion {next(iter(stub_cloud.deletions))} (cascade mode)",
             "demo: stalled",
             "  RegionOne volume.volume: no answer from http://volume.example (unreachable)",
             "      remedy: start the service, or waive it",
@@ -369,9 +371,9 @@ class TestTerminal:
             "demo: deleted",
         ]
 
-    def test_several_at_once(self, cloud, env):
+    def test_several_at_once(self, stub_cloud, env):
         for name in ("one", "two", "three"):
-            cloud.script(cloud.add_project(name), *run_to_deleted()[:3], "deleted")
+            stub_cloud.script(stub_cloud.add_project(name), *run_to_deleted()[:3], "deleted")
         command = [*SHELL, "project", "delete", "--async", "--cascade", "--wait", "one", "two", "three"]
         code, _, seen = self.run(command)
         assert code == 0
@@ -385,8 +387,8 @@ class TestTerminal:
             "three: deleted",
         ]
 
-    def test_a_dumb_terminal_gets_lines(self, cloud, env):
-        cloud.script(cloud.add_project("demo"), "accepted", "deleting", "deleted")
+    def test_a_dumb_terminal_gets_lines(self, stub_cloud, env):
+        stub_cloud.script(stub_cloud.add_project("demo"), "accepted", "deleting", "deleted")
         command = [*SHELL, "project", "delete", "--async", "--cascade", "--wait", "demo"]
         code, _, seen = self.run(command, {"TERM": "dumb"})
         assert code == 0
