@@ -684,7 +684,10 @@ class _Task(hung.Watched):
 
     def _close(self) -> tuple[Sweep, dict[str, Any]]:
         ground = self._ground()
-        result = self.worker.driver.close(ground)
+        try:
+            result = self.worker.driver.close(ground)
+        except ka_exceptions.Forbidden as error:
+            return self._refused(ground.projects, error), {}
         if self.deletion.drained_at is None or self.worker.driver.held_until_closed(ground):
             return _done(result), {}
         # Somebody was let in after the last look: only what is found from the closing on proves anything.
@@ -781,13 +784,7 @@ class _Task(hung.Watched):
         except ProjectNotFound:
             pass
         except ka_exceptions.Forbidden as error:
-            reason = Reason.FORBIDDEN
-            project = projects.get(self.deletion.project_id)
-            if project.immutable:
-                reason = Reason.PROJECT_IMMUTABLE
-            elif projects.children(project.id):
-                reason = Reason.PROJECT_HAS_CHILDREN
-            return Sweep(Outcome.UNKNOWN, str(reason), classify(error).message), {}
+            return self._refused(projects, error), {}
         try:
             projects.get(self.deletion.project_id)
         except ProjectNotFound:
@@ -797,6 +794,20 @@ class _Task(hung.Watched):
                     raise Stopped(f"step {self.step.name} is not ours any more") from None
             return Sweep(Outcome.CLEAR, message="Keystone does not know the project any more"), {}
         return Sweep(Outcome.UNKNOWN, str(Reason.ERROR), "Keystone accepted the delete and still knows the project"), {}
+
+    def _refused(self, projects: Projects, error: ka_exceptions.Forbidden) -> Sweep:
+        """Return why Keystone refuses to disable or to delete the project.
+
+        Keystone deletes no project with another one below it, and disables none with an enabled one below it.
+        """
+        text = classify(error).message
+        project = projects.get(self.deletion.project_id)
+        if project.immutable:
+            return Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), text)
+        if children := projects.children(project.id):
+            text = f"it has child projects: {', '.join(children)}; Keystone says: {text}"
+            return Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_HAS_CHILDREN), text)
+        return Sweep(Outcome.UNKNOWN, str(Reason.FORBIDDEN), text)
 
     def _sweep(self) -> tuple[Sweep, dict[str, Any]]:
         project = definition(self.worker, self.deletion, self.step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.plan import Deed, Plan
+from tests.simulation.plan import Deed, Fault, Plan
 
 FOUND: dict[str, Plan] = {
     # The fence could never be seen to hold again, for our own role on the project was gone.
@@ -44,5 +44,15 @@ FOUND: dict[str, Plan] = {
         obstacle="protected",
         lien_types=("compute.server", "network.network"),
         deeds=(Deed(13, "share", 0.8471660533877895),),
+    ),
+    # Keystone refused to disable a project, for an admin had made another one below it after the last survey. The
+    # deletion said "forbidden" and not what stood in the way. Found as seed 178503727.
+    "a_project_is_made_below_after_the_last_survey": Plan(
+        178503727,
+        workers=1,
+        member=True,
+        tree=(0, 0),
+        faults=(Fault(55, "drop", 0.184),),
+        deeds=(Deed(204, "vanish", 0.1863369778706917), Deed(273, "child", 0.651339668444287)),
     ),
 }

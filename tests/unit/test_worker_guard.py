@@ -344,3 +344,40 @@ def test_what_the_removal_asks_and_believes(monkeypatch, projects, waivers, in_f
     if outcome is Outcome.UNKNOWN and not deleted:
         assert (values["purpose"], values["empty_inventories"]) == ("", 0), "it is proven empty anew"
     assert isinstance(result, Sweep)
+
+
+class Refusing(Removal):
+    """``Projects`` of one project, which Keystone neither disables nor deletes."""
+
+    def __init__(self, below=(), immutable=False):
+        super().__init__()
+        self.below, self.immutable = below, immutable
+
+    def get(self, project_id):
+        return dataclasses.replace(super().get(project_id), immutable=self.immutable)
+
+    def children(self, _project_id):
+        return self.below
+
+    def delete(self, *_):
+        raise ka_exceptions.Forbidden("no")
+
+
+@pytest.mark.parametrize("what", ["close", "remove"])
+@pytest.mark.parametrize(
+    ("projects", "reason", "named"),
+    [
+        (Refusing(), Reason.FORBIDDEN, "no"),
+        (Refusing(immutable=True), Reason.PROJECT_IMMUTABLE, "no"),
+        (Refusing(below=("c1", "c2")), Reason.PROJECT_HAS_CHILDREN, "c1, c2"),
+    ],
+    ids=["rights are missing", "immutable", "child projects"],
+)
+def test_why_keystone_keeps_a_project_is_said(monkeypatch, what, projects, reason, named):
+    monkeypatch.setattr(working, "Projects", projects)
+    made = task(deletion(status=Status.VERIFYING, purpose=Purpose.RESIDUE), Step("s", "d", Kind(what), round=1))
+    made.worker.driver = types.SimpleNamespace(close=projects.delete)
+    monkeypatch.setattr(made, "_ground", lambda: types.SimpleNamespace(projects=projects))
+    result, values = getattr(made, f"_{what}")()
+    assert (result.outcome, result.reason, values) == (Outcome.UNKNOWN, reason, {})
+    assert named in result.message
