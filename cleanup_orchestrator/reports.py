@@ -1,19 +1,28 @@
 """Guru meditation reports: on SIGUSR2 a process says what it is doing, with every thread's stack and its configuration.
 
+A thread waits for the signal and writes the report. oslo.reports would write it in a signal handler, which Python runs
+in the main thread: no report comes from a process whose main thread hangs, and the handler itself hangs if it needs a
+lock that the main thread holds at that moment.
+
 oslo.reports masks what is declared as secret in the configuration. The section ``Work`` is ours.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import signal
+import threading
 import time
 
 from oslo_config import cfg
+from oslo_log import log
 from oslo_reports import guru_meditation_report as gmr
 from oslo_reports import opts as gmr_opts
 from oslo_reports.models.base import ReportModel
 
 from cleanup_orchestrator import work
+
+LOG = log.getLogger(__name__)
 
 
 class _Version:
@@ -43,9 +52,23 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 def setup(conf: cfg.ConfigOpts, prog: str) -> None:
-    """Have this process report on SIGUSR2, or as ``[oslo_reports]`` says. In the main thread only."""
+    """Have this process report on SIGUSR2, or as ``[oslo_reports]`` says. Before it starts any other thread."""
     gmr.TextGuruMeditation.persistent_sections = [("Work", _work)]
-    gmr.TextGuruMeditation.setup_autorun(_Version(), service_name=prog, conf=conf)
+    gmr.TextGuruMeditation.setup_autorun(_Version(), service_name=prog, conf=conf, setup_signal=False)
+    if conf.oslo_reports.file_event_handler:
+        return
+    # Threads inherit what is blocked. One that does not block the signal would get it, and end the process.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+    threading.Thread(target=_report_on_signal, args=(conf, prog), name="reports", daemon=True).start()
+
+
+def _report_on_signal(conf: cfg.ConfigOpts, prog: str) -> None:
+    while True:
+        signal.sigwait({signal.SIGUSR2})
+        try:
+            gmr.TextGuruMeditation.handle_signal(_Version(), prog, conf.oslo_reports.log_dir, None)
+        except Exception:  # the next signal is served all the same
+            LOG.exception("no guru meditation report")
 
 
 def _work() -> ReportModel:

@@ -38,5 +38,5 @@ def on(what: str, deletion_id: str, project_id: str = "", step_id: str = "") -> 
 
 
 def items() -> tuple[Item, ...]:
-    """Return what is under way, the oldest first. Takes no lock: it is also called by a signal handler."""
+    """Return what is under way, the oldest first. Takes no lock: a report must not wait for what it reports about."""
     return tuple(item for _, item in sorted(_items.copy().items()))

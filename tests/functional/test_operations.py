@@ -6,6 +6,8 @@ import re
 import signal
 import socket
 import sqlite3
+import subprocess
+import sys
 import uuid
 
 import oslo_messaging
@@ -196,6 +198,35 @@ def test_a_guru_meditation_report_says_what_the_process_works_on(processes, keys
     assert re.search(rf"survey@-: deletion {deletion.id}, project p1, step {step.id}, for \d+\.\d s, in thread ", work)
     assert "password = ***" in text and PASSWORD not in text
     assert child.popen.poll() is None
+
+
+HANGS = """
+import ctypes
+from oslo_config import cfg
+from cleanup_orchestrator import reports
+reports.register(cfg.CONF)
+cfg.CONF([])
+reports.setup(cfg.CONF, "hangs")
+print("it hangs", flush=True)
+libc, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
+while True:
+    libc.pthread_mutex_lock(mutex)
+"""
+
+
+def test_a_process_whose_main_thread_hangs_says_where_each_time_that_it_is_asked(tmp_path):
+    program, log = tmp_path / "hangs.py", tmp_path / "log"
+    program.write_text(HANGS)
+    with log.open("w") as output, subprocess.Popen([sys.executable, program], stdout=output, stderr=output) as hangs:
+        try:
+            wait("it hangs", lambda: "it hangs" in log.read_text())
+            for times in (1, 2):
+                hangs.send_signal(signal.SIGUSR2)
+                wait("it reports", lambda times=times: log.read_text().count(" Configuration ") == times)
+            assert hangs.poll() is None
+        finally:
+            hangs.kill()
+    assert log.read_text().count("`libc.pthread_mutex_lock(mutex)`") == 2
 
 
 @pytest.mark.real
