@@ -55,4 +55,9 @@ FOUND: dict[str, Plan] = {
         faults=(Fault(55, "drop", 0.184),),
         deeds=(Deed(204, "vanish", 0.1863369778706917), Deed(273, "child", 0.651339668444287)),
     ),
+    # The simulation itself was wrong: a project was disabled from the beginning and its child enabled, which Keystone
+    # does not allow, so a cancelled deletion could never enable the child again. Found as seed 320000618.
+    "a_disabled_project_has_a_child": Plan(
+        320000618, disabled=True, tree=(0,), deeds=(Deed(290, "cancel", 0.0712658140094865),)
+    ),
 }

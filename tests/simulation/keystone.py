@@ -84,8 +84,8 @@ class Keystone:
         self.catalog: list[tuple[str, str]] = []  #: (region, service)
         self._numbers = 0
         self.add(PROJECT, "", enabled=not plan.disabled)
-        for number, parent in enumerate(plan.tree, 1):
-            self.add(f"c{number}", f"c{parent}" if parent else PROJECT)
+        for number, parent in enumerate(plan.tree, 1):  # Keystone has no enabled project below a disabled one
+            self.add(f"c{number}", f"c{parent}" if parent else PROJECT, enabled=not plan.disabled)
 
     # -- the tree
     def add(self, id_: str, parent: str, enabled: bool = True) -> Project:
