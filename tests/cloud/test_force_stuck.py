@@ -63,7 +63,9 @@ def make_stuck(admin: Connection, sweeper: Sweeper, filled: Filled) -> dict[str,
     for table, identity in (("volumes", lone), ("snapshots", snapshot), ("backups", backup)):
         sweeper.rows("cinder", f"UPDATE {table} SET status = 'deleting' WHERE id = ?", identity)
     sweeper.rows("nova", "UPDATE instances SET task_state = 'deleting' WHERE uuid = ?", server)
-    sql = "UPDATE zones SET action = 'DELETE', status = 'PENDING' WHERE id = ?"
+    # Designate deletes a zone after all that has been pending for longer than it polls (93 s here), and goes by its
+    # serial, the time of its last change: one that is a day ahead stays stuck.
+    sql = "UPDATE zones SET action = 'DELETE', status = 'PENDING', serial = serial + 86400 WHERE id = ?"
     sweeper.rows("designate", sql, zone.replace("-", ""))
     stuck["compute.server"] = {server}
     stuck |= {"block-storage.volume": {lone}, "block-storage.snapshot": {snapshot}, "block-storage.backup": {backup}}
