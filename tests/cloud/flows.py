@@ -15,6 +15,7 @@ from typing import Any
 
 import requests
 
+from tests.cloud.identity import PATIENCE
 from tests.cloud.launcher import Cloud
 
 #: Where there is no web server to fill REMOTE_USER, a request's own headers are what the mapping reads.
@@ -22,6 +23,17 @@ IDP_HEADER, USER_HEADER = "X-Test-Idp", "X-Test-User"
 PASSWORD = "secret"
 
 Login = Callable[[str], requests.Response]  #: called with the v3 URL of one Keystone process
+
+
+def until_known(ask: Callable[[], requests.Response]) -> requests.Response:
+    """Return the answer; a request that Keystone answers with 503 is sent again, for a while.
+
+    A Keystone with our part says 503 when it cannot tell what is fenced, as on a machine with too much to do.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while (answer := ask()).status_code == 503 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return answer
 
 
 class Flows:
@@ -62,7 +74,7 @@ class Flows:
     def first_tokens(self) -> None:
         """Log in by every flow and keep the tokens, each seen by every process, which may cache it."""
         for name, login in self.logins.items():
-            answer = login(self.cloud.auth_url)
+            answer = until_known(functools.partial(login, self.cloud.auth_url))
             assert answer.ok, (name, answer.status_code, answer.text)
             if token := token_of(answer):
                 self.tokens[name] = token
@@ -72,14 +84,15 @@ class Flows:
     def validate(self, url: str, token: str, **headers: str) -> int:
         """Return the status code with which Keystone answers the administrator who validates a token."""
         headers = self.admin | {"X-Subject-Token": token} | headers
-        return requests.get(f"{url}/auth/tokens?nocatalog", headers=headers, timeout=60).status_code
+        ask = functools.partial(requests.get, f"{url}/auth/tokens?nocatalog", headers=headers, timeout=60)
+        return until_known(ask).status_code
 
     def answers(self) -> dict[str, tuple[frozenset[int], frozenset[int]]]:
         """For each flow: what the login is answered, and what the validation of its first token; by all processes."""
         urls = self.cloud.keystone_urls
         return {
             name: (
-                frozenset(login(url).status_code for url in urls),
+                frozenset(until_known(functools.partial(login, url)).status_code for url in urls),
                 frozenset(self.validate(url, self.tokens[name]) for url in urls if name in self.tokens),
             )
             for name, login in self.logins.items()
@@ -124,14 +137,13 @@ class Flows:
 
     def _own(self, user_id: str, unscoped: bool = False) -> dict[str, str]:
         scope = "unscoped" if unscoped else self.scope
-        answer = self.login(self.cloud.auth_url, self._password(user_id), scope)
+        answer = until_known(lambda: self.login(self.cloud.auth_url, self._password(user_id), scope))
         assert answer.status_code == 201, answer.text
         return {"X-Auth-Token": answer.headers["X-Subject-Token"]}
 
     def _post(self, path: str, user_id: str, body: Any, unscoped: bool = False) -> dict[str, Any]:
-        answer = requests.post(
-            f"{self.cloud.auth_url}/{path}", json=body, headers=self._own(user_id, unscoped), timeout=60
-        )
+        url, headers = f"{self.cloud.auth_url}/{path}", self._own(user_id, unscoped)
+        answer = until_known(lambda: requests.post(url, json=body, headers=headers, timeout=60))
         assert answer.status_code == 201, answer.text
         return answer.json()
 

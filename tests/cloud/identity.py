@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
-from tests.cloud.errors import CloudError, Conflict
+from tests.cloud.errors import CloudError, Conflict, Unauthorized
 
 INTERFACES = ("public", "internal", "admin")
+#: Seconds in which a Keystone that answers 503 is asked again: on a machine with too much to do, one that has our part
+#: cannot tell for a moment what is fenced.
+PATIENCE = 60.0
+_ERRORS: Mapping[int, type[CloudError]] = {401: Unauthorized, 409: Conflict}
 
 
 class Rest:
@@ -42,16 +47,21 @@ class Rest:
         request = urllib.request.Request(
             url, data=data, method=method, headers={"Content-Type": "application/json", **headers}
         )
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                text = answer.read()
-                return (json.loads(text) if text else {}), answer.headers
-        except urllib.error.HTTPError as error:
-            said = " ".join(error.read().decode(errors="replace").split())[:300]
-            kind = Conflict if error.code == 409 else CloudError
-            raise kind(f"{method} {url} answered {error.code}: {said}") from error
-        except OSError as error:
-            raise CloudError(f"{method} {url} failed: {error}") from error
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=60) as answer:
+                    text = answer.read()
+                    return (json.loads(text) if text else {}), answer.headers
+            except urllib.error.HTTPError as error:
+                if error.code == 503 and time.monotonic() < deadline:
+                    time.sleep(0.2)
+                    continue
+                said = " ".join(error.read().decode(errors="replace").split())[:300]
+                kind = _ERRORS.get(error.code, CloudError)
+                raise kind(f"{method} {url} answered {error.code}: {said}") from error
+            except OSError as error:
+                raise CloudError(f"{method} {url} failed: {error}") from error
 
     def call(self, method: str, url: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:
         """Send a request; a URL that begins with a slash is Keystone's."""
@@ -59,7 +69,11 @@ class Rest:
             self._authenticate()
         if url.startswith("/"):
             url = self.auth_url + url
-        return self._send(method, url, body, {"X-Auth-Token": self._token, **(headers or {})})[0]
+        try:
+            return self._send(method, url, body, {"X-Auth-Token": self._token, **(headers or {})})[0]
+        except Unauthorized:  # a token lasts for an hour, and a cloud may run for longer
+            self._authenticate()
+            return self._send(method, url, body, {"X-Auth-Token": self._token, **(headers or {})})[0]
 
     def ensure(self, collection: str, key: str, attributes: dict[str, Any], **match: str) -> dict[str, Any]:
         """The object of that name, created if there is none, also if another process creates it at the same time."""

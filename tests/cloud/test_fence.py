@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import functools
 import itertools
 import pathlib
 import sqlite3
@@ -31,7 +32,7 @@ from cleanup_orchestrator.model import Change
 from cleanup_orchestrator.projects import Projects
 from tests.cloud.conftest import ROOT, free_port_base
 from tests.cloud.errors import CloudError
-from tests.cloud.flows import Flows, token_of
+from tests.cloud.flows import Flows, token_of, until_known
 from tests.cloud.launcher import Cloud
 from tests.cloud.services import STOCK_KEYSTONE
 
@@ -218,7 +219,7 @@ def test_who_has_other_projects_goes_on_working_there(shared):
     time.sleep(protocol.FENCE_MAX_AGE)
     scopes = ("unscoped", {"domain": {"id": flows.domain_id}}, {"project": {"id": other_id}})
     for url, scope in itertools.product(shared.keystone_urls, scopes):
-        answer = flows.login(url, flows._password(flows.user_id), scope)
+        answer = until_known(functools.partial(flows.login, url, flows._password(flows.user_id), scope))
         assert answer.status_code == 201, scope
         assert flows.validate(url, str(token_of(answer))) == 200
 

@@ -82,7 +82,7 @@ class Orchestrator:
         )
         self.children = Children(directory / "log")
         manage = [*self.command("manage"), "db", "upgrade"]
-        subprocess.run(manage, check=True, capture_output=True, timeout=60)
+        subprocess.run(manage, check=True, capture_output=True, timeout=300)
 
     def command(self, part: str) -> list[str]:
         return [sys.executable, "-m", f"cleanup_orchestrator.cmd.{part}", "--config-file", str(self.configuration)]
@@ -97,7 +97,7 @@ class Orchestrator:
             data=None if body is None else json.dumps(body).encode(),
             headers={"X-Auth-Token": self.token, "Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return json.load(answer)
 
     def up(self) -> bool:
@@ -125,7 +125,7 @@ class Orchestrator:
         if self.running(worker) is None:
             return None
         worker.signal(signal.SIGSTOP)
-        time.sleep(0.1)  # what it has sent to the database is written now
+        time.sleep(1)  # what it has sent to the database is written now
         held = self.running(worker)
         worker.signal(signal.SIGKILL if held else signal.SIGCONT)
         return held
@@ -135,6 +135,7 @@ class Orchestrator:
 def orchestrator(cloud, admin, tmp_path) -> Iterator[Orchestrator]:
     need_broker()
     with database("postgresql", tmp_path) as url:
+        admin.session.invalidate()  # the next token lasts for an hour
         made = Orchestrator(cloud, admin.session.get_token(), tmp_path, url)
         try:
             yield made
