@@ -25,10 +25,13 @@ def service(site: Site) -> Service:
     except KeyError:
         raise CloudError(f"Swift needs a name for the user that runs it, and user id {os.getuid()} has none") from None
     default = {"bind_ip": HOST, "workers": 0, "swift_dir": home, "user": user, "log_level": "WARNING"}
+    # A backend that does not answer in time is left out of a write, and nothing here brings it up to date later.
+    default |= {"conn_timeout": 60, "node_timeout": 60}
     proxy = {
         "DEFAULT": {**default, "bind_port": site.ports["swift"]},
         "pipeline:main": {"pipeline": " ".join(pipeline())},
-        "app:proxy-server": {"use": "egg:swift#proxy", "account_autocreate": "true"},
+        "app:proxy-server": {"use": "egg:swift#proxy", "account_autocreate": "true",
+                             "error_suppression_limit": 1000000},
         **{f"filter:{name}": {"use": f"egg:swift#{name.replace('-', '_')}"}
            for name in pipeline()[:-1] if name not in ("authtoken", "keystoneauth")},
         "filter:versioned_writes": {
@@ -60,7 +63,7 @@ def service(site: Site) -> Service:
                 "mount_check": "false",
                 "disable_fallocate": "true",
                 # Listings have to be right at once: there are no updaters to bring a late one in.
-                "container_update_timeout": 15,
+                "container_update_timeout": 60,
             },
             "pipeline:main": {"pipeline": f"healthcheck {kind}-server"},
             "filter:healthcheck": {"use": "egg:swift#healthcheck"},
