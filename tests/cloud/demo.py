@@ -258,12 +258,12 @@ class Demo:
             ["exec", "--", str(binaries / "cleanup-orchestrator-all-in-one"), *options],
             python=sys.executable,
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not self._answers():
             if how := child.ended():
                 raise CloudError(f"the orchestrator did not start ({how}): {last_line(child.log)}; see {self.log}")
             if time.monotonic() > deadline:
-                raise CloudError(f"the orchestrator did not answer within 60 s; see {self.log}")
+                raise CloudError(f"the orchestrator did not answer within 300 s; see {self.log}")
             time.sleep(0.1)
 
     def _answers(self) -> bool:

@@ -16,7 +16,7 @@ from tests.support.timing import wait
 
 #: Seconds. In the light cloud only what is held for good is left when force begins. In the whole cloud the services
 #: have to work on what they are told to force, and what is merely slow must not be abandoned.
-PATIENCE, WHOLE_PATIENCE = 4, 20
+PATIENCE, WHOLE_PATIENCE = 10, 60
 FORCE = """
 [force]
 attempts = 2

@@ -65,8 +65,7 @@ if TYPE_CHECKING:
 REQUIREMENTS = pathlib.Path(__file__).with_name("requirements.txt")
 FULL_REQUIREMENTS = pathlib.Path(__file__).with_name("requirements-full.txt")  # names the other one
 DEFAULT_PORT_BASE = 15000
-START_TIMEOUT = 120.0
-FULL_START_TIMEOUT = 600.0  # forty processes, on a machine with two processors
+START_TIMEOUT = 600.0  # forty processes, on a machine with two processors
 #: Arguments of a cloud whose Keystone has our part in it, and lets the orchestrator's user through.
 FENCED: Mapping[str, Any] = {
     "keystone_module": "cleanup_orchestrator.keystone.wsgi:application",
@@ -526,7 +525,7 @@ class Cloud:
         (self.directory / "run").mkdir(exist_ok=True)
         for child in children:
             (self.directory / "run" / child.name).write_text(str(child.popen.pid))
-        timeout = FULL_START_TIMEOUT if self.full else START_TIMEOUT
+        timeout = START_TIMEOUT
         deadline = time.monotonic() + timeout
         for process, child in zip(service.processes, children, strict=True):
             while process.port and not answers(process):
@@ -585,7 +584,7 @@ class Cloud:
 
     def _await_daemons(self, service: Service, stop: threading.Event) -> None:
         """Wait until the service itself says that all its daemons are up."""
-        deadline = time.monotonic() + FULL_START_TIMEOUT
+        deadline = time.monotonic() + START_TIMEOUT
         for reports in service.reports:
             while True:
                 self.children.check()
@@ -599,7 +598,7 @@ class Cloud:
                 if stop.is_set():
                     return
                 if time.monotonic() > deadline:
-                    raise CloudError(f"{service.name} is not up after {FULL_START_TIMEOUT:.0f} s: {said}")
+                    raise CloudError(f"{service.name} is not up after {START_TIMEOUT:.0f} s: {said}")
                 time.sleep(0.5)
 
     def _probe(self, service: Service) -> None:

@@ -234,7 +234,7 @@ def proof(cloud: Any, project_id: str) -> list[Line]:
     finally:
         for connection in connections.values():
             connection.close()
-    if cloud.status().get("swift-proxy"):
+    if "swift" in cloud.site.services:
         with openstack.connect(
             load_yaml_config=False,
             load_envvars=False,

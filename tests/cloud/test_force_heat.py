@@ -6,11 +6,13 @@ import secrets
 from collections.abc import Callable, Iterator
 
 import pytest
+from openstack.connection import Connection
 
 from tests.cloud import filler
 from tests.cloud.fillings.base import Rest
 from tests.cloud.forcing import WAIT, WholeForcing, in_the_whole_cloud
 from tests.cloud.launcher import Cloud
+from tests.support.timing import wait
 
 #: It restarts Heat's engine, and runs the orchestrator at the cloud's own port.
 ALONE = True
@@ -22,15 +24,21 @@ def whole(full_cloud: Cloud) -> Iterator[WholeForcing]:
 
 
 @pytest.fixture
-def heat(full_cloud: Cloud) -> Iterator[Callable[[bool], None]]:
+def heat(full_cloud: Cloud, full_admin: Connection) -> Iterator[Callable[[bool], None]]:
     """Switch Heat's option to abandon stacks."""
     path = full_cloud.site.home("heat") / "heat.conf"
     before = path.read_text()
+    stacks = Rest(full_admin.orchestration)
+
+    def engine_answers() -> bool:
+        return stacks.raw("GET", "/stacks", ok=(500, 503, 504)).status_code == 200
+
     assert "enable_stack_abandon = true" in before
 
     def switch(on: bool) -> None:
         path.write_text(before if on else before.replace("enable_stack_abandon = true", "enable_stack_abandon = false"))
         full_cloud.restart("heat", "heat-engine")
+        wait("Heat's engine answers", engine_answers, 600)
 
     yield switch
     switch(True)

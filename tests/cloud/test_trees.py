@@ -73,7 +73,7 @@ def test_a_cascade_takes_the_tree_down_from_the_leaves(api, cloud, admin):
     ids = tree(cloud, admin, "down")
     answer = api.ask(project_id=ids["top"], mode="cascade", include_subtree=True)
     assert answer.status_code == 202
-    top = api.orchestrator.wait(answer.json()["deletion"]["id"], Status.DELETED, seconds=240)
+    top = api.orchestrator.wait(answer.json()["deletion"]["id"], Status.DELETED)
     ended = records(api, ids)
     assert {r.status for r in ended.values()} == {Status.DELETED}
     assert ended["leaf"].finished_at < ended["left"].finished_at < top.finished_at
@@ -88,7 +88,7 @@ def test_a_cascade_takes_the_tree_down_from_the_leaves(api, cloud, admin):
 def test_a_report_of_a_tree_says_of_each_project_what_is_left_and_locks_none_with_something(api, cloud, admin):
     ids = tree(cloud, admin, "reported")
     answer = api.ask(project_id=ids["top"], include_subtree=True)
-    api.orchestrator.wait(answer.json()["deletion"]["id"], Status.LEFTOVERS, seconds=240)
+    api.orchestrator.wait(answer.json()["deletion"]["id"], Status.LEFTOVERS)
     ended = records(api, ids)
     assert {name: str(r.status) for name, r in ended.items()} == {
         "top": "leftovers",

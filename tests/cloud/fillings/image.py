@@ -53,7 +53,7 @@ def imported_image(f: Filling) -> None:
     if f.image.call("GET", f"/images/{image_id}")["status"] == "queued":
         f.image.raw("PUT", f"/images/{image_id}/stage", data=DATA, headers=OCTETS)
         f.image.call("POST", f"/images/{image_id}/import", {"method": {"name": "glance-direct"}})
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 600
     while (status := f.image.call("GET", f"/images/{image_id}")["status"]) != "active":
         if time.monotonic() > deadline:
             raise FillError(f"the imported image {image_id} is still {status}")
