@@ -21,7 +21,7 @@ from cleanup_orchestrator.store import Store
 from tests.cloud.processes import Children
 from tests.emulated import Emulated
 from tests.emulated.orchestrator import configuration
-from tests.support.brokers import RABBITMQ, need_broker
+from tests.support.brokers import RABBITMQ, listeners, need_broker
 from tests.support.databases import filled
 from tests.support.stores import cancel
 from tests.support.timing import wait
@@ -59,10 +59,11 @@ class Fleet:
         self.cloud.grant(self.project, user, "member")
         self.network = self.cloud.state.add("RegionOne", "network.network", self.project, name="net").id
         self.port = self.cloud.state.add("RegionOne", "network.port", self.project, network_id=self.network).id
+        self.exchange = f"cleanup_test_{uuid.uuid4().hex}"
         self.config = configuration(
             folder,
             self.cloud.auth_url,
-            DEFAULT={"transport_url": RABBITMQ, "control_exchange": f"cleanup_test_{uuid.uuid4().hex}"},
+            DEFAULT={"transport_url": RABBITMQ, "control_exchange": self.exchange},
             # What a worker that stands still has been given, others get when its connection is taken for dead.
             oslo_messaging_rabbit={
                 "amqp_auto_delete": "true",
@@ -248,6 +249,7 @@ def test_workers_whose_clocks_are_hours_apart_delete_a_project_together(fleet):
     """What is compared is the database's time, or how long something took here; never two hosts' clocks."""
     fleet.start("engine", "engine", skew=-3)
     ahead, behind = fleet.start("worker", "ahead", skew=7), fleet.start("worker", "behind", skew=-7)
+    wait("both workers listen", lambda: listeners(fleet.exchange, "worker") == 2)
     deletion = fleet.request()
     fleet.end(deletion, Status.DELETED)
     workers = {worker_of(step) for step in fleet.store.steps(deletion) if step.worker}

@@ -24,6 +24,15 @@ def need_broker() -> None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(why)
 
 
+def listeners(exchange: str, part: str) -> int:
+    """Return how many processes take the casts for ``engine`` or ``worker`` from the broker."""
+    with kombu.Connection(RABBITMQ.replace("rabbit://", "amqp://", 1)) as connection:
+        try:
+            return int(connection.channel().queue_declare(f"{exchange}.{part}", passive=True).consumer_count)
+        except connection.channel_errors:  # nobody has made the queue yet
+            return 0
+
+
 class Wire:
     """A connection to the broker that a test can cut: a forwarder on a port of its own."""
 
