@@ -525,8 +525,7 @@ class Cloud:
         (self.directory / "run").mkdir(exist_ok=True)
         for child in children:
             (self.directory / "run" / child.name).write_text(str(child.popen.pid))
-        timeout = START_TIMEOUT
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + START_TIMEOUT
         for process, child in zip(service.processes, children, strict=True):
             while process.port and not answers(process):
                 if stop.is_set():
@@ -534,7 +533,7 @@ class Cloud:
                 if how := child.ended():
                     raise CloudError(f"{process.name} did not start ({how}): {last_line(child.log)}; see {child.log}")
                 if time.monotonic() > deadline:
-                    raise CloudError(f"{process.name} did not answer within {timeout:.0f} s; see {child.log}")
+                    raise CloudError(f"{process.name} did not answer within {START_TIMEOUT:.0f} s; see {child.log}")
                 time.sleep(0.1)
 
     def restart(self, service: str, name: str) -> None:
