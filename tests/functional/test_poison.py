@@ -4,7 +4,6 @@ import json
 import threading
 import uuid
 
-import kombu
 import pytest
 
 from cleanup_orchestrator import rpc
@@ -12,7 +11,7 @@ from cleanup_orchestrator.engine import Engine
 from cleanup_orchestrator.model import Kind
 from tests.functional.test_rpc import served
 from tests.support import sqlite_stores
-from tests.support.brokers import RABBITMQ
+from tests.support.brokers import connect
 from tests.support.stores import create
 from tests.unit.test_hung import Site
 
@@ -102,7 +101,7 @@ RAW = {
 @pytest.mark.parametrize("served", ["rabbit"], indirect=True)
 def test_what_is_no_message_at_all_is_dropped_and_the_next_one_is_taken(served, caplog):
     topic = rpc.topic(served.conf, "engine")
-    with kombu.Connection(RABBITMQ.replace("rabbit://", "amqp://", 1)) as connection:
+    with connect() as connection:
         channel = connection.channel()
         for body, type_, encoding in RAW.values():
             message = channel.prepare_message(body, content_type=type_, content_encoding=encoding)

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import urllib.parse
+from typing import Any
 
 import kombu
 import pytest
@@ -14,10 +15,15 @@ import pytest
 RABBITMQ = os.environ.get("CLEANUP_TEST_RABBITMQ_URL") or "rabbit://guest:guest@127.0.0.1:5672/"
 
 
+def connect(**options: Any) -> kombu.Connection:
+    """Return a connection to the broker; kombu's name of the transport is amqp."""
+    return kombu.Connection(RABBITMQ.replace("rabbit://", "amqp://", 1), **options)
+
+
 def need_broker() -> None:
     """Skip the test without a broker; where CI is set, fail: in CI nothing is silently skipped."""
     try:
-        with kombu.Connection(RABBITMQ.replace("rabbit://", "amqp://", 1), connect_timeout=5) as connection:
+        with connect(connect_timeout=5) as connection:
             connection.connect()
     except Exception as error:  # whatever the driver raises
         why = f"no RabbitMQ to test with (set CLEANUP_TEST_RABBITMQ_URL): {error}"
@@ -26,10 +32,10 @@ def need_broker() -> None:
 
 def listeners(exchange: str, part: str) -> int:
     """Return how many processes take the casts for ``engine`` or ``worker`` from the broker."""
-    with kombu.Connection(RABBITMQ.replace("rabbit://", "amqp://", 1)) as connection:
+    with connect() as connection:
         try:
             return int(connection.channel().queue_declare(f"{exchange}.{part}", passive=True).consumer_count)
-        except connection.channel_errors:  # nobody has made the queue yet
+        except connection.channel_errors:  # the queue does not exist yet
             return 0
 
 
