@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cleanup_orchestrator.model import Reason
-from cleanup_orchestrator.redact import redact
+from cleanup_orchestrator.redact import short
 
 
 class CleanupError(Exception):
@@ -97,8 +97,7 @@ def classify(error: BaseException) -> Failure:
     It knows openstacksdk's and keystoneauth's exceptions by their attributes (``status_code`` or ``http_status``), so
     that the core does not import either. 404 is ``not_supported`` here: whoever deletes treats it as gone before.
     """
-    # Redacted before it is cut, else half a token would stay.
-    message = redact(" ".join(_text(error).split()))[:500] or type(error).__name__
+    message = short(_text(error), 500) or type(error).__name__
     if isinstance(error, Held):
         return Failure(Reason.HELD, message)
     if isinstance(error, ProjectKnown):

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from cleanup_orchestrator.redact import redact
+
 
 class Mode(StrEnum):
     """What the requester wants done with what the project still owns."""
@@ -426,6 +428,10 @@ class Step:
         return f"{self.service}.{self.type}" if self.service else str(self.kind)
 
 
+#: Characters of a leftover's message, which may name some dozen resources that stand in the way.
+MOST_MESSAGE = 8192
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leftover:
     """A resource that is still there, and why."""
@@ -438,6 +444,10 @@ class Leftover:
     abandoned: bool = False  #: it was let go of by force: the project goes without it
     owner: str = ""  #: of what may be abandoned: the project that it says it belongs to
     remedy: str = ""  #: of what may be abandoned: how a person gets rid of it; empty: what its reason says
+
+    def __post_init__(self) -> None:
+        """Take secrets out of the message: it repeats what a service said, or what a user wrote."""
+        object.__setattr__(self, "message", redact(self.message, MOST_MESSAGE))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

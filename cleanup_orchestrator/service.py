@@ -37,7 +37,7 @@ from cleanup_orchestrator import (
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.errors import CleanupError
 from cleanup_orchestrator.plugins import registry
-from cleanup_orchestrator.redact import redact
+from cleanup_orchestrator.redact import short
 
 LOG = log.getLogger(__name__)
 PROJECT = "cleanup-orchestrator"
@@ -359,7 +359,7 @@ def main(
         LOG.debug("start-up failed", exc_info=True)
         if running is not None:
             running.close()
-        print(f"{prog}: {redact(' '.join(str(error).split()))[:500]}", file=sys.stderr)
+        print(f"{prog}: {short(str(error), 500)}", file=sys.stderr)
         return 1
     if not running.wait():
         # Threads that hang in a call would be waited for, for ever. Nothing is lost: their steps are handed back.

@@ -1,9 +1,15 @@
 """Secrets are taken out of text; everything else stays as it is."""
 
+import re
+import time
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from cleanup_orchestrator import redact
 from cleanup_orchestrator.errors import classify
+from cleanup_orchestrator.model import Leftover, Reason
 
 FERNET = "gAAAAABk2x_Qv-7H9cXlP0aYc3b1ZC9xN5yK8wVt2mRrUuJp"
 JWS = "eyJhbGciOiJFUzI1NiIsInR5.eyJzdWIiOiJhYmNkZWZn.c2lnbmF0dXJlc2lnbmF0dXJl"
@@ -53,3 +59,98 @@ def test_what_is_no_secret_stays(text):
 def test_the_message_of_a_failure_has_no_secret_even_where_it_is_cut():
     for length in range(440, 500, 7):
         assert FERNET[:20] not in classify(RuntimeError(f"{'x' * length} {FERNET}")).message
+
+
+@pytest.mark.parametrize(
+    ("url", "left"),
+    [
+        ("https://u:a,b@h/x", "https://u:***@h/x"),
+        ("https://u:a@b@h/x", "https://u:***@***@h/x"),
+        ("https://u@h/x", "https://u@h/x"),
+        ("https://h/x@y", "https://h/x@y"),
+        ("https://h:1/", "https://h:1/"),
+    ],
+)
+def test_of_an_address_the_password_alone_goes(url, left):
+    assert redact.redact(url) == left
+
+
+#: What the patterns look for, and parts of it: text that is made to keep them busy.
+PIECES = [
+    "eyJ",
+    "gAAAAA",
+    "://",
+    ",",
+    ":",
+    "@",
+    ".",
+    "a",
+    "password",
+    "token",
+    "Authorization:",
+    "AWS",
+    "Bearer",
+    "=",
+    "'",
+]
+PIECES += ['"', " ", "\n", "b'", "x-auth-token", "/", "-"]
+SECONDS = 2.0  #: for 64 KiB, which take some milliseconds
+
+
+def took(text):
+    began = time.thread_time()
+    redact.redact(text, len(text))
+    return time.thread_time() - began
+
+
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=6), st.lists(st.sampled_from(PIECES), max_size=6))
+@example(["eyJ"], [])
+@example([",", "a", ":"], [])
+@example(["Authorization:", "AWS"], [])
+@example(["password", " "], [])
+def test_no_text_takes_more_time_than_its_length_explains(repeated, end):
+    """Before, 64 KiB of the first two examples took 1.5 s and 6 s, and four times as much when they were doubled."""
+    unit = "".join(repeated)
+    text = unit * (redact.LONGEST // len(unit)) + "".join(end)
+    assert took(text) < SECONDS
+    assert took(text * 4) < 4 * SECONDS
+
+
+@given(st.integers(0, 64), st.sampled_from([f"x://u:{'s' * 40}@h", FERNET, JWS, f"password={'s' * 40}", f"{'s' * 40}"]))
+def test_a_text_is_cut_before_it_is_read_and_no_secret_is_cut_in_two(cut, secret):
+    text = f"{'a word ' * 20}{secret} and more"
+    found = redact.redact(text, 140 + cut)
+    assert "sssss" not in found or not secret.startswith(("x:", "pass"))
+    assert FERNET[:12] not in found and JWS[:12] not in found
+    assert redact.redact("s" * 200 + secret, 150) == "***..."
+
+
+def test_what_a_hook_says_of_a_leftover_is_stored_without_secrets():
+    left = Leftover("1", "n", Reason.ERROR, f"Heat says: x-auth-token: {FERNET}")
+    assert left.message == "Heat says: x-auth-token: ***"
+
+
+def test_a_message_is_one_short_line():
+    assert redact.short("a\n b\t" + "c" * 9, 6) == "a b cc"
+    assert redact.short(" " * (redact.LONGEST - 8) + "x://u:hush@h", 100) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a b\tc", "a b\\tc"),
+        ("a\r\n2026-01-01 INFO forged", "a\\r\\n2026-01-01 INFO forged"),
+        ("\x1b[2Jgone\x9b\x7f", "\\x1b[2Jgone\\x9b\\x7f"),
+        ("a\u2028b\u2029c\x85d", "a\\u2028b\\u2029c\\x85d"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("\ud800", "\\ud800"),
+        ("M\u00fcller \u4e2d\u6587 \U0001f600", "M\u00fcller \u4e2d\u6587 \U0001f600"),
+    ],
+)
+def test_what_is_no_text_is_shown_and_not_done(text, shown):
+    assert redact.printable(text) == shown
+
+
+@given(st.text())
+def test_nothing_that_is_shown_does_anything(text):
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]", redact.printable(text))
