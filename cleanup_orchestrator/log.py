@@ -6,6 +6,7 @@ No request or response body is ever logged, so no secret can be.
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +15,7 @@ from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_log import log
 
-from cleanup_orchestrator.redact import redact
+from cleanup_orchestrator.redact import printable, redact
 
 _IDS = "[%(request_id)s deletion=%(deletion_id)s project=%(target_project_id)s]"
 #: The ids come from the context that :func:`context` sets; ``-`` without one.
@@ -70,8 +71,15 @@ def redact_handlers() -> None:
                 handler.setFormatter(_Redacting(handler.formatter or logging.Formatter()))
 
 
+#: What a request may put on its lines: ids come from a path or a header.
+_FROM_OUTSIDE = ("request_id", "deletion_id", "target_project_id")
+
+
 class _Redacting(logging.Formatter):
-    """Formats as another does, and takes the secrets out of what came of it, tracebacks and all."""
+    """Formats as another does, and takes the secrets out of what came of it, tracebacks and all.
+
+    A message is one line: names of projects and users may hold line ends, and would begin lines of their own choice.
+    """
 
     def __init__(self, inner: logging.Formatter) -> None:
         super().__init__()
@@ -79,7 +87,11 @@ class _Redacting(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        return redact(self._inner.format(record))
+        plain = copy.copy(record)
+        plain.msg, plain.args = printable(record.getMessage()), None
+        for name in _FROM_OUTSIDE:
+            plain.__dict__[name] = printable(str(record.__dict__.get(name, "-")))
+        return redact(self._inner.format(plain))
 
 
 class _Factory:
@@ -90,7 +102,7 @@ class _Factory:
 
     def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
         record: logging.LogRecord = self._inner(*args, **kwargs)
-        for name in ("request_id", "deletion_id", "target_project_id"):
+        for name in _FROM_OUTSIDE:
             record.__dict__.setdefault(name, "-")
         return record
 
