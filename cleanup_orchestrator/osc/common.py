@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from cliff import columns
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 from osc_lib.cli import format_columns
@@ -17,6 +18,7 @@ from osc_lib.command import command
 
 from cleanup_orchestrator.model import Outcome, Reason
 from cleanup_orchestrator.osc.client import ApiError, LoginLost, Proxy, one_line
+from cleanup_orchestrator.redact import printable
 
 SHOW = "openstack project deletion show {id}"
 LEFTOVERS = "openstack project deletion leftovers {id}"
@@ -120,9 +122,37 @@ class Cleanup:
 class Lister(Cleanup, command.Lister):
     """A command that lists."""
 
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Write the table, without what does something to a terminal."""
+        rows = data if parsed_args.formatter in _ESCAPING else (_shown(row) for row in data)
+        return super().produce_output(parsed_args, column_names, rows)
+
 
 class ShowOne(Cleanup, command.ShowOne):
     """A command that shows one object."""
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
+        """Write the object, without what does something to a terminal."""
+        row = data if parsed_args.formatter in _ESCAPING else _shown(data)
+        if parsed_args.formatter == "shell":
+            row = tuple(_for_a_shell(value) for value in row)
+        return super().produce_output(parsed_args, column_names, row)
+
+
+#: Formats that write a control character as text by themselves.
+_ESCAPING = frozenset({"json", "yaml"})
+
+
+def _shown(row: Iterable[Any]) -> tuple[Any, ...]:
+    """Return a row with every text in it printable: users choose names, and services repeat them."""
+    return tuple(printable(value) if isinstance(value, str) else value for value in row)
+
+
+def _for_a_shell(value: Any) -> Any:
+    """Return a value of which a shell runs nothing: cliff puts it in double quotes, and escapes only these."""
+    if isinstance(value, columns.FormattableColumn):
+        value = str(value.machine_readable())
+    return re.sub(r"([\\$`])", r"\\\1", value) if isinstance(value, str) else value
 
 
 def positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
