@@ -18,7 +18,7 @@ from oslo_log import log
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.clouds import Clouds
 from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Origin, Status, accepted
-from cleanup_orchestrator.projects import ProjectNotFound, Projects
+from cleanup_orchestrator.projects import ProjectNotFound, Projects, is_id
 from cleanup_orchestrator.rpc import Bus
 from cleanup_orchestrator.store import AlreadyUnderWay, Page, Store
 
@@ -61,8 +61,8 @@ class Listener:
     ) -> str | None:
         """Take one notification; what cannot be followed up now is delivered again."""
         project_id, user_id = _read(payload)
-        if not project_id:
-            LOG.warning("%s from %s names no project", event_type, publisher_id)
+        if not is_id(project_id):
+            LOG.warning("%s from %s names no project: dropped", event_type, publisher_id)
             return None
         try:
             with our_log.context(project_id=project_id):
@@ -119,7 +119,9 @@ class Listener:
 
 
 def _read(payload: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the project's id and that of who deleted it, each empty if it is not there."""
-    initiator = payload.get("initiator") or {}
-    project_id = payload.get("resource_info") or (payload.get("target") or {}).get("id") or ""
-    return str(project_id), str(initiator.get("user_id") or initiator.get("id") or "")
+    """Return the project's id and that of who deleted it, each empty if it is not there, or is no id."""
+    initiator, target = (payload.get(name) for name in ("initiator", "target"))
+    initiator, target = (each if isinstance(each, Mapping) else {} for each in (initiator, target))
+    project_id = str(payload.get("resource_info") or target.get("id") or "")
+    user_id = str(initiator.get("user_id") or initiator.get("id") or "")
+    return project_id if is_id(project_id) else "", user_id if is_id(user_id) else ""

@@ -27,8 +27,12 @@ OPTS = {
 }
 
 
-#: What Keystone takes for an id.
 _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
+
+
+def is_id(text: str) -> bool:
+    """Whether a text has the form of an id in Keystone; what has not may lead to another place in a URL."""
+    return bool(_ID.fullmatch(text))
 
 
 class ProjectNotFound(CleanupError):
@@ -87,7 +91,7 @@ class Projects:
         :raises ProjectNotFound: when Keystone answers 404
         :raises BadAnswer: when the answer is not about this project
         """
-        if not project_id or "/" in project_id:
+        if not is_id(project_id):
             raise ProjectNotFound(f"no project has the id {project_id!r}")
         return self._read(project_id, self._identity.get)
 
@@ -101,7 +105,7 @@ class Projects:
         :raises BadAnswer: when Keystone did not tell
         :raises keystoneauth1.exceptions.ClientException: when it did not answer, or refused to
         """
-        if not _ID.fullmatch(project_id):
+        if not is_id(project_id):
             raise BadAnswer(f"{project_id[:64]!r} is no id that Keystone could be asked about")
         try:
             self.get(project_id)
@@ -241,7 +245,7 @@ class Projects:
         database: so this is an update that changes nothing. A Keystone without our part drops a fence with it, as with
         any update of the project: then there is none any more, as it says.
         """
-        if not project_id or "/" in project_id:
+        if not is_id(project_id):
             raise ProjectNotFound(f"no project has the id {project_id!r}")
         return self._read(project_id, lambda path: self._identity.patch(path, json={"project": {"options": {}}}))
 

@@ -263,7 +263,7 @@ MUTATIONS = (
     Mutation(
         "An empty project id is asked about",
         PROJECTS,
-        '        if not project_id or "/" in project_id:\n'
+        "        if not is_id(project_id):\n"
         '            raise ProjectNotFound(f"no project has the id {project_id!r}")\n'
         "        return self._read(project_id, self._identity.get)",
         "        return self._read(project_id, self._identity.get)",
