@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from cheroot import wsgi
 from oslo_config import cfg
 from oslo_log import log
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily
 
+from cleanup_orchestrator import http_server
 from cleanup_orchestrator.bounded import Bounded
 from cleanup_orchestrator.health import PATH, Health
 from cleanup_orchestrator.metrics import PREFIX, REGISTRY
@@ -40,6 +40,13 @@ OPTS = {
 
 #: Which port of the three a process takes.
 OFFSETS = {"api": 0, "engine": 1, "worker": 2}
+
+#: Scrapes and checks that are answered at once.
+_THREADS = 4
+#: Seconds for a whole request, and to read its answer.
+_PATIENCE = 10.0
+#: Connections at once.
+_CONNECTIONS = 200
 
 #: Seconds for which the figures of the store are given again: many who scrape cost one query.
 _KEEP = 10.0
@@ -125,9 +132,7 @@ class Server:
                 return [b"there are /metrics and /healthcheck\n"]
             return page(environ, start_response)
 
-        self._http = wsgi.Server((host, port), application, numthreads=4)
-        self._http.prepare()
-        self._http.shutdown_timeout = 1
+        self._http = http_server.Server(host, port, application, _THREADS, _PATIENCE, _CONNECTIONS)
         self._thread = threading.Thread(target=self._http.serve, name="monitoring", daemon=True)
         self._thread.start()
         LOG.info("monitoring: listening on %s port %d", host, port)

@@ -196,13 +196,19 @@ class Running:
         :raises OSError: when the address is in use
         :raises cleanup_orchestrator.errors.CleanupError: when Keystone gives no token
         """
-        from cheroot import wsgi
+        from cleanup_orchestrator import http_server
 
         self.parts.log_in()
         conf = self.parts.conf.api
-        self._http = wsgi.Server((conf.host, conf.port), self.parts.api(), numthreads=conf.threads)
-        self._http.shutdown_timeout = self.parts.conf.graceful_stop_timeout
-        self._http.prepare()
+        self._http = http_server.Server(
+            conf.host,
+            conf.port,
+            self.parts.api(),
+            conf.threads,
+            conf.client_timeout,
+            conf.connections,
+            self.parts.conf.graceful_stop_timeout,
+        )
         self._names.append("api")
         self._thread("http", self._http.serve)
         LOG.info("listening on %s port %d", conf.host, conf.port)

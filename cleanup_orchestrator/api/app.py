@@ -34,6 +34,21 @@ OPTS = {
         cfg.HostAddressOpt("host", default="127.0.0.1", help="Address that cleanup-orchestrator-api listens on."),
         cfg.PortOpt("port", default=8790, help="Port that cleanup-orchestrator-api listens on."),
         cfg.IntOpt("threads", default=16, min=1, help="Requests that one API process answers at once."),
+        cfg.FloatOpt(
+            "client_timeout",
+            default=20.0,
+            min=1.0,
+            help="Seconds in which a whole request has to arrive, head and body, and in which its answer has to be "
+            "read; also how long a connection may stay open with nothing on it.",
+        ),
+        cfg.IntOpt(
+            "connections",
+            default=1000,
+            min=1,
+            help="Connections that one API process has open at once; further ones wait. A client that sends slowly "
+            "takes a connection for as long as client_timeout, and no thread: let the proxy in front limit them by "
+            "address.",
+        ),
         cfg.IntOpt("default_limit", default=100, min=1, help="Items on a page when the request names no limit."),
         cfg.IntOpt("max_limit", default=1000, min=1, help="The most items on a page; a larger limit is cut to it."),
     ],

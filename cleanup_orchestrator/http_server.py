@@ -1,0 +1,213 @@
+"""The HTTP server of the API and of the monitoring port: waitress, with an end to everything that a client may begin.
+
+One thread reads and writes for all connections, and gives a request to one of the others once it is there as a whole.
+So a client that sends slowly, or reads slowly, keeps a socket for a while and no thread. Each request has a size and a
+time in which it has to be there; each answer has a time in which it has to be read. A connection has one request under
+way: of several that come at once the first is answered.
+"""
+
+from __future__ import annotations
+
+import http
+import json
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from waitress import wasyncore
+from waitress.adjustments import Adjustments
+from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser
+from waitress.server import TcpWSGIServer
+from waitress.task import ErrorTask, ThreadedTaskDispatcher
+
+#: Bytes of a request's line and headers. A token has some hundred bytes, with the largest formats some thousand.
+MAX_HEAD = 64 * 1024
+#: Bytes of a body. The API takes far less, and says so in its own words; this is for what is sent on regardless.
+MAX_BODY = 128 * 1024
+#: Seconds between two looks at who takes too long.
+_INTERVAL = 1
+#: Seconds for which the loop waits for something to happen.
+_POLL = 1.0
+
+_LOG = logging.getLogger(__name__)
+
+
+def _error(status: int, detail: str) -> bytes:
+    """Return the body of an error in the shape of the API."""
+    phrase = http.HTTPStatus(status)
+    error = {"status": status, "code": phrase.name.lower(), "title": phrase.phrase, "detail": detail}
+    return json.dumps({"errors": [{**error, "request_id": f"req-{uuid.uuid4()}"}]}).encode()
+
+
+class _Refusal(ErrorTask):
+    """Answers what cannot be read as a request."""
+
+    def execute(self) -> None:
+        """Write the answer, and close the connection."""
+        error = self.request.error
+        details = {
+            413: "the body is larger than this server takes",
+            431: f"the request's line and headers are larger than {MAX_HEAD} bytes",
+        }
+        body = _error(error.code, details.get(error.code, "this is no HTTP request"))
+        self.status = f"{error.code} {error.reason}"
+        self.response_headers.append(("Content-Type", "application/json"))
+        self.set_close_on_finish()
+        self.content_length = len(body)
+        self.write(body)
+
+
+class _Request(HTTPRequestParser):  # type: ignore[misc]
+    """One request. With what follows it at once, it is the last one of its connection, and the rest is dropped.
+
+    Else a client could have many large answers made that it does not read: they fill the memory or block the threads.
+    """
+
+    def received(self, data: bytes) -> int:
+        """Take what the client sent; return how many bytes of it."""
+        taken: int = super().received(data)
+        if not self.completed or self.empty or taken == len(data):
+            return taken
+        self.headers["CONNECTION"] = "close"
+        return len(data)
+
+
+class _Channel(HTTPChannel):  # type: ignore[misc]
+    """One connection."""
+
+    parser_class = _Request
+    error_task_class = _Refusal
+    since: float | None = None  #: when the first byte of a request came that is not there as a whole yet
+    reading_since: float | None = None  #: when an answer was first seen to wait for its reader
+
+    def received(self, data: bytes) -> bool:
+        """Take what the client sent."""
+        before = self.request
+        taken: bool = super().received(data)
+        if self.request is not before:
+            self.since = time.monotonic() if self.request is not None else None
+        return taken
+
+    def end_if_late(self, now: float, patience: float) -> None:
+        """Close the connection if the client has had ``patience`` seconds for what it does."""
+        if self.total_outbufs_len == 0:
+            self.reading_since = None
+        elif self.reading_since is None:
+            self.reading_since = now
+        if self.since is not None and now - self.since > patience and not self.requests and not self.close_when_flushed:
+            self._time_out()
+        if self.will_close or (self.reading_since is not None and now - self.reading_since > patience):
+            self.handle_close()  # at once: who does not read makes the loop wait for ever until it may write
+
+    def _time_out(self) -> None:
+        body = _error(408, "the request was not there in time")
+        head = f"HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        answer = f"{head}Connection: close\r\n\r\n".encode() + body
+        with self.outbuf_lock:
+            self.outbufs[-1].append(answer)
+            self.total_outbufs_len += len(answer)
+            self.close_when_flushed = True
+
+
+class _Listener(TcpWSGIServer):  # type: ignore[misc]
+    """One address that is listened on."""
+
+    channel_class = _Channel
+    patience: float
+
+    def maintenance(self, now: float) -> None:
+        """End what takes too long; called by the loop now and then."""
+        super().maintenance(now)
+        for channel in tuple(self.active_channels.values()):
+            channel.end_if_late(time.monotonic(), self.patience)
+
+
+class Server:
+    """An HTTP server on one host name and port."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        application: Callable[..., Any],
+        threads: int,
+        patience: float,
+        connections: int,
+        stop_patience: float = 1.0,
+    ) -> None:
+        """Listen; :meth:`serve` answers.
+
+        :param threads: requests that are answered at once
+        :param patience: seconds in which a whole request has to be there, in which an answer has to be read, and for
+            which a connection may do nothing
+        :param connections: that are open at once; further ones wait in the kernel
+        :param stop_patience: seconds in which the requests that are under way may end when the server stops
+        :raises OSError: when the address is in use
+        """
+        settings = Adjustments(
+            host=host,
+            port=port,
+            threads=threads,
+            ident=None,
+            max_request_header_size=MAX_HEAD,
+            max_request_body_size=MAX_BODY,
+            connection_limit=connections + 10,  # it counts the listening sockets, too
+            channel_timeout=patience,
+            cleanup_interval=_INTERVAL,
+            asyncore_use_poll=True,
+            log_socket_errors=False,
+            # Whether a proxy's headers count is for [oslo_middleware] enable_proxy_headers_parsing to say.
+            clear_untrusted_proxy_headers=False,
+        )
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it warns of each request that waits for a thread
+        self._map: dict[Any, Any] = {}
+        self._tasks = ThreadedTaskDispatcher()
+        self._listeners = []
+        self._stop, self._stop_patience = threading.Event(), stop_patience
+        try:
+            for address in settings.listen:
+                listener = _Listener(
+                    application, self._map, dispatcher=self._tasks, adj=settings, sockinfo=address, _start=True
+                )
+                listener.patience = patience
+                self._listeners.append(listener)
+        except OSError:
+            wasyncore.close_all(self._map)
+            raise
+        self._tasks.set_thread_count(threads)
+
+    def serve(self) -> None:
+        """Answer requests until :meth:`stop`."""
+        while not self._stop.is_set():
+            self._turn(_POLL)
+        for listener in self._listeners:
+            wasyncore.dispatcher.close(listener)  # not its own: that ends the trigger, too, which threads still pull
+        until = time.monotonic() + self._stop_patience
+        while self._busy() and time.monotonic() < until:
+            self._turn(0.1)
+        self._tasks.shutdown(timeout=max(0.0, until - time.monotonic()))
+        wasyncore.close_all(self._map, ignore_all=True)
+
+    def stop(self) -> None:
+        """Take no further request; :meth:`serve` returns when those under way have ended, or their time is over."""
+        self._stop.set()
+        self._listeners[0].pull_trigger()
+
+    def _busy(self) -> bool:
+        """Whether a request is being answered, or an answer is being read. The connections that wait are closed."""
+        channels = [each for each in tuple(self._map.values()) if isinstance(each, _Channel)]
+        for channel in channels:
+            if not channel.requests and not channel.total_outbufs_len:
+                channel.will_close = True
+        return any(channel.requests or channel.total_outbufs_len for channel in channels)
+
+    def _turn(self, seconds: float) -> None:
+        try:
+            wasyncore.loop(seconds, True, self._map, 1)
+        except Exception:  # one connection's: the others go on
+            _LOG.exception("a connection broke")
+            time.sleep(0.05)
