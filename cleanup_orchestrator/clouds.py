@@ -29,6 +29,7 @@ from oslo_config import cfg
 from cleanup_orchestrator import limits, metrics
 from cleanup_orchestrator.budget import Budget
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoProjectToken, Stopped, WriteRefused
+from cleanup_orchestrator.model import LITERAL_PATH
 
 GROUP = "orchestrator"
 OPTS = {
@@ -232,15 +233,30 @@ class _Turn:
         self._session.life = time.monotonic()
 
 
+class _LiteralPaths(requests.adapters.HTTPAdapter):
+    """Sends the path that a request's header names, where it has one."""
+
+    def request_url(self, request: requests.PreparedRequest, proxies: Any) -> str:
+        """Return the path and query to send."""
+        literal = request.headers.pop(LITERAL_PATH, None)
+        return str(literal) if literal else super().request_url(request, proxies)
+
+
+def http_pool() -> requests.Session:
+    """Return the connections that sessions share."""
+    pool = requests.Session()
+    for scheme in ("http://", "https://"):
+        pool.mount(scheme, _LiteralPaths(pool_connections=32, pool_maxsize=64))
+    return pool
+
+
 class Clouds:
     """Sessions and connections of the orchestrator's user."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
         self._options = conf[GROUP]
-        self._http = requests.Session()
-        for scheme in ("http://", "https://"):
-            self._http.mount(scheme, requests.adapters.HTTPAdapter(pool_connections=32, pool_maxsize=64))
+        self._http = http_pool()
         self._own_auth: list[BaseIdentityPlugin] = []  #: one at most; a list, for :meth:`within` shares it
         self._project_auths: collections.OrderedDict[str, BaseIdentityPlugin] = collections.OrderedDict()
         self._lock = threading.Lock()

@@ -92,6 +92,11 @@ class Purpose(StrEnum):
     RESIDUE = "residue"  #: quota rows and the like, right before the project goes: the point of no return
 
 
+#: A header of a request whose path is sent as the header says: HTTP clients resolve ``..`` in a path, also if it is
+#: encoded. It is not sent itself. Only for reads, and for what cannot do harm where a proxy resolves the path.
+LITERAL_PATH = "X-Cleanup-Literal-Path"
+
+
 class Token(StrEnum):
     """Which token a resource type needs to be listed and deleted."""
 

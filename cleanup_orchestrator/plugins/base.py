@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.model import LITERAL_PATH as LITERAL_PATH
 from cleanup_orchestrator.model import Reason, Token
 from cleanup_orchestrator.ordering import EVERYTHING as EVERYTHING
 

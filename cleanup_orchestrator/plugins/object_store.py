@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from openstack import exceptions
 from oslo_config import cfg
@@ -24,6 +24,7 @@ from oslo_config import cfg
 from cleanup_orchestrator.errors import BadAnswer, ProjectGone
 from cleanup_orchestrator.model import Reason, Token
 from cleanup_orchestrator.plugins.base import (
+    LITERAL_PATH,
     SCOPED,
     ProjectDefinition,
     Refused,
@@ -44,7 +45,20 @@ PAGE = 1000
 #: Swift refuses a whole bulk delete for one line that is longer than twice its longest path (1,282).
 LINE = 2500
 #: HTTP clients and proxies resolve these in a path, whatever the encoding: the request would be about something else.
+#: A container of that name is asked about with a path that is sent as it is (``LITERAL_PATH``); should a proxy resolve
+#: it all the same, the account or the list of API versions is asked. What deletes never has such a path: a bulk delete
+#: has the names in its body.
 DOTS = frozenset({".", ".."})
+#: What lets others write into a container without asking Keystone: its access list, the keys of signed addresses, and
+#: that of container sync. Each is a header of the container.
+_DOORS = (
+    "X-Container-Write",
+    "X-Container-Meta-Temp-URL-Key",
+    "X-Container-Meta-Temp-URL-Key-2",
+    "X-Container-Sync-Key",
+)
+#: The same for all containers of the account.
+_ACCOUNT_DOORS = ("X-Account-Meta-Temp-URL-Key", "X-Account-Meta-Temp-URL-Key-2")
 
 OPTIONS = (
     cfg.BoolOpt(
@@ -110,20 +124,37 @@ def _quote(name: str) -> str:
     return quote(name, safe="")
 
 
-def _pages(connection: Connection, url: str, **query: str) -> Iterator[list[Row]]:
+def _ask(connection: Connection, method: str, account: str, container: str = "", **options: Any) -> Response:
+    """Ask about an account or one of its containers, or change its headers.
+
+    :param container: its name; empty: the account itself is meant
+    """
+    if container not in DOTS:
+        url = f"{account}/{_quote(container)}" if container else account
+        answer: Response = connection.object_store.request(url, method, **options)
+        return answer
+    query = urlencode(options.pop("params", {}))
+    path = f"{urlsplit(account).path}/{container}" + (f"?{query}" if query else "")
+    headers = {**options.pop("headers", {}), LITERAL_PATH: path}
+    answer = connection.object_store.request(account, method, headers=headers, **options)
+    return answer
+
+
+def _pages(connection: Connection, account: str, container: str = "", **query: str) -> Iterator[list[Row]]:
     """Yield the pages of a listing, with the last name as the marker: what is deleted meanwhile moves nothing.
 
     A short page may have a successor (sharded containers): only an empty one is the end.
     """
     marker: dict[str, str] = {}
     while True:
-        response = connection.object_store.get(url, params={"format": "json", "limit": PAGE, **query, **marker})
+        params = {"format": "json", "limit": PAGE, **query, **marker}
+        response = _ask(connection, "GET", account, container, params=params)
         exceptions.raise_from_response(response)
         if response.status_code == 204:
             return
         page = _json(response)
         if not isinstance(page, list) or not all(isinstance(row, Mapping) and row.get("name") for row in page):
-            raise BadAnswer(f"GET {url} answered no list of names")
+            raise BadAnswer(f"GET {response.url} answered no list of names")
         if not page:
             return
         yield page
@@ -131,7 +162,7 @@ def _pages(connection: Connection, url: str, **query: str) -> Iterator[list[Row]
         if "versions" in query:
             following["version_marker"] = page[-1]["version_id"]
         if following == marker:
-            raise BadAnswer(f"GET {url} gave the same page twice")
+            raise BadAnswer(f"GET {response.url} gave the same page twice")
         marker = following
 
 
@@ -191,7 +222,7 @@ class _Emptying:
 
     def versions(self) -> None:
         """Delete every version and delete marker; the bulk delete knows current objects only."""
-        for page in _pages(self.connection, self.url, versions="true"):
+        for page in _pages(self.connection, self.account, self.container, versions="true"):
             before = self.failures.total()
             for row in page:
                 self.single(row["name"], {"version-id": row["version_id"]})
@@ -200,7 +231,7 @@ class _Emptying:
 
     def objects(self) -> None:
         limit = _bulk_limit(self.connection)
-        for page in _pages(self.connection, self.url):
+        for page in _pages(self.connection, self.account, self.container):
             before = self.failures.total()
             lines = {row["name"]: self.line(row["name"]) for row in page}
             names = [name for name, line in lines.items() if limit and len(line) <= LINE]
@@ -217,7 +248,7 @@ class _Emptying:
         return re.sub(rb"[%\x00-\x20\x7f]", lambda match: b"%%%02X" % ord(match[0]), path)
 
     def single(self, name: str, query: Mapping[str, str]) -> None:
-        if name in DOTS:
+        if name in DOTS or self.container in DOTS:
             self.fail(name, 400)
             return
         response = self.store.delete(f"{self.url}/{_quote(name)}", params=query)
@@ -250,6 +281,21 @@ class _Emptying:
         if done != len(lines):
             raise BadAnswer(f"the bulk delete was given {len(lines)} names and accounts for {done}")
 
+    def remove(self) -> bool:
+        """Delete the container itself; False: it is not empty."""
+        if self.container in DOTS:
+            self.bulk([self.line("").rstrip(b"/")])
+            refused, self.failures = self.failures, Counter()
+            if refused and set(refused) != {409}:
+                self.failures = refused
+                self.close()
+            return not refused
+        response = self.store.delete(self.url)
+        if response.status_code == 409:
+            return False
+        exceptions.raise_from_response(response)
+        return True
+
     def close(self) -> None:
         """Raise when something was refused, by the most frequent status."""
         if self.failures:
@@ -260,42 +306,51 @@ class _Emptying:
             )
 
 
-def _delete_container(connection: Connection, project: ProjectDefinition, container: Resource) -> None:
-    """Delete a container and everything in it, in one pass."""
-    account = _account(connection, project)
-    if container.id in DOTS:
-        raise Refused(
-            Verdict(
-                Reason.REFUSED, "HTTP clients take such a name for another place: delete it by hand (curl --path-as-is)"
-            )
-        )
-    url = f"{account}/{_quote(container.id)}"
-    store = connection.object_store
-    response = store.delete(url)
-    if response.status_code != 409:
-        exceptions.raise_from_response(response)
-        return
-    head = store.head(url)
+def _close_doors(connection: Connection, account: str, container: str) -> Mapping[str, str]:
+    """Have nothing written or copied any more by who needs no token of the project; return the container's headers.
+
+    What is removed is part of the delete: it is not put back, as what is deleted is not.
+    """
+    found = _ask(connection, "HEAD", account)
+    exceptions.raise_from_response(found)
+    if keys := [name for name in _ACCOUNT_DOORS if name in found.headers]:
+        headers = {f"X-Remove-{name[2:]}": "x" for name in keys}
+        exceptions.raise_from_response(_ask(connection, "POST", account, headers=headers))
+    head = _ask(connection, "HEAD", account, container)
     exceptions.raise_from_response(head)
     loosen = {}
     if head.headers.get("X-Versions-Enabled", "").lower() == "true":
         loosen["X-Versions-Enabled"] = "false"  # so that a delete leaves no marker
-    for header in ("X-Versions-Location", "X-History-Location", "X-Container-Sync-To"):
+    for header in ("X-Versions-Location", "X-History-Location", "X-Container-Sync-To", *_DOORS):
         if head.headers.get(header):
             loosen[f"X-Remove-{header[2:]}"] = "x"
     if loosen:
-        exceptions.raise_from_response(store.post(url, headers=loosen))
+        exceptions.raise_from_response(_ask(connection, "POST", account, container, headers=loosen))
+    return head.headers
+
+
+def _delete_container(connection: Connection, project: ProjectDefinition, container: Resource) -> None:
+    """Delete a container and everything in it, in one pass."""
+    account = _account(connection, project)
     emptying = _Emptying(connection, account, container.id)
-    if "X-Versions-Enabled" in head.headers:
+    if emptying.remove():
+        return
+    headers = _close_doors(connection, account, container.id)
+    by_path = container.id in DOTS and "X-Versions-Enabled" in headers
+    if "X-Versions-Enabled" in headers and not by_path:
         emptying.versions()
     emptying.objects()
+    if by_path or (container.id in DOTS and emptying.failures):
+        text = (
+            "its old versions, and objects with very long names, can be deleted by their path alone, which HTTP "
+            "clients take for another one: delete them by hand (curl --path-as-is)"
+        )
+        raise Refused(Verdict(Reason.REFUSED, text))
     emptying.close()
-    response = store.delete(url)
-    if response.status_code == 409:
+    if not emptying.remove():
         raise Refused(
             Verdict(Reason.IN_USE, "emptied, but not empty yet: its listing is behind, or somebody still writes")
         )
-    exceptions.raise_from_response(response)
 
 
 # -------------------------------------------------------------------------------------------- the account itself
@@ -383,7 +438,10 @@ SERVICE = Service(
             "large objects are objects of other containers of the account, so every delete is a plain one; a symlink's "
             "delete leaves its target alone. Old versions are deleted one by one, after versioning is off: else each "
             "delete would leave a marker (or, with the legacy kind, bring the last version back). Container sync is "
-            "cut first: it would delete the copies in another account, too. Segments of S3 multipart uploads are in "
+            "cut first: it would delete the copies in another account, too. So is what lets others write without a "
+            "token of the project: its access list for writing, its keys of signed addresses, and those of the "
+            "account; they are not put back. Of what users wrote, Swift acts on nothing else: a manifest's segments "
+            "and a link's target may be in any account, and stay. Segments of S3 multipart uploads are in "
             "'<name>+segments'. Listings are eventually consistent: what is deleted may show for a while.",
         ),
         ResourceType(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import http.client
 import json
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote, urlsplit
 
 import pytest
+import requests
 from openstack import exceptions
 
 from cleanup_orchestrator import sweep
@@ -22,6 +26,7 @@ from tests.cloud.filler import connect_as, fill
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.object_store import path
 from tests.cloud.proof import proof, swift_contents
+from tests.support.timing import wait
 
 OBJECTS = 1050  # more than one page of a listing
 TYPES = {type_.name: type_ for type_ in SERVICE.types}
@@ -171,18 +176,82 @@ def test_without_a_role_nothing_is_known(projects, sweeper):
 def test_everything_goes_and_the_neighbour_keeps_all(projects, sweeper):
     target, neighbour = projects
     theirs = everything(neighbour)
-    raw(target, "PUT", "..")
-    raw(target, "PUT", "..", "inside")
+    theirs_too = f"AUTH_{neighbour.project_id}/{quote(neighbour.project_name)}-plain/hello.txt"
+    for name in plugin.DOTS:  # HTTP clients take these for another place: one call, and nobody could delete it
+        raw(target, "PUT", name)
+        for inside in ("inside", theirs_too, *(each for each in AWKWARD if len(quote(each)) < plugin.LINE)):
+            raw(target, "PUT", name, inside)
     swept = sweeper.delete(SERVICE, target)
-    left = {leftover.id: leftover for leftover in swept["container"].leftovers}
-    assert set(left) == {".."} and left[".."].reason is Reason.REFUSED
-    raw(target, "DELETE", "..", "inside")
-    raw(target, "DELETE", "..")
+    assert swept["container"].outcome is Outcome.CLEAR, swept["container"]
     assert swept["account_metadata"].outcome is Outcome.CLEAR
     assert sweeper.look(SERVICE, target)["container"].outcome is Outcome.CLEAR
     assert not any(everything(target).values())
     assert on_disk(sweeper, target) == [0, 0]
     assert everything(neighbour) == theirs
+
+
+def test_what_can_be_deleted_by_its_path_alone_is_left_in_such_a_container_and_named(admin, sweeper):
+    """What is between may take the path for another account's."""
+    target = fill(admin, "object-dots", only=[])
+    raw(target, "PUT", "..", X_Versions_Enabled="true")
+    raw(target, "PUT", "..", "object")
+    raw(target, "PUT", ".")
+    raw(target, "PUT", ".", "%" * 1024)
+    left = sweeper.delete(SERVICE, target)["container"].leftovers
+    assert {(one.id, one.reason) for one in left} == {(".", Reason.REFUSED), ("..", Reason.REFUSED)}
+    assert all("curl --path-as-is" in one.message for one in left)
+
+
+def signed(filled, name, key):
+    """The URL with which anybody may write an object, by a key that a user has set."""
+    endpoint = urlsplit(filled.connection.object_store.get_endpoint())
+    expires = int(time.time()) + 600
+    text = f"PUT\n{expires}\n{endpoint.path}/{name}"
+    signature = hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
+    return f"{endpoint.scheme}://{endpoint.netloc}{endpoint.path}/{name}?temp_url_sig={signature}&temp_url_expires={expires}"
+
+
+def test_who_writes_from_outside_holds_nothing_up(admin, sweeper, neighbour):
+    """By an access list of everybody's, and by signed addresses: neither asks Keystone about the project."""
+    target = fill(admin, "object-doors", only=[])
+    store = Rest(target.connection.object_store)
+    store.raw("POST", "", headers={"X-Account-Meta-Temp-URL-Key-2": "account-key"})
+    store.raw("PUT", path("list"), headers={"X-Container-Write": "*:*"})
+    store.raw("PUT", path("own-key"), headers={"X-Container-Meta-Temp-URL-Key": "own"})
+    store.raw("PUT", path("account-key"))
+    raw(target, "PUT", "..", X_Container_Write="*:*")
+    endpoint = urlsplit(target.connection.object_store.get_endpoint())
+    token = {"X-Auth-Token": neighbour.connection.auth_token}
+    ways = {
+        "list": (f"{endpoint.scheme}://{endpoint.netloc}{endpoint.path}/list/x", token),
+        "own-key": (signed(target, "own-key/x", "own"), {}),
+        "account-key": (signed(target, "account-key/x", "account-key"), {}),
+    }
+    over, seen = threading.Event(), {name: [] for name in ways}
+
+    def write(name):
+        url, headers = ways[name]
+        while not over.is_set():
+            number = len(seen[name])
+            at = url.replace("list/x", f"list/{number}") if name == "list" else url
+            seen[name].append(requests.put(at, data=b"again", headers=headers, timeout=60).status_code)
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in ways]
+    for thread in threads:
+        thread.start()
+    try:
+        wait("all of them write", lambda: all(201 in found for found in seen.values()), 60)
+        deadline = time.monotonic() + 60
+        while (swept := sweeper.delete(SERVICE, target))["container"].outcome is not Outcome.CLEAR:
+            assert time.monotonic() < deadline, (swept["container"], {name: set(s) for name, s in seen.items()})
+        last = {name: len(found) for name, found in seen.items()}
+        wait("each is told", lambda: all(len(found) > last[name] for name, found in seen.items()), 60)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert {found[-1] for found in seen.values()} <= {401, 403, 404}
+    assert not any(everything(target).values())
 
 
 def test_container_sync_is_cut_before_anything_is_deleted(admin, sweeper, monkeypatch):
