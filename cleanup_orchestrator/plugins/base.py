@@ -120,6 +120,12 @@ def to_row(value: Any) -> Row:
     raise BadAnswer(f"expected an object, got {type(value).__name__}")
 
 
+def _quoted(resource: Resource) -> Resource:
+    """Return a resource to fill into a path: users choose some of its values, and a slash would lead elsewhere."""
+    data = {key: quote(str(value), safe="") for key, value in resource.data.items()}
+    return dataclasses.replace(resource, id=quote(resource.id, safe=""), data=data)
+
+
 class Sdk:
     """A call of an openstacksdk proxy: ``Sdk("network", "ports", project_id="{project_id}")``.
 
@@ -190,6 +196,8 @@ class Rest:
     ) -> Any:
         from openstack import exceptions
 
+        if {".", ".."} & set(path.partition("?")[0].split("/")):  # HTTP clients resolve these: another place is asked
+            raise BadAnswer(f"{self!r} has no path for what is named {path!r}")
         adapter = self.client(connection)
         response = adapter.request(
             path,
@@ -212,9 +220,7 @@ class Rest:
 
     def call(self, connection: Connection, project: ProjectDefinition, resource: Resource | None = None) -> Any:
         """Make one call and return the decoded body."""
-        path = fill(
-            self.path, project, dataclasses.replace(resource, id=quote(resource.id, safe="")) if resource else None
-        )
+        path = fill(self.path, project, _quoted(resource) if resource else None)
         query, body, headers = (fill(part, project, resource) for part in (self.query, self.body, self.headers))
         return self._request(connection, path, query, body, headers)
 

@@ -324,8 +324,15 @@ MUTATIONS = (
     Mutation(
         "An id with a slash addresses another resource",
         BASE,
-        'dataclasses.replace(resource, id=quote(resource.id, safe="")) if resource else None',
-        "resource",
+        'id=quote(resource.id, safe="")',
+        "id=resource.id",
+        tests("declared_calls"),
+    ),
+    Mutation(
+        "A name with a slash in the path of a call addresses another resource",
+        BASE,
+        '{key: quote(str(value), safe="") for key, value in resource.data.items()}',
+        "resource.data",
         tests("declared_calls"),
     ),
     Mutation(

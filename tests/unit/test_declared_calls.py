@@ -60,6 +60,17 @@ def test_an_id_is_quoted_in_a_path():
     assert cloud.image.writes() == [("DELETE", "/things/a%2Fb%3Fc", None)]
 
 
+def test_what_a_row_has_is_quoted_in_a_path_too():
+    """A service repeats what a user wrote: a name with a slash would lead to another resource."""
+    type_ = ResourceType("thing", THINGS, delete=None)
+    resource = type_.resource({"id": "1", "project_id": "p", "name": "a/b?c", "number": 7}, PROJECT)
+    cloud = connection(image=lambda *_: (200, {}))
+    body = {"name": "{row[name]}"}
+    call = Rest("image", "/{row[name]}/{row[number]}/{id}", method="DELETE", body=body)
+    call.call(cloud, PROJECT, resource)
+    assert cloud.image.writes() == [("DELETE", "/a%2Fb%3Fc/7/1", {"name": "a/b?c"})]
+
+
 @pytest.mark.parametrize(
     ("owners", "reason", "named"),
     [

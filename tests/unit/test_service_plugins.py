@@ -57,6 +57,14 @@ def resource(identity="id", owner="ours", **row):
 # ------------------------------------------------------------------------------------------------ declared calls
 
 
+@pytest.mark.parametrize("id_", [".", ".."])
+def test_a_name_that_leads_to_another_place_is_not_put_into_a_path(id_):
+    api = Canned({})
+    with pytest.raises(BadAnswer, match="no path"):
+        Rest("dns", "/zones/{id}/x", method="DELETE").call(cloud(dns=api), PROJECT, Resource(id_, "", "p"))
+    assert not api.asked
+
+
 def test_the_headers_of_a_declared_call_are_filled_too():
     """Designate takes the project from a header: left unfilled, it would be asked about a project of that name."""
     service = Canned({"GET /things": {"things": []}, "DELETE /things/id": {}})
