@@ -13,8 +13,9 @@ import copy
 import datetime
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import requests
 from keystoneauth1 import exceptions as ka_exceptions
@@ -40,12 +41,32 @@ OPTS = {
         cfg.StrOpt("cafile", help="CA bundle to verify the endpoints' certificates with."),
         cfg.StrOpt("certfile", help="Client certificate."),
         cfg.StrOpt("keyfile", help="Key of the client certificate."),
+        cfg.ListOpt(
+            "trusted_endpoints",
+            default=[],
+            help="Further URLs to which the orchestrator's tokens may be sent, besides auth_url and the endpoints of "
+            "the catalog. Only scheme, host and port of each count. For a cloud whose services name other hosts in "
+            "their version documents or links than the catalog does.",
+        ),
         cfg.BoolOpt("insecure", default=False, help="Do not verify the endpoints' certificates."),
         *ka_loading.get_auth_common_conf_options(),
-    ]
+    ],
 }
 #: What keystoneauth registers by itself once it knows ``auth_type``: for the sample configuration only.
-SAMPLE_OPTS = {GROUP: ka_loading.get_auth_plugin_conf_options("password")}
+SAMPLE_OPTS = {group: ka_loading.get_auth_plugin_conf_options("password") for group in (GROUP,)}
+
+#: What the configuration may say of a scope, all unset.
+_UNSCOPED: Mapping[str, None] = dict.fromkeys(
+    (
+        "project_id",
+        "project_name",
+        "project_domain_id",
+        "project_domain_name",
+        "system_scope",
+        "domain_id",
+        "domain_name",
+    )
+)
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 #: Seconds before a call that only reads is made again: a step makes dozens, and one that fails would undo them all.
@@ -62,9 +83,34 @@ PATIENCE = 5.0
 Guard = Callable[[str, str], None]  #: called with (method, url) before each write; raises to refuse it
 
 
+#: Headers that carry a token.
+_TOKENS = ("X-Auth-Token", "X-Subject-Token", "X-Service-Token", "Authorization")
+_REDIRECTS = frozenset({301, 302, 303, 305, 307, 308})
+
+Origin = tuple[str, str, int]  #: scheme, host and port
+
+
+def origin(url: str) -> Origin | None:
+    """Return where a request to a URL is sent, as ``requests`` reads it; ``None``: nowhere."""
+    try:
+        found = urlsplit(requests.Request("GET", url).prepare().url or "")
+        port = found.port or {"http": 80, "https": 443}[found.scheme]
+    except (ValueError, KeyError):  # requests' own errors of a URL are a ValueError, too
+        return None
+    return found.scheme, str(found.hostname), port
+
+
 def read_only(method: str, url: str) -> None:
     """Refuse every write: the guard of looks and dry runs."""
     raise WriteRefused(f"{method} {url} refused: this is a look, nothing may be written")
+
+
+def _shown(place: Origin | None) -> str:
+    """Return an origin for people."""
+    if place is None:
+        return "no address"
+    host = f"[{place[1]}]" if ":" in place[1] else place[1]
+    return f"{place[0]}://{host}:{place[2]}"
 
 
 class GuardedSession(ka_session.Session):
@@ -74,9 +120,14 @@ class GuardedSession(ka_session.Session):
     should be done again is for the one to say who looks at what is there now.
     """
 
-    def __init__(self, guard: Guard, budget: Budget | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, guard: Guard, budget: Budget | None = None, trusted: Collection[str] = (), **kwargs: Any
+    ) -> None:
+        """``trusted``: URLs to whose hosts a token may be sent, besides the endpoints of its catalog."""
         super().__init__(**kwargs)
         self._guard, self._budget = guard, budget
+        self._trusted = {origin(url) for url in trusted}
+        self._catalog: tuple[Any, frozenset[Origin | None]] = (None, frozenset())  #: of which token, and its origins
         self._local = threading.local()
         self._lock = threading.Lock()
         self.calls = 0
@@ -125,6 +176,44 @@ class GuardedSession(ka_session.Session):
             response = super().request(url, method, **kwargs)
             answered(response.status_code)
             return response
+
+    def _send_request(self, url: str, method: str, redirect: int | bool, *args: Any, **kwargs: Any) -> Any:
+        """Send one request; keystoneauth comes here again for each redirect that it follows.
+
+        :raises BadAnswer: a token would leave the catalog, or a write would be sent on
+        """
+        if any(name in kwargs["headers"] for name in _TOKENS):
+            self._expect_trusted(url)
+        if method.upper() in SAFE_METHODS:
+            return super()._send_request(url, method, redirect, *args, **kwargs)
+        response = super()._send_request(url, method, False, *args, **kwargs)
+        if response.status_code in _REDIRECTS:
+            place = origin(urljoin(url, response.headers.get("Location", "")))
+            raise BadAnswer(
+                f"{method} {url} was answered with a redirect ({response.status_code}) to {_shown(place)}: a write "
+                f"follows none; correct the service's endpoint in the catalog"
+            )
+        return response
+
+    def _expect_trusted(self, url: str) -> None:
+        """Refuse a URL that is not at an endpoint of the catalog which came with the token.
+
+        A service may name any address in a link, a redirect or a version document.
+        """
+        place = origin(url)
+        if place in self._trusted or (access := getattr(self.auth, "get_access", None)) is None:
+            return  # without a catalog there is no identity, and so no token of anybody
+        found = access(self)
+        if self._catalog[0] is not found:
+            services = found.service_catalog.catalog if found.has_service_catalog() else ()
+            urls = [endpoint.get("url", "") for service in services for endpoint in service.get("endpoints", ())]
+            named = {origin(url) for url in (*urls, getattr(self.auth, "auth_url", ""))}
+            self._catalog = found, frozenset(named - {None})
+        if place not in self._catalog[1]:
+            raise BadAnswer(
+                f"a service names {_shown(place)}, which is no endpoint of the catalog: no token is sent there; "
+                f"correct the service or its endpoint, or trust the address ([{GROUP}] trusted_endpoints)"
+            )
 
     @contextlib.contextmanager
     def under_way(self) -> Iterator[None]:
@@ -276,10 +365,16 @@ class Clouds:
         return seen
 
     # -- authentication
-    def _load_auth(self, **overrides: Any) -> BaseIdentityPlugin:
-        if not self._options.auth_type:
-            raise CleanupError(f"[{GROUP}] auth_type is not set: the orchestrator needs a user in the cloud")
-        return ka_loading.load_auth_from_conf_options(self._conf, GROUP, **overrides)
+    def _load_auth(self, group: str = GROUP, **overrides: Any) -> BaseIdentityPlugin:
+        if not self._conf[group].auth_type:
+            raise CleanupError(f"[{group}] auth_type is not set: the orchestrator needs a user in the cloud")
+        auth = ka_loading.load_auth_from_conf_options(self._conf, group, **overrides)
+        if not isinstance(auth, BaseIdentityPlugin):  # it has no catalog, and so nothing says where its token may go
+            raise CleanupError(f"[{group}] auth_type = {self._conf[group].auth_type} is none that logs in to Keystone")
+        return auth
+
+    def _load_project_auth(self, group: str, project_id: str) -> BaseIdentityPlugin:
+        return self._load_auth(group=group, **(_UNSCOPED | {"project_id": project_id}))
 
     def admin_auth(self) -> BaseIdentityPlugin:
         """Return the orchestrator's own authentication, shared by all sessions."""
@@ -298,15 +393,7 @@ class Clouds:
             raise ValueError("an empty project id")
         with self._lock:
             if fresh or project_id not in self._project_auths:
-                self._project_auths[project_id] = self._load_auth(
-                    project_id=project_id,
-                    project_name=None,
-                    project_domain_id=None,
-                    project_domain_name=None,
-                    system_scope=None,
-                    domain_id=None,
-                    domain_name=None,
-                )
+                self._project_auths[project_id] = self._load_project_auth(GROUP, project_id)
             self._project_auths.move_to_end(project_id)
             while len(self._project_auths) > 64:
                 self._project_auths.popitem(last=False)
@@ -325,6 +412,7 @@ class Clouds:
         session = GuardedSession(
             guard,
             self._budget,
+            o.trusted_endpoints,
             auth=auth,
             session=None if alone else self._http,
             verify=False if o.insecure else (o.cafile or True),

@@ -49,6 +49,7 @@ project_name = service
 user_domain_id = default
 project_domain_id = default
 interface = public
+trusted_endpoints = {keystones}
 """
 
 
@@ -94,7 +95,9 @@ class Orchestrator:
     def __init__(self, cloud: Cloud, directory: pathlib.Path, project_id: str) -> None:
         self.cloud, self.changes = cloud, list[Change]()
         path = directory / "orchestrator.conf"
-        path.write_text(CONFIGURATION.format(auth_url=cloud.auth_url, password=cloud.site.password))
+        keystones = ", ".join(cloud.keystone_urls)  # the catalog names the first alone
+        values = {"auth_url": cloud.auth_url, "password": cloud.site.password, "keystones": keystones}
+        path.write_text(CONFIGURATION.format(**values))
         conf = cfg.ConfigOpts()
         opts.register(conf)
         conf(["--config-file", str(path)], project="cleanup-orchestrator")
