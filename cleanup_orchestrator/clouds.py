@@ -29,11 +29,24 @@ from oslo_config import cfg
 
 from cleanup_orchestrator import limits, metrics
 from cleanup_orchestrator.budget import Budget
-from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoProjectToken, Stopped, WriteRefused
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoJanitor, NoProjectToken, Stopped, WriteRefused
 from cleanup_orchestrator.model import LITERAL_PATH
 
 GROUP = "orchestrator"
+#: The second user, with which no more can be done than with any member's.
+JANITOR = "janitor"
 OPTS = {
+    JANITOR: [
+        cfg.ListOpt(
+            "roles",
+            default=["member"],
+            help="Roles that the janitor gets on a project while its stacks and clusters are deleted, recorded and "
+            "taken back. Heat and Magnum act on what the project's users wrote with the token that asks for the "
+            "delete, so this token must be able to do no more than those users. The janitor must have no other role "
+            "on the project, also none by inheritance: with one, nothing is deleted with its token.",
+        ),
+        *ka_loading.get_auth_common_conf_options(),
+    ],
     GROUP: [
         cfg.StrOpt("interface", default="internal", help="Which endpoints of the catalog are called."),
         cfg.StrOpt("region_name", help="Region of Keystone itself, where the catalog names several."),
@@ -53,7 +66,7 @@ OPTS = {
     ],
 }
 #: What keystoneauth registers by itself once it knows ``auth_type``: for the sample configuration only.
-SAMPLE_OPTS = {group: ka_loading.get_auth_plugin_conf_options("password") for group in (GROUP,)}
+SAMPLE_OPTS = {group: ka_loading.get_auth_plugin_conf_options("password") for group in (GROUP, JANITOR)}
 
 #: What the configuration may say of a scope, all unset.
 _UNSCOPED: Mapping[str, None] = dict.fromkeys(
@@ -347,6 +360,7 @@ class Clouds:
         self._options = conf[GROUP]
         self._http = http_pool()
         self._own_auth: list[BaseIdentityPlugin] = []  #: one at most; a list, for :meth:`within` shares it
+        self._janitor_auth: list[BaseIdentityPlugin] = []  #: one at most, without a scope
         self._project_auths: collections.OrderedDict[str, BaseIdentityPlugin] = collections.OrderedDict()
         self._lock = threading.Lock()
         self._budget: Budget | None = None
@@ -403,6 +417,7 @@ class Clouds:
         """Forget the tokens kept for ourselves and for the project, and with them the catalog that came along."""
         with self._lock:
             self._own_auth.clear()
+            self._janitor_auth.clear()
             self._project_auths.pop(project_id, None)
 
     # -- sessions
@@ -433,7 +448,11 @@ class Clouds:
         :raises NoProjectToken: when Keystone gives none
         :raises BadAnswer: when the token is for another project
         """
-        session = self.session(self.project_auth(project_id), guard)
+        return self._scoped(self.session(self.project_auth(project_id), guard), project_id)
+
+    @staticmethod
+    def _scoped(session: GuardedSession, project_id: str) -> GuardedSession:
+        """Return the session with a token that is known to be of the project; raises as :meth:`project_session`."""
         try:
             scope = session.get_project_id()
         except (ka_exceptions.Unauthorized, ka_exceptions.Forbidden, ka_exceptions.NotFound) as error:
@@ -446,6 +465,42 @@ class Clouds:
         """Return the names of the roles in a token scoped into the project; raises as :meth:`project_session`."""
         session = self.project_session(project_id)
         return frozenset(self.project_auth(project_id).get_access(session).role_names)
+
+    # -- the janitor
+    def janitor_id(self) -> str:
+        """Return the id of the janitor's user; empty: none is configured.
+
+        :raises NoJanitor: when Keystone does not let it in, or it is the orchestrator's own user
+        """
+        if not self._conf[JANITOR].auth_type:
+            return ""
+        with self._lock:
+            if not self._janitor_auth:
+                self._janitor_auth.append(self._load_auth(group=JANITOR, **_UNSCOPED))
+            auth = self._janitor_auth[0]
+        try:
+            user_id = str(self.session(auth, read_only).get_user_id())
+        except (ka_exceptions.Unauthorized, ka_exceptions.Forbidden, ka_exceptions.NotFound) as error:
+            raise NoJanitor(
+                f"Keystone does not let the janitor in (HTTP {error.http_status}): see [{JANITOR}]"
+            ) from None
+        if user_id == self.user_id():
+            raise NoJanitor(f"[{JANITOR}] names the orchestrator's own user: it has to be one without any role")
+        return user_id
+
+    def janitor_session(self, project_id: str, guard: Guard) -> tuple[GuardedSession, frozenset[str]]:
+        """Return a session with the janitor's token for a project, and the names of the roles that it carries.
+
+        The token is always a new one: an older one may be from before its grant was taken back.
+
+        :raises NoProjectToken: when Keystone gives none
+        :raises BadAnswer: when the token is for another project
+        """
+        if not project_id:
+            raise ValueError("an empty project id")
+        auth = self._load_project_auth(JANITOR, project_id)
+        session = self._scoped(self.session(auth, guard), project_id)
+        return session, frozenset(auth.get_access(session).role_names)
 
     def identity(self, session: GuardedSession) -> Adapter:
         """Return Keystone's v3 API."""

@@ -46,6 +46,12 @@ class NoProjectToken(CleanupError):
     code = "no_project_token"
 
 
+class NoJanitor(CleanupError):
+    """The janitor gets no token for the project that may be used: it is not set up, or it has too many roles."""
+
+    code = "no_janitor"
+
+
 class RateLimited(CleanupError):
     """There was no turn to make a call in time: our own limits, or a service that asked us to wait."""
 
@@ -110,6 +116,8 @@ def classify(error: BaseException) -> Failure:
         return Failure(Reason.BAD_ANSWER, message)
     if isinstance(error, NoProjectToken):
         return Failure(Reason.NO_PROJECT_TOKEN, message)
+    if isinstance(error, NoJanitor):
+        return Failure(Reason.NO_JANITOR, message)
     if isinstance(error, ProjectGone):
         return Failure(Reason.PROJECT_GONE, message)
     if isinstance(error, RateLimited):
@@ -193,6 +201,8 @@ REMEDIES: dict[str, str] = {
     Reason.KEPT: "nothing: it is not the user's, or goes with what it belongs to",
     Reason.WAIVED: "nothing: an admin decided to go on without it; withdraw the waiver to have it looked at",
     Reason.NO_PROJECT_TOKEN: "enable the project, or give the orchestrator an inherited admin role on its domain",
+    Reason.NO_JANITOR: "set up the janitor as the message says ([janitor] in the worker's configuration); see the page "
+    "about security in the administration guide",
     Reason.INHERITED_GRANTS: "remove these grants; with [drain] inherited_grants = close it goes on without that",
     Reason.PROJECT_GONE: "do what the message says, or look for what has the project's id behind the service's API (in "
     "its database) and remove it; then let an admin waive the service for this project, and retry",

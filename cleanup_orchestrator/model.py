@@ -128,6 +128,7 @@ class Reason(StrEnum):
     KEPT = "kept"  #: not the user's, or gone with its parent; only the plan that a dry run leaves says so of each
     WAIVED = "waived"  #: an admin's waiver says to go on without the service: it is not looked at
     NO_PROJECT_TOKEN = "no_project_token"  #: no token scoped into the project can be had
+    NO_JANITOR = "no_janitor"  #: its delete acts on what users wrote, and the janitor gets no token for the project
     INHERITED_GRANTS = "inherited_grants"  #: users keep getting tokens through inherited or system-wide roles
     PROJECT_GONE = "project_gone"  #: somebody else deleted the project, and only it could tell
     PROJECT_KNOWN = "project_known"  #: Keystone knows the project, which was to be deleted as one that it does not

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from keystoneauth1 import exceptions as ka_exceptions
@@ -233,6 +233,21 @@ class Projects:
         """Return the ids of all global roles, those that allow least (``reader``, ``member``) first."""
         roles = [r for r in body(self._identity.get("/roles"), "roles")["roles"] if not r.get("domain_id")]
         return tuple(str(r["id"]) for r in sorted(roles, key=lambda r: (r["name"] != "reader", r["name"] != "member")))
+
+    def implied_roles(self, role_ids: Collection[str]) -> frozenset[str]:
+        """Return the names of these roles and of all that they imply (``GET /v3/role_inferences``).
+
+        :raises BadAnswer: when Keystone did not say
+        """
+        rules = body(self._identity.get("/role_inferences"), "role_inferences")["role_inferences"]
+        names = {str(role["id"]): str(role["name"]) for role in body(self._identity.get("/roles"), "roles")["roles"]}
+        implied = {str(rule["prior_role"]["id"]): [str(one["id"]) for one in rule["implies"]] for rule in rules}
+        found, todo = set(), list(role_ids)
+        while todo:
+            if (role_id := todo.pop()) not in found:
+                found.add(role_id)
+                todo += implied.get(role_id, ())
+        return frozenset(names[role_id] for role_id in found if role_id in names)
 
     def set_enabled(self, project_id: str, enabled: bool) -> None:
         """Enable or disable the project."""

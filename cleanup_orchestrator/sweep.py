@@ -17,7 +17,16 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from cleanup_orchestrator.errors import BadAnswer, CleanupError, Failure, Held, Stopped, WriteRefused, classify
+from cleanup_orchestrator.errors import (
+    BadAnswer,
+    CleanupError,
+    Failure,
+    Held,
+    NoJanitor,
+    Stopped,
+    WriteRefused,
+    classify,
+)
 from cleanup_orchestrator.marks import Marks
 from cleanup_orchestrator.model import Leftover, Outcome, Reason, Sweep, Token
 from cleanup_orchestrator.plans import digest
@@ -39,6 +48,17 @@ from cleanup_orchestrator.plugins.base import (
 
 #: Told the ids that are about to be deleted, before the first call: the intent goes into the journal.
 Intend = Callable[[Sequence[Resource]], None]
+
+#: Returns a connection with the janitor's token for the project; raises when there is none.
+Janitor = Callable[[], Connection]
+
+
+def no_janitor() -> Connection:
+    """Raise: there is no janitor.
+
+    :raises NoJanitor: always
+    """
+    raise NoJanitor("there is no janitor here")
 
 
 #: Resources that one sweep deletes at most. So many are in memory as they were listed; of all others, id and name.
@@ -161,6 +181,7 @@ def delete(
     most: int = LISTED,
     stuck: Collection[str] = (),
     planned: Collection[str] | None = None,
+    janitor: Janitor = no_janitor,
 ) -> Sweep:
     """Delete what the project owns, then list again; the second listing is the truth.
 
@@ -175,6 +196,7 @@ def delete(
     :param most: resources; what lists more is not believed
     :param stuck: ids of what an ordinary delete has left: under force, its type's ``force`` is tried on these
     :param planned: ids in the deletion's plan: no other is deleted; none: it is bound to no plan
+    :param janitor: returns the connection with which a type that has ``acts_on`` is deleted
     """
     names: dict[str, str] = {}
     batch: list[Resource] = []
@@ -207,7 +229,7 @@ def delete(
     else:
         try:
             until = time.monotonic() + seconds
-            _delete_all(type_, connection, project, forbids, batch, intend, parallel, until, attempted, stuck)
+            _delete_all(type_, connection, project, forbids, batch, intend, parallel, until, attempted, stuck, janitor)
         except Held as error:  # what went until then is to be known: it is listed again
             held = classify(error).message
         except (Stopped, WriteRefused) as error:
@@ -587,6 +609,7 @@ def _delete_all(
     until: float,
     attempt: _Attempt,
     stuck: Collection[str],
+    janitor: Janitor,
 ) -> None:
     """Delete one after the other; write down in ``attempt`` what becomes of them.
 
@@ -600,7 +623,7 @@ def _delete_all(
             return
         attempt.tried.add(resource.id)
         try:
-            verdict = _delete_one(type_, connection, project, forbids, resource, resource.id in stuck)
+            verdict = _delete_one(type_, connection, project, forbids, resource, resource.id in stuck, janitor)
         except (Stopped, WriteRefused) as error:
             attempt.tried.discard(resource.id)
             stop.append(error)
@@ -631,11 +654,21 @@ def _delete_one(
     forbids: Forbids,
     resource: Resource,
     forced: bool,
+    janitor: Janitor,
 ) -> Verdict | None:
     """Delete one resource; ``None`` means accepted, or gone already."""
     called: Action | None = type_.show
     last = type_.force if forced and type_.force is not None else type_.delete
     prepare = () if last is type_.force else type_.prepare
+    assert last is not None
+    try:
+        # Asked for before anything is changed: without it, nothing can be done for this resource.
+        deleting = janitor() if type_.acts_on and not project.gone else connection
+    except (Stopped, WriteRefused):
+        raise
+    except Exception as error:
+        failure = classify(error)
+        return Verdict(failure.reason, failure.message)
     try:
         if type_.show is not None:
             current = type_.resource(_row(type_.show, connection, project, resource), project)
@@ -645,10 +678,18 @@ def _delete_one(
             # It may have been shared, marked, or taken into use by its service, since it was listed.
             if why := forbids(current):
                 return Verdict(Reason.PROTECTED, why)
-        for action in (*prepare, last):
-            assert action is not None
+        for action in prepare:
             called = action
             _act(action, connection, project, resource)
+        called = last
+        try:
+            _act(last, deleting, project, resource)
+        except (Stopped, WriteRefused, Refused):
+            raise
+        except Exception as error:
+            if type_.unblock is None or not type_.unblock(connection, deleting, project, resource, error):
+                raise
+            _act(last, deleting, project, resource)
     except (Stopped, WriteRefused):
         raise
     except Refused as refused:

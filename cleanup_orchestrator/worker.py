@@ -6,12 +6,14 @@ import collections
 import dataclasses
 import datetime
 import math
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from keystoneauth1 import exceptions as ka_exceptions
+from openstack.connection import Connection
 from oslo_config import cfg
 from oslo_log import log
 
@@ -25,9 +27,11 @@ from cleanup_orchestrator.clouds import Clouds, Guard, GuardedSession, read_only
 from cleanup_orchestrator.coverage import Coverage
 from cleanup_orchestrator.decide import hold
 from cleanup_orchestrator.drain import base as drain
+from cleanup_orchestrator.drain import janitor
 from cleanup_orchestrator.errors import (
     CleanupError,
     Held,
+    NoJanitor,
     ProjectGone,
     ProjectKnown,
     ProjectProtected,
@@ -365,6 +369,9 @@ class _Task(hung.Watched):
         self.stuck: frozenset[str] = frozenset()  #: ids of what force is used on
         self.stopping = False  #: the process ends: no further write, and whatever comes out is done anew by another
         self.error: BaseException | None = None  #: why its result could not be saved
+        self._janitor_lock = threading.Lock()
+        self._janitor_connection: Connection | None = None
+        self._no_janitor: NoJanitor | None = None  #: why there is no such connection
         self._given_back = False
         self._gone_at = -math.inf  #: when Keystone last said that it does not know the project, monotonic
 
@@ -656,6 +663,7 @@ class _Task(hung.Watched):
             self.guard,
             intend,
             added,
+            self.clouds.janitor_id,
         )
 
     def _access(self) -> tuple[Sweep, dict[str, Any]]:
@@ -758,6 +766,23 @@ class _Task(hung.Watched):
             return self.clouds.project_session(self.deletion.project_id, guard)
         return self.clouds.admin_session(guard)
 
+    def _janitor(self) -> Connection:
+        """Return a connection with the janitor's token for the project; the same one for the whole step.
+
+        :raises NoJanitor: there is none; it is then not asked for again in this step
+        """
+        with self._janitor_lock:
+            if self._no_janitor is not None:
+                raise self._no_janitor
+            if self._janitor_connection is None:
+                try:
+                    session = janitor.session(self._ground(), self.worker.conf.janitor.roles)
+                except NoJanitor as error:
+                    self._no_janitor = error
+                    raise
+                self._janitor_connection = self.clouds.connection(session, self.step.region)
+            return self._janitor_connection
+
     def _waiver_ended(self) -> Waiver | None:
         """Return a waiver that this deletion relied upon and that does not hold any more, if there is one."""
         holding = {w.id for w in self.store.waivers_in_force(self.deletion.project_id)}
@@ -857,6 +882,7 @@ class _Task(hung.Watched):
             options.most_listed,
             self.stuck,
             planned,
+            self._janitor,
         )
         if forced or project.gone:  # it may be let go of, or stay: then this is what is known of it
             left = [_named(type_, project, one) for one in result.leftovers]

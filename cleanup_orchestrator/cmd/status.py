@@ -49,6 +49,7 @@ class Checks(upgradecheck.UpgradeCommands):
             ("Database", Checks._database),
             ("Message bus", Checks._bus),
             ("Credentials", Checks._credentials),
+            ("Janitor", Checks._janitor),
             ("Plugins", Checks._plugins),
             ("Drain driver", Checks._drain),
             ("Settling time", Checks._settling),
@@ -100,6 +101,27 @@ class Checks(upgradecheck.UpgradeCommands):
                 return _failure(f"[{group}]: {type(error).__name__}: {error}")
             if auth is None:
                 return _failure(f"[{group}] auth_type is not set: it is for the user that {what}")
+        return _OK
+
+    def _janitor(self) -> upgradecheck.Result:
+        group = clouds.JANITOR
+        ka_loading.register_auth_conf_options(self._conf, group)
+        try:
+            auth = ka_loading.load_auth_from_conf_options(self._conf, group)
+        except Exception as error:
+            return _failure(f"[{group}]: {type(error).__name__}: {error}")
+        if auth is None:
+            return _warning(
+                f"[{group}] auth_type is not set: no stack and no cluster can be deleted. It is for a user without any "
+                "role, with whose token Heat and Magnum act on what the users of a project wrote"
+            )
+        # keystoneauth registers them only where there is an auth_type.
+        own, other = (
+            {name: getattr(self._conf[one], name, None) for name in ("username", "user_id")}
+            for one in (clouds.GROUP, clouds.JANITOR)
+        )
+        if own == other:
+            return _failure(f"[{group}] names the same user as [{clouds.GROUP}]: it has to be one without any role")
         return _OK
 
     def _plugins(self) -> upgradecheck.Result:

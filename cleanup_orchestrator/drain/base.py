@@ -105,6 +105,7 @@ class Ground:
     intend: Callable[[str, Mapping[str, Any]], None]  #: writes a change down; raises when it must not be made
     #: Returns the ids of the roles that we gave our own user and have not taken back for good.
     added: Callable[[], Collection[str]] = tuple
+    janitor_id: Callable[[], str] = str  #: returns the id of the janitor's user; empty: none is configured
 
 
 class Driver(abc.ABC):
@@ -291,7 +292,7 @@ def undo(projects: Projects, project_id: str, change: Change, start: Callable[[C
             return start(change)
         if change.type == GRANT_ADDED:
             projects.ungrant(project_id, change.data["actor"], change.data["actor_id"], change.data["role_id"])
-            return "took back the orchestrator's own role"
+            return f"took back role {change.data['role_id']} from user {change.data['actor_id']}"
         if change.type == GRANT_REMOVED:
             projects.grant(project_id, change.data["actor"], change.data["actor_id"], change.data["role_id"])
             return f"gave {change.data['actor'][:-1]} {change.data['actor_id']} its role {change.data['role_id']} back"

@@ -48,14 +48,15 @@ class Revoke(Driver):
 
     @staticmethod
     def _direct(ground: Ground) -> list[tuple[str, str, str]]:
-        """Return the direct grants on the project but for our own user's."""
+        """Return the direct grants on the project but for our own user's and the janitor's."""
         rows = ground.projects.assignments(ground.project_id)
         grants = [base.grant_of(row) for row in rows if INHERITED not in row.get("scope", {})]
-        return [grant for grant in grants if grant[:2] != ("users", ground.user_id)]
+        own = {("users", user_id) for user_id in (ground.user_id, ground.janitor_id())}
+        return [grant for grant in grants if grant[:2] not in own]
 
     @staticmethod
     def _others(ground: Ground) -> set[str]:
         """Return who may get a token for the project, besides us."""
-        users = set(ground.projects.members(ground.project_id)) - {ground.user_id}
+        users = set(ground.projects.members(ground.project_id)) - {ground.user_id, ground.janitor_id()}
         groups = {f"whoever is in group {group}" for group in ground.projects.inherited_groups(ground.project_id)}
         return {f"user {user}" for user in users} | groups

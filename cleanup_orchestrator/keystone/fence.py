@@ -16,7 +16,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from oslo_config import cfg
@@ -169,21 +169,27 @@ class Fence:
     """Decides about tokens; one reader for each process.
 
     :param read: as for :class:`Reader`
-    :param user_id: of the orchestrator's user, whom no fence stops
+    :param user_ids: of the orchestrator's users (its own and the janitor), whom no fence stops
     """
 
-    def __init__(self, read: Callable[[], Fences], user_id: str, interval: float, max_age: float) -> None:
+    def __init__(self, read: Callable[[], Fences], user_ids: Collection[str], interval: float, max_age: float) -> None:
         self._make = functools.partial(Reader, read, interval, max_age)
-        self._user_id = user_id
+        self._user_ids = frozenset(user_ids)
         self._readers: dict[int, Reader] = {}
 
-    def stops(self, user_id: str | None, project_id: str | None, canary: str | None = None) -> bool:
+    def stops(
+        self, user_id: str | None, project_id: str | None, canary: str | None = None, rescoped: bool = False
+    ) -> bool:
         """Return whether a token of this user for this project is refused.
 
+        One that was got with a token for another project is refused like anybody's: the orchestrator logs in with
+        its credentials for each project, and a service that has its token for one of them must reach no other.
+
         :param canary: id of the deletion whose fence is to stop the orchestrator's user, too
+        :param rescoped: whether the token was got with one that is not for this project
         :raises Unknown: when it is not known whether the project is fenced
         """
-        exempt = user_id == self._user_id
+        exempt = user_id in self._user_ids and not rescoped
         if not project_id or (exempt and canary is None):
             return False
         fence = self._reader().fences().get(project_id)
@@ -251,12 +257,22 @@ def guard_tokens(fence: Fence, manager: Any = None) -> None:
     manager = manager or provider.Manager
     validate, issue = manager.validate_token, manager.issue_token
 
-    def stops(token: Any, canary: str | None = None) -> bool:
+    def stops(token: Any, canary: str | None = None, rescoped: bool = False) -> bool:
         try:
-            return fence.stops(token.user_id, token.project_id, canary)
+            return fence.stops(token.user_id, token.project_id, canary, rescoped)
         except Unknown as error:
             LOG.debug("refused with 503: %s", error)
             raise exception.ServiceUnavailable("The projects with a token fence cannot be read now.") from error
+
+    def is_rescoped(self: Any, token: Any) -> bool:
+        """Whether a token is got with another one that is not for the same project; True where that is not known."""
+        if "token" not in (token.methods or ()):
+            return False
+        try:
+            given = flask.request.get_json()["auth"]["identity"]["token"]["id"]
+            return bool(validate(self, given).project_id != token.project_id)
+        except Exception:
+            return True
 
     @functools.wraps(validate)
     def validate_token(self: Any, token_id: Any, *args: Any, **kwargs: Any) -> Any:
@@ -270,7 +286,7 @@ def guard_tokens(fence: Fence, manager: Any = None) -> None:
     def issue_token(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Issued and not handed out: who it is for, and for what, is said by the token and not by the many ways to ask.
         token = issue(self, *args, **kwargs)
-        if stops(token):
+        if stops(token, rescoped=is_rescoped(self, token)):
             raise exception.Unauthorized(f"Project {token.project_id} is being deleted: it has a token fence.")
         return token
 

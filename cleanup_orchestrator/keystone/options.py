@@ -15,7 +15,14 @@ OPTS: dict[str, list] = {
             default="",
             help="Id of the user that cleanup-orchestrator logs in as ([orchestrator] in its own configuration). Its "
             "tokens are good for a fenced project, and its final DELETE of a project is not intercepted. Required.",
-        )
+        ),
+        cfg.StrOpt(
+            "janitor_user_id",
+            default="",
+            help="Id of the janitor's user ([janitor] in cleanup-orchestrator's configuration). Its tokens are good "
+            "for a fenced project, too, and nothing else. Empty: there is none, so that no stack and no cluster of a "
+            "fenced project can be deleted.",
+        ),
     ]
 }
 

@@ -48,7 +48,8 @@ def _load() -> Any:
         )
     if ours.fence_interval >= ours.fence_max_age:
         raise NotConfigured(f"[{protocol.GROUP}] fence_interval has to be shorter than fence_max_age")
-    fence.guard_tokens(fence.Fence(fence.read_fences, ours.user_id.strip(), ours.fence_interval, ours.fence_max_age))
+    user_ids = {user_id for user_id in (ours.user_id.strip(), (ours.janitor_user_id or "").strip()) if user_id}
+    fence.guard_tokens(fence.Fence(fence.read_fences, user_ids, ours.fence_interval, ours.fence_max_age))
     pipeline.install(application)
     return application
 

@@ -310,6 +310,9 @@ Action = Sdk | Rest | Callable[["Connection", ProjectDefinition, Resource], Any]
 Rule = Callable[[Resource, ProjectDefinition], "str | None"]
 #: The same with calls of its own, for what the row alone cannot tell.
 Explain = Callable[["Connection", ProjectDefinition, Resource], "Verdict | None"]
+#: Called with the type's connection, the one that the delete was made with, project, resource, and the error that the
+#: delete raised. True: the delete is made once more.
+Unblock = Callable[["Connection", "Connection", ProjectDefinition, Resource, Exception], bool]
 
 
 MOST_BLOCKERS = 50  #: named in one verdict; the report is for people
@@ -399,6 +402,15 @@ class ResourceType:
     token_if_gone: Token | None = (
         None  #: once the project is gone, the calls are made with this one, and ``ProjectDefinition.gone`` tells the
         #: hooks; ``None``: as ever. Only where the service tells with that token, too, what is the project's
+    )
+    acts_on: str = (
+        ""  #: what users of the project wrote that its service acts on, with the token that asks, when one is deleted:
+        #: a template, a workflow, a hook. ``delete`` and ``force`` are then called with the janitor's token, which can
+        #: do what a member of the project can. Once the project is gone, there is no such token: they are called with
+        #: that of the type, see ``ProjectDefinition.gone``, and must not let the service act on it
+    )
+    unblock: Unblock | None = (
+        None  #: asked after a delete was refused: removes what refused it, as far as that is the project's
     )
     residue: bool = False  #: quota rows and the like: no leftover, removed right before the project
     available: Callable[[Connection, ProjectDefinition], bool] | None = (

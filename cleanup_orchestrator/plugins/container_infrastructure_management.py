@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from oslo_config import cfg
 
 from cleanup_orchestrator.model import Reason, Token
+from cleanup_orchestrator.plugins import orchestration
 from cleanup_orchestrator.plugins.base import (
     ProjectDefinition,
     Refused,
@@ -80,11 +81,15 @@ def _delete_cluster(connection: Connection, project: ProjectDefinition, cluster:
 
     Magnum hands it to its conductor and says 204 whatever comes of it: without a driver for the cluster nothing does.
 
-    :raises Refused: when the delete before this one failed, with Magnum's reason; or when nothing has come of it yet
+    :raises Refused: when the delete before this one failed, with Magnum's reason; when nothing has come of it yet; or,
+        of a project that is gone, while Heat knows its stack
     """
     status = cluster.data.get("status")
     if status == DELETING:
         return
+    if project.gone and (stack_id := cluster.data.get("stack_id")):
+        # Magnum would have Heat delete it with an admin's token, by a template that the project's users could write.
+        orchestration.abandon_before(connection, project, str(stack_id))
     Rest(TYPE, "/clusters/{id}", method="DELETE").call(connection, project, cluster)
     if status == DELETE_FAILED:
         why = cluster.data.get("status_reason") or "Magnum gives no reason"
@@ -128,6 +133,10 @@ def _explain_template(connection: Connection, project: ProjectDefinition, templa
     return in_the_way(project, blockers, lambda foreign, _named: f"it is used by {whose[foreign]} cluster")
 
 
+_STACK = (
+    "the cluster's labels, and the template of its stack, which its users may change: drivers delete with the token "
+    "that asks for the delete"
+)
 _SOURCE = "GET /v1/clusters/detail, DELETE /v1/clusters/UUID; magnum api/controllers/v1/cluster.py, "
 
 SERVICE = Service(
@@ -143,6 +152,7 @@ SERVICE = Service(
             all_projects=_all_clusters(failed=False),
             show=_CLUSTER,
             delete=_delete_cluster,
+            acts_on=_STACK,
             id="uuid",
             properties="labels",
             token=Token.PROJECT,
@@ -154,7 +164,8 @@ SERVICE = Service(
             note="First of everything: a driver whose stack or servers are deleted under it ends in an error. The "
             "token is the project's because drivers delete with it: stacks, certificates in Barbican, load balancers. "
             "The delete is asynchronous, and accepted (204) even where nothing will come of it. One of a project that "
-            "is gone is deleted with an admin's token, as by hand; what its driver cannot do with that is left.",
+            "is gone is deleted with an admin's token; before, Heat abandons its stack. What its driver cannot do with "
+            "that token is left.",
         ),
         ResourceType(
             name="failed_cluster",
@@ -162,6 +173,7 @@ SERVICE = Service(
             all_projects=_all_clusters(failed=True),
             show=_CLUSTER,
             delete=_delete_cluster,
+            acts_on=_STACK,
             id="uuid",
             properties="labels",
             token=Token.PROJECT,

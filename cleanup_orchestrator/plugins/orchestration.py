@@ -51,6 +51,15 @@ OPTIONS = (
         "stack_user_domain_name of heat.conf. With it, those of the project that Heat left behind (stacks that were "
         "abandoned, or whose rows are gone) are deleted at the very end, with their users. Empty: they are left.",
     ),
+    cfg.BoolOpt(
+        "abandon_forbidden_stacks",
+        default=False,
+        help="Abandon a stack with something in it that a member of its project may not delete; this needs "
+        "enable_stack_abandon in heat.conf. Any user of the project can make such a stack, and so hold up its "
+        "deletion. What an abandoned stack made in the project is deleted as if there had never been a stack. What it "
+        "made elsewhere stays: a flavor or a role, which takes an admin's template. Off: the stack is reported, and "
+        "blocks.",
+    ),
 )
 
 DELETING, DELETE_FAILED = "DELETE_IN_PROGRESS", "DELETE_FAILED"
@@ -146,12 +155,19 @@ def _is_under_way(stack: Resource, now: datetime.datetime) -> bool:
     return now - since < LOST_AFTER
 
 
-def _drop_trusts(connection: Connection, project: ProjectDefinition) -> bool:
+def _drop_trusts(
+    connection: Connection, asking: Connection, project: ProjectDefinition, _stack: Resource, error: Exception
+) -> bool:
     """Delete the trusts that the project's users gave Heat for it; tell whether there were any.
 
-    Before Heat answers a delete it makes a trust of our own user: its trustee is Heat.
+    Heat answers 500 when the stack's creator has lost his role (which the drain may have taken) or is disabled: it
+    tries to take back his trust in his name, and does not expect a 403. A trust that is gone it does expect.
+
+    Before Heat answers a delete it makes a trust of the user that asks: its trustee is Heat.
     """
-    own = connection.session.get_user_id()
+    if getattr(error, "status_code", None) != 500:
+        return False
+    own = asking.session.get_user_id()
     trusts = Rest("identity", "/OS-TRUST/trusts", key="trusts").rows(connection, project)
     here = [row for row in trusts if row.get("project_id") == project.id]
     heat = {row.get("trustee_user_id") for row in here if row.get("trustor_user_id") == own}
@@ -163,28 +179,72 @@ def _drop_trusts(connection: Connection, project: ProjectDefinition) -> bool:
 
 
 def _delete_stack(connection: Connection, project: ProjectDefinition, stack: Resource) -> None:
-    """Ask for the delete unless it is under way.
-
-    Heat answers 500 when the stack's creator has lost his role (which the drain may have taken) or is disabled: it
-    tries to take back his trust in his name, and does not expect a 403. A trust that is gone it does expect.
+    """Ask for the delete unless it is under way; then clear the hooks that hold it up.
 
     :raises Refused: when the delete before this one failed, with Heat's reason
     """
-    if _is_under_way(stack, _now()):
-        return
     if project.gone:
-        _abandon_stack(connection, project, stack)
+        if not _is_under_way(stack, _now()):
+            _abandon_stack(connection, project, stack)
         return
-    delete = Rest("orchestration", "/stacks/{row[stack_name]}/{id}", method="DELETE")
-    try:
-        delete.call(connection, project, stack)
-    except exceptions.HttpException as error:
-        if error.status_code != 500 or not _drop_trusts(connection, project):
-            raise
-        delete.call(connection, project, stack)
-    if stack.data.get("stack_status") == DELETE_FAILED:
-        why = stack.data.get("stack_status_reason") or "Heat gives no reason"
+    if _is_under_way(stack, _now()) and not _clear_hooks(connection, project, stack):
+        return
+    failed = stack.data.get("stack_status") == DELETE_FAILED
+    why = str(stack.data.get("stack_status_reason") or "Heat gives no reason")
+    forbidden = failed and _FORBIDDEN.search(why)
+    if forbidden and project.options.get("abandon_forbidden_stacks"):
+        _ABANDON.call(connection, project, stack)
+        return
+    Rest("orchestration", "/stacks/{row[stack_name]}/{id}", method="DELETE").call(connection, project, stack)
+    if forbidden:
+        text = (
+            f"a member of its project may not delete what is in it: {why}; have it abandoned (abandon_forbidden_stacks "
+            "of the orchestration service, or force), or delete it as an admin, who reads its template first"
+        )
+        raise Refused(Verdict(Reason.ERROR, text))
+    if failed:
         raise Refused(Verdict(Reason.ERROR, f"its delete failed, and was asked for again: {why}"))
+
+
+#: What Heat's reason has where a service answered 403: the name of the exception, or the status.
+_FORBIDDEN = re.compile(r"\bForbidden|\b403\b")
+_PAUSED = re.compile(r"paused until Hook (pre|post)-delete is cleared")
+_RESOURCE = re.compile(r"/stacks/([^/]+)/([^/]+)/resources/([^/]+)$")
+
+
+def _clear_hooks(connection: Connection, project: ProjectDefinition, stack: Resource) -> bool:
+    """Clear the hooks at which the stack's delete has paused; tell whether the delete has to be asked for again.
+
+    A user may have any resource's delete pause until he says to go on. Heat tells of a pause in its events alone. Of a
+    pause after the delete of a resource it lets nobody clear the hook: a new delete passes it by.
+    """
+    name = quote(str(stack.data["stack_name"]), safe="")
+    events = Rest(
+        "orchestration",
+        f"/stacks/{name}/{quote(stack.id, safe='')}/events",
+        key="events",
+        query={"nested_depth": 100, "sort_keys": "created_at", "sort_dir": "desc"},
+        paging="marker",
+        limit=200,
+    )
+    since = str(stack.data.get("updated_time") or "")
+    again = False
+    for event in events.rows(connection, project):
+        if str(event.get("event_time") or "") < since:  # of an earlier delete; both are ISO times of the same form
+            break
+        paused = _PAUSED.search(str(event.get("resource_status_reason")))
+        where = next((link["href"] for link in event.get("links") or () if link.get("rel") == "resource"), "")
+        place = _RESOURCE.search(str(where))
+        if not paused or not place:
+            continue
+        if paused[1] == "post":
+            again = True
+            continue
+        path = "/stacks/{}/{}/resources/{}/signal".format(*place.groups())
+        body = {"unset_hook": "pre-delete"}
+        # 400: it was cleared meanwhile.
+        Rest("orchestration", path, method="POST", body=body, accept=frozenset({200, 400})).call(connection, project)
+    return again
 
 
 #: The stack goes from Heat, and all that it made stays; that is then swept as if there had never been a stack.
@@ -237,6 +297,27 @@ def _abandon_stack(connection: Connection, project: ProjectDefinition, stack: Re
     if stack.data.get("stack_status") == DELETE_FAILED:
         why = stack.data.get("stack_status_reason") or "Heat gives no reason"
         raise Refused(Verdict(Reason.PROJECT_GONE, f"its delete failed, and Heat was asked to abandon it: {why}"))
+
+
+def abandon_before(connection: Connection, project: ProjectDefinition, stack_id: str) -> None:
+    """Have Heat forget a stack before another service deletes what owns it; return once Heat does not know it.
+
+    Only of a project that is gone. Heat says yes before it is done with the stack, and a delete in between would delete
+    what it made.
+
+    :raises Refused: while Heat knows the stack; when it abandons none; or when the stack is another project's
+    """
+    if connection.orchestration.get_endpoint() is None:
+        return
+    try:
+        row = _show_stack(connection, project, Resource(stack_id, "", project.id))
+    except exceptions.NotFoundException:
+        return
+    if row.get("project") != project.id:
+        blocker = {"type": "orchestration.stack", "id": stack_id, "owner": str(row.get("project") or "")}
+        raise Refused(Verdict(Reason.FOREIGN, f"its stack {stack_id} is another project's", (blocker,)))
+    _delete_stack(connection, project, Resource(stack_id, str(row.get("stack_name")), project.id, row))
+    raise Refused(Verdict(Reason.DELETING, f"Heat abandons its stack {stack_id} first"))
 
 
 def _keep_failed(stack: Resource, project: ProjectDefinition) -> str | None:
@@ -358,6 +439,7 @@ _BY_HAND = (
     "as an admin: openstack stack delete {id}; where that fails, enable_stack_abandon in heat.conf and openstack stack "
     "abandon {id}, which leaves what the stack made"
 )
+_TEMPLATE = "the stack's template: Heat deletes each resource as it says, with the token that asks for the delete"
 _SOURCE = "GET /v1/P/stacks?tenant=X&show_hidden=true; DELETE /v1/P/stacks/NAME/ID; "
 
 SERVICE = Service(
@@ -374,6 +456,8 @@ SERVICE = Service(
             all_projects=_all_stacks(failed=False),
             show=_show_stack,
             delete=_delete_stack,
+            acts_on=_TEMPLATE,
+            unblock=_drop_trusts,
             force=_ABANDON,
             may_force=refuse_without_abandon,
             by_hand=_BY_HAND,
@@ -388,13 +472,14 @@ SERVICE = Service(
             source=_SOURCE + "heat api/openstack/v1/stacks.py, db/api.py, engine/service.py, engine/stack.py",
             note="First of all but clusters, which own their stacks. Heat shows an admin every project's stacks, even "
             "with a token of the project: the filter is called 'tenant' (it ignores project_id and tenant_id), and "
-            "the owner is in the list alone. Hidden stacks are asked for. The token is the project's because Heat "
-            "deletes with it: with another one it would miss the stack's snapshots, and look for containers, queues "
-            "and secrets in the caller's project, where the same name is somebody else's. For the delete Heat "
-            "replaces the trust of the stack's creator by one of the orchestrator's user, and removes that with the "
-            "stack. Where the creator has lost his role or is disabled it answers 500; then the trusts that the "
-            "project's users gave Heat are deleted first. Key pairs are a user's: Heat looks for them among those of "
-            "the orchestrator's user, and the creator's stay. The delete is asynchronous; while Heat is at it, it is "
+            "the owner is in the list alone. Hidden stacks are asked for. A template may name what is not the stack's: "
+            "a role of another user, another project's router. What only an admin may delete of a stack (a flavor that "
+            "an admin's template made) is therefore not deleted: the stack's delete fails, and Heat's reason is "
+            "reported. A pause that the template orders (a hook before or after the delete of a resource) is ended. "
+            "For the delete Heat replaces the trust of the stack's creator by one of the janitor, and removes that "
+            "with the stack. Where the creator has lost his role or is disabled it answers 500; then the trusts that "
+            "the project's users gave Heat are deleted first. Key pairs are a user's: Heat looks for them among those "
+            "of the janitor, and the creator's stay. The delete is asynchronous; while Heat is at it, it is "
             "not asked for again for an hour. A stack of a project that is gone is abandoned, for want of such a "
             "token: what it made is swept by itself. Where Heat abandons none (enable_stack_abandon), it is left.",
         ),
@@ -404,6 +489,8 @@ SERVICE = Service(
             all_projects=_all_stacks(failed=True),
             show=_show_stack,
             delete=_delete_stack,
+            acts_on=_TEMPLATE,
+            unblock=_drop_trusts,
             force=_ABANDON,
             may_force=refuse_without_abandon,
             by_hand=_BY_HAND,
@@ -426,6 +513,8 @@ SERVICE = Service(
             all_projects="which nested stacks have lost their root can only be told with all stacks at hand",
             show=_show_stack,
             delete=_delete_stack,
+            acts_on=_TEMPLATE,
+            unblock=_drop_trusts,
             force=_ABANDON,
             may_force=refuse_without_abandon,
             by_hand=_BY_HAND,

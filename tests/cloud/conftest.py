@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import pathlib
 import re
@@ -19,7 +20,7 @@ from keystoneauth1.identity.v3 import Password
 from openstack.connection import Connection
 
 from cleanup_orchestrator import sweep
-from cleanup_orchestrator.clouds import GuardedSession, read_only
+from cleanup_orchestrator.clouds import GuardedSession, http_pool, read_only
 from cleanup_orchestrator.model import Sweep, Token
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Service
 from cleanup_orchestrator.plugins.registry import Registry
@@ -171,14 +172,14 @@ class Sweeper:
         self.user_id = cloud.admin.ensure_user(self.NAME, self.PASSWORD, self.PROJECT, self.ROLES)["id"]
         self.sessions: list[GuardedSession] = []
 
-    def session(self, project_id: str | None = None, write: bool = False) -> GuardedSession:
+    def session(self, project_id: str | None = None, write: bool = False, user: str = "") -> GuardedSession:
         scope = (
             {"project_id": project_id} if project_id else {"project_name": self.PROJECT, "project_domain_id": "default"}
         )
         auth = Password(
-            self.cloud.auth_url, username=self.NAME, password=self.PASSWORD, user_domain_id="default", **scope
+            self.cloud.auth_url, username=user or self.NAME, password=self.PASSWORD, user_domain_id="default", **scope
         )
-        session = GuardedSession((lambda method, url: None) if write else read_only, auth=auth)
+        session = GuardedSession((lambda method, url: None) if write else read_only, auth=auth, session=http_pool())
         self.sessions.append(session)
         return session
 
@@ -188,6 +189,13 @@ class Sweeper:
     def enter(self, filled: Filled) -> None:
         """Get a role on the project, as the drain would."""
         self.cloud.admin.ensure_role(filled.project_id, self.user_id, "admin")
+
+    def janitor(self, project_id: str) -> Connection:
+        """The janitor's view of a project, on which it gets a member's role."""
+        user = {"name": f"{self.NAME}-janitor", "password": self.PASSWORD, "domain_id": "default"}
+        user_id = self.cloud.admin.ensure("users", "user", user, domain_id="default")["id"]
+        self.cloud.admin.ensure_role(project_id, user_id, "member")
+        return Connection(session=self.session(project_id, True, user["name"]), region_name="RegionOne")
 
     @staticmethod
     def definition(service: Service, filled: Filled, *more_members: str, **options: object) -> ProjectDefinition:
@@ -210,7 +218,11 @@ class Sweeper:
             type_ = registry.find(*name.split("."))
             project_id = filled.project_id if type_.token is Token.PROJECT else None
             connection = self.connection(project_id, write)
-            results[type_.name] = (sweep.delete if write else sweep.look)(type_, connection, definition)
+            if write:
+                janitor = functools.partial(self.janitor, filled.project_id)
+                results[type_.name] = sweep.delete(type_, connection, definition, janitor=janitor)
+            else:
+                results[type_.name] = sweep.look(type_, connection, definition)
         return results
 
     def look(self, service: Service, filled: Filled, *more: str, **options: object) -> dict[str, Sweep]:

@@ -75,6 +75,13 @@ user_domain_id = default
 project_domain_id = default
 interface = public
 
+[janitor]
+auth_type = password
+auth_url = {auth_url}
+username = {user}-janitor
+password = {password}
+user_domain_id = default
+
 [keystone_authtoken]
 auth_section = orchestrator
 www_authenticate_uri = {auth_url}

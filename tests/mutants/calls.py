@@ -91,8 +91,8 @@ MUTATIONS = (
     Mutation(
         "A token is asked for without a project's id",
         CLOUDS,
-        '        if not project_id:\n            raise ValueError("an empty project id")\n',
-        "",
+        '        if not project_id:\n            raise ValueError("an empty project id")\n        with self._lock:\n',
+        "        with self._lock:\n",
         tests("clouds"),
     ),
     Mutation(

@@ -163,7 +163,7 @@ MUTATIONS = (
     Mutation(
         "A token that is issued for a fenced project is handed out",
         FENCE,
-        "        if stops(token):\n            raise exception.Unauthorized(",
+        "        if stops(token, rescoped=is_rescoped(self, token)):\n            raise exception.Unauthorized(",
         "        if False:\n            raise exception.Unauthorized(",
         FENCED,
     ),

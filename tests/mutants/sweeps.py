@@ -393,4 +393,11 @@ MUTATIONS = (
         "return True",
         tests("identity_users survey"),
     ),
+    Mutation(
+        "What acts on what users wrote is deleted with an admin's token",
+        SWEEP,
+        "        deleting = janitor() if type_.acts_on and not project.gone else connection\n",
+        "        deleting = connection\n",
+        tests("sweep"),
+    ),
 )

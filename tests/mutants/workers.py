@@ -5,6 +5,7 @@ from tests.mutants.mutation import Mutation, tests
 WORKER = "cleanup_orchestrator/worker.py"
 BASE = "cleanup_orchestrator/drain/base.py"
 REVOKE = "cleanup_orchestrator/drain/revoke.py"
+JANITOR = "cleanup_orchestrator/drain/janitor.py"
 FENCE = "cleanup_orchestrator/drain/fence.py"
 ENGINE = "cleanup_orchestrator/engine.py"
 SCANNER = "cleanup_orchestrator/scanner.py"
@@ -187,9 +188,32 @@ MUTATIONS = (
         tests("undo"),
     ),
     Mutation(
+        "The janitor's grant is made before it is written down",
+        JANITOR,
+        '            ground.intend(GRANT_ADDED, {"actor": "users", "actor_id": janitor_id, "role_id": role_id})\n'
+        '            ground.projects.grant(ground.project_id, "users", janitor_id, role_id)\n',
+        '            ground.projects.grant(ground.project_id, "users", janitor_id, role_id)\n'
+        '            ground.intend(GRANT_ADDED, {"actor": "users", "actor_id": janitor_id, "role_id": role_id})\n',
+        tests("janitor"),
+    ),
+    Mutation(
+        "A janitor with an admin's role is used",
+        JANITOR,
+        "    if more := sorted(found - ground.projects.implied_roles(role_ids)):\n",
+        "    if more := []:\n",
+        tests("janitor"),
+    ),
+    Mutation(
+        "The orchestrator's own user is taken for the janitor",
+        "cleanup_orchestrator/clouds.py",
+        "        if user_id == self.user_id():\n",
+        "        if not user_id:\n",
+        tests("clouds"),
+    ),
+    Mutation(
         "The orchestrator removes its own grant",
         REVOKE,
-        'return [grant for grant in grants if grant[:2] != ("users", ground.user_id)]',
+        "return [grant for grant in grants if grant[:2] not in own]",
         "return grants",
         tests("undo"),
     ),
@@ -220,8 +244,8 @@ MUTATIONS = (
         BASE,
         '            projects.ungrant(project_id, change.data["actor"], change.data["actor_id"], '
         'change.data["role_id"])\n'
-        '            return "took back',
-        '            return "took back',
+        '            return f"took back',
+        '            return f"took back',
         tests("undo"),
     ),
     Mutation(

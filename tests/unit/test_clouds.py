@@ -13,7 +13,7 @@ from oslo_config import cfg
 
 from cleanup_orchestrator import clouds
 from cleanup_orchestrator.clouds import GuardedSession, read_only
-from cleanup_orchestrator.errors import BadAnswer, Stopped, WriteRefused
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoJanitor, Stopped, WriteRefused
 
 
 @pytest.fixture
@@ -215,11 +215,13 @@ def test_a_session_that_was_ended_makes_no_further_call(method):
 
 
 # ------------------------------------------------------------------------------------------------------- whose token
-def made(scope):
+def made(scope, **options):
     """Clouds that get a token of this project whatever they ask for."""
     conf = cfg.ConfigOpts()
     conf.register_opts(clouds.OPTS[clouds.GROUP], clouds.GROUP)
     conf([])
+    for name, value in options.items():
+        conf.set_override(name, value, clouds.GROUP)
     found = clouds.Clouds(conf)
     found._load_auth = lambda **_: types.SimpleNamespace()
     found.session = lambda *_: types.SimpleNamespace(get_project_id=lambda: scope)
@@ -233,6 +235,67 @@ def test_a_token_of_another_project_is_not_used():
             made(scope).project_session("p")
 
 
+def janitor(user_id="janitor", own="me", auth_type="password"):
+    """Clouds whose own user and whose janitor have these ids."""
+    conf = cfg.ConfigOpts()
+    for group in (clouds.GROUP, clouds.JANITOR):
+        conf.register_opts(clouds.OPTS[group], group)
+    conf([])
+    conf.set_override("auth_type", auth_type, clouds.JANITOR)
+    found = clouds.Clouds(conf)
+    found._load_auth = lambda group=clouds.GROUP, **scope: types.SimpleNamespace(group=group, scope=scope)
+
+    def session(auth, *_):
+        def get_user_id():
+            if user_id is None:
+                raise ka_exceptions.Unauthorized
+            return user_id if auth.group == clouds.JANITOR else own
+
+        return types.SimpleNamespace(get_user_id=get_user_id)
+
+    found.session = session
+    return found
+
+
+def test_the_janitor_is_a_user_of_its_own():
+    assert janitor().janitor_id() == "janitor"
+    assert janitor(auth_type=None).janitor_id() == ""
+    with pytest.raises(NoJanitor, match="the orchestrator's own user"):
+        janitor("me").janitor_id()
+    with pytest.raises(NoJanitor, match="does not let the janitor in"):
+        janitor(None).janitor_id()
+
+
+def test_the_janitor_logs_in_without_a_scope():
+    found = janitor()
+    found.janitor_id()
+    (auth,) = found._janitor_auth
+    assert auth.scope == dict.fromkeys(auth.scope) and "project_id" in auth.scope and "system_scope" in auth.scope
+
+
 def test_a_token_is_asked_for_of_a_project_by_its_id():
     with pytest.raises(ValueError, match="empty"):
+        janitor().janitor_session("", read_only)
+    with pytest.raises(ValueError, match="empty"):
         made("p").project_auth("")
+
+
+# ------------------------------------------------------------------------------------------------ its own project
+def test_the_own_project_is_that_of_the_token():
+    assert made("p").project_id() == "p"
+    assert made("p", own_project_id="p").project_id() == "p"
+
+
+def test_a_token_of_the_system_names_no_project_and_the_option_does():
+    assert made(None, own_project_id="p").project_id() == "p"
+
+
+def test_without_either_nobody_says_that_a_project_is_not_the_own_one():
+    """It was the text "None", which no project has as its id: so every project could be deleted."""
+    with pytest.raises(CleanupError, match="own_project_id"):
+        made(None).project_id()
+
+
+def test_a_token_of_another_project_than_the_option_says_is_a_mistake():
+    with pytest.raises(CleanupError, match="own_project_id"):
+        made("q", own_project_id="p").project_id()

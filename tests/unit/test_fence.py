@@ -44,7 +44,7 @@ class Database:
 
 
 def fenced_by(database, interval=INTERVAL, max_age=MAX_AGE):
-    return fence.Fence(database.read, OURS, interval, max_age)
+    return fence.Fence(database.read, {OURS}, interval, max_age)
 
 
 class Asked:
@@ -253,7 +253,7 @@ def test_a_reader_thread_that_died_is_replaced(time, asked):
 def test_a_forked_process_knows_for_itself():
     """Its parent's thread is not there, and its parent's knowledge gets old. With threads of the operating system."""
     fences = {}
-    made = fence.Fence(lambda: dict(fences), OURS, 60, 600)
+    made = fence.Fence(lambda: dict(fences), {OURS}, 60, 600)
     assert not made.stops(USER, PROJECT)
     if (pid := os.fork()) == 0:
         fences[PROJECT] = DELETION

@@ -34,7 +34,7 @@ def clock(monkeypatch):
 
 
 def made(monkeypatch, fences=FENCES):
-    fence, reader = Fence(lambda: fences, "me", 0.2, 0.9), Known(fences)
+    fence, reader = Fence(lambda: fences, {"me", "janitor"}, 0.2, 0.9), Known(fences)
     monkeypatch.setattr(fence, "_reader", lambda: reader)
     return fence, reader
 
@@ -51,12 +51,21 @@ def made(monkeypatch, fences=FENCES):
         ("me", "p", "deletion", True),
         ("me", "p", "another", False),
         ("me", "q", "deletion", False),
+        ("janitor", "p", None, False),
+        ("janitor", "p", "deletion", True),
         (None, "p", None, True),
     ],
 )
 def test_which_tokens_are_stopped(monkeypatch, user, project_id, canary, stopped):
     fence, _ = made(monkeypatch)
     assert fence.stops(user, project_id, canary) is stopped
+
+
+@pytest.mark.parametrize("user", ["me", "janitor"])
+def test_a_token_got_with_one_for_another_project_is_anybodys(monkeypatch, user):
+    fence, _ = made(monkeypatch)
+    assert fence.stops(user, "p", rescoped=True)
+    assert not fence.stops(user, "q", rescoped=True)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +191,8 @@ def keystone(monkeypatch):
         "keystone.token": types.SimpleNamespace(provider=provider),
         "keystone.token.provider": provider,
         "flask": types.SimpleNamespace(
-            has_request_context=lambda: True, request=types.SimpleNamespace(headers=headers)
+            has_request_context=lambda: True,
+            request=types.SimpleNamespace(headers=headers, get_json=lambda: headers["body"]),
         ),
     }
     for name, module in modules.items():
@@ -195,7 +205,8 @@ def guarded(fence):
 
     class Manager:
         def validate_token(self, token_id):
-            return types.SimpleNamespace(**dict(zip(("user_id", "project_id"), token_id.split("/"), strict=True)))
+            user_id, project_id, *methods = token_id.split("/")
+            return types.SimpleNamespace(user_id=user_id, project_id=project_id, methods=methods or ["password"])
 
         issue_token = validate_token
 
@@ -212,6 +223,26 @@ def test_tokens_of_a_fenced_project_are_neither_handed_out_nor_found_valid(monke
     assert manager.validate_token("u/q").project_id == "q"
     assert manager.issue_token("u/q").project_id == "q"
     assert manager.validate_token("me/p").user_id == "me"
+
+
+@pytest.mark.parametrize(
+    ("body", "refused"),
+    [
+        ({"auth": {"identity": {"token": {"id": "janitor/p"}}}}, False),  # as services do that have a user's token
+        ({"auth": {"identity": {"token": {"id": "janitor/q"}}}}, True),
+        ({"auth": {"identity": {}}}, True),
+        (None, True),
+    ],
+)
+def test_who_has_a_token_of_the_janitor_for_one_project_gets_none_for_another(monkeypatch, keystone, body, refused):
+    manager = guarded(made(monkeypatch)[0])
+    keystone["body"] = body
+    assert manager.issue_token("janitor/p").project_id == "p"  # by password
+    if refused:
+        with pytest.raises(Unauthorized):
+            manager.issue_token("janitor/p/token")
+    else:
+        assert manager.issue_token("janitor/p/token").project_id == "p"
 
 
 def test_the_canary_is_read_from_the_request(monkeypatch, keystone):

@@ -1,5 +1,6 @@
 """Heat's and Magnum's hooks: what is asked of the service, and what is made of its answer."""
 
+import dataclasses
 import datetime
 import itertools
 import json
@@ -143,34 +144,88 @@ def test_the_trust_of_a_creator_who_lost_his_role_goes_before_the_stack():
     """Heat answers 500 as long as it is there: it tries to take it back in the creator's name."""
     gone = []
 
-    def delete(_):
-        return (204, None) if gone else (500, {})
-
     def drop(_):
         gone.append("stale")
         return 204, None
 
     identity = {"GET /OS-TRUST/trusts": (200, {"trusts": TRUSTS}), "DELETE /OS-TRUST/trusts/stale": drop}
-    api = cloud(orchestration={DELETE: delete}, identity=identity)
-    heat._delete_stack(api, US, resource(stack("1")))
+    api = cloud(identity=identity)
+    assert heat._drop_trusts(api, cloud(), US, resource(stack("1")), exceptions.HttpException(http_status=500))
     assert api.identity.asked == list(identity)
-    assert api.orchestration.asked == [DELETE, DELETE]
+    assert gone == ["stale"]
 
 
 @pytest.mark.parametrize("status", [500, 503, 409])
 def test_another_error_of_heat_is_an_error(status):
     identity = {"GET /OS-TRUST/trusts": (200, {"trusts": [TRUSTS[0], *TRUSTS[2:]]})}
-    api = cloud(orchestration={DELETE: (status, {})}, identity=identity)
-    with pytest.raises(exceptions.HttpException):
-        heat._delete_stack(api, US, resource(stack("1")))
-    assert api.orchestration.asked == [DELETE]
+    api = cloud(identity=identity)
+    error = exceptions.HttpException(http_status=status)
+    assert not heat._drop_trusts(api, cloud(), US, resource(stack("1")), error)
+    assert api.identity.asked == (list(identity) if status == 500 else [])
 
 
-def test_nothing_is_asked_while_heat_is_at_it(monkeypatch):
+EVENTS = "GET /stacks/n-1/1/events"
+UNDER_WAY = stack("1", "DELETE_IN_PROGRESS", updated_time="2026-06-01T11:30:00Z")
+
+
+def event(id_, reason, time="2026-06-01T11:40:00Z", resource="/stacks/n-1/1/resources/one"):
+    link = {"rel": "resource", "href": f"http://cloud/v1/{ID}{resource}"}
+    return {"id": id_, "event_time": time, "resource_status_reason": reason, "links": [link]}
+
+
+def paused(when="pre", **values):
+    return event("e", f"CREATE paused until Hook {when}-delete is cleared", **values)
+
+
+@pytest.mark.parametrize(
+    ("events", "asked"),
+    [
+        ([], []),
+        ([event("e", "state changed")], []),
+        ([paused(time="2026-06-01T11:00:00Z")], []),  # of an earlier delete
+        ([paused()], ["POST /stacks/n-1/1/resources/one/signal"]),
+        (
+            [paused(resource="/stacks/below/2/resources/a%20b")],
+            ["POST /stacks/below/2/resources/a%20b/signal"],
+        ),
+        ([paused("post")], [DELETE]),
+        ([paused(resource="/stacks/1")], []),
+    ],
+)
+def test_while_heat_is_at_it_its_pauses_are_ended_and_nothing_else_is_asked(monkeypatch, events, asked):
     monkeypatch.setattr(heat, "_now", lambda: NOW)
-    api = cloud(orchestration={})
-    heat._delete_stack(api, US, resource(stack("1", "DELETE_IN_PROGRESS", updated_time="2026-06-01T11:30:00Z")))
-    assert api.orchestration.asked == []
+    answers = dict.fromkeys(asked, (200, None))
+    api = cloud(orchestration={EVENTS: page(events, "events"), **answers})
+    heat._delete_stack(api, US, resource(UNDER_WAY))
+    assert [call for call in api.orchestration.asked if call != EVENTS] == asked
+
+
+def test_a_pause_that_somebody_has_ended_is_no_error(monkeypatch):
+    monkeypatch.setattr(heat, "_now", lambda: NOW)
+    signal = {"POST /stacks/n-1/1/resources/one/signal": (400, {})}
+    heat._delete_stack(cloud(orchestration={EVENTS: page([paused()], "events"), **signal}), US, resource(UNDER_WAY))
+
+
+FORBIDDEN = "Resource DELETE failed: Forbidden: resources.x: You are not authorized (HTTP 403) (Request-ID: req-1)"
+
+
+@pytest.mark.parametrize(
+    ("reason", "wished", "asked"),
+    [
+        (FORBIDDEN, False, DELETE),
+        (FORBIDDEN, True, f"{DELETE}/abandon"),
+        ("Resource DELETE failed: Conflict: resources.x: in use, 1403 of them", True, DELETE),
+    ],
+)
+def test_what_a_member_may_not_delete_is_abandoned_if_the_operator_wants_that(reason, wished, asked):
+    api = cloud(orchestration={asked: (204, None)})
+    us = dataclasses.replace(US, options={"abandon_forbidden_stacks": wished})
+    try:
+        heat._delete_stack(api, us, resource(stack("1", "DELETE_FAILED", stack_status_reason=reason)))
+    except Refused as refused:
+        assert asked == DELETE
+        assert ("abandon_forbidden_stacks" in refused.verdict.message) is (reason == FORBIDDEN)
+    assert api.orchestration.asked == [asked]
 
 
 def test_a_stack_is_read_again_out_of_the_list_even_when_heat_ignores_the_filter():
@@ -338,6 +393,45 @@ def test_a_cluster_is_asked_for_once_and_what_came_of_it_is_said(status, then, a
         found = refused.verdict.reason
     assert found is reason
     assert (f"DELETE {CLUSTER}" in api.container_infrastructure_management.asked) is asked
+
+
+ABANDON = "DELETE /stacks/n-s/s/abandon"
+NONE_ABANDONED = (400, {"error": {"type": "NotSupported", "message": "Stack Abandon is not supported."}})
+
+
+@pytest.mark.parametrize(
+    ("rows", "abandon", "asked", "reason"),
+    [
+        ([], None, False, None),
+        ([stack("s")], (200, {}), True, Reason.DELETING),  # Heat says yes before it is done
+        ([stack("s", "DELETE_IN_PROGRESS", updated_time=NOW.isoformat())], None, False, Reason.DELETING),
+        ([stack("s", "DELETE_FAILED")], (200, {}), True, Reason.PROJECT_GONE),
+        ([stack("s")], NONE_ABANDONED, True, Reason.PROJECT_GONE),
+        ([stack("s", project="theirs")], None, False, Reason.FOREIGN),
+    ],
+)
+def test_of_a_project_that_is_gone_heat_abandons_the_stack_before_the_cluster_goes(
+    rows, abandon, asked, reason, monkeypatch
+):
+    """Magnum would have Heat delete it with an admin's token, by a template that its users could write."""
+    monkeypatch.setattr(heat, "_now", lambda: NOW)
+    answers = {"GET /stacks": (200, {"stacks": rows}), f"DELETE /stacks/none/{heat.NOTHING}/abandon": NONE_ABANDONED}
+    api = cloud(
+        container_infrastructure_management={
+            f"DELETE {CLUSTER}": (204, None),
+            f"GET {CLUSTER}": (200, {"uuid": "c", "status": "DELETE_IN_PROGRESS"}),
+        },
+        orchestration=answers | ({ABANDON: abandon} if abandon else {}),
+    )
+    cluster = Resource("c", "", ID, {"uuid": "c", "status": "CREATE_COMPLETE", "stack_id": "s"})
+    found = None
+    try:
+        magnum._delete_cluster(api, dataclasses.replace(US, gone=True), cluster)
+    except Refused as refused:
+        found = refused.verdict.reason
+    assert found is reason
+    assert (ABANDON in api.orchestration.asked) is asked
+    assert (f"DELETE {CLUSTER}" in api.container_infrastructure_management.asked) is (not rows)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,266 @@
+"""Heat acts on what a tenant wrote with the token that asks for a delete: no template reaches beyond its project.
+
+Each template here was made by a plain member, and Heat could not create what it asks for. Heat nevertheless calls the
+delete of each of its resources. With an admin's token every one of them does harm, which is tested first; else the
+other tests would prove nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from openstack.connection import Connection
+
+from cleanup_orchestrator import sweep
+from cleanup_orchestrator.model import Outcome, Reason
+from cleanup_orchestrator.plugins.orchestration import SERVICE
+from tests.cloud import filler, job
+from tests.cloud.conftest import Sweeper
+from tests.cloud.fillings.base import Filled, Rest
+from tests.cloud.job import Job
+from tests.cloud.launcher import Cloud
+
+#: It compares rows of the whole cloud.
+ALONE = True
+TYPES = {type_.name: type_ for type_ in SERVICE.types}
+TAG = secrets.token_hex(2)
+SECONDS = 600
+
+
+class Victims:
+    """What is not the tenant's: a cloud admin's roles, one for each template, and a router with its interface."""
+
+    def __init__(self, cloud: Cloud, admin: Connection, name: str) -> None:
+        self.cloud, self.name = cloud, f"{name}-{TAG}"
+        self.boss = cloud.admin.ensure_user(f"boss-{self.name}", "boss", f"boss-{self.name}", ("admin",))["id"]
+        self.bystander = filler.fill(admin, f"bystander-{self.name}", only=())
+        self.roles: dict[str, str] = {}
+        network, owner = Rest(admin.network), {"name": self.name, "project_id": self.bystander.project_id}
+        self.network = network.call("POST", "/networks", {"network": owner})["network"]["id"]
+        body = {**owner, "network_id": self.network, "ip_version": 4, "cidr": "10.77.0.0/24"}
+        self.subnet = network.call("POST", "/subnets", {"subnet": body})["subnet"]["id"]
+        # Not by the network's name: Heat takes a router of that name for the network's default, and attaches it again.
+        body = {**owner, "name": f"router-{self.name}"}
+        self.router = network.call("POST", "/routers", {"router": body})["router"]["id"]
+        network.call("PUT", f"/routers/{self.router}/add_router_interface", {"subnet_id": self.subnet})
+
+    def role(self, template: str) -> tuple[str, str]:
+        """The id of a role that the boss has, and of the project on which he has it: one for each template."""
+        project = f"hq-{template}-{self.name}"
+        self.cloud.admin.ensure_user(f"boss-{self.name}", "boss", project, ("admin",))
+        project_id = self.cloud.admin.ensure("projects", "project", {"name": project}, domain_id="default")["id"]
+        self.roles[template] = project_id
+        return self.cloud.admin.ensure("roles", "role", {"name": "admin"})["id"], project_id
+
+
+def hidden(value: str) -> dict[str, Any]:
+    """A value that Heat does not know yet when it checks what a user may name."""
+    return {"type": "OS::Heat::Value", "properties": {"type": "string", "value": value}}
+
+
+def revoking(victims: Victims, template: str) -> dict[str, Any]:
+    """Take the admin's role from the boss."""
+    role, project = victims.role(template)
+    return {
+        "heat_template_version": "2018-08-31",
+        "resources": {
+            "user": hidden(victims.boss),
+            "role": hidden(role),
+            "project": hidden(project),
+            "assignment": {
+                "type": "My::Harmless::Thing",
+                "properties": {
+                    "user": {"get_attr": ["user", "value"]},
+                    "roles": [{"role": {"get_attr": ["role", "value"]}, "project": {"get_attr": ["project", "value"]}}],
+                },
+            },
+        },
+    }
+
+
+def detaching(victims: Victims) -> dict[str, Any]:
+    """Take an interface from another project's router."""
+    return {
+        "heat_template_version": "2018-08-31",
+        "resources": {
+            "router": hidden(victims.router),
+            "subnet": hidden(victims.subnet),
+            "association": {
+                "type": "AWS::EC2::SubnetRouteTableAssociation",
+                "properties": {
+                    "RouteTableId": {"get_attr": ["router", "value"]},
+                    "SubnetId": {"get_attr": ["subnet", "value"]},
+                },
+            },
+        },
+    }
+
+
+#: Passes Heat's policy of who may use which type.
+ALIAS = {"resource_registry": {"My::Harmless::Thing": "OS::Keystone::UserRoleAssignment"}}
+
+
+def templates(victims: Victims) -> dict[str, dict[str, Any]]:
+    """The body of each stack."""
+
+    def around(name: str, resource: dict[str, Any]) -> dict[str, Any]:
+        text = {"heat_template_version": "2018-08-31", "resources": {"inner": resource}}
+        files = {"inner.yaml": yaml(revoking(victims, name))}
+        return {"template": text, "files": files, "environment": ALIAS}
+
+    remote = {
+        "type": "OS::Heat::Stack",
+        "properties": {"context": {"region_name": "RegionOne"}, "template": {"get_file": "remote.yaml"}},
+    }
+    return {
+        "role": {"template": revoking(victims, "role"), "environment": ALIAS},
+        "router": {"template": detaching(victims)},
+        "nested": around("nested", {"type": "inner.yaml"}),
+        "group": around(
+            "group",
+            {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": {"type": "inner.yaml"}}},
+        ),
+        "another-region": {
+            "template": {"heat_template_version": "2018-08-31", "resources": {"remote": remote}},
+            "files": {"remote.yaml": yaml(revoking(victims, "another-region"))},
+            "environment": ALIAS,
+        },
+    }
+
+
+def yaml(template: dict[str, Any]) -> str:
+    """JSON is YAML."""
+    return json.dumps(template)
+
+
+def make(filled: Filled, victims: Victims) -> dict[str, str]:
+    """Have a plain member make every stack; return their ids, by template, once Heat has failed to create them."""
+    heat = Rest(filled.connection.orchestration)
+    made = {
+        name: heat.call("POST", "/stacks", {"stack_name": f"evil-{name}", **body})["stack"]["id"]
+        for name, body in templates(victims).items()
+    }
+    deadline = time.monotonic() + SECONDS
+    while True:
+        rows = {row["id"]: row for row in heat.call("GET", "/stacks")["stacks"]}
+        if all(rows[id_]["stack_status"] in ("CREATE_FAILED", "CREATE_COMPLETE") for id_ in made.values()):
+            return made
+        assert time.monotonic() < deadline, rows
+        time.sleep(1)
+
+
+def harm(sweeper: Sweeper, victims: Victims) -> set[str]:
+    """Which templates have done what they are for, straight from the databases."""
+    found = set()
+    for template, project_id in victims.roles.items():
+        sql = "SELECT role_id FROM assignment WHERE actor_id = ? AND target_id = ?"
+        if not sweeper.rows("keystone", sql, victims.boss, project_id):
+            found.add(template)
+    sql = "SELECT port_id FROM routerports WHERE router_id = ? AND port_type = 'network:router_interface'"
+    if not sweeper.rows("neutron", sql, victims.router):
+        found.add("router")
+    return found
+
+
+def until(enough: Callable[[], bool], what: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not enough():
+        assert time.monotonic() < deadline, what()
+        time.sleep(1)
+
+
+def swept(sweeper: Sweeper, filled: Filled, **options: object) -> dict[str, sweep.Sweep]:
+    return sweeper.delete(SERVICE, filled, **options)
+
+
+def test_with_an_admins_token_each_template_does_harm(full_sweeper, full_cloud, full_admin):
+    """The danger is real: without it, the other tests of this file prove nothing."""
+    victims = Victims(full_cloud, full_admin, "control")
+    filled = filler.fill(full_admin, f"templates-control-{TAG}", only=())
+    made = make(filled, victims)
+    assert harm(full_sweeper, victims) == set()
+    full_sweeper.enter(filled)
+    careless = dataclasses.replace(TYPES["stack"], acts_on="")
+    connection = full_sweeper.connection(filled.project_id, write=True)
+    definition = full_sweeper.definition(SERVICE, filled)
+    until(
+        lambda: sweep.delete(careless, connection, definition) and harm(full_sweeper, victims) == set(made),
+        lambda: (harm(full_sweeper, victims), Rest(filled.connection.orchestration).call("GET", "/stacks")),
+    )
+
+
+def test_with_the_janitors_token_no_template_does_harm(full_sweeper, full_cloud, full_admin):
+    victims = Victims(full_cloud, full_admin, "sweep")
+    filled = filler.fill(full_admin, f"templates-sweep-{TAG}", only=())
+    make(filled, victims)
+    results: dict[str, sweep.Sweep] = {}
+
+    def settled() -> bool:
+        results.update(swept(full_sweeper, filled))
+        left = results["failed_stack"].leftovers
+        return results["stack"].outcome is Outcome.CLEAR and {one.reason for one in left} <= {Reason.ERROR}
+
+    until(settled, lambda: results)
+    # A member may not revoke a role; of the router Neutron knows nothing, and that is all that Heat wants to hear.
+    left = {one.name: one.message for one in results["failed_stack"].leftovers}
+    assert "evil-router" not in left and left
+    assert all("a member of its project may not delete what is in it" in message for message in left.values()), left
+    # Those below an abandoned one are found by themselves.
+    sql = "SELECT name FROM stack WHERE tenant = ? AND deleted_at IS NULL"
+    there = functools.partial(full_sweeper.rows, "heat", sql, filled.project_id)
+    until(lambda: bool(swept(full_sweeper, filled, abandon_forbidden_stacks=True)) and not there(), there)
+    assert harm(full_sweeper, victims) == set()
+
+
+def test_a_pause_that_a_template_orders_holds_up_nothing(full_sweeper, full_admin):
+    """A hook before or after the delete of a resource: Heat waits there until somebody says to go on."""
+    filled = filler.fill(full_admin, f"templates-hooks-{TAG}", only=())
+    heat = Rest(filled.connection.orchestration)
+    inner = {"heat_template_version": "2018-08-31", "resources": {"leaf": hidden("x")}}
+    for hook in ("pre-delete", "post-delete"):
+        body = {
+            "stack_name": f"paused-{hook}",
+            "template": {
+                "heat_template_version": "2018-08-31",
+                "resources": {"one": hidden("x"), "below": {"type": "inner.yaml"}},
+            },
+            "files": {"inner.yaml": yaml(inner)},
+            "environment": {"resource_registry": {"resources": {
+                "one": {"hooks": hook}, "below": {"leaf": {"hooks": [hook]}},
+            }}},
+        }  # fmt: skip
+        heat.call("POST", "/stacks", body)
+    rows = lambda: heat.call("GET", "/stacks", params={"show_nested": "true"})["stacks"]  # noqa: E731
+    until(lambda: {row["stack_status"] for row in rows()} == {"CREATE_COMPLETE"}, rows)
+    until(lambda: bool(swept(full_sweeper, filled)) and not rows(), rows)
+
+
+@pytest.fixture(scope="module")
+def shipped(full_cloud: Cloud) -> Iterator[Job]:
+    """The orchestrator as it is shipped, with the fence; stacks that no member may delete are abandoned."""
+    made = Job(full_cloud)
+    options = "\n[service_orchestration]\nabandon_forbidden_stacks = true\n"
+    nothing = ", ".join(["placement", "project-cleanup", *job.uncovered(full_cloud)])
+    made.configuration = job.CONFIGURATION.replace("{owns_nothing}", nothing) + options
+    made.start_orchestrator()
+    yield made
+    made.stop()
+
+
+def test_a_cascade_of_such_a_project_reaches_nobody_else(shipped, full_sweeper, full_cloud, full_admin):
+    victims = Victims(full_cloud, full_admin, "cascade")
+    filled = filler.fill(full_admin, f"templates-cascade-{TAG}", only=())
+    make(filled, victims)
+    theirs = functools.partial(full_sweeper.assignments, filled.project_id)
+    assert theirs()
+    record = shipped.delete("--cascade", filled.project_id, status="deleted")
+    assert record["status"] == "deleted"
+    assert harm(full_sweeper, victims) == set()
+    assert not theirs()  # the janitor's grant went with the project
