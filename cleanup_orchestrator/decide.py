@@ -45,7 +45,7 @@ from cleanup_orchestrator.model import (
     Step,
     Token,
 )
-from cleanup_orchestrator.transitions import LIVE, destructive
+from cleanup_orchestrator.transitions import LIVE, destructive, early
 from cleanup_orchestrator.windows import ALWAYS, Windows
 
 #: Survey results with which a deletion cannot even begin.
@@ -97,9 +97,12 @@ def in_scope(deletion: Deletion, step: Step) -> bool:
 
     Once the project is disabled nobody gets a token for it, so what needs one rests on its last scoped look; what had
     none (it was waived until now, or not in the catalog) stays in, and is unknown. What is waived is not looked at.
+    What is informational is in each look, for the report.
     """
     if step.kind not in (Kind.SWEEP, Kind.UNCOVERED) or step.waived or rests(deletion, step):
         return False
+    if early(deletion, step) or (step.informational and deletion.purpose is Purpose.LOOK):
+        return True
     return step.residue is (deletion.purpose is Purpose.RESIDUE)
 
 
@@ -301,8 +304,13 @@ class _View:
         return limited and step.round < self.deletion.round and step.outcome in (Outcome.UNKNOWN, Outcome.NONE)
 
     def unfinished(self, step: Step) -> bool:
-        """Whether another try may change the step's result: a look's leftovers are its result."""
+        """Whether another try may change the step's result: a look's leftovers are its result.
+
+        A look does not wait for a second answer about what blocks nothing.
+        """
         looking = self.deletion.purpose is Purpose.LOOK
+        if looking and step.informational:
+            return False
         final = looking or ordering.only_newcomers(step, self.deletion.round)
         return step.outcome is Outcome.UNKNOWN or (step.outcome is Outcome.LEFTOVERS and not final)
 
@@ -422,8 +430,9 @@ class _View:
                 self.again(access, access.finished_at + self.rules.heartbeat)
 
     def results(self, outcome: Outcome) -> list[Step]:
-        """Return the steps of the present round that ended so."""
-        return [s for s in self.subjects() if s.outcome is outcome and not self.let_go(s)]
+        """Return the steps of the present round that ended so, as far as that matters for going on."""
+        ended = (s for s in self.subjects() if s.outcome is outcome and not s.informational)
+        return [s for s in ended if not self.let_go(s)]
 
     # -- ends
     def rest(self, to: Status, reason: str, message: str = "") -> Actions:
@@ -983,14 +992,15 @@ def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
     """Return everything that keeps a deletion from going on, all of it and not the first only.
 
     A sweep that has not run in the present round blocks nothing: it waits, for what is named or for its turn. Nor does
-    what is merely there: that is a leftover, which a cascade would delete; nor what is held: its condition names why.
+    what is merely there: that is a leftover, which a cascade would delete; nor what is held: its condition names why;
+    nor what is informational.
     While it is tried again its last result stands.
     """
     found = []
     for step in steps:
         again = step.state in (State.DISPATCHED, State.RUNNING) and step.attempt > 1
         known = (step.state is State.DONE or again) and step.round >= deletion.since_round
-        if not known or step.reason == Reason.HELD:
+        if not known or step.reason == Reason.HELD or step.informational:
             continue
         if step.kind is Kind.HALT and deletion.status is not Status.RECOVERABLE:
             continue  # its time is over

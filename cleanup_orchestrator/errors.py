@@ -198,6 +198,7 @@ REMEDIES: dict[str, str] = {
     Reason.NOT_SUPPORTED: "the service does not know the list call: check its version and endpoint",
     Reason.BAD_ANSWER: "check what answers at the service's endpoint",
     Reason.NO_PLUGIN: "install a plugin for it, declare in [catalog] that it owns nothing, or let an admin waive it",
+    Reason.INFORMATIONAL: "nothing: it goes with the project; until then its owner, or an admin, may delete it",
     Reason.KEPT: "nothing: it is not the user's, or goes with what it belongs to",
     Reason.WAIVED: "nothing: an admin decided to go on without it; withdraw the waiver to have it looked at",
     Reason.NO_PROJECT_TOKEN: "enable the project, or give the orchestrator an inherited admin role on its domain",

@@ -125,6 +125,7 @@ class Reason(StrEnum):
     NOT_SUPPORTED = "not_supported"  #: the list call is unknown there (404, 405); unknown, never empty
     BAD_ANSWER = "bad_answer"  #: the service answered in a shape that cannot be trusted
     NO_PLUGIN = "no_plugin"  #: a catalog entry that nobody answers for
+    INFORMATIONAL = "informational"  #: a user's, and only names the project: it goes last, and keeps nothing from going
     KEPT = "kept"  #: not the user's, or gone with its parent; only the plan that a dry run leaves says so of each
     WAIVED = "waived"  #: an admin's waiver says to go on without the service: it is not looked at
     NO_PROJECT_TOKEN = "no_project_token"  #: no token scoped into the project can be had
@@ -402,6 +403,7 @@ class Step:
     type: str = ""  #: resource type, such as ``port``
     after: tuple[str, ...] = ()  #: ``service.type`` names that must be confirmed gone first
     residue: bool = False  #: goes with the project; does not count as a leftover
+    informational: bool = False  #: residue that a look names for the report; nothing waits for it
     token: Token = Token.ADMIN
     waived: str = ""  #: id of the waiver that says to go on without it: it is not looked at, and nothing waits for it
     round: int = 0  #: the round it was last dispatched in
@@ -469,7 +471,8 @@ class Sweep:
     leftovers: tuple[Leftover, ...] = ()
     deleted: tuple[tuple[str, str], ...] = ()  #: (id, name) of what the second listing no longer has
     digest: str = ""  #: of a look: see ``Step.digest``
-    spared: tuple[Leftover, ...] = ()  #: each that is kept, where a plan is wanted
+    more: bool = False  #: the list was not read to its end: there is more than it has
+    spared: tuple[Leftover, ...] = ()  #: no leftovers, but named: each that is kept, for a plan; what is informational
     in_use: str | None = None  #: for a lien, what others use of it; empty: nothing; none: it was not asked, or not all
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)  #: for the journal
 

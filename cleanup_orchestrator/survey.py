@@ -122,6 +122,7 @@ def _steps(
                 type_.name,
                 after=registry.after(service, type_),
                 residue=type_.residue,
+                informational=type_.informational,
                 token=type_.as_met(gone).token,
                 waived=waived,
                 **said,

@@ -64,8 +64,11 @@ def no_janitor() -> Connection:
 #: Resources that one sweep deletes at most. So many are in memory as they were listed; of all others, id and name.
 MOST = 5000
 
-#: Resources of one type that a service may list for one project, by default; see ``[worker] most_listed``.
+#: Resources of one type and project that a listing has in memory, by default; see ``[worker] most_listed``.
 LISTED = 500_000
+
+#: Rows of one listing, whosever, after which it counts as one without an end.
+ROWS = 10_000_000
 
 #: Rows that may come again without more ado: pages shift while the list changes.
 _AGAIN = 1000
@@ -79,15 +82,21 @@ NO_MARKS = Marks()
 _MERELY_THERE = frozenset({Reason.PRESENT, Reason.QUEUED})
 
 
+#: Of a resource that is not there any more when its delete comes; no leftover ever has it.
+_MISSING = Verdict(Reason.PRESENT, "gone already")
+
+
 @dataclasses.dataclass(slots=True)
 class _Listing:
     """What a listing found, sorted by what may be done with it."""
 
     ours: int = 0  #: may be deleted
     left: list[Leftover] = dataclasses.field(default_factory=list)  #: must not be deleted
-    kept: set[str] = dataclasses.field(default_factory=set)  #: ids
-    spared: list[Leftover] | None = None  #: each that is kept, where somebody wants to know
+    kept: int = 0
+    watched: set[str] = dataclasses.field(default_factory=set)  #: ids of those kept that were asked about
+    spared: list[Leftover] | None = None  #: those that are kept, where somebody wants to know
     others: int = 0  #: another project's: the service ignored the owner filter, or there is none
+    cut: bool = False  #: there is more of the project's than was read
 
 
 @dataclasses.dataclass(slots=True)
@@ -95,6 +104,7 @@ class _Attempt:
     """What became of the deletes."""
 
     tried: set[str] = dataclasses.field(default_factory=set)  #: ids
+    missing: set[str] = dataclasses.field(default_factory=set)  #: ids of those of which the service knew nothing
     refused: dict[str, Verdict] = dataclasses.field(default_factory=dict)  #: by id
     slow_down: Verdict | None = None  #: there was no turn for a call in time: no more of them now
 
@@ -143,7 +153,7 @@ def look(
     """List what the project owns and touch nothing.
 
     :param kin: types whose keep marks count for this one, too
-    :param most: resources; what lists more is not believed
+    :param most: resources; of a longer list no more is read, and the result says so
     :param planned: ids in the deletion's plan, all others are newcomers; none: it is bound to no plan
     :param each_kept: whether to say of each resource that is kept why, for a plan
     :param ask: whether to ask of each who else uses it, as far as its type can tell
@@ -165,7 +175,10 @@ def look(
         return _unknown(error)
     result = _result(listing, [*listing.left, *present])
     spared = tuple(listing.spared or ())
-    return dataclasses.replace(result, digest=digest(leftover.id for leftover in present), spared=spared)
+    result = dataclasses.replace(result, digest=digest(leftover.id for leftover in present), spared=spared)
+    if listing.cut:
+        result = _more(result)
+    return _for_the_report(result) if type_.informational else result
 
 
 def delete(
@@ -186,14 +199,16 @@ def delete(
     """Delete what the project owns, then list again; the second listing is the truth.
 
     Where there is much, it does a part of it. As long as that made something go, its reason is ``queued``: the rest is
-    for the next sweep, which may follow as soon as others had their turn.
+    for the next sweep, which may follow as soon as others had their turn. Of a list that is longer than ``most`` the
+    first ones are deleted; what the second listing, as short, does not have any more is taken for gone if its service
+    accepted the delete. A service that lists what it does not know makes no progress so.
 
     :param parallel: delete calls at once
     :param seconds: after which no further delete is begun, counted from the end of the first listing
     :param attempt: a later one takes them in another order: what refuses must not stand before the rest for ever
     :param marks: what keeps a resource, as listed and as read again right before its delete
     :param kin: types whose keep marks count for this one, too
-    :param most: resources; what lists more is not believed
+    :param most: resources; of a longer list no more is read, and the result says so
     :param stuck: ids of what an ordinary delete has left: under force, its type's ``force`` is tried on these
     :param planned: ids in the deletion's plan: no other is deleted; none: it is bound to no plan
     :param janitor: returns the connection with which a type that has ``acts_on`` is deleted
@@ -220,7 +235,8 @@ def delete(
             *first.left,
             *(Leftover(i, n, Reason.REFUSED, "it cannot be deleted by API") for i, n in names.items()),
         ]
-        return _result(first, left)
+        result = _more(_result(first, left)) if first.cut else _result(first, left)
+        return _for_the_report(result) if type_.informational else result
     if attempt > 1:
         chance.shuffle(batch)
     attempted, held = _Attempt(), ""
@@ -234,33 +250,42 @@ def delete(
             held = classify(error).message
         except (Stopped, WriteRefused) as error:
             return _unknown(error)
-    cut = len(attempted.tried) < len(names)
+    part = len(attempted.tried) < len(names)
     batch.clear()
     accepted = Verdict(
         Reason.IN_USE if type_.dragged_by else Reason.DELETING,
         f"goes with its {' or '.join(type_.dragged_by)}" if type_.dragged_by else "the delete was accepted",
     )
-    untried = Verdict(Reason.QUEUED, "its turn comes") if cut else Verdict(Reason.PRESENT, "it came meanwhile")
+    untried = Verdict(Reason.QUEUED, "its turn comes") if part else Verdict(Reason.PRESENT, "it came meanwhile")
     there: list[Leftover] = []
 
     def still_there(resource: Resource) -> None:
         verdict = attempted.refused.get(resource.id) or (accepted if resource.id in attempted.tried else untried)
-        there.append(Leftover(resource.id, resource.name, verdict.reason, verdict.message, verdict.blocked_by))
+        said = _described(type_, resource, project) if type_.informational else verdict.message
+        there.append(Leftover(resource.id, resource.name, verdict.reason, said, verdict.blocked_by))
 
     try:
-        second = _list(type_, connection, project, forbids, unplanned, still_there, most)
+        second = _list(type_, connection, project, forbids, unplanned, still_there, most, watch=names)
     except Exception as error:
         return _unknown(error, found=len(names) + len(first.left))
     left = [*second.left, *there]
-    remaining = {leftover.id for leftover in left} | second.kept
-    gone = tuple((i, n) for i, n in names.items() if i not in remaining)
-    result = dataclasses.replace(_result(first, left), deleted=gone, kept=len(second.kept))
+    remaining = {leftover.id for leftover in left} | second.watched
+    known: Collection[str] = names  # ids of which absence from the second listing says that they are gone
+    if second.cut:
+        known = () if type_.dragged_by else attempted.tried - attempted.missing - attempted.refused.keys()
+    gone = tuple((i, n) for i, n in names.items() if i in known and i not in remaining)
+    result = dataclasses.replace(_result(first, left), deleted=gone, kept=second.kept)
+    if second.cut:
+        result = _more(result)
     if held and left:
         return dataclasses.replace(result, reason=str(Reason.HELD), message=held)
+    if type_.informational:
+        return _for_the_report(result)
     if attempted.slow_down is not None and left:
         return dataclasses.replace(result, reason=str(Reason.RATE_LIMITED), message=attempted.slow_down.message)
-    if cut and gone and left:
-        message = f"{len(gone)} gone, {len(left)} to go: others had their turn"
+    if (part or second.cut) and gone and left:
+        at_least = "at least " if second.cut else ""
+        message = f"{len(gone)} gone, {at_least}{len(left)} to go: others had their turn"
         return dataclasses.replace(result, reason=str(Reason.QUEUED), message=message)
     return result
 
@@ -292,7 +317,8 @@ def halt(
 
     def listing() -> None:
         running.clear()
-        _list(type_, connection, project, forbids, unplanned, collect, most)
+        if _list(type_, connection, project, forbids, unplanned, collect, most).cut:
+            raise BadAnswer(f"there are more than {most} of {type_.name}, and whether the others run is not known")
 
     try:
         forbids = _forbids(type_, connection, project, marks, kin)
@@ -389,6 +415,13 @@ def _run(type_: ResourceType, row: Row) -> Run:
     return Run(type_.halt.state(row))
 
 
+def _more(result: Sweep) -> Sweep:
+    """Return the result of a list that was not read to its end: there is more than it has, so that it has no digest."""
+    text = f"at least {len(result.leftovers)}, and there are more: the list is longer than [worker] most_listed"
+    message = f"{text}; {result.message}" if result.message else text
+    return dataclasses.replace(result, message=message, digest="", more=True)
+
+
 def _result(listing: _Listing, left: Sequence[Leftover]) -> Sweep:
     # What is merely there says less than any other reason.
     worst = min(left, key=lambda leftover: (leftover.reason in _MERELY_THERE, leftover.reason), default=None)
@@ -397,10 +430,17 @@ def _result(listing: _Listing, left: Sequence[Leftover]) -> Sweep:
         reason=str(worst.reason) if worst else "",
         message=worst.message if worst and worst.reason is not Reason.PRESENT else "",
         found=listing.ours + len(listing.left),
-        kept=len(listing.kept),
+        kept=listing.kept,
         leftovers=tuple(left),
         facts={"others_ignored": listing.others} if listing.others else {},
     )
+
+
+def _for_the_report(result: Sweep) -> Sweep:
+    """Return the result of an informational type: what is there is named, and nothing is left over."""
+    named = tuple(dataclasses.replace(one, reason=Reason.INFORMATIONAL) for one in result.leftovers)
+    said = (*result.spared, *named)
+    return dataclasses.replace(result, outcome=Outcome.CLEAR, reason="", message="", leftovers=(), spared=said)
 
 
 def _unknown(error: BaseException, found: int = 0) -> Sweep:
@@ -418,11 +458,16 @@ def _list(
     most: int,
     spared: list[Leftover] | None = None,
     asks: Asks = lambda _resource: None,
+    watch: Collection[str] = (),
 ) -> _Listing:
     """List page by page, and hand over each resource that may be deleted: here none is kept, nor a newcomer.
 
+    Only what is the project's, and not kept, counts for ``most``: with the first row beyond that, it ends. It is never
+    empty then. What is others', or kept, is merely counted: else anybody could make a list of all projects too long.
+
     :param spared: gets each resource that is kept, with the reason
     :param asks: who else uses a resource that nothing else protects
+    :param watch: ids of which it is to be known whether they are kept
     :raises BadAnswer: what came is no listing, or one without an end
     """
     listing = _Listing(spared=spared)
@@ -430,43 +475,54 @@ def _list(
         return listing
     seen: set[str] = set()
     again = 0
-    for row in _rows(type_, connection, project):
+    for number, row in enumerate(_rows(type_, connection, project)):
         resource = type_.resource(row, project)
+        if number >= ROWS:
+            raise BadAnswer(f"the list of {type_.name} comes to no end: it has more than {ROWS} rows")
         if resource.id in seen:  # a page repeated while the list was changing
             again += 1
             if again > _AGAIN + len(seen):
                 raise BadAnswer(f"the list of {type_.name} comes to no end: it gives the same rows again and again")
             continue
-        if len(seen) >= most:
-            raise BadAnswer(f"the list of {type_.name} has more than {most} rows ([worker] most_listed)")
-        seen.add(resource.id)
-        if resource.owner is None:
-            if type_.unfiltered:  # a shared listing holds ownerless rows that are nobody's business
+        if len(seen) < most:
+            seen.add(resource.id)
+        verdict: Verdict | None
+        if resource.owner != project.id:
+            if not (stray := _stray(type_, resource, project)):
                 listing.others += 1
-            else:
-                message = f"its {type_.owner} is missing: protected"
-                listing.left.append(Leftover(resource.id, resource.name, Reason.OWNER_UNKNOWN, message))
-        elif resource.owner != project.id:
-            if resource.owner.replace("-", "") == project.id.replace("-", ""):  # the same id, spelt otherwise
-                message = f"its {type_.owner} is {resource.owner}, and the project's id is {project.id}: protected"
-                listing.left.append(Leftover(resource.id, resource.name, Reason.OWNER_UNKNOWN, message))
                 continue
-            listing.others += 1
+            verdict = Verdict(Reason.OWNER_UNKNOWN, stray)
         elif kept := next((why for why in (rule(resource, project) for rule in type_.keep) if why), None):
-            listing.kept.add(resource.id)
-            if spared is not None:
+            listing.kept += 1
+            if resource.id in watch:
+                listing.watched.add(resource.id)
+            if spared is not None and len(spared) < most:
                 spared.append(Leftover(resource.id, resource.name, Reason.KEPT, str(kept)))
+            continue
         elif why := forbids(resource):
-            listing.left.append(Leftover(resource.id, resource.name, Reason.PROTECTED, why))
-        elif verdict := asks(resource):
+            verdict = Verdict(Reason.PROTECTED, why)
+        elif (verdict := asks(resource)) is None and (why := unplanned(resource)):
+            verdict = Verdict(Reason.NOT_PLANNED, why)
+        if listing.ours + len(listing.left) >= most:
+            listing.cut = True
+            break
+        seen.add(resource.id)
+        if verdict is not None:
             said = (verdict.reason, verdict.message, verdict.blocked_by)
             listing.left.append(Leftover(resource.id, resource.name, *said))
-        elif why := unplanned(resource):
-            listing.left.append(Leftover(resource.id, resource.name, Reason.NOT_PLANNED, why))
         else:
             listing.ours += 1
             take(resource)
     return listing
+
+
+def _stray(type_: ResourceType, resource: Resource, project: ProjectDefinition) -> str:
+    """Say why a resource that does not name the project may be its own all the same; empty: it is another's."""
+    if resource.owner is None:  # a shared listing holds ownerless rows that are nobody's business
+        return "" if type_.unfiltered else f"its {type_.owner} is missing: protected"
+    if resource.owner.replace("-", "") == project.id.replace("-", ""):  # the same id, spelt otherwise
+        return f"its {type_.owner} is {resource.owner}, and the project's id is {project.id}: protected"
+    return ""
 
 
 def _forbids(
@@ -628,7 +684,9 @@ def _delete_all(
             attempt.tried.discard(resource.id)
             stop.append(error)
             return
-        if verdict is not None:
+        if verdict is _MISSING:
+            attempt.missing.add(resource.id)
+        elif verdict is not None:
             attempt.refused[resource.id] = verdict
             if verdict.reason is Reason.RATE_LIMITED:
                 attempt.slow_down = verdict
@@ -656,7 +714,7 @@ def _delete_one(
     forced: bool,
     janitor: Janitor,
 ) -> Verdict | None:
-    """Delete one resource; ``None`` means accepted, or gone already."""
+    """Delete one resource; ``None`` means accepted, :data:`_MISSING` that its service does not know it."""
     called: Action | None = type_.show
     last = type_.force if forced and type_.force is not None else type_.delete
     prepare = () if last is type_.force else type_.prepare
@@ -697,9 +755,7 @@ def _delete_one(
     except Exception as error:
         failure = classify(error)
         if failure.status in (404, 410) and called in (type_.show, last):
-            return (
-                None  # gone already; the second listing will tell. Of a breaker, it would say nothing of the resource
-            )
+            return _MISSING  # the second listing will tell. Of a breaker, it would say nothing of the resource
         return _explain(type_, connection, project, resource, failure)
     return None
 

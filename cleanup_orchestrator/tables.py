@@ -123,6 +123,7 @@ steps = sa.Table(
     sa.Column("unseen", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("newcomers", sa.Integer, nullable=False, server_default="0"),
     sa.Column("digest", _ID, nullable=False, server_default=""),
+    sa.Column("informational", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.UniqueConstraint("deletion_id", "kind", "region", "service", "type"),
     **_OPTIONS,
 )

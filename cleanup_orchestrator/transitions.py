@@ -154,6 +154,15 @@ def destructive(deletion: Deletion, step: Step) -> bool:
     return step.kind in (Kind.DRAIN, Kind.HALT, Kind.CLOSE, Kind.REMOVE)
 
 
+def early(deletion: Deletion, step: Step) -> bool:
+    """Whether a step of residue has its turn in the rounds of deletes already.
+
+    Of a project that is gone something may stay unknown for ever, and then the last round never comes. What anybody may
+    have put there does not wait for that.
+    """
+    return step.informational and deletion.purpose is Purpose.DELETE and deletion.project_gone_at is not None
+
+
 def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
     """Whether a step may run, or (``writing``) make a write call, in the status that its deletion has now."""
     if deletion.status not in LIVE or step.round < deletion.since_round:
@@ -175,7 +184,8 @@ def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
     if (deletion.liens or deletion.brake is not None) and destructive(deletion, step):
         return False
     if step.kind is Kind.SWEEP:
-        return deletion.purpose is (Purpose.RESIDUE if step.residue else Purpose.DELETE)
+        own = Purpose.RESIDUE if step.residue else Purpose.DELETE
+        return deletion.purpose is own or early(deletion, step)
     if step.kind is Kind.REMOVE:
         return deletion.purpose is Purpose.RESIDUE
     return step.kind in (Kind.ACCESS, Kind.DRAIN, Kind.HALT, Kind.CLOSE)

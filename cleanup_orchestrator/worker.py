@@ -118,9 +118,9 @@ OPTS = {
             default=500000,
             min=1,
             mutable=True,
-            help="Resources of one type that a service may list for one project. What lists more is not believed "
-            "(bad_answer): a plugin or a service that never comes to an end would fill the memory. Each takes about "
-            "half a kilobyte of it.",
+            help="Resources of one type and one project that a listing has in memory; each takes about half a "
+            "kilobyte. Of a longer list no more is read: a report says that there are at least so many, and a cascade "
+            "deletes these, then lists again. Such a list is never taken for empty.",
         ),
     ],
     "force": [
@@ -862,7 +862,7 @@ class _Task(hung.Watched):
                 each_kept=self.deletion.dry_run,
                 ask=self.step.name in holds.lien_types(self.worker.conf),
             )
-            return self._with_lien(self._still_lost(look) if project.gone else look, complete=True), {}
+            return self._with_lien(self._still_lost(look) if project.gone else look, complete=not look.more), {}
         forced = self.deletion.purpose is Purpose.DELETE and forcing.works(self.deletion)
         if forced and self.step.forcing:
             left = self._left(options.most_listed)

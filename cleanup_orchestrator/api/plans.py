@@ -20,7 +20,7 @@ from cleanup_orchestrator.model import Deletion, Reason, Step
 _REASONS = {
     schemas.DELETE: frozenset({Reason.PRESENT}),
     schemas.KEEP: frozenset({Reason.KEPT}),
-    schemas.PROTECT: frozenset(Reason) - {Reason.PRESENT, Reason.KEPT},
+    schemas.PROTECT: frozenset(Reason) - {Reason.PRESENT, Reason.KEPT, Reason.INFORMATIONAL},
 }
 
 
@@ -50,7 +50,7 @@ class Plans:
         query = schemas.check_query(req, schemas.PLAN_RESOURCES_QUERY)
         d, _steps = find(self._w, req.context, plan_id)
         paging = Paging.of(query, self._w)
-        reasons = _REASONS[query["action"][0]] if "action" in query else frozenset(Reason)
+        reasons = _REASONS[query["action"][0]] if "action" in query else frozenset(Reason) - {Reason.INFORMATIONAL}
         filters = {name: query[name][0] for name in ("region", "service", "type") if name in query}
         rows = self._w.store.leftovers(d.id, paging.more, paging.row, reasons, **filters)
         shown, links = paging.cut(req, rows, lambda row: row.row)

@@ -413,6 +413,9 @@ class ResourceType:
         None  #: asked after a delete was refused: removes what refused it, as far as that is the project's
     )
     residue: bool = False  #: quota rows and the like: no leftover, removed right before the project
+    informational: bool = False  #: of residue only: a user owns it and it merely names the project, so that anybody may
+    #: make one, with no role on the project. A report names each, with ``describe``; it never is a leftover, keeps no
+    #: inventory from being empty, and nothing waits for it. Only for what is worth nothing without the project
     available: Callable[[Connection, ProjectDefinition], bool] | None = (
         None  #: False: the service lacks it, on its word; anything but True or False is no answer
     )

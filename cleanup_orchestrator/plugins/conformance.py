@@ -75,6 +75,10 @@ def _type_problems(type_: ResourceType) -> Iterator[str]:
         yield "it is deleted without being read again, and 'fresh' does not say why that is safe"
     if type_.residue and EVERYTHING in type_.after and type_.dragged_by:
         yield "residue cannot be dragged along: by then nothing else is deleted"
+    if type_.informational and not type_.residue:
+        yield "what is only reported ('informational') is residue, too: it goes right before the project does"
+    if type_.informational and type_.token is not Token.ADMIN:
+        yield "what is only reported ('informational') is listed with an admin's token: the last round has no other"
     if type_.force is not None and (type_.delete is None or type_.residue or type_.dragged_by):
         yield "its force would never be used: it has no delete of its own that may be left undone"
     if type_.may_force is not None and type_.force is None:

@@ -162,6 +162,10 @@ def _all_credentials(connection: Connection, project: ProjectDefinition) -> Iter
         yield {key: value for key, value in row.items() if key != "blob"}  # the blob is the secret itself
 
 
+def _whose(credential: Resource, project: ProjectDefinition) -> str | None:
+    return f"a credential of user {credential.data.get('user_id')}: it goes with the project"
+
+
 def _keep_dead_trust(trust: Resource, project: ProjectDefinition) -> str | None:
     uses, expires = trust.data.get("remaining_uses"), trust.data.get("expires_at")
     if uses is not None and uses <= 0:
@@ -227,7 +231,8 @@ SERVICE = Service(
             source="GET, DELETE /v3/users/{id}/application_credentials; keystone application_credential/core.py",
             note="Keystone leaves them behind with the project. Asked for are all users that have an effective role "
             "now, or had one when the deletion was first looked at: somebody who lost his role by leaving a group "
-            "before that is not known any more. Access rules belong to the user and stay.",
+            "before that is not known any more. Access rules belong to the user and stay. Making one takes a token of "
+            "the project, so that nobody without a role on it can.",
         ),
         ResourceType(
             name="oauth1_access_token",
@@ -239,7 +244,10 @@ SERVICE = Service(
             after=_LAST,
             unfiltered="there is a list by user only; the rows are compared on this side",
             source="GET, DELETE /v3/users/{id}/OS-OAUTH1/access_tokens; keystone api/users.py",
-            note="Keystone leaves them behind with the project. Their users are found as for application credentials.",
+            note="Keystone leaves them behind with the project. Their users are found as for application credentials. "
+            "One with roles takes these roles on the project. Keystone also takes an empty list of roles, from any "
+            "user with a consumer that an admin made: such a token gives nothing, and its user is not asked about, "
+            "unless he has a role on the project. Of a project that is gone nobody can make one.",
         ),
         ResourceType(
             name="credential",
@@ -249,10 +257,16 @@ SERVICE = Service(
             delete=Rest("identity", "/credentials/{id}", method="DELETE"),
             title="type",
             after=_LAST,
+            residue=True,
+            informational=True,
+            describe=_whose,
             unfiltered="Keystone filters credentials by user and type only; the rows are compared on this side",
             source="GET, DELETE /v3/credentials; keystone api/credentials.py",
-            note="EC2 keys and whatever else names the project; a user's TOTP secrets name none. A delegated token "
-            "gets an empty 200, so that one is refused here. A list cut by list_limit is no answer.",
+            note="EC2 keys and whatever else names the project; a user's TOTP secrets name none. Any user may make one "
+            "that names any project, with no role on it, directly or as an EC2 key: so it blocks nothing. "
+            "Keystone removes them itself when it deletes the project (delete_credentials_for_project); of a project "
+            "that is gone they are removed with the other deletes, and wait for none of them. A delegated token gets "
+            "an empty 200, so that one is refused here. A list cut by list_limit is no answer.",
         ),
         ResourceType(
             name="trust",
@@ -267,7 +281,8 @@ SERVICE = Service(
             source="GET, DELETE /v3/OS-TRUST/trusts; keystone trust/backends/sql.py",
             note="Heat, Magnum, Mistral, Aodh and Blazar act through trusts: never before their resources are gone. "
             "Expired and used-up trusts stay in the list but answer 404 to show and delete. Deleting a trust takes "
-            "those redelegated from it along.",
+            "those redelegated from it along. Making one takes at least one role, which its maker has on the project "
+            "(or was given by a trust of a member's), so that nobody without a role on it can.",
         ),
         ResourceType(
             name="default_project_user",

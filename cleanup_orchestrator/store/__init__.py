@@ -506,6 +506,7 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
                         .values(
                             after=list(step.after),
                             residue=step.residue,
+                            informational=step.informational,
                             token=step.token,
                             version=t.steps.c.version + 1,
                             **result,
@@ -696,10 +697,14 @@ def _get(c: Connection, deletion_id: str) -> Deletion:
     return records.deletion(row)
 
 
+#: What a survey alone writes of a step that is there.
+_SURVEYED = frozenset({"after", "residue", "informational", "token", "waived"})
+
+
 def _swept(step: Step) -> dict[str, Any]:
     """Return what a finished sweep writes of its step: not what a survey may be deciding about it at this moment."""
     values = records.step_values(step)
-    return {name: value for name, value in values.items() if name not in ("after", "residue", "token", "waived")}
+    return {name: value for name, value in values.items() if name not in _SURVEYED}
 
 
 def _steps(c: Connection, deletion_id: str) -> tuple[Step, ...]:
@@ -762,26 +767,27 @@ def _replace_leftovers(c: Connection, step: Step, leftovers: Sequence[Leftover])
     if step.outcome is Outcome.UNKNOWN and step.abandoned:  # what nobody can see now is no less there
         stale &= t.leftovers.c.abandoned.is_(False)
     c.execute(t.leftovers.delete().where(stale))
-    rows = [
-        {
-            "deletion_id": step.deletion_id,
-            "step_id": step.id,
-            "region": step.region,
-            "service": step.service,
-            "type": step.type,
-            "resource_id": records.resource_id(leftover.id),
-            "name": records.text(leftover.name)[:512],
-            "reason": str(leftover.reason),
-            "message": records.text(leftover.message),
-            "blocked_by": [records.plain(dict(b)) for b in leftover.blocked_by],
-            "abandoned": leftover.abandoned,
-            "owner": records.text(leftover.owner)[:64],
-            "remedy": records.text(leftover.remedy) or None,
-        }
-        for leftover in leftovers
-    ]
-    for start in range(0, len(rows), 500):
-        c.execute(t.leftovers.insert(), rows[start : start + 500])
+    for start in range(0, len(leftovers), 500):  # the rows of all of them would take three times their memory
+        rows = [_leftover_row(step, leftover) for leftover in leftovers[start : start + 500]]
+        c.execute(t.leftovers.insert(), rows)
+
+
+def _leftover_row(step: Step, leftover: Leftover) -> dict[str, Any]:
+    return {
+        "deletion_id": step.deletion_id,
+        "step_id": step.id,
+        "region": step.region,
+        "service": step.service,
+        "type": step.type,
+        "resource_id": records.resource_id(leftover.id),
+        "name": records.text(leftover.name)[:512],
+        "reason": str(leftover.reason),
+        "message": records.text(leftover.message),
+        "blocked_by": [records.plain(dict(b)) for b in leftover.blocked_by],
+        "abandoned": leftover.abandoned,
+        "owner": records.text(leftover.owner)[:64],
+        "remedy": records.text(leftover.remedy) or None,
+    }
 
 
 def _changes(c: Connection, deletion_id: str, undone: bool | None) -> tuple[Change, ...]:

@@ -241,7 +241,7 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
         _field("Started again with", _sentence(call(type_.halt.start)) if type_.halt else ""),
         _field("By hand", type_.by_hand.format(id="ID", project_id="PROJECT")),
         _field("Owner read again", call(type_.show) if type_.show else _sentence(type_.fresh)),
-        _field("Goes last", "it is no leftover: it goes right before the project does" if type_.residue else ""),
+        _field("Goes last", _last(type_)),
         _field("Source", type_.source),
     ]
     text = _title(type_.name, "-") + "\n" + "".join(fields) + "\n"
@@ -253,6 +253,15 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
     if left := left_over(type_):
         text += "Left over:\n\n" + _items(left) + "\n"
     return text
+
+
+def _last(type_: ResourceType) -> str:
+    if type_.informational:
+        return (
+            "anybody may make one, with no role on the project: a report names it, it is no leftover, nothing waits "
+            "for it, and it goes right before the project does"
+        )
+    return "it is no leftover: it goes right before the project does" if type_.residue else ""
 
 
 def waves(names: Iterable[str], waits: Callable[[str], Iterable[str]]) -> list[list[str]]:

@@ -502,9 +502,23 @@ MUTATIONS = (
     Mutation(
         "A sweep may write in a round that only looks",
         TRANSITIONS,
-        "return deletion.purpose is (Purpose.RESIDUE if step.residue else Purpose.DELETE)",
+        "return deletion.purpose is own or early(deletion, step)",
         "return True",
         tests("transitions"),
+    ),
+    Mutation(
+        "What anybody may have put into a project keeps its report from being empty",
+        DECIDE,
+        "ended = (s for s in self.subjects() if s.outcome is outcome and not s.informational)",
+        "ended = (s for s in self.subjects() if s.outcome is outcome)",
+        tests("outsiders"),
+    ),
+    Mutation(
+        "What anybody may have put into a dead project waits for the last round",
+        TRANSITIONS,
+        "return step.informational and deletion.purpose is Purpose.DELETE and deletion.project_gone_at is not None",
+        "return False",
+        tests("outsiders"),
     ),
     Mutation(
         "The project may be removed outside of the residue round",

@@ -12,15 +12,15 @@ MUTATIONS = (
     Mutation(
         "A sweep deletes what belongs to another project",
         SWEEP,
-        "elif resource.owner != project.id:\n            if resource.owner",
-        "elif False:\n            if resource.owner",
+        "if resource.owner != project.id:\n            if not (stray",
+        "if False:\n            if not (stray",
         tests("sweep"),
     ),
     Mutation(
         "A sweep deletes what has no owner",
         SWEEP,
-        "        if resource.owner is None:\n            if type_.unfiltered:",
-        "        if False:\n            if type_.unfiltered:",
+        '        return "" if type_.unfiltered else f"its {type_.owner} is missing: protected"\n',
+        '        return ""\n',
         tests("sweep"),
     ),
     Mutation(
@@ -105,8 +105,8 @@ MUTATIONS = (
     Mutation(
         "What is not in the plan is deleted",
         SWEEP,
-        "        elif why := unplanned(resource):\n",
-        "        elif why := None:\n",
+        "(why := unplanned(resource)):\n",
+        "(why := None):\n",
         tests("plans"),
     ),
     Mutation(
@@ -119,8 +119,8 @@ MUTATIONS = (
     Mutation(
         "A look does not ask whether other projects use a resource",
         SWEEP,
-        "        elif verdict := asks(resource):\n",
-        "        elif verdict := None:\n",
+        "elif (verdict := asks(resource)) is None and",
+        "elif (verdict := None) is None and",
         tests("raised"),
     ),
     Mutation(
@@ -194,9 +194,37 @@ MUTATIONS = (
     Mutation(
         "A list without an end is read for ever",
         SWEEP,
-        "        if len(seen) >= most:\n",
-        "        if len(seen) >= most * 1000:\n",
-        tests("sweep"),
+        "        if number >= ROWS:\n",
+        "        if False:\n",
+        tests("long_lists"),
+    ),
+    Mutation(
+        "All of a long list is in memory",
+        SWEEP,
+        "if listing.ours + len(listing.left) >= most:",
+        "if listing.ours + len(listing.left) >= most * 1000:",
+        tests("long_lists"),
+    ),
+    Mutation(
+        "Of a long list what lies beyond the part that was read counts as gone",
+        SWEEP,
+        "    if second.cut:\n        known =",
+        "    if False:\n        known =",
+        tests("long_lists"),
+    ),
+    Mutation(
+        "What its service did not know counts as progress in a long list",
+        SWEEP,
+        "attempted.tried - attempted.missing - attempted.refused.keys()",
+        "attempted.tried - attempted.refused.keys()",
+        tests("long_lists"),
+    ),
+    Mutation(
+        "What is informational is left over",
+        SWEEP,
+        'return dataclasses.replace(result, outcome=Outcome.CLEAR, reason="", message="", leftovers=(), spared=said)',
+        "return result",
+        tests("outsiders"),
     ),
     Mutation(
         "Deletes go on after a cancel",

@@ -433,12 +433,6 @@ def test_what_is_no_list_is_no_empty_list(rows):
     assert (result.outcome, result.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
 
-@pytest.mark.parametrize(("most", "outcome"), [(3, Outcome.LEFTOVERS), (2, Outcome.UNKNOWN)])
-def test_a_list_with_more_rows_than_it_may_have_is_not_believed(most, outcome):
-    shelf = Shelf(row("1"), row("2"), row("3", owner="them"))
-    assert sweep.look(shelf.type(), None, US, most=most).outcome is outcome
-
-
 def test_the_projects_id_spelt_otherwise_is_no_other_project():
     result = run(Shelf(row("1", owner="u-s")).type())
     assert (result.outcome, result.reason) == (Outcome.LEFTOVERS, Reason.OWNER_UNKNOWN)
@@ -493,3 +487,72 @@ def test_what_is_shown_otherwise_is_not_started(values):
     assert machines.did == []
     sweep.start(machines.halting(show=shown_as(on=False)), None, US, "1")
     assert machines.did == [("start", "1")]
+
+
+# ------------------------------------------------------------------------------------- what its service acts on
+def acting(shelf, **values):
+    """A type whose deletes are told apart by the connection that they are made with."""
+    made = []
+
+    def delete(connection, project, resource):
+        made.append((connection, resource.id))
+        shelf.delete(connection, project, resource)
+
+    return shelf.type(delete=delete, **values), made
+
+
+def test_what_acts_on_what_users_wrote_is_deleted_with_the_janitors_token_alone():
+    type_, made = acting(Shelf(row("1"), row("2")), acts_on="a template")
+    assert run(type_, janitor=lambda: "janitor").outcome is Outcome.CLEAR
+    assert made == [("janitor", "1"), ("janitor", "2")]
+
+
+def test_force_is_used_with_the_janitors_token_too():
+    shelf, forced = Shelf(row("1")), []
+    type_ = shelf.type(acts_on="a template", force=lambda connection, *_: forced.append(connection))
+    run(type_, janitor=lambda: "janitor", stuck={"1"})
+    assert (forced, shelf.deletes) == (["janitor"], [])
+
+
+def test_without_a_janitor_nothing_is_changed_and_the_reason_is_told():
+    prepared = []
+    shelf = Shelf(row("1"))
+    type_, made = acting(shelf, acts_on="a template", prepare=(lambda *_: prepared.append(1),))
+    result = run(type_)
+    assert [(left.id, left.reason) for left in result.leftovers] == [("1", Reason.NO_JANITOR)]
+    assert (made, prepared) == ([], [])
+
+
+def test_what_acts_on_nothing_needs_no_janitor():
+    type_, made = acting(Shelf(row("1")))
+    assert run(type_).outcome is Outcome.CLEAR
+    assert made == [(None, "1")]
+
+
+def test_of_a_project_that_is_gone_no_janitor_is_asked():
+    type_, made = acting(Shelf(row("1")), acts_on="a template")
+    gone = dataclasses.replace(US, gone=True)
+    assert sweep.delete(type_, None, gone, parallel=1).outcome is Outcome.CLEAR
+    assert made == [(None, "1")]
+
+
+@pytest.mark.parametrize(("helps", "tries"), [(True, 2), (False, 1)])
+def test_a_refused_delete_is_made_once_more_where_what_refused_it_was_removed(helps, tries):
+    shelf = Shelf(row("1"))
+    shelf.refuse["1"] = HttpError(500)
+    asked = []
+
+    def unblock(*arguments):
+        asked.append(arguments[:2])
+        return helps
+
+    type_, made = acting(shelf, acts_on="a template", unblock=unblock)
+    run(type_, janitor=lambda: "janitor")
+    assert (len(made), asked) == (tries, [(None, "janitor")])
+
+
+def test_a_cancel_is_no_refusal():
+    shelf = Shelf(row("1"))
+    shelf.refuse["1"] = Stopped("cancelled")
+    type_, _ = acting(shelf, acts_on="a template", unblock=lambda *_: pytest.fail("asked"))
+    assert run(type_, janitor=lambda: "janitor").reason == Reason.STOPPED
