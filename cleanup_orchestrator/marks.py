@@ -13,6 +13,12 @@ from oslo_config import cfg, types
 
 from cleanup_orchestrator.plugins.base import ROW, ResourceType, Row, pick
 
+#: Who has put a mark on a resource, and what clears it, for the report.
+SET_BY = (
+    "any member of the project may set one, and its service does not record who did; an admin may take it off, or the "
+    "operator does not list it ([protection] keep_tags, keep_properties)"
+)
+
 OPTS = {
     "protection": [
         cfg.ListOpt(
@@ -20,7 +26,8 @@ OPTS = {
             default=[],
             mutable=True,
             help="Tags that keep a resource: what bears one of them is never deleted, and reported as protected. Upper "
-            "and lower case make no difference.",
+            "and lower case make no difference. Any member of a project may set a tag: each that is listed here lets "
+            "the project's members hold up its deletion, also a cascade of the operator's.",
         ),
         cfg.ListOpt(
             "keep_properties",
@@ -28,7 +35,8 @@ OPTS = {
             default=[],
             mutable=True,
             help="Properties (metadata) that keep a resource in the same way: 'key', whatever its value, or "
-            "'key=value'.",
+            "'key=value'. Here, too, members of the project hold up its deletion, unless the service lets admins alone "
+            "set the property (Glance: property_protection_file).",
         ),
     ]
 }

@@ -27,7 +27,7 @@ from cleanup_orchestrator.errors import (
     WriteRefused,
     classify,
 )
-from cleanup_orchestrator.marks import Marks
+from cleanup_orchestrator.marks import SET_BY, Marks
 from cleanup_orchestrator.model import Leftover, Outcome, Reason, Sweep, Token
 from cleanup_orchestrator.plans import digest
 from cleanup_orchestrator.plugins import admin
@@ -555,7 +555,7 @@ def _forbids(
         if why := next((str(why) for why in (rule(resource, project) for rule in type_.protect) if why), None):
             return why
         if why := marks.why(type_, resource.data):
-            return why
+            return f"{why}: {SET_BY}"
         for attribute, kept in wholes:
             id_ = _id(resource, attribute)
             if id_ in kept or (kept and not id_):

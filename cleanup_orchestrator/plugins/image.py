@@ -44,13 +44,17 @@ OPTIONS = (
     cfg.BoolOpt(
         "delete_community_images",
         default=False,
-        help="Delete the project's community images, too. Every project that knows their id may be using them.",
+        help="Delete the project's community images, too. Every project that knows their id may be using them. Any "
+        "member of a project may make its images so: without this option a member holds up the deletion of the "
+        "project with one, also a cascade, until an admin makes it private.",
     ),
     cfg.BoolOpt(
         "delete_shared_images",
         default=False,
         help="Delete images that the project has shared with other projects that have not rejected them. An image of "
-        "visibility 'shared' with no such member is deleted in any case: 'shared' is what new images are by default.",
+        "visibility 'shared' with no such member is deleted in any case: 'shared' is what new images are by default. "
+        "Any member of a project may share its images with any other, which need not know: without this option a "
+        "member holds up the deletion of the project so, also a cascade, until an admin makes the image private.",
     ),
     cfg.BoolOpt(
         "delete_public_namespaces",
@@ -108,14 +112,20 @@ def _all_images(connection: Connection, project: ProjectDefinition) -> Iterator[
         yield from _pages(connection, "/images", "images", {"visibility": "all", "os_hidden": hidden})
 
 
+#: What clears a protection of an image, up to the option's name.
+_CLEARED = "an admin may make it private, or the operator sets [service_image]"
+
+
 def _protect_image(image: Resource, project: ProjectDefinition) -> str | None:
     visibility = image.data.get("visibility")
     if visibility in ("private", "shared"):  # whether it is really shared takes a call: see _refuse_shared
         return None
     if visibility in ("public", "community"):
-        if project.options.get(f"delete_{visibility}_images"):
+        option = f"delete_{visibility}_images"
+        if project.options.get(option):
             return None
-        return f"the image is {visibility}: other projects may be using it"
+        by = "an admin" if visibility == "public" else "a member of the project, or an admin,"
+        return f"the image is {visibility}, which {by} made it: other projects may be using it; {_CLEARED} {option}"
     return f"the image has the unknown visibility {visibility!r}"
 
 
@@ -132,9 +142,11 @@ def _shared(connection: Connection, project: ProjectDefinition, image: Resource)
     if not members:
         return None
     blockers = tuple({"type": "image.member", "id": image.id, "owner": m["member_id"]} for m in members)
-    names = ", ".join(m["member_id"] for m in members[:10])
+    names = ", ".join(f"{m['member_id']} ({m['status']})" for m in members[:10])
     more = f" and {len(members) - 10} more" if len(members) > 10 else ""
-    return Verdict(Reason.PROTECTED, f"the image is shared with project {names}{more}", blockers)
+    by = "by a member of its own project, or an admin"
+    text = f"the image is shared with project {names}{more}, {by}; {_CLEARED} delete_shared_images"
+    return Verdict(Reason.PROTECTED, text, blockers)
 
 
 def _refuse_shared(connection: Connection, project: ProjectDefinition, image: Resource) -> None:

@@ -37,7 +37,9 @@ OPTIONS = (
         "delete_shared_secrets",
         default=False,
         help="Delete secrets and containers that still have consumers although their ACL lets users from outside the "
-        "project read them: the consumer may be another project's volume or load balancer, whose data is lost then.",
+        "project read them: the consumer may be another project's volume or load balancer, whose data is lost then. "
+        "Any member of a project may write such an ACL, and register a consumer: without this option a member holds "
+        "up the deletion of the project so, also a cascade, until the ACL is removed.",
     ),
 )
 
@@ -103,8 +105,11 @@ def _refuse_shared(
     if project.options.get("delete_shared_secrets"):
         return
     if readers := _outsiders(connection, project, path):
-        message = f"it has {len(blockers)} consumers, and its ACL lets users of other projects read it: " + ", ".join(
-            readers[:10]
+        named = ", ".join(readers[:10])
+        message = (
+            f"it has {len(blockers)} consumers, and its ACL, which a member of the project wrote, lets users of other "
+            f"projects read it: {named}; it goes once the ACL is removed, or with [service_key_manager] "
+            "delete_shared_secrets"
         )
         raise Refused(Verdict(Reason.PROTECTED, message, blockers))
 

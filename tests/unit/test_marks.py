@@ -101,7 +101,11 @@ def test_what_is_marked_is_a_leftover_and_never_deleted(do):
     result = do(shelf.type(tags="tags"))
     assert "1" not in shelf.deletes
     left = {leftover.id: leftover for leftover in result.leftovers}
-    assert (left["1"].reason, left["1"].message) == (Reason.PROTECTED, "its tag 'keep' is a keep mark")
+    assert (left["1"].reason, left["1"].message) == (
+        Reason.PROTECTED,
+        "its tag 'keep' is a keep mark: any member of the project may set one, and its service does not record who "
+        "did; an admin may take it off, or the operator does not list it ([protection] keep_tags, keep_properties)",
+    )
     assert ("2" in left) is (do is looked)
 
 

@@ -108,3 +108,25 @@ def test_the_manual_names_every_switch_and_no_other():
         for option in service.options
         if option.dest.startswith(("delete_", "drop_"))
     )
+
+
+@pytest.mark.parametrize(
+    ("visibility", "by", "option"),
+    [
+        ("public", "an admin made it", "delete_public_images"),
+        ("community", "a member of the project, or an admin, made it", "delete_community_images"),
+    ],
+)
+def test_the_report_says_who_made_an_image_so_and_what_clears_it(visibility, by, option):
+    (why,) = protected("image", "image", {"visibility": visibility})
+    assert by in why
+    assert why.endswith(f"an admin may make it private, or the operator sets [service_image] {option}")
+
+
+def test_the_report_says_with_whom_an_image_is_shared_and_whether_they_know():
+    image = Resource("1", "one", "us", {"id": "1", "visibility": "shared"})
+    with pytest.raises(Refused) as refused:
+        _refuse_shared(Glance(("them", "pending"), ("others", "accepted")), defaults("image"), image)
+    why = refused.value.verdict.message
+    assert "project them (pending), others (accepted), by a member of its own project" in why
+    assert why.endswith("or the operator sets [service_image] delete_shared_images")
