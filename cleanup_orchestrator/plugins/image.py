@@ -100,6 +100,11 @@ def _pages(connection: Connection, path: str, key: str, query: Mapping[str, Any]
 # --------------------------------------------------------------------------------------------------------- images
 
 
+_IMAGE = Rest("image", "/images/{id}")
+#: With the value ``on_image_deletion``, Glance deletes the secret ``cinder_encryption_key_id`` with the image.
+_KEY_POLICY = "cinder_encryption_key_deletion_policy"
+
+
 def _images(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     for hidden in ("false", "true"):
         yield from _pages(
@@ -166,13 +171,24 @@ def _members(connection: Connection, image_id: str) -> list[Row]:
 
 def _unprotect_image(connection: Connection, project: ProjectDefinition, image: Resource) -> None:
     """Clear the guard against a slip of the owner's hand: it is no sign of use by others."""
-    if image.data.get("protected") is False:
-        return
-    response = connection.image.patch(
-        f"/images/{image.id}",
-        json=[{"op": "replace", "path": "/protected", "value": False}],
-        headers={"Content-Type": "application/openstack-images-v2.1-json-patch"},
-    )
+    if image.data.get("protected") is not False:
+        _patch(connection, image, {"op": "replace", "path": "/protected", "value": False})
+
+
+def _keep_key(connection: Connection, project: ProjectDefinition, image: Resource) -> None:
+    """Have Glance leave an encryption key alone.
+
+    With these two properties, which any user may set, Glance deletes the secret that they name with the token that
+    asks for the delete: it may be another project's. What is the project's own is deleted in Barbican by its owner.
+    """
+    current = _IMAGE.row(connection, project, image)
+    if _KEY_POLICY in current:
+        _patch(connection, image, {"op": "remove", "path": f"/{_KEY_POLICY}"})
+
+
+def _patch(connection: Connection, image: Resource, change: Mapping[str, Any]) -> None:
+    headers = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
+    response = connection.image.patch(f"/images/{image.id}", json=[change], headers=headers)
     exceptions.raise_from_response(response)
 
 
@@ -248,11 +264,11 @@ SERVICE = Service(
             name="image",
             list=_images,
             all_projects=_all_images,
-            show=Rest("image", "/images/{id}"),
+            show=_IMAGE,
             delete=Rest("image", "/images/{id}", method="DELETE"),
             owner="owner",
             protect=(_protect_image,),
-            prepare=(_refuse_shared, _unprotect_image),
+            prepare=(_refuse_shared, _unprotect_image, _keep_key),
             used=_shared,
             after=("compute.server", "block-storage.volume"),
             tags="tags",
@@ -262,8 +278,8 @@ SERVICE = Service(
             note="Hidden images are in no list but their own. Without visibility=all an admin is not shown the "
             "project's community images. 'protected' answers the delete with 403 and is cleared before. Data that the "
             "store still needs (copy-on-write clones of any project) is a 409. Servers go first, because shelved ones "
-            "own their image. Images of other owners that are shared to the project are not listed. Copies in the "
-            "caches of API nodes are pruned by the nodes.",
+            "own their image. A secret that an image's properties name is not deleted with it. Images of other owners "
+            "that are shared to the project are not listed. Copies in the caches of API nodes are pruned by the nodes.",
         ),
         ResourceType(
             name="metadef_namespace",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 
 import pytest
+from openstack import exceptions
 
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.model import Reason
@@ -98,6 +99,16 @@ def test_images_are_asked_for_by_owner_and_the_hidden_ones_too():
     found = list(listing(image, "image")(connection(image=glance.answer), PROJECT))
     assert ids(found) == ["own", "own-hidden"]
     assert [query["owner"] for _, query in glance.queries] == [OURS, OURS]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_glance_deletes_no_secret_that_an_image_names(named):
+    """With the policy ``on_image_deletion`` it would, with our token: also one of the orchestrator's own project."""
+    key = {"cinder_encryption_key_deletion_policy": "on_image_deletion"} if named else {}
+    cloud = connection(image=lambda *_: (200, {"id": "i", "cinder_encryption_key_id": "theirs", **key}))
+    image._keep_key(cloud, PROJECT, resource("i"))
+    change = [{"op": "remove", "path": "/cinder_encryption_key_deletion_policy"}]
+    assert [body for _, _, body in cloud.image.writes()] == ([change] if named else [])
 
 
 def test_a_namespace_keeps_its_owner_when_its_protection_is_cleared():
@@ -456,7 +467,8 @@ def test_of_the_trusts_given_to_heat_those_for_the_project_are_deleted():
         {"id": "another", "project_id": OURS, "trustor_user_id": "u", "trustee_user_id": "friend"},
     ]
     cloud = connection(identity=lambda method, *_: (200, {"trusts": trusts}) if method == "GET" else (204, {}))
-    assert orchestration._drop_trusts(cloud, PROJECT)
+    error = exceptions.HttpException(http_status=500)
+    assert orchestration._drop_trusts(cloud, cloud, PROJECT, resource("s"), error)
     assert [path for _, path, _ in cloud.identity.writes()] == ["/OS-TRUST/trusts/mine"]
 
 
