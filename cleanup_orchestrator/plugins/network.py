@@ -552,6 +552,34 @@ def delete_qos_policy(connection: Connection, project: ProjectDefinition, resour
         raise Refused(verdict) from error
 
 
+_TRUNK = re.compile(r"\btrunk ([0-9a-f-]{32,36})\b")
+
+
+def delete_port(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Delete a port; name the trunk that it is in, when that is why Neutron refuses.
+
+    The owner of a network may put a trunk on any port there, also on another project's. Of a subport only Neutron's
+    refusal tells the trunk: the port does not show it, and no list of trunks can be filtered by it.
+
+    :raises Refused: naming the trunk
+    """
+    from openstack import exceptions
+
+    try:
+        connection.network.delete_port(resource.id, ignore_missing=False)
+    except exceptions.ConflictException as error:
+        if not (found := _TRUNK.search(str(error))):
+            raise
+        try:
+            trunk = to_row(connection.network.get_trunk(found[1]))
+        except exceptions.NotFoundException:  # a 404 here must not pass for one of the port
+            raise error from None
+        verdict = _verdict(project, "it is in", [_blocker("trunk", trunk)])
+        if verdict is None:
+            raise
+        raise Refused(verdict) from error
+
+
 def explain_rbac_policy(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
     """Name the project that uses what it was granted; Neutron does not tell by what."""
     target = str(resource.data.get("target_project_id") or "")
@@ -727,7 +755,8 @@ CORE = (
         list=list_ports,
         all_projects=all_ports(of_routers=False),
         show=Sdk("network", "get_port", "{id}"),
-        delete=Sdk("network", "delete_port", "{id}", ignore_missing=False),
+        delete=delete_port,
+        by_hand="as an admin: openstack port delete {id}",
         keep=(of_own_network,),
         after=(
             "compute.server",
@@ -747,7 +776,9 @@ CORE = (
         note="Whatever device_owner says: what a port was made for is confirmed gone before, so one that is still "
         "there has been forgotten, by a server that is long gone or in a cloud without its service, and is deleted. "
         "Neutron does not stop an admin from deleting the port of a live server; only this order does. Kept are DHCP "
-        "and metadata ports of the project's own networks alone. It does not wait for local IPs: see there.",
+        "and metadata ports of the project's own networks alone. It does not wait for local IPs: see there. The owner "
+        "of a network may put a trunk on any port there, with no role on the port's project: the trunk is named, and "
+        "the port goes once its owner or an admin has deleted it.",
         tags="tags",
         source="DELETE /v2.0/ports/P: 409 for trunk and local-IP ports; neutron plugins/ml2/plugin.py, delete_port",
     ),
