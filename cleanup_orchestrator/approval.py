@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Iterable
 
-from cleanup_orchestrator.model import Deletion, Kind, Mode, Step
+from cleanup_orchestrator.model import Deletion, Event, Kind, Mode, Step
 
 TOO_MANY_DELETIONS = "too_many_deletions"
 TOO_MANY_RESOURCES = "too_many_resources"
+
+DAY = datetime.timedelta(days=1)
+
+#: Types of the journal lines by which a user begins an attempt at a deletion, or pushes it on.
+ASKED = ("deletion.accepted", "deletion.adopted", "deletion.retried", "deletion.forced")
+#: In the data of such a line, where the token was one of a trust: the ids of trustor and trustee.
+TRUST_USER_IDS = "trust_user_ids"
+
+
+def askers(deletion: Deletion, events: Iterable[Event]) -> frozenset[str]:
+    """Return the ids of the users who may not approve a deletion: those who asked for it, in whatever attempt.
+
+    :param events: journal lines of the types ``ASKED``
+    """
+    found = {deletion.user_id}
+    for event in events:
+        found |= {event.actor, *event.data.get(TRUST_USER_IDS, ())}
+    return frozenset(found - {""})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,15 +52,20 @@ def to_go(deletion: Deletion, steps: Iterable[Step]) -> int:
 def for_deletion(deletion: Deletion, limit: int) -> Needed | None:
     """Return what is missing before a cascade may begin: there were many in the 24 hours before it was asked for.
 
+    The 24 hours are those before it was recorded. A retry after more than that is in no such count: many could be
+    recorded over days so that they fail, and all be retried on one. So it needs an approval in any case.
+
     :param limit: cascades in 24 hours that need nobody's approval; 0: no limit
     """
-    if not limit or not _cascade(deletion) or deletion.cascades_before < limit:
+    if not limit or not counts(deletion) or any(a.needed == TOO_MANY_DELETIONS for a in deletion.approvals):
         return None
-    if any(a.needed == TOO_MANY_DELETIONS for a in deletion.approvals):
+    if deletion.attempt > 1 and deletion.status_at - deletion.created_at >= DAY:
+        text = "it is a retry more than 24 hours after it was asked for, which no limit of a day counts"
+    elif deletion.cascades_before >= limit:
+        text = f"{deletion.cascades_before} cascades of this domain, or asked for by the same user, were recorded in "
+        text += f"the 24 hours before this one, and the limit is {limit}"
+    else:
         return None
-    text = (
-        f"{deletion.cascades_before} cascades were asked for in the 24 hours before this one, and the limit is {limit}"
-    )
     return Needed(TOO_MANY_DELETIONS, f"{text}: a second person has to approve it")
 
 
@@ -50,7 +74,7 @@ def for_resources(deletion: Deletion, steps: Iterable[Step], limit: int) -> Need
 
     :param limit: resources that one deletion may delete without an approval; 0: no limit
     """
-    if not limit or not _cascade(deletion):
+    if not limit or not counts(deletion):
         return None
     approved = max((a.resources for a in deletion.approvals if a.needed == TOO_MANY_RESOURCES), default=0)
     number = to_go(deletion, steps)
@@ -61,5 +85,6 @@ def for_resources(deletion: Deletion, steps: Iterable[Step], limit: int) -> Need
     return Needed(TOO_MANY_RESOURCES, f"{text}: a second person has to approve it")
 
 
-def _cascade(deletion: Deletion) -> bool:
+def counts(deletion: Deletion) -> bool:
+    """Whether a deletion counts for the limits: a cascade that is no dry run."""
     return deletion.mode is Mode.CASCADE and not deletion.dry_run

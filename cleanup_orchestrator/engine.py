@@ -33,8 +33,10 @@ OPTS = {
             "deletions_a_day",
             default=0,
             min=0,
-            help="Cascades in any 24 hours, over all domains, that need nobody's approval; 0: no limit. Each one "
-            "beyond that waits for a second person before the project is locked. Dry runs and reports do not count.",
+            help="Cascades in any 24 hours that need no approval; 0: no limit. Counted are those of projects of the "
+            "same domain, whoever asked for them, and those that the same user asked for in any domain. Each one "
+            "beyond that waits for a second person before the project is locked, and so does a retry more than 24 "
+            "hours after the request. Dry runs and reports do not count.",
         ),
     ],
     "deletion": [

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -37,9 +37,22 @@ _QUIET = (
 class Context(oslo_context.RequestContext):
     """Who is asking (in the API), and what a log line says about where it belongs."""
 
-    def __init__(self, deletion_id: str = "-", target_project_id: str = "-", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        deletion_id: str = "-",
+        target_project_id: str = "-",
+        delegated: bool = False,
+        trust_user_ids: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> None:
+        """Take the ids of a log line, and what of the token oslo.context does not know.
+
+        :param delegated: whether another user, or a program of one, may be using the token: it is of a trust or OAuth1
+        :param trust_user_ids: trustor and trustee of a token that is of a trust
+        """
         super().__init__(**kwargs)
         self.deletion_id, self.target_project_id = deletion_id, target_project_id
+        self.delegated, self.trust_user_ids = delegated, tuple(trust_user_ids)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the values that the formatter fills in."""

@@ -338,7 +338,7 @@ class Deletion:
     liens: tuple[Lien, ...] = ()  #: those in force now: derived, and there where it matters, see ``Store.load``
     brake: Brake | None = None  #: if it is on: derived, likewise
     children: tuple[Child, ...] = ()  #: derived, and there only where a whole deletion is loaded with its steps
-    cascades_before: int = 0  #: recorded in the 24 hours before it; derived, and loaded only while it is ``accepted``
+    cascades_before: int = 0  #: of its domain or user in 24 hours; derived, and loaded only while it is ``accepted``
     version: int = 0  #: of the row, for compare-and-swap
 
     @property

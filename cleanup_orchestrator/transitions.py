@@ -140,6 +140,7 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
             point_of_no_return_at=None,
             conditions=(),
             waivers=(),
+            approvals=(),  # each was given for what the earlier attempt was about
         )
     return after
 

@@ -223,9 +223,10 @@ class Deletions:
 
     @pecan.expose("json")
     def approve(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
-        """Approve what a deletion waits for: that it is beyond a limit. Nobody approves what they asked for themselves.
+        """Approve what a deletion waits for: that it is beyond a limit. Users who asked for it may not.
 
-        :raises ApiError: 400; 403 forbidden, self_approval; 404 deletion_not_found; 409 not_awaiting_approval, conflict
+        :raises ApiError: 400; 403 forbidden, self_approval, delegated_approval; 404 deletion_not_found;
+            409 not_awaiting_approval, conflict
         """
         schemas.check_query(req, schemas.NOTHING)
         reason = schemas.check_body(req, schemas.APPROVE_BODY)["reason"].strip()
@@ -247,18 +248,20 @@ class Deletions:
         resp.status = 202
         return self._shown(req, deletion_id)
 
-    @staticmethod
-    def _approved(req: webob.Request, d: Deletion, steps: Sequence[Step], reason: str, now: Any) -> Deletion:
+    def _approved(self, req: webob.Request, d: Deletion, steps: Sequence[Step], reason: str, now: Any) -> Deletion:
         """Return a deletion with the approval that it waits for.
 
-        :raises ApiError: 403 self_approval; 409 not_awaiting_approval
+        :raises ApiError: 403 self_approval, delegated_approval; 409 not_awaiting_approval
         """
         asked = next((c for c in d.conditions if c.type == "approval" and c.status), None)
         if asked is None or d.status not in transitions.LIVE or d.status is Status.CANCELLING:
             text = f"it waits for no approval (it is {d.status})"
             raise ApiError(409, "not_awaiting_approval", text, status_now=str(d.status))
-        if not req.context.user_id or req.context.user_id == d.user_id:
-            text = "who asked for a deletion cannot approve it: somebody else has to"
+        if req.context.delegated:  # it names a user, and another one may hold it
+            text = "a token of a trust or of OAuth1 cannot approve a deletion: log in as the user who approves"
+            raise ApiError(403, "delegated_approval", text)
+        if not req.context.user_id or req.context.user_id in self._w.store.askers(d):
+            text = "a user who asked for a deletion, retried or forced it cannot approve it: another user has to"
             raise ApiError(403, "self_approval", text)
         counted = asked.reason == approval.TOO_MANY_RESOURCES
         given = Approval(
@@ -391,7 +394,7 @@ class Deletions:
             return d, steps, now
         if self._w.judge.may_somewhere(req.context, rule):
             raise ApiError(404, "deletion_not_found", "no deletion has this id; GET /v1/deletions lists them")
-        raise _forbidden()
+        raise _forbidden(rule)
 
     def _check_marker(self, req: webob.Request, marker: str) -> None:
         try:
@@ -424,7 +427,9 @@ class Deletions:
 
     @staticmethod
     def _event(req: webob.Request, type_: str, message: str, data: Mapping[str, Any]) -> Event:
-        actor = req.context.user_id or ""
+        actor, lent = req.context.user_id or "", req.context.trust_user_ids
+        if lent:
+            data = {**data, approval.TRUST_USER_IDS: list(lent)}
         return Event(type_, message, actor=actor, data=data, request_id=req.context.request_id)
 
     @staticmethod
@@ -442,10 +447,9 @@ class Deletions:
         return ApiError(409, "deletion_under_way", text, deletion_id=existing.id)
 
 
-def _forbidden() -> ApiError:
-    return ApiError(
-        403, "forbidden", "only an admin, or a manager of the project's domain with a token of that domain, may do this"
-    )
+def _forbidden(rule: str = "") -> ApiError:
+    managers = "" if rule == policies.APPROVE else ", or a manager of the project's domain with a token of that domain,"
+    return ApiError(403, "forbidden", f"only an admin{managers} may do this")
 
 
 def _has_children(children: Sequence[str]) -> ApiError:

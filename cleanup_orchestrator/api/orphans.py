@@ -13,6 +13,7 @@ import pecan
 import webob
 from oslo_log import log
 
+from cleanup_orchestrator import approval
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import policies, schemas, views
@@ -212,6 +213,8 @@ class OrphanScans:
         )
         text = f"deletion of what project {name or '?'} ({project_id}) left behind, found by orphan scan {scan_id}"
         data = {"orphan_scan_id": scan_id, "dry_run": dry_run, "project_name": name, "user_name": record.user_name}
+        if req.context.trust_user_ids:
+            data[approval.TRUST_USER_IDS] = list(req.context.trust_user_ids)
         event = Event(
             "deletion.adopted", text + (", dry run" if dry_run else ""), record.user_id, data, record.request_id
         )

@@ -81,8 +81,11 @@ _RULES = [
     ),
     _rule(
         APPROVE,
-        "Approve a deletion that is beyond a limit. Whoever asked for it may not, whatever this rule says.",
+        "Approve a deletion that is beyond a limit. Users who asked for it, retried or forced it may not, whatever "
+        "this rule says. A domain's manager can make a second user of the domain: a rule that lets managers approve "
+        "lets one person approve what the same person asked for.",
         ("POST", "/v1/deletions/{id}/approve"),
+        who=ADMIN,
     ),
     _rule(
         RESTORE,

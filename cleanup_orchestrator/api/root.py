@@ -7,6 +7,7 @@ from typing import Any
 import pecan
 import webob
 import webob.multidict
+from keystoneauth1 import access
 from pecan import hooks
 
 from cleanup_orchestrator import log
@@ -41,7 +42,13 @@ class Identity(hooks.PecanHook):
             return
         if TOKEN_INFO not in environ or environ.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
             raise errors.of_status(401)
-        state.request.context = log.Context.from_environ(environ, request_id=environ.get(errors.REQUEST_ID))
+        token = access.create(body=environ[TOKEN_INFO], auth_token="")
+        state.request.context = log.Context.from_environ(
+            environ,
+            request_id=environ.get(errors.REQUEST_ID),
+            delegated=bool(token.trust_id or token.oauth_access_token_id),
+            trust_user_ids=[user for user in (token.trustor_user_id, token.trustee_user_id) if user],
+        )
 
 
 class Request(pecan.Request):

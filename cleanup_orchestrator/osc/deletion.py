@@ -478,9 +478,9 @@ class ApproveDeletion(DeletionCommand, request.Requesting):
     """Approve deletions that are beyond a limit."""
 
     _description = (
-        "Approve deletions that somebody else asked for, and that wait because they are beyond an operator's limit: "
-        "more resources in one deletion, or more deletions in a day, than go without a second person's word. Whoever "
-        "asked for a deletion cannot approve it."
+        "Approve deletions that another user asked for, and that wait because they are beyond an operator's limit: "
+        "more resources in one deletion, or more deletions in a day, than go without a second person's word. For "
+        "admins. A user who asked for a deletion, retried it or forced it cannot approve it."
     )
     _epilog = """
     Examples:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc as sa_exc
 from sqlalchemy.engine import Connection
 
-from cleanup_orchestrator import force, raised, records
+from cleanup_orchestrator import approval, force, raised, records
 from cleanup_orchestrator import tables as t
 from cleanup_orchestrator.actions import record
 from cleanup_orchestrator.model import (
@@ -28,7 +28,6 @@ from cleanup_orchestrator.model import (
     Kind,
     Leftover,
     Lien,
-    Mode,
     Outcome,
     Reason,
     State,
@@ -55,7 +54,7 @@ from cleanup_orchestrator.store.base import (
 from cleanup_orchestrator.store.brakes import Brakes, current_brake
 from cleanup_orchestrator.store.liens import Liens, count_liens, current_liens, end_lien, raise_lien
 from cleanup_orchestrator.store.orphans import OrphanScans, ScanUnderWay
-from cleanup_orchestrator.store.plans import Plans, cascades_before
+from cleanup_orchestrator.store.plans import Plans, cascades_before, in_order
 from cleanup_orchestrator.store.waivers import Waivers
 from cleanup_orchestrator.transitions import LIVE, allowed, destructive
 from cleanup_orchestrator.windows import ALWAYS, Windows
@@ -169,6 +168,8 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
         kinds, made = tuple(kinds), []
         try:
             with self._begin() as c:
+                if any(approval.counts(deletion) for deletion, _event in wanted):
+                    in_order(c)
                 now = database_time(c)
                 for deletion, event in wanted:
                     deletion = dataclasses.replace(
@@ -248,7 +249,7 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
             deletion = _get(c, deletion_id)
             if deletion.include_subtree:
                 deletion = dataclasses.replace(deletion, children=_children(c, deletion_id))
-            if deletion.status is Status.ACCEPTED and deletion.mode is Mode.CASCADE and not deletion.dry_run:
+            if deletion.status is Status.ACCEPTED and approval.counts(deletion):
                 deletion = dataclasses.replace(deletion, cascades_before=cascades_before(c, deletion))
             steps, now = _steps(c, deletion_id), database_time(c)
             return _with_holds(c, deletion, now), steps, now

@@ -20,7 +20,7 @@ class Accounts(Base):
     def visit_account(self, service: str, region: str, ask: limits.Ask) -> limits.Grant:
         """Take turns and slots; see :func:`cleanup_orchestrator.limits.visit`. Tried once: the caller asks again."""
         with self._begin() as c:
-            account = _account(c, service, region)
+            account = hold_account(c, service, region)
             now = database_time(c)  # not before the row is ours: who waited for it must not go back in time
             table = t.account_leases
             here = sa.and_(table.c.service == service, table.c.region == region)
@@ -30,7 +30,7 @@ class Accounts(Base):
             leases = [limits.Lease(*row) for row in rows]
             after, lease, grant = limits.visit(account, leases, ask, now)
             if after != account:
-                _put_account(c, service, region, after)
+                put_account(c, service, region, after)
             void = {one.holder for one in leases if one.until <= now}
             known = ask.holder in {one.holder for one in leases} - void
             mine = sa.and_(here, table.c.holder == ask.holder)
@@ -48,13 +48,13 @@ class Accounts(Base):
     def pause_account(self, service: str, region: str, seconds: float) -> None:
         """Let nobody call a service for so many seconds, unless it is to be longer already."""
         with self._begin() as c:
-            account = _account(c, service, region)
+            account = hold_account(c, service, region)
             until = database_time(c) + datetime.timedelta(seconds=seconds)
             if account.paused_until is None or account.paused_until < until:
-                _put_account(c, service, region, dataclasses.replace(account, paused_until=until))
+                put_account(c, service, region, dataclasses.replace(account, paused_until=until))
 
 
-def _account(c: Connection, service: str, region: str) -> limits.Account:
+def hold_account(c: Connection, service: str, region: str) -> limits.Account:
     """Return an account and hold its row, until the transaction ends: for milliseconds, and never during a call."""
     table = t.accounts
     query = sa.select(table.c.calls_at, table.c.deletes_at, table.c.paused_until)
@@ -67,7 +67,8 @@ def _account(c: Connection, service: str, region: str) -> limits.Account:
     return limits.Account(*row)
 
 
-def _put_account(c: Connection, service: str, region: str, account: limits.Account) -> None:
+def put_account(c: Connection, service: str, region: str, account: limits.Account) -> None:
+    """Save an account whose row is held."""
     table = t.accounts
     mine = sa.and_(table.c.service == service, table.c.region == region)
     c.execute(table.update().where(mine).values(dataclasses.asdict(account)))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import datetime
+import dataclasses
 from collections.abc import Mapping
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from cleanup_orchestrator import approval, records
 from cleanup_orchestrator import tables as t
-from cleanup_orchestrator.model import Deletion, Mode, Reason
-from cleanup_orchestrator.store.base import Base, transient
+from cleanup_orchestrator.model import Deletion, Event, Mode, Reason
+from cleanup_orchestrator.store.accounts import hold_account, put_account
+from cleanup_orchestrator.store.base import Base, database_time, transient
 
 #: (region, service, type).
 Place = tuple[str, str, str]
 
-_DAY = datetime.timedelta(days=1)
+#: The account whose row is held while a cascade is recorded: that of our own service, which no worker calls.
+_RECORDING = "project-cleanup"
 
 
 class Plans(Base):
@@ -36,6 +39,15 @@ class Plans(Base):
             return frozenset(c.execute(query).scalars())
 
     @transient
+    def askers(self, deletion: Deletion) -> frozenset[str]:
+        """Return the ids of the users who may not approve a deletion: they asked for it, or for one above it.
+
+        Asked for after the deletion was read: whoever asks later changes its version, so that no approval is saved.
+        """
+        with self._begin() as c:
+            return askers(c, deletion)
+
+    @transient
     def plan_counts(self, plan_id: str) -> Mapping[Place, Mapping[Reason, int]]:
         """Return how many resources a plan has of each type in each region, by reason."""
         table = t.leftovers.c
@@ -48,19 +60,50 @@ class Plans(Base):
         return found
 
 
-def cascades_before(c: Connection, deletion: Deletion) -> int:
-    """Return how many cascades were recorded in the 24 hours before this one, whatever became of them.
+def askers(c: Connection, deletion: Deletion) -> frozenset[str]:
+    """Return the ids of the users who asked for a deletion or for one above it; see :func:`approval.askers`."""
+    found: frozenset[str] = frozenset()
+    seen: set[str] = set()
+    above: Deletion | None = deletion
+    while above is not None and above.id not in seen:
+        seen.add(above.id)
+        table = t.events.c
+        query = sa.select(t.events).where(table.deletion_id == above.id, table.type.in_(approval.ASKED))
+        lines = [Event(row.type, row.message, row.actor, row.data) for row in c.execute(query)]
+        found |= approval.askers(above, lines)
+        row = c.execute(records.select_deletions().where(t.deletions.c.id == above.parent_deletion_id)).first()
+        above = records.deletion(row) if row else None
+    return found
 
-    By the order in which they are recorded, so that of many at once it is clear which are beyond a limit.
+
+def in_order(c: Connection) -> None:
+    """Hold what records a cascade until its transaction ends, so that those recorded later have a later time.
+
+    Without it a cascade could be counted, and go on, while one with an earlier time is not committed yet: neither would
+    count the other. It also writes: on a cluster of databases a lock alone is not seen by the other nodes.
+    """
+    account = hold_account(c, _RECORDING, "")
+    put_account(c, _RECORDING, "", dataclasses.replace(account, calls_at=database_time(c)))
+
+
+def cascades_before(c: Connection, deletion: Deletion) -> int:
+    """Return how many cascades of its domain, or of its user, were recorded in the 24 hours before a deletion.
+
+    Whatever became of them; in the order in which they were recorded, so that of many at once it is clear which are
+    beyond a limit: see :func:`in_order`. A manager of a domain who makes more users of it gets no more cascades by it.
     """
     table = t.deletions.c
+    counted_with = table.domain_id == deletion.domain_id
+    if deletion.user_id:
+        counted_with = sa.or_(counted_with, table.user_id == deletion.user_id)
     earlier = sa.or_(
         table.created_at < deletion.created_at,
         sa.and_(table.created_at == deletion.created_at, table.id < deletion.id),
     )
     query = sa.select(sa.func.count()).where(
-        table.created_at >= deletion.created_at - _DAY,
+        table.created_at >= deletion.created_at - approval.DAY,
         earlier,
+        counted_with,
         table.mode == str(Mode.CASCADE),
         table.dry_run.is_(False),
     )

@@ -758,8 +758,15 @@ MUTATIONS = (
     Mutation(
         "One cascade more than the limit of a day needs no approval",
         APPROVAL,
-        "deletion.cascades_before < limit:",
-        "deletion.cascades_before <= limit:",
+        "deletion.cascades_before >= limit:",
+        "deletion.cascades_before > limit:",
+        tests("approval"),
+    ),
+    Mutation(
+        "A retry that no day counts needs no approval",
+        APPROVAL,
+        "deletion.attempt > 1 and deletion.status_at",
+        "deletion.attempt > 9 and deletion.status_at",
         tests("approval"),
     ),
     Mutation(

@@ -87,6 +87,20 @@ def test_too_many_deletions_a_day(values, limit, asks):
     assert bool(approval.for_deletion(deletion(**values), limit)) is asks
 
 
+@pytest.mark.parametrize(
+    ("attempt", "hours", "asks"),
+    [(1, 0, False), (2, 23, False), (2, 24, True), (3, 500, True)],
+)
+def test_a_retry_of_one_that_no_day_counts_any_more_needs_an_approval(attempt, hours, asks):
+    """Else many could be recorded over days, such that each fails, and all be retried on one."""
+    at = T0 + datetime.timedelta(hours=hours)
+    retried = deletion(attempt=attempt, created_at=T0, status_at=at)
+    assert bool(approval.for_deletion(retried, 5)) is asks
+    assert approval.for_deletion(retried, 0) is None
+    given = dataclasses.replace(retried, approvals=(given_for(approval.TOO_MANY_DELETIONS),))
+    assert approval.for_deletion(given, 5) is None
+
+
 # -------------------------------------------------------------------------------------------------- it rests, and how
 class Cloud:
     """Resources by step, which a delete round takes away; newcomers may come."""

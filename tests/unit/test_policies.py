@@ -9,6 +9,7 @@ from cleanup_orchestrator.api import policies
 
 #: Rules that allow admins only.
 ADMINS_ONLY = {
+    policies.APPROVE,
     policies.FORCE,
     policies.BRAKE_GET,
     policies.BRAKE_SET,

@@ -17,6 +17,7 @@ ADMIN, MANAGER, OTHER_MANAGER, MEMBER, SYSTEM = (
     "system-token",
 )
 PROJECT_MANAGER, DOMAIN_MEMBER = "project-manager-token", "domain-member-token"
+SECOND_ADMIN, THIRD_ADMIN, FOURTH_ADMIN = (f"{which}-admin-token" for which in ("second", "third", "fourth"))
 OWN_PROJECT = "0123456789abcdef0123456789abcdef"
 
 
@@ -36,6 +37,7 @@ class Keystone:
         self.projects = {}
         self.tokens = {}
         self.broken = False
+        self.list_limit = 10_000
         self.requests = []
         self.server = simple_server.make_server("127.0.0.1", 0, self, server_class=_Server, handler_class=_Quiet)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
@@ -52,6 +54,9 @@ class Keystone:
         self.project("child-1", "c1", "d1", parent="parent")
         self.project("child-2", "c2", "d1", parent="child-1")
         self.token(ADMIN, "admin", project_id=OWN_PROJECT)
+        self.token(SECOND_ADMIN, "admin", project_id=OWN_PROJECT)
+        self.token(THIRD_ADMIN, "admin", project_id=OWN_PROJECT)
+        self.token(FOURTH_ADMIN, "admin", project_id=OWN_PROJECT)
         self.token(SYSTEM, "admin", system=True)
         self.token(MANAGER, "manager", domain_id="d1")
         self.token(OTHER_MANAGER, "manager", domain_id="d2")
@@ -70,8 +75,9 @@ class Keystone:
             "parent_id": parent, "options": {},
         }  # fmt: skip
 
-    def token(self, token_id, role, project_id=None, domain_id=None, system=False):
-        user = token_id.removesuffix("-token")
+    def token(self, token_id, role, project_id=None, domain_id=None, system=False, user=None, **more):
+        """Make a token; ``more``: further members of its body, such as ``OS-TRUST:trust``."""
+        user = user or token_id.removesuffix("-token")
         body = {
             "methods": ["password"],
             "user": {"id": f"{user}-id", "name": user, "domain": {"id": "default", "name": "Default"}},
@@ -79,6 +85,7 @@ class Keystone:
             "expires_at": "2099-01-01T00:00:00.000000Z",
             "issued_at": "2026-01-01T00:00:00.000000Z",
             "audit_ids": ["x"],
+            **more,
         }
         if project_id:
             body["project"] = {"id": project_id, "name": "n", "domain": {"id": "default", "name": "Default"}}
@@ -129,6 +136,11 @@ class Keystone:
             case ["v3", "auth", "tokens"]:
                 body = self.tokens.get(environ.get("HTTP_X_SUBJECT_TOKEN"))
                 return (200, {"token": body}, []) if body else (404, {}, [])
+            case ["v3", "projects"]:
+                [parent] = urllib.parse.parse_qs(environ["QUERY_STRING"])["parent_id"]
+                rows = [p for p in self.projects.values() if p["parent_id"] == parent]
+                cut = {"truncated": True} if len(rows) > self.list_limit else {}
+                return 200, {"projects": rows[: self.list_limit], **cut}, []
             case ["v3", "projects", project_id]:
                 project = self.projects.get(project_id)
                 if project is None:

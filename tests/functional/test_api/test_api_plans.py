@@ -2,17 +2,22 @@
 
 import dataclasses
 import datetime
+import threading
 import uuid
 
 import pytest
+import sqlalchemy
 
 from cleanup_orchestrator import plans, records
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.model import (
+    TASKS,
     Approval,
     Condition,
+    Event,
     Kind,
     Leftover,
+    Mode,
     Outcome,
     Purpose,
     Reason,
@@ -20,7 +25,9 @@ from cleanup_orchestrator.model import (
     Status,
     Step,
     Sweep,
+    accepted,
 )
+from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
 
 NOBODYS = "11111111-2222-3333-4444-555555555555"
@@ -234,7 +241,7 @@ def asking(site, **values):
     return made["id"]
 
 
-def approve(site, deletion_id, token="manager-token", body=None):
+def approve(site, deletion_id, token=ks.SECOND_ADMIN, body=None):
     return site.post(f"/v1/deletions/{deletion_id}/approve", body or {"reason": "  ticket 4711  "}, token)
 
 
@@ -245,10 +252,10 @@ def test_a_second_person_approves_what_was_found_on_record(any_site):
     assert answer.status == 202, answer.body
     [given] = answer.json["deletion"]["approvals"]
     assert (given["needed"], given["reason"], given["resources"]) == ("too_many_resources", "ticket 4711", 4)
-    assert (given["user_id"], given["user_name"]) == ("manager-id", "manager")
+    assert (given["user_id"], given["user_name"]) == ("second-admin-id", "second-admin")
     assert given["hash"] == plans.hash_of(any_site.store.steps(deletion_id))
     line = any_site.get(f"/v1/deletions/{deletion_id}/events?type=deletion.approved").json["events"][0]
-    assert line["actor"] == "manager-id" and "ticket 4711" in line["message"] and line["data"]["resources"] == 4
+    assert line["actor"] == "second-admin-id" and "ticket 4711" in line["message"] and line["data"]["resources"] == 4
     assert any_site.bus.casts == [deletion_id], "it goes on at once"
     stored = any_site.store.get(deletion_id).approvals
     assert [type(a) for a in stored] == [Approval] and stored[0].at.year > 2000
@@ -278,14 +285,150 @@ def test_what_does_not_wait_for_it_is_not_approved(site, values, why):
 @pytest.mark.parametrize("body", [{}, {"reason": ""}, {"reason": "  "}, {"reason": 1}, {"reason": "x", "resources": 9}])
 def test_an_approval_says_why_and_nothing_else(site, body):
     deletion_id = asking(site)
-    answer = site.post(f"/v1/deletions/{deletion_id}/approve", body, "manager-token")
+    answer = site.post(f"/v1/deletions/{deletion_id}/approve", body, ks.SECOND_ADMIN)
     assert (answer.status, answer.error["code"]) == (400, "invalid_body")
     assert site.store.get(deletion_id).approvals == ()
 
 
-@pytest.mark.parametrize(("token", "status"), [("other-manager-token", 404), ("member-token", 403)])
-def test_who_may_not_approve(site, token, status):
-    assert approve(site, asking(site), token).status == status
+@pytest.mark.parametrize("token", [ks.MANAGER, ks.OTHER_MANAGER, ks.PROJECT_MANAGER, ks.MEMBER])
+def test_only_an_admin_approves_by_default(site, token):
+    """A manager of a domain makes users in it: a second one of them is no second person."""
+    answer = approve(site, asking(site), token)
+    assert (answer.status, answer.error["code"]) == (403, "forbidden")
+    assert "only an admin" in answer.error["detail"]
+
+
+def put(site, deletion_id, status, **values):
+    """Move a deletion along its way as an engine does, and give it some values."""
+    record = site.store.get(deletion_id)
+    return site.store.save(record, dataclasses.replace(record, status=status, purpose=Purpose.NONE, **values))
+
+
+def waits(site, deletion_id):
+    put(site, deletion_id, Status.RECOVERABLE, conditions=(ASKS,))
+    return deletion_id
+
+
+def not_by(site, deletion_id, *tokens):
+    """Check that none of these approves a deletion, for they asked for it; then that a third person does."""
+    for token in tokens:
+        answer = approve(site, deletion_id, token)
+        assert (answer.status, answer.error["code"]) == (403, "self_approval"), token
+        assert site.store.get(deletion_id).approvals == ()
+    assert approve(site, deletion_id, ks.THIRD_ADMIN).status == 202
+
+
+def test_who_retried_it_does_not_approve_the_new_attempt(any_site):
+    made = any_site.ask(mode="cascade")
+    put(any_site, made["id"], Status.FAILED)
+    assert any_site.post(f"/v1/deletions/{made['id']}/retry", token=ks.SECOND_ADMIN).status == 202
+    not_by(any_site, waits(any_site, made["id"]), ks.SECOND_ADMIN, ks.ADMIN)
+
+
+def test_who_retried_an_earlier_attempt_does_not_approve_a_later_one(any_site):
+    made = any_site.ask(mode="cascade")
+    for token in (ks.SECOND_ADMIN, ks.ADMIN):
+        put(any_site, made["id"], Status.FAILED)
+        assert any_site.post(f"/v1/deletions/{made['id']}/retry", token=token).status == 202
+    not_by(any_site, waits(any_site, made["id"]), ks.SECOND_ADMIN)
+
+
+def test_who_forced_it_does_not_approve_it(any_site):
+    made = any_site.ask(mode="cascade")
+    put(any_site, made["id"], Status.DELETING)
+    call = any_site.call("DELETE", "/v1/projects/p1/force", ks.SECOND_ADMIN, {"reason": "it burnt down"})
+    assert call.status == 202, call.body
+    put(any_site, made["id"], Status.VERIFYING, conditions=(ASKS,))
+    not_by(any_site, made["id"], ks.SECOND_ADMIN, ks.ADMIN)
+
+
+def test_who_adopted_it_does_not_approve_it(site):
+    event = Event("deletion.adopted", "found by a scan", "second-admin-id")
+    now = site.store.now()
+    made = accepted(
+        id=NOBODYS, project_id="gone", project_name="", domain_id="", mode=Mode.CASCADE, dry_run=False, user_id="x"
+    )
+    site.store.create(dataclasses.replace(made, created_at=now), TASKS, event)
+    not_by(site, waits(site, NOBODYS), ks.SECOND_ADMIN)
+
+
+def test_who_asked_for_the_tree_does_not_approve_a_part_of_it(any_site):
+    made = any_site.ask("parent", mode="cascade", include_subtree=True)
+    below = {d.project_id: d for d in any_site.store.list(storage.Page(10))}
+    put(any_site, made["id"], Status.FAILED)
+    assert any_site.post(f"/v1/deletions/{made['id']}/retry", token=ks.SECOND_ADMIN).status == 202
+    not_by(any_site, waits(any_site, below["child-2"].id), ks.ADMIN, ks.SECOND_ADMIN)
+
+
+def trusted(site, token_id, acting_for, trustee, impersonation=True):
+    """A token of a trust. With impersonation it says that its user is the trustor."""
+    trust = {
+        "id": "t1",
+        "impersonation": impersonation,
+        "trustor_user": {"id": f"{acting_for}-id"},
+        "trustee_user": {"id": f"{trustee}-id"},
+    }
+    user = acting_for if impersonation else trustee
+    return site.keystone.token(token_id, "admin", ks.OWN_PROJECT, user=user, **{"OS-TRUST:trust": trust})
+
+
+@pytest.mark.parametrize("impersonation", [True, False])
+def test_nobody_approves_with_a_token_that_somebody_lent(any_site, impersonation):
+    token = trusted(any_site, "lent-token", "second-admin", "admin", impersonation)
+    deletion_id = asking(any_site)
+    answer = approve(any_site, deletion_id, token)
+    assert (answer.status, answer.error["code"]) == (403, "delegated_approval")
+    assert any_site.store.get(deletion_id).approvals == ()
+
+
+def test_nobody_approves_with_a_token_of_a_consumer(site):
+    consumer = {"OS-OAUTH1": {"consumer_id": "c", "access_token_id": "a"}}
+    token = site.keystone.token("consumer-token", "admin", ks.OWN_PROJECT, user="second-admin", **consumer)
+    assert approve(site, asking(site), token).error["code"] == "delegated_approval"
+
+
+@pytest.mark.parametrize("impersonation", [True, False])
+@pytest.mark.parametrize("how", ["asked", "retried", "forced"])
+def test_neither_side_of_a_trust_approves_what_was_asked_for_with_it(site, how, impersonation):
+    token = trusted(site, "lent-too-token", "admin", "second-admin", impersonation)
+    made = site.ask(mode="cascade", token=token if how == "asked" else ks.FOURTH_ADMIN)
+    if how == "retried":
+        put(site, made["id"], Status.FAILED)
+        assert site.post(f"/v1/deletions/{made['id']}/retry", token=token).status == 202
+    if how == "forced":
+        put(site, made["id"], Status.DELETING)
+        assert site.call("DELETE", "/v1/projects/p1/force", token, {"reason": "it burnt down"}).status == 202
+    not_by(site, waits(site, made["id"]), ks.ADMIN, ks.SECOND_ADMIN)
+
+
+def test_an_application_credential_is_its_user(site):
+    """Keystone gives it its user's id."""
+    credential = {"application_credential": {"id": "a", "name": "a", "restricted": True}}
+    token = site.keystone.token("credential-token", "admin", ks.OWN_PROJECT, user="admin", **credential)
+    not_by(site, asking(site), token)
+
+
+def test_an_approval_is_of_one_attempt(any_site):
+    """Who approved what was found then approved nothing of what a later attempt finds."""
+    deletion_id = asking(any_site)
+    assert approve(any_site, deletion_id).status == 202
+    put(any_site, deletion_id, Status.FAILED)
+    again = any_site.post(f"/v1/deletions/{deletion_id}/retry", token=ks.ADMIN)
+    assert (again.status, again.json["deletion"]["approvals"]) == (202, [])
+    assert any_site.store.get(deletion_id).approvals == ()
+    lines = any_site.get(f"/v1/deletions/{deletion_id}/events?type=deletion.approved").json["events"]
+    assert len(lines) == 1, "the journal keeps it"
+
+
+def test_a_policy_may_let_managers_approve_what_others_asked_for(tmp_path, keystone):
+    who = "rule:admin_required or role:manager and domain_id:%(target.project.domain_id)s"
+    (tmp_path / "policy.yaml").write_text(f'"cleanup:deletions:approve": "{who}"\n')
+    site = Site(tmp_path, keystone=keystone, extra=f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")
+    made = site.ask(mode="cascade", token=ks.MANAGER)
+    assert approve(site, waits(site, made["id"]), ks.MANAGER).error["code"] == "self_approval"
+    other = keystone.token("colleague-token", "manager", domain_id="d1")
+    assert approve(site, made["id"], other).status == 202
+    site.close()
 
 
 def test_cascades_of_a_day_are_counted_in_the_order_in_which_they_are_recorded(any_site):
@@ -305,7 +448,90 @@ def test_cascades_of_a_day_are_counted_in_the_order_in_which_they_are_recorded(a
     assert store.load(ids[1])[0].cascades_before == 0, "later ones and dry runs do not count"
 
 
+def before(site, *asked):
+    """Ask for cascades, each of a project with a token; return how many count before each of them."""
+    ids = [site.ask(project_id, token=token, mode="cascade")["id"] for project_id, token in asked]
+    return [site.store.load(each)[0].cascades_before for each in ids]
+
+
+def test_the_cascades_of_another_domain_do_not_count(any_site):
+    """One domain's manager would else use up what the managers of all others may ask for."""
+    assert before(any_site, ("p1", ks.MANAGER), ("p2", ks.OTHER_MANAGER)) == [0, 0]
+
+
+def test_more_users_of_a_domain_get_no_more_cascades(any_site):
+    second = any_site.keystone.token("second-manager-token", "manager", domain_id="d1")
+    assert before(any_site, ("p1", ks.MANAGER), ("child-2", second), ("p2", ks.SECOND_ADMIN)) == [0, 1, 0]
+
+
+def test_the_cascades_of_one_user_count_in_whatever_domain(any_site):
+    """An admin's script that goes wrong is to be asked after some projects, and not after some of each domain."""
+    assert before(any_site, ("p1", ks.ADMIN), ("p2", ks.ADMIN), ("child-2", ks.SECOND_ADMIN)) == [0, 1, 1]
+
+
+def test_of_two_cascades_that_are_recorded_at_once_one_is_the_first(tmp_path, keystone, database_url):
+    """The first one has its time, and waits for its commit; the second one must not get past it unseen."""
+    site = Site(tmp_path, database_url, keystone)
+    made, written, waiting, over = {}, threading.Event(), threading.Event(), threading.Event()
+
+    def note(_connection, _cursor, statement, *_more):
+        if threading.current_thread() is slow and statement.startswith("INSERT INTO deletions"):
+            written.set()
+
+    def hold(_connection):
+        if threading.current_thread() is slow and written.is_set():
+            waiting.set()
+            over.wait(2)  # the second one cannot be over as long as the first one is not
+
+    sqlalchemy.event.listen(site.store._engine, "before_cursor_execute", note)
+    sqlalchemy.event.listen(site.store._engine, "commit", hold)
+    slow = threading.Thread(target=lambda: made.update(first=site.ask("p1", mode="cascade")))
+    slow.start()
+    assert waiting.wait(10)
+    second = site.ask("p2", mode="cascade")
+    counts = [site.store.load(second["id"])[0].cascades_before]  # as an engine does at once
+    over.set()
+    slow.join()
+    counts.append(site.store.load(made["first"]["id"])[0].cascades_before)
+    site.close()
+    assert sorted(counts) == [0, 1]
+
+
 # ------------------------------------------------------------------------------------------------------------- restore
+def test_the_roles_that_a_restore_gives_back_are_shown(any_site):
+    made = any_site.ask(mode="cascade")
+    show = lambda token=ks.ADMIN: any_site.get(f"/v1/deletions/{made['id']}", token).json["deletion"]  # noqa: E731
+    assert show()["grants_removed"] == []
+    rows = [
+        ("grant_added", {"actor": "users", "actor_id": "ours", "role_id": "r0"}, False),
+        ("grant_removed", {"actor": "users", "actor_id": "u1", "role_id": "r1"}, False),
+        ("grant_removed", {"actor": "users", "actor_id": "u2", "role_id": "r1"}, True),
+        ("grant_removed", {"actor": "groups", "actor_id": "g1", "role_id": "r2"}, False),
+        ("project_disabled", {}, False),
+    ]
+    with any_site.store._begin() as c:
+        for number, (type_, data, undone) in enumerate(rows, 1):
+            row = {"id": f"c{number}", "deletion_id": made["id"], "sequence": number}
+            c.execute(storage.t.changes.insert(), [{**row, "type": type_, "data": data, "undone": undone}])
+    expected = [
+        {"actor": "user", "actor_id": "u1", "role_id": "r1"},
+        {"actor": "group", "actor_id": "g1", "role_id": "r2"},
+    ]
+    assert show()["grants_removed"] == expected, "not our own, nor what was given back already"
+    assert show(ks.MANAGER)["grants_removed"] == expected
+    assert "grants_removed" not in any_site.get("/v1/deletions").json["deletions"][0]
+
+
+def test_who_may_not_restore_is_not_told_whose_roles_were_taken(tmp_path, keystone):
+    rules = ('"cleanup:deletions:restore": "role:admin"', '"cleanup:deletions:cancel": "role:admin"')
+    (tmp_path / "policy.yaml").write_text("\n".join(rules) + "\n")
+    site = Site(tmp_path, keystone=keystone, extra=f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")
+    made = site.ask(mode="cascade")
+    assert site.get(f"/v1/deletions/{made['id']}").json["deletion"]["grants_removed"] == []
+    assert site.get(f"/v1/deletions/{made['id']}", ks.MANAGER).json["deletion"]["grants_removed"] is None
+    site.close()
+
+
 def test_a_project_is_restored_before_anything_is_deleted_and_not_after(site):
     from cleanup_orchestrator import transitions
 
