@@ -141,13 +141,15 @@ def hold(deletion: Deletion, now: datetime.datetime, windows: Windows) -> Hold |
     if deletion.dry_run or deletion.origin is Origin.NOTICED or deletion.status is Status.CANCELLING:
         return None
     causes: list[tuple[str, str, datetime.datetime | None]] = [
-        ("lien", f"{lien} (an admin clears it with 'openstack project deletion lien delete {lien.id}')", end)
+        ("lien", f"{lien.explained} (an admin clears it with 'openstack project deletion lien delete {lien.id}')", end)
         for lien, end in ((lien, lien.expires_at) for lien in deletion.liens[:_NAMED])
     ]
     if more := deletion.liens[_NAMED:]:
         causes.append(("lien", f"{len(more)} more liens", None))
     if deletion.brake is not None:
-        causes.append(("brake", f"{deletion.brake} ('openstack project deletion brake unset' lifts it)", None))
+        causes.append(
+            ("brake", f"{deletion.brake.explained} ('openstack project deletion brake unset' lifts it)", None)
+        )
     if not windows.open(now):
         opens = windows.opens(now)
         text = f"outside of [deletion] delete_windows: they open next at {opens.isoformat(timespec='seconds')}Z"
@@ -956,7 +958,7 @@ def _conditions(view: _View) -> Iterator[Action]:
     elif any(c.type == "approval" and c.status for c in d.conditions):
         yield SetCondition("approval", False, "ended", "it waits for nobody's approval any more")
     if d.waivers:
-        text = "; ".join(map(str, d.waivers))
+        text = "; ".join(waiver.explained for waiver in d.waivers)
         yield SetCondition("waived", True, "waivers", f"it goes on without a look at {text}")
     elif any(c.type == "waived" and c.status for c in d.conditions):
         yield SetCondition("waived", False, "ended", "no waiver is relied upon any more")

@@ -178,8 +178,9 @@ class Brake:
         """Return it with its time as text, for JSON."""
         return _plain(dataclasses.asdict(self))
 
-    def __str__(self) -> str:
-        """Say who pulled it, when and why, for people."""
+    @property
+    def explained(self) -> str:
+        """Say who pulled it, when and why: only for those who may read the brake."""
         since = f" at {self.since.isoformat(timespec='seconds')}Z" if self.since else ""
         return f"the brake, pulled by {self.user_name or self.user_id or 'somebody'}{since}: {self.reason}"
 
@@ -209,9 +210,14 @@ class Lien:
         return _plain(dataclasses.asdict(self))
 
     def __str__(self) -> str:
-        """Say who protects what, until when and why, for people."""
+        """Say on whose behalf what is protected, and until when: for all who see the deletion of the project."""
         until = f"until {self.expires_at.isoformat(timespec='seconds')}Z" if self.expires_at else "until it is removed"
-        return f"lien {self.id} of {self.origin} on project {self.project_id} {until}: {self.reason}"
+        return f"lien {self.id} of {self.origin} on project {self.project_id} {until}"
+
+    @property
+    def explained(self) -> str:
+        """Say why, too: only for those who may read liens."""
+        return f"{self}: {self.reason}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -244,11 +250,16 @@ class Waiver:
         return _plain(dataclasses.asdict(self))
 
     def __str__(self) -> str:
-        """Say who waived what, until when and why, for people."""
+        """Say who waived what, and until when: for all who see a deletion that relies on it."""
         where = f"in region {self.region}" if self.region else "in every region"
         until = self.expires_at.isoformat(timespec="seconds")
         who = self.user_name or self.user_id or "somebody"
-        return f"{self.service_type} {where}: waiver {self.id} of {who} until {until}Z: {self.reason}"
+        return f"{self.service_type} {where}: waiver {self.id} of {who} until {until}Z"
+
+    @property
+    def explained(self) -> str:
+        """Say why, too: only for those who may read waivers."""
+        return f"{self}: {self.reason}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ class Services:
         if project_id and not self._may_see(req.context, project_id):
             raise ApiError(403, "forbidden", "only an admin, or a manager of the project's domain, may see this")
         waivers = self._w.store.waivers_in_force(project_id)
-        return {"services": [views.service(answer) for answer in self._w.answers(waivers)]}
+        readable = self._w.judge.readable(req.context)
+        return {"services": [views.service(answer, readable) for answer in self._w.answers(waivers)]}
 
     def _may_see(self, context: Any, project_id: str) -> bool:
         """Whether the requester may see what is waived for one project; who may not learns not whether it exists."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pecan
@@ -59,7 +60,7 @@ class Deletions:
             plan_hash = api_plans.bind(self._w, req.context, plan_id, body.get("plan_hash"), project.id)
         wanted = self._tree(req, body, project, below, plan_id, plan_hash)
         if not body.get("dry_run", False):  # one that comes after this holds the deletion, and so loses nothing
-            self._refuse_liens(wanted)
+            self._refuse_liens(req, wanted)
         root = wanted[project.id][0]
         while wanted:
             try:
@@ -155,9 +156,10 @@ class Deletions:
             self._check_marker(req, paging.marker)
         shown, links = paging.cut(req, self._w.store.list(paging.page, **filters), lambda d: d.id)
         steps = self._w.store.steps_of([d.id for d in shown])
+        readable = self._w.judge.readable(req.context)
         return {
             "deletions": [
-                views.deletion(d, steps.get(d.id, ()), self._w.rules, self._href(req, d.id), detail=False)
+                views.deletion(d, steps.get(d.id, ()), self._w.rules, self._href(req, d.id), readable, detail=False)
                 for d in shown
             ],
             **links,
@@ -189,7 +191,8 @@ class Deletions:
         :raises ApiError: 400 invalid_query; 403 forbidden; 404 deletion_not_found
         """
         query = schemas.check_query(req, schemas.EVENTS_QUERY)
-        return self._part(req, deletion_id, query, "events", self._w.store.events, views.event)
+        view = functools.partial(views.event, readable=self._w.judge.readable(req.context))
+        return self._part(req, deletion_id, query, "events", self._w.store.events, view)
 
     # ------------------------------------------------------------------------------------------------------- actions
     @pecan.expose("json")
@@ -334,7 +337,7 @@ class Deletions:
             if to is Status.ACCEPTED:
                 self._refuse_protected(d)
                 if not d.dry_run:
-                    self._refuse_liens([d.project_id])
+                    self._refuse_liens(req, [d.project_id])
             backwards = to is Status.ACCEPTED
             data = {"from": str(d.status), "to": str(to), "attempt": after.attempt, "backwards": backwards}
             try:
@@ -372,9 +375,9 @@ class Deletions:
         if why := self._w.protection().why(project_id, name):
             raise ApiError(403, "project_protected", f"{name} ({project_id}): {why}", project_id=project_id)
 
-    def _refuse_liens(self, project_ids: Iterable[str]) -> None:
+    def _refuse_liens(self, req: webob.Request, project_ids: Iterable[str]) -> None:
         if liens := self._w.store.liens_in_force(tuple(project_ids)):
-            raise _has_liens(liens)
+            raise _has_liens(liens, self._w.judge.readable(req.context))
 
     def _load(self, req: webob.Request, rule: str, deletion_id: str) -> tuple[Deletion, Sequence[Step], Any]:
         """Return a deletion with steps and time if the requester may do this to it.
@@ -459,11 +462,14 @@ def _has_children(children: Sequence[str]) -> ApiError:
     return ApiError(409, "project_has_children", text, children=list(children))
 
 
-def _has_liens(liens: Sequence[Lien]) -> ApiError:
-    named = "; ".join(map(str, liens[:_NAMED]))
+def _has_liens(liens: Sequence[Lien], readable: Collection[str]) -> ApiError:
+    named = "; ".join(one.explained if "lien" in readable else str(one) for one in liens[:_NAMED])
     more = f"; and {len(liens) - _NAMED} more" if len(liens) > _NAMED else ""
     text = f"protected by {named}{more}. Let who asked for it have it removed: DELETE /v1/liens/{{id}}"
-    return ApiError(409, "project_has_liens", text, liens=[views.lien(lien) for lien in liens])
+    if "lien" not in readable:
+        who = ", ".join(sorted({one.origin for one in liens[:_NAMED]}))
+        text = f"protected by {named}{more}. Only an admin may read why, and remove it: ask {who}, or an admin"
+    return ApiError(409, "project_has_liens", text, liens=[views.lien(lien, readable) for lien in liens])
 
 
 def _same_request(made: Deletion, wanted: Deletion, root: bool) -> bool:

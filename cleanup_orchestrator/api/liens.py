@@ -61,7 +61,7 @@ class Liens(Timed[Lien]):
             raise ApiError(400, "invalid_body", text, field="expires_at")
         our_log.about("-", lien.project_id)
         lien = self._w.store.add_lien(lien)
-        self._log.warning("recorded by %s (%s): %s", lien.user_name, lien.user_id, lien)
+        self._log.warning("recorded by %s (%s): %s", lien.user_name, lien.user_id, lien.explained)
         self._tell(lien)
         return self._made(req, resp, lien)
 

@@ -229,7 +229,7 @@ class OrphanScans:
         resp.status = 202
         resp.headers["Location"] = href
         d, steps, _now = self._w.store.load(record.id)
-        return {"deletion": views.deletion(d, steps, self._w.rules, href)}
+        return {"deletion": views.deletion(d, steps, self._w.rules, href, self._w.judge.readable(req.context))}
 
     # ------------------------------------------------------------------------------------------------------- helpers
     def _permit(self, req: webob.Request, rule: str) -> None:

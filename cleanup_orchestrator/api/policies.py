@@ -162,6 +162,10 @@ def get_enforcer() -> policy.Enforcer:
     return enforcer(cfg.CONF)
 
 
+#: What holds deletions, and the rule of who may read its text: why it is there, and who recorded it.
+READ = {"lien": LIEN_GET, "waiver": WAIVER_GET, "brake": BRAKE_GET}
+
+
 class Judge:
     """Answers "may they?". Never raises: what follows from a no is the caller's."""
 
@@ -174,6 +178,10 @@ class Judge:
         """Whether the requester may do this to a project of that domain; no domain: to any project there is."""
         target = {"target.project.domain_id": domain_id, "target.project.id": project_id}
         return bool(self._enforcer.authorize(rule, target, context, do_raise=False))
+
+    def readable(self, context: RequestContext) -> frozenset[str]:
+        """Return of which of ``READ`` the requester may read the texts; of the others only the kind and whom to ask."""
+        return frozenset(kind for kind, rule in READ.items() if self.may(context, rule))
 
     def may_somewhere(self, context: RequestContext, rule: str) -> bool:
         """Whether they may do it everywhere, or at least in the domain of their token."""

@@ -12,7 +12,7 @@ import webob
 from oslo_log import log
 
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import schemas, views
+from cleanup_orchestrator.api import policies, schemas, views
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.api.wiring import Wiring
@@ -98,7 +98,7 @@ class Timed(abc.ABC, Generic[T]):
         self._permit(req, "delete")
         self._find(id_)
         ended = self._end(id_, req.context.user_id or "")
-        self._log.warning("%s by %s (%s): %s", self.ended, req.context.user_name, req.context.user_id, ended)
+        self._log.warning("%s by %s (%s): %s", self.ended, req.context.user_name, req.context.user_id, ended.explained)
         resp.status, resp.content_type = 204, None
         return resp  # and not nothing, which pecan would render
 
@@ -127,7 +127,7 @@ class Timed(abc.ABC, Generic[T]):
     def _shown(self, req: webob.Request, row: T, now: datetime.datetime) -> dict[str, Any]:
         state = self.ended if row.deleted_at else "in_force" if row.in_force(now) else "expired"
         return {
-            **(views.lien(row) if isinstance(row, Lien) else views.waiver(row)),
+            **(views.lien(row, policies.READ) if isinstance(row, Lien) else views.waiver(row, policies.READ)),
             "state": state,
             "links": [{"rel": "self", "href": self._href(req, row.id)}],
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from cleanup_orchestrator import force, plans
@@ -11,6 +11,7 @@ from cleanup_orchestrator.decide import Rules, blockers, done, in_scope, settle_
 from cleanup_orchestrator.errors import remedy
 from cleanup_orchestrator.model import (
     Brake,
+    Change,
     Deletion,
     Kind,
     Leftover,
@@ -23,6 +24,19 @@ from cleanup_orchestrator.model import (
     Waiver,
 )
 from cleanup_orchestrator.transitions import cancellable, restorable, retryable
+
+#: What is said of a lien or a waiver to who may not read its text: what it is, and whom to ask.
+_OPEN = {
+    "lien": frozenset({"id", "project_id", "origin", "expires_at"}),
+    "waiver": frozenset({"id", "project_id", "service_type", "region", "expires_at", "user_name"}),
+}
+
+#: By reason of a condition: what its message is for who may not read all of it.
+_WITHOUT_TEXT = {
+    "lien": "held by a lien, or more: 'liens' names them and on whose behalf they are; ask these, or an admin",
+    "brake": "held by the brake, which stops all deletions: ask an admin",
+    "waivers": "it goes on without a look at what 'waivers' names: ask who recorded them, or another admin",
+}
 
 #: What a deletion's record says of a waiver that it relied upon. The rest may have changed since.
 _OF_A_WAIVER = frozenset(
@@ -54,11 +68,19 @@ def time(value: datetime.datetime | None) -> str | None:
     return value.isoformat(timespec="seconds") + "Z" if value else None
 
 
-def deletion(d: Deletion, steps: Sequence[Step], rules: Rules, href: str, detail: bool = True) -> dict[str, Any]:
+def deletion(
+    d: Deletion,
+    steps: Sequence[Step],
+    rules: Rules,
+    href: str,
+    readable: Collection[str] = (),
+    detail: bool = True,
+) -> dict[str, Any]:
     """Return a deletion; ``detail`` adds children, counts and blockers.
 
     :param steps: all steps of this deletion
     :param href: its URL
+    :param readable: of which of ``policies.READ`` the requester may read the texts
     """
     shown: dict[str, Any] = {
         "id": d.id,
@@ -97,7 +119,7 @@ def deletion(d: Deletion, steps: Sequence[Step], rules: Rules, href: str, detail
                 "type": c.type,
                 "status": c.status,
                 "reason": c.reason,
-                "message": c.message,
+                "message": _condition_text(c.type, c.status, c.reason, c.message, readable),
                 "last_transition_at": time(c.last_transition_at),
             }
             for c in d.conditions
@@ -110,10 +132,10 @@ def deletion(d: Deletion, steps: Sequence[Step], rules: Rules, href: str, detail
         shown["children"] = [
             {"deletion_id": c.deletion_id, "project_id": c.project_id, "status": str(c.status)} for c in d.children
         ]
-        shown["liens"] = [lien(one) for one in d.liens]
+        shown["liens"] = [lien(one, readable) for one in d.liens]
         shown["waivers"] = [
             {
-                **{name: value for name, value in waiver(w).items() if name in _OF_A_WAIVER},
+                **{name: value for name, value in waiver(w, readable).items() if name in _OF_A_WAIVER},
                 "not_looked_at": [
                     {"region": region, "service": service}
                     for region, service in sorted({(s.region, s.service) for s in steps if s.waived == w.id})
@@ -165,9 +187,27 @@ def brake(b: Brake) -> dict[str, Any]:
     }
 
 
-def lien(one: Lien) -> dict[str, Any]:
-    """Return a lien; ``null`` for the end of one that holds until it is removed."""
-    return {
+def _condition_text(type_: str, status: bool, reason: str, message: str, readable: Collection[str]) -> str:
+    """Return the message of a condition, or of its line in the journal, as far as the requester may read it.
+
+    What holds a deletion is told in one message: who may not read all kinds of it reads none.
+    """
+    needed = {"held": {"lien", "brake"}, "waived": {"waiver"}}.get(type_, set())
+    if not status or needed <= set(readable):
+        return message
+    return _WITHOUT_TEXT.get(reason, message)
+
+
+def _open(values: dict[str, Any], kind: str, readable: Collection[str]) -> dict[str, Any]:
+    return values if kind in readable else {k: v for k, v in values.items() if k in _OPEN[kind]}
+
+
+def lien(one: Lien, readable: Collection[str]) -> dict[str, Any]:
+    """Return a lien; ``null`` for the end of one that holds until it is removed.
+
+    Without why, and who recorded it, for who may not read liens.
+    """
+    values = {
         "id": one.id,
         "project_id": one.project_id,
         "origin": one.origin,
@@ -180,6 +220,13 @@ def lien(one: Lien) -> dict[str, Any]:
         "deleted_at": time(one.deleted_at),
         "deleted_by": one.deleted_by,
     }
+    return _open(values, "lien", readable)
+
+
+def grant(change: Change) -> dict[str, str]:
+    """Return a role assignment on the project that the lock took away."""
+    data = change.data
+    return {"actor": data["actor"].removesuffix("s"), "actor_id": data["actor_id"], "role_id": data["role_id"]}
 
 
 def forced(d: Deletion, steps: Sequence[Step]) -> dict[str, Any] | None:
@@ -202,9 +249,9 @@ def forced(d: Deletion, steps: Sequence[Step]) -> dict[str, Any] | None:
     }
 
 
-def waiver(w: Waiver) -> dict[str, Any]:
-    """Return a waiver; ``null`` for a region or project: every one."""
-    return {
+def waiver(w: Waiver, readable: Collection[str]) -> dict[str, Any]:
+    """Return a waiver; ``null`` for a region or project: every one. Without why for who may not read waivers."""
+    values = {
         "id": w.id,
         "service_type": w.service_type,
         "region": w.region or None,
@@ -218,6 +265,7 @@ def waiver(w: Waiver) -> dict[str, Any]:
         "deleted_at": time(w.deleted_at),
         "deleted_by": w.deleted_by,
     }
+    return _open(values, "waiver", readable)
 
 
 def _looked(d: Deletion, step: Step) -> bool:
@@ -383,29 +431,42 @@ def planned(row: LeftoverRow) -> dict[str, Any]:
     }
 
 
-def event(row: Any) -> dict[str, Any]:
-    """Return a line of the journal (``store.EventRow``)."""
+def event(row: Any, readable: Collection[str]) -> dict[str, Any]:
+    """Return a line of the journal (``store.EventRow``).
+
+    :param readable: of which of ``policies.READ`` the requester may read the texts
+    """
     e = row.event
+    family, _, about = e.type.partition(".")
+    message, data = e.message, dict(e.data)
+    if family == "condition":
+        message = _condition_text(about, bool(data.get("status")), str(data.get("reason", "")), message, readable)
+    elif family in ("lien", "waiver") and "id" in data:
+        data = _open(data, family, readable)
     return {
         "id": row.row,
         "at": time(row.at),
         "type": e.type,
-        "message": e.message,
+        "message": message,
         "actor": e.actor,
         "request_id": e.request_id,
-        "data": dict(e.data),
+        "data": data,
     }
 
 
-def service(answer: Any) -> dict[str, Any]:
-    """Return a catalog entry and who answers for it (``coverage.Answer``)."""
+def service(answer: Any, readable: Collection[str]) -> dict[str, Any]:
+    """Return a catalog entry and who answers for it (``coverage.Answer``).
+
+    :param readable: of which of ``policies.READ`` the requester may read the texts
+    """
+    why = f": {answer.waiver.reason}" if answer.waiver and "waiver" in readable else ""
     return {
         "region": answer.region,
         "service_type": answer.service_type,
         "name": answer.name,
         "answered_by": str(answer.answered_by),
         "types": list(answer.types),
-        "message": answer.message,
+        "message": answer.message + why,
         "waiver_id": answer.waiver.id if answer.waiver else None,
     }
 

@@ -59,7 +59,7 @@ class Waivers(Timed[Waiver]):
         )
         self._check(waiver)
         waiver = self._w.store.add_waiver(waiver)
-        self._log.warning("waived by %s (%s): %s", waiver.user_name, waiver.user_id, waiver)
+        self._log.warning("waived by %s (%s): %s", waiver.user_name, waiver.user_id, waiver.explained)
         return self._made(req, resp, waiver)
 
     def _page(self, page: Page, in_force: bool | None, filters: dict[str, str]) -> tuple[Sequence[Waiver], Any]:

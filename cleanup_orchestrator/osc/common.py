@@ -328,7 +328,8 @@ class Liens(Rows):
     def line(self, row: Mapping[str, Any]) -> str:
         """Return one lien: on whose behalf, why and until when."""
         end = f"until {row['expires_at']}" if row.get("expires_at") else "until it is removed"
-        return f"{one_line(row.get('origin') or '')} {end}: {one_line(row.get('reason') or '')} ({row.get('id')})"
+        why = one_line(row["reason"]) if "reason" in row else "an admin may read why"
+        return f"{one_line(row.get('origin') or '')} {end}: {why} ({one_line(row.get('id'))})"
 
 
 class Waivers(Rows):
@@ -337,8 +338,8 @@ class Waivers(Rows):
     def line(self, row: Mapping[str, Any]) -> str:
         """Return one waiver: what is not looked at, on whose word, why and until when."""
         entries = [" ".join(one_line(e[k]) for k in ("region", "service") if e.get(k)) for e in row["not_looked_at"]]
-        who = one_line(row.get("user_name") or row.get("user_id") or "")
-        why = one_line(row.get("reason") or "")
+        who = one_line(row.get("user_name") or row.get("user_id") or "an admin")
+        why = one_line(row["reason"]) if "reason" in row else "an admin may read why"
         return f"not looked at: {', '.join(entries)}; {who} until {row.get('expires_at')}: {why} ({row.get('id')})"
 
 

@@ -123,7 +123,8 @@ def test_a_dry_run_is_not_held_and_tells_the_liens(hold):
     looked = world(hold, PORT, dry_run=True)
     assert looked.run() is Status.PLANNED
     assert condition(looked) is None
-    assert ("the last invoice is open" in looked.deletion.message) is (hold == "lien")
+    assert ("of billing on project" in looked.deletion.message) is (hold == "lien")
+    assert "the last invoice is open" not in looked.deletion.message, "why is for those who may read liens"
 
 
 @pytest.mark.parametrize("hold", HOLDS)
@@ -456,7 +457,7 @@ def test_no_step_that_was_held_is_a_blocker():
 
 
 def test_a_deletion_shows_the_liens_on_its_project():
-    shown = views.deletion(deletion(liens=(lien(expires_at=T0 + HOUR),)), (), decide.Rules(), "http://x")
+    shown = views.deletion(deletion(liens=(lien(expires_at=T0 + HOUR),)), (), decide.Rules(), "http://x", {"lien"})
     [one] = shown["liens"]
     assert (one["origin"], one["expires_at"]) == ("billing", "2026-01-01T01:00:00Z")
 

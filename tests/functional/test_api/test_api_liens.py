@@ -119,6 +119,36 @@ def test_of_a_tree_a_lien_on_any_project_is_enough_and_all_are_named(site):
     assert site.post("/v1/deletions", {**tree, "dry_run": True}).status == 202
 
 
+@pytest.mark.parametrize("how", ["request", "retry"])
+def test_who_may_not_read_liens_is_told_whom_to_ask_and_not_why(site, how):
+    """The request of a manager of the domain is refused as that of an admin is, with less to read."""
+    if how == "retry":
+        made = site.ask("p1", mode="cascade", token="manager-token")
+        put(site, made["id"], Status.FAILED)
+        path, body = f"/v1/deletions/{made['id']}/retry", None
+    else:
+        path, body = "/v1/deletions", {"project_id": "p1", "mode": "cascade"}
+    lien = protect(site, expires_at="2099-01-31T12:00:00Z")
+    answer = site.post(path, body, "manager-token")
+    assert (answer.status, answer.error["code"]) == (409, "project_has_liens")
+    expected = {"id": lien["id"], "project_id": "p1", "origin": "billing", "expires_at": "2099-01-31T12:00:00Z"}
+    assert answer.error["liens"] == [expected]
+    assert "billing" in answer.error["detail"] and "ask" in answer.error["detail"]
+    assert GOOD["reason"].encode() not in answer.body and b"admin-id" not in answer.body
+    full = site.post(path, body).error
+    assert GOOD["reason"] in full["detail"]
+    assert [(one["reason"], one["user_id"]) for one in full["liens"]] == [(GOOD["reason"], "admin-id")]
+
+
+def test_a_policy_may_let_managers_read_liens(tmp_path, keystone):
+    (tmp_path / "policy.yaml").write_text('"cleanup:liens:get": "role:manager or role:admin"\n')
+    site = Site(tmp_path, keystone=keystone, extra=f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")
+    protect(site)
+    answer = site.post("/v1/deletions", {"project_id": "p1", "mode": "cascade"}, "manager-token")
+    assert GOOD["reason"] in answer.error["detail"] and answer.error["liens"][0]["reason"] == GOOD["reason"]
+    site.close()
+
+
 def test_the_engine_is_told_at_once_of_a_lien_that_comes_or_goes(site):
     made = site.ask("p1", mode="cascade")
     site.bus.casts.clear()

@@ -1,0 +1,90 @@
+"""Why an admin protects, stops or waives something is for those who may read that, and for nobody else."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import uuid
+
+import pytest
+
+from cleanup_orchestrator.model import Brake, Lien, Status, Waiver
+from tests.emulated.orchestrator import Orchestrator
+from tests.functional.test_api import keystone as ks
+from tests.functional.test_api.site import Site
+from tests.support.emulated_site import LEAN
+from tests.support.timing import wait
+
+LONG = 300
+CLOUD = {**LEAN, "things": {"image.image": 2, "key-manager.secret": 1}}
+SECRETS = ("SECRET-LIEN", "SECRET-WAIVER", "SECRET-BRAKE", "secret-person")
+
+
+@pytest.fixture
+def keystone():
+    keystone = ks.Keystone()
+    keystone.token("default-manager-token", "manager", domain_id="default")
+    yield keystone
+    keystone.close()
+
+
+def seen(site, token, *ids):
+    """Return all that a token shows of deletions, by path."""
+    paths = ["/v1/deletions", *(f"/v1/deletions/{id_}{more}" for id_ in ids for more in ("", "/events?limit=50"))]
+    paths += [f"/v1/plans/{ids[0]}", f"/v1/plans/{ids[0]}/resources", f"/v1/deletions/{ids[0]}/leftovers"]
+    found = {}
+    while paths:
+        path = paths.pop(0)
+        answer = site.get(path, token)
+        if answer.status != 200:
+            assert (path.split("/")[2], answer.status) == ("plans", 404), (path, answer.body)
+            continue
+        found[path] = answer.json
+        paths += [x["href"].removeprefix("http://cleanup.example.com") for x in answer.json.get("links", ())]
+    return found
+
+
+def told(found):
+    return {secret: [path for path, body in found.items() if secret in json.dumps(body)] for secret in SECRETS}
+
+
+def test_what_admins_wrote_is_not_shown_to_a_manager_of_the_domain(emulated, tmp_path, keystone):
+    who = {"user_id": "secret-person", "user_name": "alice"}
+    nobody: dict[str, list[str]] = {secret: [] for secret in SECRETS}
+    with Orchestrator(emulated, tmp_path) as made:
+        (tmp_path / "api").mkdir()
+        site = Site(tmp_path / "api", keystone=keystone, store=made.store)
+        [project] = emulated.projects
+        now = made.store.now()
+        until = now + datetime.timedelta(days=1)
+        waived = Waiver(str(uuid.uuid4()), "key-manager", "SECRET-WAIVER", now, until, **who)
+        made.store.add_waiver(waived)
+        lien = made.store.add_lien(Lien(str(uuid.uuid4()), project, "legal", "SECRET-LIEN", now, **who))
+        dry = made.request(project, dry_run=True)
+        assert made.wait([dry], LONG) == {dry: Status.PLANNED}
+        made.store.set_brake(Brake(True, "SECRET-BRAKE", **who))
+        id_ = made.request(project)
+        wait("it is held", lambda: any(c.type == "held" and c.status for c in made.store.get(id_).conditions), LONG)
+
+        assert told(seen(site, "default-manager-token", dry, id_)) == nobody
+        shown = site.get(f"/v1/deletions/{id_}", "default-manager-token").json["deletion"]
+        assert shown["liens"] == [{"id": lien.id, "project_id": project, "origin": "legal", "expires_at": None}]
+        conditions = {c["type"]: (c["reason"], c["message"]) for c in shown["conditions"]}
+        assert conditions["held"][0] == "lien" and "admin" in conditions["held"][1]
+
+        all_of_it = told(seen(site, ks.ADMIN, dry, id_))
+        texts = [paths for secret, paths in all_of_it.items() if secret.isupper()]
+        assert len(texts) == 3 and all(f"/v1/deletions/{id_}" in paths for paths in texts), all_of_it
+
+        made.store.remove_lien(lien.id, "admin")
+        made.store.set_brake(Brake(False))
+        assert made.wait([id_], LONG) == {id_: Status.DELETED}
+        assert told(seen(site, "default-manager-token", dry, id_)) == nobody
+        shown = site.get(f"/v1/deletions/{id_}", "default-manager-token").json["deletion"]
+        assert "not looked at: key-manager" in shown["message"], "what was left out is everybody's business"
+        [shown] = shown["waivers"]
+        assert (shown["id"], shown["service_type"]) == (waived.id, "key-manager")
+        assert shown["user_name"] == "alice", "whom to ask"
+        assert "reason" not in shown and [x["service"] for x in shown["not_looked_at"]] == ["key-manager"]
+        [full] = site.get(f"/v1/deletions/{id_}", ks.ADMIN).json["deletion"]["waivers"]
+        assert (full["reason"], full["user_name"]) == ("SECRET-WAIVER", "alice")
