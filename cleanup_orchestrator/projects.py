@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from keystoneauth1 import exceptions as ka_exceptions
@@ -128,6 +128,10 @@ class Projects:
             raise ProjectNotFound(f"no project has the id {project_id}") from None
         if not isinstance(row, Mapping) or row.get("id") != project_id:
             raise BadAnswer(f"Keystone did not answer about project {project_id}")
+        return Projects._project(row)
+
+    @staticmethod
+    def _project(row: Mapping[str, Any]) -> Project:
         options = row.get("options") or {}
         return Project(
             id=row["id"],
@@ -159,6 +163,24 @@ class Projects:
             return [pair for key, below in (tree or {}).items() for pair in (*walk(below, key), (key, parent))]
 
         return tuple(walk(project["subtree"], project_id))
+
+    def below(self, subtree: Iterable[tuple[str, str]]) -> dict[str, Project]:
+        """Return the projects of a subtree, by id: with one list for each project that has others below it.
+
+        What Keystone leaves out of a list, as it shows no more than so many, is asked for by itself.
+
+        :param subtree: what :meth:`subtree` returned
+        :raises ProjectNotFound: when one of them is gone by now
+        :raises BadAnswer: when a list is not of what was asked for
+        """
+        above = dict(subtree)
+        listed: dict[str, Project] = {}
+        for parent_id in sorted(set(above.values())):
+            for row in body(self._identity.get(f"/projects?parent_id={parent_id}"), "projects")["projects"]:
+                if row.get("parent_id") != parent_id:
+                    raise BadAnswer(f"Keystone listed another project than those below project {parent_id}")
+                listed[row["id"]] = self._project(row)
+        return {child: listed[child] if child in listed else self.get(child) for child in above}
 
     def members(self, project_id: str) -> tuple[str, ...]:
         """Return the users with an effective role on the project (groups and inheritance resolved)."""

@@ -59,6 +59,14 @@ OPTS = {
             min=1,
             help="Seconds from the end of a dry run for which a cascade may be asked for by its plan.",
         ),
+        cfg.IntOpt(
+            "max_subtree",
+            default=1000,
+            min=1,
+            help="The most projects below the one that a request with include_subtree names. A larger tree is refused: "
+            "its parts have to be asked for one by one. Each project is a record, and each that has others below it a "
+            "call of Keystone, before the request is answered.",
+        ),
     ],
 }
 
@@ -96,6 +104,7 @@ def build(
         max_limit=conf.api.max_limit,
         waiver_limit=datetime.timedelta(days=conf.catalog.waiver_limit),
         plan_max_age=datetime.timedelta(seconds=conf.deletion.plan_max_age),
+        max_subtree=conf.deletion.max_subtree,
     )
     return pipeline(conf, wiring, health.Health(parts(store, clouds, bus)))
 

@@ -43,8 +43,8 @@ class Deletions:
         """Record a request for the deletion of a project, or return the same one that is under way.
 
         :raises ApiError: 400 invalid_json, invalid_body, project_is_domain; 403 forbidden, project_protected;
-            404 project_not_found, plan_not_found; 409 project_has_children, project_has_liens, deletion_under_way,
-            plan_unusable; 415; 503
+            404 project_not_found, plan_not_found; 409 project_has_children, subtree_too_large, project_has_liens,
+            deletion_under_way, plan_unusable, conflict; 415; 503
         """
         schemas.check_query(req, schemas.NOTHING)
         body = schemas.check_body(req, schemas.CREATE_BODY)
@@ -55,6 +55,10 @@ class Deletions:
         below = self._w.projects.subtree(project.id)
         if below and not body.get("include_subtree", False):
             raise _has_children(tuple(sorted(child for child, _parent in below)))
+        if len(below) > (limit := self._w.max_subtree):
+            text = f"there are {len(below)} projects below this one, and [deletion] max_subtree is {limit}"
+            text += "; ask for the deletion of its parts, one by one"
+            raise ApiError(409, "subtree_too_large", text, projects=len(below), limit=limit)
         plan_hash = ""
         if plan_id := body.get("plan_id", ""):
             plan_hash = api_plans.bind(self._w, req.context, plan_id, body.get("plan_hash"), project.id)
@@ -99,7 +103,12 @@ class Deletions:
         :raises ApiError: 403 when one of the projects may not be deleted
         """
         mode, dry_run = Mode(body.get("mode", Mode.REPORT)), body.get("dry_run", False)
-        members = {child: self._project(req.context, child) for child, _parent in below} | {project.id: project}
+        try:
+            members = self._w.projects.below(below) | {project.id: project}
+        except ProjectNotFound:  # it is not known of which domain it was
+            raise ApiError(409, "conflict", "a project below this one went at this moment: try again") from None
+        for member in members.values():
+            self._may_delete(req.context, member)
         for member in members.values():
             self._refuse_protected(member)
         ids = {project_id: str(uuid.uuid4()) for project_id in members}
@@ -362,11 +371,14 @@ class Deletions:
             if not judge.may(context, policies.CREATE):
                 raise _forbidden() from None
             raise ApiError(404, "project_not_found", "Keystone has no project with this id") from None
-        if not judge.may(context, policies.CREATE, project.domain_id, project.id):
+        self._may_delete(context, project)
+        return project
+
+    def _may_delete(self, context: Any, project: Project) -> None:
+        if not self._w.judge.may(context, policies.CREATE, project.domain_id, project.id):
             raise _forbidden()
         if project.is_domain:
             raise ApiError(400, "project_is_domain", "this is a domain's id: delete the projects in it, one by one")
-        return project
 
     def _refuse_protected(self, about: Project | Deletion) -> None:
         project_id, name = (

@@ -47,6 +47,7 @@ class Wiring:
     max_limit: int
     waiver_limit: datetime.timedelta  #: the longest that a waiver may hold
     plan_max_age: datetime.timedelta  #: a cascade is bound to no older plan
+    max_subtree: int  #: the most projects below the one that a request with ``include_subtree`` names
 
 
 def tell_engine(engine: EngineCaster, deletion_id: str) -> None:

@@ -208,6 +208,9 @@ class Keystone:
         if what == "role_assignments":
             return self._assignments(query)
         assert what == "projects", parts
+        if len(parts) == 1:
+            below = self.children(query.removeprefix("parent_id="))
+            return Answer(200, {"projects": [self._row(thread, each, "") for each in below]})
         if parts[1] in PROJECTS_OF_OTHERS:
             return Answer(200, {"project": {"id": parts[1], "name": parts[1], "domain_id": "dom", "enabled": True}})
         project = self.projects.get(parts[1])

@@ -743,3 +743,55 @@ def test_numbers_of_a_deletion_over_its_life():
     assert (shown["port"]["found"], shown["net"]["found"]) == (8, 5)
     between = dataclasses.replace(record, purpose=Purpose.NONE)
     assert views.progress(between, steps)["steps_done"] == 3
+
+
+# --------------------------------------------------------------------------------------------- what a tree costs
+@pytest.fixture
+def grove(tmp_path):
+    """A site with a Keystone of its own, in which "top" has 200 projects: 20 with nine below each of them."""
+    site = Site(tmp_path, extra="[deletion]\nmax_subtree = 200\n")
+    site.keystone.project("top", "top", "d1")
+    for n in range(20):
+        site.keystone.project(f"b{n}", f"branch {n}", "d1", parent="top")
+        for m in range(9):
+            site.keystone.project(f"l{n}-{m}", f"leaf {n} {m}", "d1", parent=f"b{n}")
+    yield site
+    site.close()
+
+
+def about_projects(site):
+    return [path for _method, path in site.keystone.requests if path.startswith("/v3/projects")]
+
+
+def test_a_tree_costs_keystone_a_list_for_each_inner_project_and_no_call_for_each_project(grove):
+    made = grove.ask("top", mode="cascade", include_subtree=True)
+    assert len(about_projects(grove)) == 2 + 21
+    rows = grove.store.list(storage.Page(1000))
+    assert len(rows) == 201
+    assert {r.project_id: r.project_name for r in rows}["l3-4"] == "leaf 3 4"
+    assert next(r for r in rows if r.id == made["id"]).include_subtree
+
+
+def test_what_keystone_leaves_out_of_a_list_is_asked_for_one_by_one(grove):
+    grove.keystone.list_limit = 8
+    grove.ask("top", mode="cascade", include_subtree=True)
+    assert {r.project_id for r in grove.store.list(storage.Page(1000))} == {
+        p["id"] for p in grove.keystone.projects.values() if p["id"][0] in "bl" and p["domain_id"] == "d1"
+    } | {"top"}
+
+
+@pytest.mark.parametrize("token", ["admin-token", "manager-token"])
+def test_a_tree_larger_than_the_limit_is_refused_before_keystone_is_asked_about_each(grove, token):
+    grove.keystone.project("one-more", "one more", "d1", parent="b0")
+    answer = grove.post("/v1/deletions", {"project_id": "top", "mode": "cascade", "include_subtree": True}, token)
+    assert (answer.status, answer.error["code"]) == (409, "subtree_too_large")
+    assert (answer.error["projects"], answer.error["limit"]) == (201, 200)
+    assert "max_subtree" in answer.error["detail"] and grove.count() == 0
+    assert len(about_projects(grove)) == 2
+
+
+def test_a_project_of_the_tree_that_may_not_be_deleted_refuses_all_of_it(grove):
+    grove.keystone.projects["l7-7"]["name"] = "service"
+    answer = grove.post("/v1/deletions", {"project_id": "top", "mode": "cascade", "include_subtree": True})
+    assert (answer.status, answer.error["code"], answer.error["project_id"]) == (403, "project_protected", "l7-7")
+    assert grove.count() == 0
