@@ -20,6 +20,7 @@ from cleanup_orchestrator.api import policies, schemas, views
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.api.wiring import Wiring, tell_engine
+from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.model import TASKS, Approval, Deletion, Event, Lien, Mode, Purpose, Status, Step, accepted
 from cleanup_orchestrator.projects import Project, ProjectNotFound
 
@@ -182,7 +183,7 @@ class Deletions:
         """
         schemas.check_query(req, schemas.NOTHING)
         d, steps, _ = self._load(req, policies.GET, deletion_id)
-        return {"deletion": views.deletion(d, steps, self._w.rules, self._href(req, d.id))}
+        return self._view(req, d, steps)
 
     @pecan.expose("json")
     def leftovers(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
@@ -435,7 +436,16 @@ class Deletions:
 
     def _shown(self, req: webob.Request, deletion_id: str) -> dict[str, Any]:
         d, steps, _ = self._w.store.load(deletion_id)
-        return {"deletion": views.deletion(d, steps, self._w.rules, self._href(req, d.id))}
+        return self._view(req, d, steps)
+
+    def _view(self, req: webob.Request, d: Deletion, steps: Sequence[Step]) -> dict[str, Any]:
+        judge = self._w.judge
+        shown = views.deletion(d, steps, self._w.rules, self._href(req, d.id), judge.readable(req.context))
+        shown["grants_removed"] = None
+        if any(judge.may(req.context, rule, d.domain_id, d.project_id) for rule in (policies.RESTORE, policies.CANCEL)):
+            changes = self._w.store.changes(d.id) if d.holding else ()
+            shown["grants_removed"] = [views.grant(each) for each in changes if each.type == drain.GRANT_REMOVED]
+        return {"deletion": shown}
 
     def _cast(self, deletion_id: str) -> None:
         tell_engine(self._w.engine, deletion_id)

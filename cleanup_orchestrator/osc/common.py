@@ -367,6 +367,16 @@ class Approvals(Rows):
         return f"{who} at {one_line(row.get('at'))} ({one_line(row.get('needed'))}{count}): {why}"
 
 
+class Grants(Rows):
+    """Role assignments that the lock took away, and that come back."""
+
+    def line(self, row: Mapping[str, Any]) -> str:
+        """Return one role assignment, by ids."""
+        return " ".join(
+            one_line(part) for part in ("role", row.get("role_id"), "of", row.get("actor"), row.get("actor_id"))
+        )
+
+
 class Progress(format_columns.DictColumn):
     """The progress of a deletion."""
 

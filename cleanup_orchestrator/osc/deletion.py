@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import re
 import sys
@@ -200,6 +201,7 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
             "liens": common.Liens,
             "waivers": common.Waivers,
             "approvals": common.Approvals,
+            "grants_removed": common.Grants,
             "forced": common.Forced,
             "progress": common.Progress,
             "counts": common.Counts,
@@ -514,12 +516,16 @@ class RestoreDeletion(DeletionCommand, request.Requesting):
     _description = (
         "Give projects back as they were: stop their deletions before the point of no return, and undo what was done "
         "to lock them. After that only 'openstack project deletion cancel' stops a deletion, and what is deleted stays "
-        "deleted."
+        "deleted. The role assignments that come back with it are listed first, on the error output, and at a terminal "
+        "you are asked: an admin may have meant to take one of them away meanwhile."
     )
     _epilog = """
     Examples:
 
       openstack project deletion restore --wait 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+    The same without being asked at a terminal:
+        openstack project deletion restore --yes 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
     Until when it can be restored is the point_of_no_return_at of 'openstack project deletion show'. With --wait the
     exit code is 0 only if every deletion ended as cancelled.
@@ -529,16 +535,52 @@ class RestoreDeletion(DeletionCommand, request.Requesting):
         """Return the parser."""
         parser = super().get_parser(prog_name)
         add_deletion(parser, many=True)
+        parser.add_argument("--yes", action="store_true", help="Do not ask, at a terminal either")
         request.add_wait_options(parser, "the project is usable again")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Ask for each."""
         request.check_wait_options(parsed_args)
-        return self.request_all(
-            parsed_args.deletions,
-            self.client.restore_deletion,
-            "Cannot restore deletion",
-            wait.cancelled,
-            parsed_args,
-        )
+
+        def restore(deletion_id: str) -> dict[str, Any]:
+            if (lines := self._coming_back(deletion_id)) and not self._agreed(lines, parsed_args.yes):
+                raise exceptions.CommandError("not restored")
+            return self.client.restore_deletion(deletion_id)
+
+        return self.request_all(parsed_args.deletions, restore, "Cannot restore deletion", wait.cancelled, parsed_args)
+
+    def _coming_back(self, deletion_id: str) -> list[str]:
+        """Return a line for each role assignment that comes back, those of the projects below included."""
+        lines, waiting, seen = [], [deletion_id], set()
+        name = functools.cache(self._name)
+        while waiting:
+            deletion = self.client.get_deletion(waiting.pop(0))
+            seen.add(deletion["id"])
+            project = one_line(deletion.get("project_name") or deletion.get("project_id") or "")
+            for row in deletion.get("grants_removed") or ():
+                who = f"{one_line(row['actor'])} {name(row['actor'], row['actor_id'])}"
+                lines.append(f"  project {project}: {who}, role {name('role', row['role_id'])}")
+            below = (child["deletion_id"] for child in deletion.get("children") or ())
+            waiting += [each for each in below if each not in seen]
+        return lines
+
+    def _name(self, kind: str, id_: str) -> str:
+        """Return the name and the id of a user, group or role; the id alone where Keystone does not tell."""
+        identity = self.app.client_manager.sdk_connection.identity
+        get = {"user": identity.get_user, "group": identity.get_group, "role": identity.get_role}.get(kind)
+        try:
+            return f"{one_line(get(id_).name)} ({one_line(id_)})" if get else one_line(id_)
+        except sdk_exceptions.SDKException:
+            return one_line(id_)
+
+    @staticmethod
+    def _agreed(lines: list[str], yes: bool) -> bool:
+        """Say which role assignments come back; ask whether they shall, where somebody sits at a terminal."""
+        noun = "role assignment comes" if len(lines) == 1 else "role assignments come"
+        sys.stderr.write("\n".join([f"{len(lines)} {noun} back, as they were before the lock:", *lines, ""]))
+        if yes or not sys.stdin.isatty():
+            return True
+        sys.stderr.write("Restore? [y/N] ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")

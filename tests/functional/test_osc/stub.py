@@ -109,6 +109,7 @@ class Cloud:
         self.catalog = True
         self.deletions = {}  # id -> states still to come
         self.scripts = {}  # project id -> states of the deletion that a POST makes
+        self.users, self.roles = {}, {}
         self.after = {}  # (deletion id, "retry" | "cancel") -> states from then on
         self.leftovers = {}
         self.events = {}
@@ -186,7 +187,8 @@ class Cloud:
             return 200, ({"version": version} if path.rstrip("/") else {"versions": {"values": [version]}}), {}
         if path == "/v3/auth/tokens":
             return 201, {"token": self.token()}, {"X-Subject-Token": "the-token"}
-        kind = {"projects": self.projects, "domains": self.domains}.get(parts[1])
+        named = {"projects": self.projects, "domains": self.domains, "users": self.users, "roles": self.roles}
+        kind = named.get(parts[1])
         if kind is None:
             return 404, {"error": {"code": 404, "message": "no such thing"}}, {}
         if len(parts) == 2:

@@ -3,6 +3,7 @@
 import csv
 import datetime
 import io
+import subprocess
 
 import pytest
 import yaml
@@ -161,6 +162,24 @@ class TestShow:
     def test_one_column(self, openstack, id_):
         assert openstack("project", "deletion", "show", id_, "-f", "value", "-c", "status").out == "deleting\n"
 
+    def test_grants_removed(self, openstack, stub_cloud, demo):
+        grants = [{"actor": "group", "actor_id": "g7", "role_id": "r8"}]
+        id_ = stub_cloud.add_deletion(demo, "recoverable", grants_removed=grants)
+        assert "| role r8 of group g7" in openstack("project", "deletion", "show", id_).out
+        assert openstack("project", "deletion", "show", id_, "-f", "json").json["grants_removed"] == grants
+
+    @pytest.mark.parametrize(
+        "name", ["$(echo got in)", "`echo got in`", '";echo "got in', "\\$(echo got in)", "\\", "a\nb"]
+    )
+    def test_a_name_runs_nothing_in_a_shell(self, openstack, stub_cloud, demo, name):
+        """``eval "$(openstack project deletion show -f shell ...)"`` is what the format is for."""
+        id_ = stub_cloud.add_deletion(demo, "leftovers", message=name, blockers=[{**stub.BLOCKER, "message": name}])
+        out = openstack("project", "deletion", "show", id_, "-f", "shell").out
+        script = 'eval "$1"; printf "%s" "$message"'
+        ran = subprocess.run(["sh", "-c", script, "sh", out], capture_output=True, text=True, check=True)
+        assert ran.stdout == name.replace("\n", "\\n")
+        assert ran.stderr == ""
+
 
 class TestLeftovers:
     @pytest.fixture
@@ -191,6 +210,16 @@ class TestLeftovers:
             "reason": ["in_use"],
             "limit": ["2"],
         }
+
+    @pytest.mark.parametrize("format_", ["table", "value", "csv", "json", "yaml"])
+    def test_a_name_does_nothing_to_the_terminal(self, openstack, stub_cloud, id_, format_):
+        name = "\x1b[2Jgone\r\x9b31m\u202e"
+        stub_cloud.leftovers[id_] = [{**LEFT[0], "name": name, "id": "a  b"}]
+        result = openstack("project", "deletion", "leftovers", id_, "-f", format_)
+        assert not set(name) - set("[2Jgone31m") & set(result.out)
+        assert "a  b" in result.out  # ids are copied from here
+        if format_ == "json":
+            assert result.json[0]["Name"] == name
 
     def test_csv_and_sorting(self, openstack, id_):
         args = ["--sort-column", "ID", "--sort-descending"]
@@ -532,6 +561,45 @@ class TestPlans:
         stub_cloud.after[id_, "restore"] = [stub.deletion(demo, "cancelling"), stub.deletion(demo, "cancelled")]
         assert openstack("project", "deletion", "restore", "--wait", id_).code == 0
         assert stub_cloud.made("POST")[-1].endswith("/restore")
+
+    @pytest.fixture
+    def locked(self, stub_cloud, demo):
+        """A deletion that took two roles away, and one of a project below that took one."""
+        stub_cloud.users["u7"] = {"id": "u7", "name": "mallory\x1b[2J", "domain_id": "default"}
+        stub_cloud.roles["r7"] = {"id": "r7", "name": "member"}
+        taken = [{"actor": "user", "actor_id": "u7", "role_id": "r7"}]
+        below = stub_cloud.add_deletion(stub_cloud.add_project("below"), "recoverable", grants_removed=taken)
+        grants = [*taken, {"actor": "group", "actor_id": "g7", "role_id": "r8"}]
+        children = [{"deletion_id": below, "project_id": "below", "status": "recoverable"}]
+        id_ = stub_cloud.add_deletion(demo, "recoverable", grants_removed=grants, children=children)
+        stub_cloud.after[id_, "restore"] = [stub.deletion(demo, "cancelling")]
+        return id_
+
+    def test_restore_says_whose_roles_come_back(self, openstack, stub_cloud, locked):
+        result = openstack("project", "deletion", "restore", locked)
+        assert result.code == 0 and stub_cloud.made("POST")[-1].endswith("/restore")
+        said = result.err.splitlines()
+        assert "3 role assignments come back, as they were before the lock:" in said
+        assert "  project demo: user mallory?[2J (u7), role member (r7)" in said
+        assert "  project demo: group g7, role r8" in said
+        assert "  project below: user mallory?[2J (u7), role member (r7)" in said
+
+    @pytest.mark.parametrize(("words", "asked"), [("y\n", True), ("yes\n", True), ("n\n", False), ("", False)])
+    def test_at_a_terminal_it_asks_first(self, openstack, stub_cloud, locked, monkeypatch, words, asked):
+        terminal = io.StringIO(words)
+        terminal.isatty = lambda: True
+        monkeypatch.setattr("sys.stdin", terminal)
+        result = openstack("project", "deletion", "restore", locked)
+        assert result.code == (0 if asked else 1)
+        assert [path.endswith("/restore") for path in stub_cloud.made("POST", "/cleanup")] == [True] * asked
+        assert "[y/N]" in result.err
+
+    def test_yes_asks_nothing(self, openstack, stub_cloud, locked, monkeypatch):
+        terminal = io.StringIO("")
+        terminal.isatty = lambda: True
+        monkeypatch.setattr("sys.stdin", terminal)
+        result = openstack("project", "deletion", "restore", "--yes", locked)
+        assert result.code == 0 and "[y/N]" not in result.err and "3 role assignments" in result.err
 
     def test_too_late_to_restore(self, openstack, stub_cloud, demo):
         result = openstack("project", "deletion", "restore", stub_cloud.add_deletion(demo, "deleting"))

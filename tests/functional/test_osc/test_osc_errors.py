@@ -197,7 +197,7 @@ def test_the_plugin_needs_nothing_of_the_service(env):
         "    def find_spec(self, name, path=None, target=None):\n"
         "        top = name.partition('.')[0]\n"
         "        if top in ('sqlalchemy', 'alembic', 'oslo_messaging', 'oslo_db', 'pecan', 'oslo_policy', 'oslo_log',\n"
-        "                   'keystonemiddleware', 'oslo_context', 'oslo_middleware', 'cheroot'):\n"
+        "                   'keystonemiddleware', 'oslo_context', 'oslo_middleware', 'waitress'):\n"
         "            raise ImportError(name)\n"
         "sys.meta_path.insert(0, No())\n"
         "import cleanup_orchestrator.osc.deletion, cleanup_orchestrator.osc.project_delete\n"
