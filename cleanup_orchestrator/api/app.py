@@ -149,6 +149,8 @@ def pipeline(conf: cfg.ConfigOpts, wiring: Wiring, checks: health.Health) -> Any
 class Frame:
     """Puts the request id on every log line of a request, logs the request itself, and answers health checks.
 
+    Every answer leaves with the headers that keep it out of caches.
+
     Only method, path and status are logged: no header, no query, no body, and so no secret.
     """
 
@@ -160,12 +162,19 @@ class Frame:
         """Answer one request."""
         with our_log.context(request_id=request.environ.get(errors.REQUEST_ID, "")):
             if request.environ.get("PATH_INFO") == health.PATH:
-                return request.get_response(self._health)
+                return _for_nobody_else(request.get_response(self._health))
             begin = time.monotonic()
             response = request.get_response(self._application)
             took = (time.monotonic() - begin) * 1000
             LOG.info("%s %s: %d in %d ms", request.method, _path(request), response.status_int, took)
-            return response
+            return _for_nobody_else(response)
+
+
+def _for_nobody_else(response: webob.Response) -> webob.Response:
+    """Return an answer that no cache keeps, nor gives to another user: what it shows depends on the token."""
+    response.headers["Cache-Control"] = "no-store"
+    response.vary = (*(response.vary or ()), "X-Auth-Token")
+    return response
 
 
 def _path(request: webob.Request) -> str:

@@ -1,0 +1,119 @@
+"""Headers of every answer: nothing of it may be kept by a cache, or be given to another user."""
+
+import contextlib
+import re
+import socketserver
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.functional.test_api import keystone as ks
+from tests.functional.test_api.site import Site
+
+ROOT = Path(__file__).parents[3]
+
+
+def check(answer):
+    assert answer.headers["cache-control"] == "no-store"
+    varies = {name.strip().lower() for name in answer.headers["vary"].split(",")}
+    assert "x-auth-token" in varies
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "token", "body", "status"),
+    [
+        ("GET", "/", None, None, 200),
+        ("GET", "/v1", ks.ADMIN, None, 200),
+        ("GET", "/v1/deletions", ks.ADMIN, None, 200),
+        ("HEAD", "/v1/deletions", ks.ADMIN, None, 200),
+        ("POST", "/v1/deletions", ks.ADMIN, {"project_id": "p1"}, 202),
+        ("POST", "/v1/deletions", ks.ADMIN, {"project_id": "nobody-knows-it"}, 404),
+        ("POST", "/v1/deletions", ks.ADMIN, {}, 400),
+        ("POST", "/v1/deletions", ks.ADMIN, b"x" * 100_000, 413),
+        ("GET", "/v1/deletions", None, None, 401),
+        ("GET", "/v1/deletions", "no-such-token", None, 401),
+        ("GET", "/v1/liens", ks.MEMBER, None, 403),
+        ("GET", "/nothing/here", ks.ADMIN, None, 404),
+        ("PUT", "/v1/deletions", ks.ADMIN, None, 405),
+        ("DELETE", "/v1/brake", ks.ADMIN, None, 204),
+        ("GET", "/healthcheck", None, None, 200),
+        ("PUT", "/healthcheck", None, None, 405),
+    ],
+    ids=str,
+)
+def test_no_answer_is_to_be_kept(site, method, path, token, body, status):
+    answer = check(site.call(method, path, token, body))
+    assert answer.status == status, answer.body
+
+
+def test_nor_one_about_a_cloud_that_is_away(site):
+    site.keystone.broken = True
+    assert check(site.get("/v1/deletions", "another-token")).status == 503
+
+
+def test_what_cors_says_stays(tmp_path, keystone):
+    site = Site(tmp_path, keystone=keystone, extra="[cors]\nallowed_origin = https://horizon.example.com\n")
+    headers = {"Origin": "https://horizon.example.com", "Access-Control-Request-Method": "GET"}
+    answer = check(site.get("/v1/deletions", headers=headers))
+    varies = {name.strip().lower() for name in answer.headers["vary"].split(",")}
+    assert {"origin", "x-auth-token"} <= varies
+    assert len(answer.headers.getall("vary")) == 1, "one header is what every cache understands"
+    check(site.call("OPTIONS", "/v1/deletions", None, headers=headers))
+    site.close()
+
+
+class Memcached(socketserver.StreamRequestHandler):
+    """What the token check asks of memcached: get and set."""
+
+    def handle(self):
+        for line in self.rfile:
+            command, *words = line.split()
+            if command == b"set":
+                self.server.kept[words[0]] = words[1], self.rfile.read(int(words[3]) + 2)[:-2]
+                self.wfile.write(b"STORED\r\n")
+            elif command == b"get":
+                for key in words:
+                    if key in self.server.kept:
+                        flags, data = self.server.kept[key]
+                        self.wfile.write(b"VALUE %s %s %d\r\n%s\r\n" % (key, flags, len(data), data))
+                self.wfile.write(b"END\r\n")
+
+
+@contextlib.contextmanager
+def memcached():
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Memcached) as server:
+        server.daemon_threads, server.kept = True, {}
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_what_memcached_has_of_a_token_can_be_neither_read_nor_made_up(tmp_path, keystone):
+    """As the sample of the API has it: with the client that the extra brings, and encrypted."""
+    sample = (ROOT / "etc" / "cleanup-orchestrator-api.conf.sample").read_text()
+    lines = re.findall(r"^(memcache\w+ = .*)$", sample, re.M)
+    assert [line.split(" =")[0] for line in lines] == [
+        "memcached_servers",
+        "memcache_security_strategy",
+        "memcache_secret_key",
+    ]
+    lines[0] = "memcached_servers = 127.0.0.1:{port}"
+    with memcached() as server:
+        extra = "[keystone_authtoken]\ntoken_cache_time = 300\n" + "\n".join(lines)
+        site = Site(tmp_path, keystone=keystone, extra=extra.format(port=server.server_address[1]))
+        before = keystone.requests.count(("GET", "/v3/auth/tokens"))
+        assert [site.get("/v1/deletions").status for _ in range(3)] == [200] * 3
+        assert keystone.requests.count(("GET", "/v3/auth/tokens")) == before + 1, "it was kept"
+        kept = dict(server.kept)
+        assert kept and not any(b"admin" in data for _flags, data in kept.values())
+        for key, (flags, data) in kept.items():  # somebody else writes there
+            server.kept[key] = flags, data[:-4] + b"AAAA"
+        assert site.get("/v1/deletions").status == 200
+        assert keystone.requests.count(("GET", "/v3/auth/tokens")) == before + 2, "it was not believed"
+        site.close()
