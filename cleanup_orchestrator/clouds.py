@@ -50,6 +50,12 @@ OPTS = {
     GROUP: [
         cfg.StrOpt("interface", default="internal", help="Which endpoints of the catalog are called."),
         cfg.StrOpt("region_name", help="Region of Keystone itself, where the catalog names several."),
+        cfg.StrOpt(
+            "own_project_id",
+            help="Id of the project that the workers' user logs in to: its deletion is always refused. By default the "
+            "project of the user of this file, and nothing else where that user has one. The API needs it where its "
+            "user has none (system_scope = all).",
+        ),
         cfg.FloatOpt("call_timeout", default=60.0, min=1.0, help="Seconds after which a call counts as unanswered."),
         cfg.StrOpt("cafile", help="CA bundle to verify the endpoints' certificates with."),
         cfg.StrOpt("certfile", help="Client certificate."),
@@ -530,5 +536,16 @@ class Clouds:
         return str(self.admin_session().get_user_id())
 
     def project_id(self) -> str:
-        """Return the id of the orchestrator's own project, which is never deleted."""
-        return str(self.admin_session().get_project_id())
+        """Return the id of the orchestrator's own project, which is never deleted.
+
+        :raises CleanupError: when neither the token nor the configuration names it, or they name different ones
+        """
+        own = self.admin_session().get_project_id() or ""  # asked in any case: it shows that Keystone gives a token
+        named = self._options.own_project_id or ""
+        if own and named and own != named:  # one of the two would not be refused
+            text = f"own_project_id is {named}, and the token is of project {own}: the option is for another user"
+            raise CleanupError(f"[{GROUP}]: {text}")
+        if not (own or named):
+            text = "the token has no project: set own_project_id to that of the workers' user"
+            raise CleanupError(f"[{GROUP}]: {text}")
+        return str(own or named)

@@ -101,6 +101,12 @@ class Checks(upgradecheck.UpgradeCommands):
                 return _failure(f"[{group}]: {type(error).__name__}: {error}")
             if auth is None:
                 return _failure(f"[{group}] auth_type is not set: it is for the user that {what}")
+        own = self._conf[clouds.GROUP]
+        if getattr(own, "system_scope", None) and not own.own_project_id:  # keystoneauth registers it with an auth_type
+            return _failure(
+                f"[{clouds.GROUP}] own_project_id is not set: with system_scope the token has no project, and the "
+                "project of the workers' user must be known, for it is never deleted"
+            )
         return _OK
 
     def _janitor(self) -> upgradecheck.Result:

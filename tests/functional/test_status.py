@@ -20,6 +20,7 @@ project_domain_id = default
 SOUND = {
     "orchestrator": CREDENTIALS,
     "keystone_authtoken": CREDENTIALS,
+    "janitor": CREDENTIALS.replace("orchestrator", "janitor").replace("project_name = service\n", ""),
     "DEFAULT": "transport_url = rabbit://cleanup:hush-hush@rabbit.example.com/",
 }
 
@@ -74,6 +75,26 @@ def test_a_plugin_that_does_not_load(database_url, check, monkeypatch):
     code, failures = check(database_url)
     assert code == 2
     assert failures == {"Plugins": "CleanupError: plugin network does not load: no such thing"}
+
+
+def test_a_reader_of_the_system_has_to_name_the_workers_project(database_url, check):
+    reader = CREDENTIALS.replace("project_name = service", "system_scope = all")
+    code, found = check(database_url, orchestrator=reader)
+    assert code == 2
+    assert "own_project_id" in found["Credentials"]
+    assert check(database_url, orchestrator=f"{reader}own_project_id = 0b6d\n") == (0, {})
+
+
+def test_no_janitor(database_url, check):
+    code, found = check(database_url, janitor="")
+    assert code == 1
+    assert "no stack and no cluster can be deleted" in found["Janitor"]
+
+
+def test_the_orchestrators_user_is_no_janitor(database_url, check):
+    code, found = check(database_url, janitor=CREDENTIALS)
+    assert code == 2
+    assert "the same user" in found["Janitor"]
 
 
 def test_a_policy_file_in_json(url, tmp_path, check):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from keystoneauth1 import exceptions as ka_exceptions
 
-from cleanup_orchestrator import orphans, transitions
+from cleanup_orchestrator import log, orphans, transitions
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api.deletions import Deletions
 from cleanup_orchestrator.api.errors import ApiError
@@ -45,7 +45,8 @@ class Users:
         self._world, self._store, self._bus, self._promises = world, world.store, world.bus, world.promises
         self.process = Process("users")
         self._requests = self._liens = 0
-        anybody = types.SimpleNamespace(may=lambda *_, **__: True, may_somewhere=lambda *_, **__: True)
+        yes = lambda *_, **__: True  # noqa: E731
+        anybody = types.SimpleNamespace(may=yes, may_somewhere=yes, readable=lambda _context: frozenset())
         clouds = SimulatedClouds(world.cloud)
         self._wiring = Wiring(
             store=world.store,
@@ -60,6 +61,7 @@ class Users:
             max_limit=100,
             waiver_limit=datetime.timedelta(days=90),
             plan_max_age=datetime.timedelta(days=90),
+            max_subtree=100,
         )
         self._deletions, self._forcing = Deletions(self._wiring), Forcing(self._wiring)
         self._scans = OrphanScans(self._wiring)
@@ -109,7 +111,7 @@ class Users:
         return latest(others[int((size - 0.5) * 2 * len(others))])
 
     def _call(self, handler: Callable[..., Any], *args: str, user: str = "user", **body: Any) -> Any:
-        context = types.SimpleNamespace(user_id=user, user_name=user, request_id="", domain_id="dom")
+        context = log.Context(user_id=user, user_name=user, request_id="", domain_id="dom", overwrite=False)
         raw, kind = json.dumps(body).encode() if body else b"", "application/json" if body else ""
         request = types.SimpleNamespace(
             query_string="", body=raw, content_type=kind, context=context, application_url=""

@@ -142,11 +142,15 @@ class SimulatedClouds(Clouds):
     """The real one, but for what would read its configuration or go out to the network."""
 
     def __init__(self, cloud: Cloud) -> None:
-        super().__init__({"orchestrator": types.SimpleNamespace()})
+        super().__init__({"orchestrator": types.SimpleNamespace(own_project_id="")})
         self._cloud = cloud
 
     def _load_auth(self, **overrides: Any) -> Auth:
         return Auth(overrides.get("project_id") or OWN)
+
+    def janitor_id(self) -> str:
+        """No type of the simulated services acts on what users wrote."""
+        return ""
 
     def session(self, auth: Any, guard: Guard, alone: bool = False) -> Session:
         session = Session(self._cloud, guard, auth)
