@@ -7,6 +7,7 @@ many projects are deleted. The counters are the module's, as is usual with Prome
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -21,7 +22,16 @@ PREFIX = "cleanup_orchestrator"
 _NAMES = os_service_types.ServiceTypes()
 
 REGISTRY = CollectorRegistry()
-ProcessCollector(registry=REGISTRY)
+
+
+class _OfThisProcess(ProcessCollector):
+    """The ``process_*`` metrics, also where ``/proc`` shows processes alone (``ProcSubset=pid`` of systemd)."""
+
+    def _boot_time(self) -> float:
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+_OfThisProcess(registry=REGISTRY)
 
 STEPS = Counter(
     f"{PREFIX}_steps",

@@ -13,6 +13,8 @@ import importlib.metadata
 import signal
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log
@@ -53,8 +55,8 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 def setup(conf: cfg.ConfigOpts, prog: str) -> None:
     """Have this process report on SIGUSR2, or as ``[oslo_reports]`` says. Before it starts any other thread."""
-    gmr.TextGuruMeditation.persistent_sections = [("Work", _work)]
-    gmr.TextGuruMeditation.setup_autorun(_Version(), service_name=prog, conf=conf, setup_signal=False)
+    Report.persistent_sections = [("Work", _work)]
+    Report.setup_autorun(_Version(), service_name=prog, conf=conf, setup_signal=False)
     if conf.oslo_reports.file_event_handler:
         return
     # Threads inherit what is blocked. One that does not block the signal would get it, and end the process.
@@ -66,9 +68,27 @@ def _report_on_signal(conf: cfg.ConfigOpts, prog: str) -> None:
     while True:
         signal.sigwait({signal.SIGUSR2})
         try:
-            gmr.TextGuruMeditation.handle_signal(_Version(), prog, conf.oslo_reports.log_dir, None)
+            Report.handle_signal(_Version(), prog, conf.oslo_reports.log_dir, None)
         except Exception:  # the next signal is served all the same
             LOG.exception("no guru meditation report")
+
+
+class Report(gmr.TextGuruMeditation):  # type: ignore[misc]
+    """A report of which a section that fails costs that section only: it says why.
+
+    The section ``Processes`` fails where ``/proc`` shows processes only (``ProcSubset=pid`` in the units).
+    """
+
+    def add_section(self, view: Any, generator: Callable[[], Any], index: int | None = None) -> None:
+        """Add a section, as oslo.reports does."""
+
+        def made() -> Any:
+            try:
+                return generator()
+            except Exception as error:
+                return f"(not to be had: {type(error).__name__}: {error})"
+
+        super().add_section(view, made, index)
 
 
 def _work() -> ReportModel:

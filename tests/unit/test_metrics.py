@@ -1,14 +1,17 @@
 """Metrics and health: what is counted, that it stays small, and that nothing that hangs hangs them."""
 
+import os
 import re
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 import webob
 from keystoneauth1 import exceptions as ka_exceptions
 from prometheus_client import CollectorRegistry, generate_latest
 
-from cleanup_orchestrator import bounded, health, metrics, monitoring, work
+from cleanup_orchestrator import bounded, health, metrics, monitoring, reports, work
 from cleanup_orchestrator.bounded import Bounded, NoAnswer
 from cleanup_orchestrator.errors import Stopped, WriteRefused
 from cleanup_orchestrator.model import Outcome, State, Status
@@ -52,6 +55,25 @@ def ours():
 
 def calls(service, status):
     return metrics.CALLS.labels(service, status)._value.get()
+
+
+def test_a_process_tells_of_itself_where_proc_shows_processes_alone(tmp_path):
+    """As under ``ProcSubset=pid``: there is no ``/proc/stat``."""
+    (tmp_path / "self").symlink_to("/proc/self")
+    found = {metric.name: metric for metric in metrics._OfThisProcess(proc=str(tmp_path), registry=None).collect()}
+    assert {"process_resident_memory_bytes", "process_open_fds", "process_start_time_seconds"} <= set(found)
+    [sample] = found["process_start_time_seconds"].samples
+    assert 0 <= time.time() - sample.value < 86400
+
+
+def test_a_report_whose_section_fails_has_the_others(tmp_path, monkeypatch):
+    """As under ``ProcSubset=pid``: psutil has no ``/proc/stat``."""
+    (tmp_path / "self").symlink_to("/proc/self")
+    (tmp_path / str(os.getpid())).symlink_to(f"/proc/{os.getpid()}")
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
+    text = reports.Report(reports._Version()).run()
+    assert "Threads" in text and "test_a_report_whose_section_fails_has_the_others" in text
+    assert "FileNotFoundError" in text.partition(" Processes ")[2].partition(" Configuration ")[0]
 
 
 def test_the_manual_has_every_metric_of_a_process_with_its_labels():
