@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from keystoneauth1 import loading
+from keystonemiddleware.auth_token import list_opts as auth_token_options
 from oslo_config import cfg, generator
 from oslo_policy import generator as policy_generator
 
@@ -127,6 +128,62 @@ def test_every_option_has_a_help_text():
     groups = [*opts.list_opts(), *keystone_options.list_opts()]
     missing = [f"[{group}] {one.name}" for group, declared in groups for one in declared if not one.help]
     assert missing == []
+
+
+def sections(name):
+    found = configparser.ConfigParser(interpolation=None)
+    found.read(ETC / name)
+    return found
+
+
+def unit_of(name):
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str
+    unit.read(ETC / "systemd" / f"cleanup-orchestrator-{name}.service")
+    return unit["Service"]
+
+
+@pytest.mark.parametrize("name", ["api", "worker"])
+def test_the_small_samples_are_configurations(name, tmp_path):
+    """Each option is one that there is, and keystoneauth makes an identity of each section that has one."""
+    conf = cfg.ConfigOpts()
+    clouds_and_more = [*opts.list_opts(), *auth_token_options()]
+    auth = {o.dest for o in loading.get_auth_plugin_conf_options("v3password")} | {"auth_type"}
+    path = ETC / f"cleanup-orchestrator-{name}.conf.sample"
+    conf([f"--config-file={path}"], project="cleanup-orchestrator")
+    groups = {group: values for group, values in sections(path.name).items() if group != "DEFAULT"}
+    assert groups
+    for group, values in groups.items():
+        assert set(values) <= auth | {o.dest for where, options in clouds_and_more if where == group for o in options}
+        loading.register_auth_conf_options(conf, group)
+        assert loading.load_auth_from_conf_options(conf, group) is not None
+
+
+def test_the_file_of_the_api_has_no_password_of_an_admin_and_its_process_reads_no_other():
+    ours = sections("cleanup-orchestrator-api.conf.sample")
+    admin = sections("cleanup-orchestrator-worker.conf.sample")["orchestrator"]["username"]
+    for group in ("orchestrator", "keystone_authtoken"):
+        assert ours[group]["username"] != admin
+        assert ours[group]["system_scope"] == "all" and "project_name" not in ours[group]
+    assert ours["keystone_authtoken"]["memcache_security_strategy"] == "ENCRYPT"
+    starts = {name: unit_of(name)["ExecStart"] for name in ("api", "engine", "worker")}
+    files = {name: re.findall(r"--config-file \S+/(\S+)", start) for name, start in starts.items()}
+    common = "cleanup-orchestrator.conf"
+    assert files == {
+        "api": [common, "cleanup-orchestrator-api.conf"],
+        "engine": [common],
+        "worker": [common, "cleanup-orchestrator-worker.conf"],
+    }
+    assert unit_of("api")["User"] != unit_of("worker")["User"], "or it could read the worker's memory"
+    assert "cleanup-orchestrator-api.conf" in (ETC / "cleanup-orchestrator-uwsgi.ini").read_text()
+    assert "cleanup-orchestrator-worker.conf" not in (ETC / "cleanup-orchestrator-uwsgi.ini").read_text()
+
+
+@pytest.mark.parametrize("name", ["api", "engine", "worker"])
+def test_a_unit_bounds_its_memory_and_sees_no_other_process(name):
+    unit = unit_of(name)
+    assert (unit["ProtectProc"], unit["ProcSubset"]) == ("invisible", "pid")
+    assert unit["MemoryMax"] in (ROOT / "doc" / "source" / "admin" / "install.rst").read_text()
 
 
 @pytest.mark.parametrize("name", ["api", "engine", "worker"])
