@@ -289,8 +289,34 @@ def test_without_a_config_the_list_of_the_whole_cloud_is_not_asked_for():
 
 @pytest.mark.parametrize(("config", "owner"), [("c1", ID), ("c2", None)])
 def test_a_deployment_whose_config_was_exchanged_has_no_known_owner(config, owner):
-    api = cloud(orchestration={"GET /software_deployments/d1": (200, {"software_deployment": {"config_id": config}})})
+    rows = [{"id": "another", "config_id": "c9"}, {"id": "d1", "config_id": config}]
+    api = cloud(orchestration={"GET /software_deployments": (200, {"software_deployments": rows})})
     assert heat._show_deployment(api, US, resource(DEPLOYMENTS[0]))["project_id"] == owner
+
+
+def test_a_deployment_is_read_from_the_list_for_its_own_page_acts_on_what_a_user_wrote():
+    """Heat looks for the signal that the config's inputs name, with the caller's token, or answers 500."""
+    api = cloud(orchestration={"GET /software_deployments": (200, {"software_deployments": []})})
+    with pytest.raises(exceptions.NotFoundException):
+        heat._show_deployment(api, US, resource(DEPLOYMENTS[0]))
+    assert api.orchestration.asked == ["GET /software_deployments"]
+
+
+@pytest.mark.parametrize("minutes", [1, 600])
+def test_of_a_project_that_is_gone_a_stack_is_never_abandoned_twice_at_once(minutes):
+    """Heat starts what the second call stops again, and then deletes it with our token; a hook is cleared."""
+    reason = "PRE_DELETE paused until Hook pre-delete is cleared"
+    link = {"rel": "resource", "href": "http://heat/v1/p/stacks/n-s/s/resources/one"}
+    event = {"id": "e", "event_time": "9999", "resource_status_reason": reason, "links": [link]}
+    signal = "POST /stacks/n-s/s/resources/one/signal"
+    api = cloud(
+        orchestration={"GET /stacks/n-s/s/events": page([event], "events"), signal: (200, None)},
+    )
+    since = (NOW - datetime.timedelta(minutes=minutes)).isoformat()
+    one = resource(stack("s", "DELETE_IN_PROGRESS", updated_time=since))
+    heat._delete_stack(api, dataclasses.replace(US, gone=True), one)
+    assert signal in api.orchestration.asked
+    assert not [each for each in api.orchestration.asked if each.startswith("DELETE")]
 
 
 @pytest.mark.parametrize(
@@ -415,7 +441,11 @@ def test_of_a_project_that_is_gone_heat_abandons_the_stack_before_the_cluster_go
 ):
     """Magnum would have Heat delete it with an admin's token, by a template that its users could write."""
     monkeypatch.setattr(heat, "_now", lambda: NOW)
-    answers = {"GET /stacks": (200, {"stacks": rows}), f"DELETE /stacks/none/{heat.NOTHING}/abandon": NONE_ABANDONED}
+    answers = {
+        "GET /stacks": (200, {"stacks": rows}),
+        "GET /stacks/n-s/s/events": page([], "events"),
+        f"DELETE /stacks/none/{heat.NOTHING}/abandon": NONE_ABANDONED,
+    }
     api = cloud(
         container_infrastructure_management={
             f"DELETE {CLUSTER}": (204, None),

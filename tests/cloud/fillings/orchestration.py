@@ -131,17 +131,27 @@ def abandoned_stack(f: Filling) -> None:
 
 
 def software(f: Filling) -> None:
-    """A config with a deployment (to a server that is long gone), and one without."""
+    """A config with a deployment (to a server that is long gone), and one without.
+
+    To whoever reads the deployment by its id, Heat answers 500: the config says where to look for a signal, and names
+    nonsense.
+    """
+    inputs = {"deploy_signal_transport": "TEMP_URL_SIGNAL", "deploy_signal_id": "nonsense"}
     known = {row["name"]: row["id"] for row in heat(f).call("GET", "/software_configs")["software_configs"]}
     for suffix in ("deployed", "idle"):
-        body = {"name": f"{f.name}-{suffix}", "group": "script", "config": "echo"}
+        body = {
+            "name": f"{f.name}-{suffix}",
+            "group": "script",
+            "config": "echo",
+            "inputs": [{"name": name, "value": value} for name, value in inputs.items()],
+        }
         config = known.get(body["name"]) or heat(f).call("POST", "/software_configs", body)["software_config"]["id"]
         f.note("software config", config)
     config = f.first("software config")
     rows = heat(f).call("GET", "/software_deployments")["software_deployments"]
     found = [row["id"] for row in rows if row["config_id"] == config]
     if not found:
-        body = {"config_id": config, "server_id": str(uuid.uuid4()), "action": "CREATE", "status": "COMPLETE"}
+        body = {"config_id": config, "server_id": str(uuid.uuid4()), "action": "CREATE", "status": "IN_PROGRESS"}
         found = [heat(f).call("POST", "/software_deployments", body)["software_deployment"]["id"]]
     f.note("software deployment", *found)
 
