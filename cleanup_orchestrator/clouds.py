@@ -22,6 +22,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1 import loading as ka_loading
 from keystoneauth1 import session as ka_session
 from keystoneauth1.adapter import Adapter
+from keystoneauth1.identity import v3
 from keystoneauth1.identity.base import BaseIdentityPlugin
 from openstack.config import cloud_region
 from openstack.connection import Connection
@@ -233,6 +234,11 @@ class GuardedSession(ka_session.Session):
                 f"a service names {_shown(place)}, which is no endpoint of the catalog: no token is sent there; "
                 f"correct the service or its endpoint, or trust the address ([{GROUP}] trusted_endpoints)"
             )
+
+    def service_types(self) -> frozenset[str]:
+        """Return the types of the services in the catalog that came with the token."""
+        catalog = self.auth.get_access(self).service_catalog
+        return frozenset(str(service.get("type")) for service in catalog.catalog)
 
     @contextlib.contextmanager
     def under_way(self) -> Iterator[None]:
@@ -507,6 +513,20 @@ class Clouds:
         auth = self._load_project_auth(JANITOR, project_id)
         session = self._scoped(self.session(auth, guard), project_id)
         return session, frozenset(auth.get_access(session).role_names)
+
+    def can_rescope(self, session: GuardedSession, project_id: str) -> bool:
+        """Return whether Keystone exchanges a session's token for another one of a project.
+
+        It does unless ``[token] allow_rescope_scoped_token`` is false in keystone.conf, which no call tells. The token
+        that is got here is thrown away.
+        """
+        url = str(getattr(session.auth, "auth_url", ""))
+        auth = v3.Token(url, session.get_token(), project_id=project_id)
+        try:
+            self.session(auth, read_only).get_token()
+        except (ka_exceptions.Unauthorized, ka_exceptions.Forbidden):
+            return False
+        return True
 
     def identity(self, session: GuardedSession) -> Adapter:
         """Return Keystone's v3 API."""

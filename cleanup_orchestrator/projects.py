@@ -229,6 +229,29 @@ class Projects:
             raise BadAnswer("Keystone did not list all role assignments")
         return [r for r in rows if r.get("scope", {}).get("project", {}).get("id") == project_id]
 
+    def assignments_of(self, user_id: str) -> list[Mapping[str, Any]]:
+        """Return the role assignments of a user on projects, domains and the system, without those of its groups.
+
+        Source: ``GET /v3/role_assignments?user.id=X``.
+
+        :raises BadAnswer: when Keystone did not list all of them
+        """
+        said = body(self._identity.get(f"/role_assignments?user.id={user_id}"))
+        rows = said.get("role_assignments")
+        if not isinstance(rows, list) or said.get("truncated"):
+            raise BadAnswer("Keystone did not list all role assignments")
+        return [row for row in rows if row.get("user", {}).get("id") == user_id]
+
+    def groups_of(self, user_id: str) -> list[str]:
+        """Return the names of the groups that a user is in (``GET /v3/users/X/groups``).
+
+        :raises BadAnswer: when Keystone did not list all of them
+        """
+        said = body(self._identity.get(f"/users/{user_id}/groups"), "groups")
+        if said.get("truncated"):
+            raise BadAnswer("Keystone did not list all groups of a user")
+        return [str(row["name"]) for row in said["groups"]]
+
     def grant(self, project_id: str, actor: str, actor_id: str, role_id: str) -> None:
         """Give a role on the project. ``actor`` is ``users`` or ``groups``. Idempotent."""
         self._identity.put(f"/projects/{project_id}/{actor}/{actor_id}/roles/{role_id}")

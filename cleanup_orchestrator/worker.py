@@ -776,7 +776,8 @@ class _Task(hung.Watched):
                 raise self._no_janitor
             if self._janitor_connection is None:
                 try:
-                    session = janitor.session(self._ground(), self.worker.conf.janitor.roles)
+                    conf = self.worker.conf
+                    session = janitor.session(self._ground(), conf.janitor.roles, conf.drain.driver == "fence")
                 except NoJanitor as error:
                     self._no_janitor = error
                     raise

@@ -21,16 +21,32 @@ _SET_UP = (
 )
 
 
-def session(ground: Ground, roles: Sequence[str]) -> GuardedSession:
+#: Types of Mistral in the catalog: what its users write, and Heat starts, can read the token that it is started with.
+_WORKFLOW = frozenset({"workflow", "workflowv2"})
+_ADMIN = "admin"
+_NAMED = 10  #: of what it has too much, in one message
+
+
+def session(ground: Ground, roles: Sequence[str], fenced: bool) -> GuardedSession:
     """Return a session with the janitor's token for the project; its user gets its roles there if it has them not.
 
     :param roles: names; the token carries these and what they imply, and nothing else
-    :raises NoJanitor: when there is none, Keystone gives it no token, or the token could do more than a member's
+    :param fenced: whether a token fence is in force, which lets a token of one project not be exchanged for another's
+    :raises NoJanitor: when there is none, Keystone gives it no token, or its token could reach more than a member's of
+        this project
     """
     janitor_id = ground.janitor_id()
     if not janitor_id:
         raise NoJanitor(_SET_UP)
     role_ids = [ground.projects.role_id(role) for role in roles]
+    allowed = ground.projects.implied_roles(role_ids)
+    if _ADMIN in {role.lower() for role in allowed}:
+        raise NoJanitor(f"[{JANITOR}] roles = {', '.join(roles)} makes the janitor an admin: give it a member's role")
+    if beyond := _beyond(ground, janitor_id, role_ids):
+        raise NoJanitor(
+            f"the janitor, user {janitor_id}, must have no role and no group of its own, and has {'; '.join(beyond)}: "
+            "take them from it"
+        )
     rows = ground.projects.assignments(ground.project_id)
     there = {r["role"]["id"] for r in rows if _is_direct(r) and r.get("user", {}).get("id") == janitor_id}
     for role_id in role_ids:
@@ -44,12 +60,30 @@ def session(ground: Ground, roles: Sequence[str]) -> GuardedSession:
             f"the janitor, user {janitor_id}, gets no token for the project ({error}): check "
             f"[{protocol.GROUP}] janitor_user_id in the keystone.conf of every Keystone"
         ) from None
-    if more := sorted(found - ground.projects.implied_roles(role_ids)):
+    if more := sorted(found - allowed):
         raise NoJanitor(
             f"the janitor, user {janitor_id}, has more roles on the project than [{JANITOR}] roles allows: "
             f"{', '.join(more)}; take them from it"
         )
+    # The token of one project would open every other project that is being deleted at the moment.
+    if not fenced and _WORKFLOW & made.service_types() and ground.clouds.can_rescope(made, ground.project_id):
+        raise NoJanitor(
+            "the cloud has Mistral, a workflow of which may read the janitor's token, and Keystone exchanges that for "
+            "one of another project: set [token] allow_rescope_scoped_token = false in keystone.conf, or use the "
+            "token fence ([drain] driver = fence)"
+        )
     return made
+
+
+def _beyond(ground: Ground, janitor_id: str, role_ids: Sequence[str]) -> list[str]:
+    """Return what the janitor has besides the roles that it gets: each of these directly on a project."""
+    found = [f"group {name}" for name in ground.projects.groups_of(janitor_id)]
+    for row in ground.projects.assignments_of(janitor_id):
+        role, scope = row["role"]["id"], row.get("scope", {})
+        if not _is_direct(row) or "project" not in scope or role not in role_ids:
+            where = " ".join(str(place.get("id", kind)) for kind, place in scope.items() if isinstance(place, dict))
+            found.append(f"role {role} on {where}{'' if _is_direct(row) else ' (inherited by projects)'}")
+    return found[:_NAMED]
 
 
 def _is_direct(row: dict) -> bool:

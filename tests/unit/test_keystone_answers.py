@@ -104,6 +104,24 @@ def test_a_list_of_assignments_that_was_cut_short_is_no_list(more):
         Projects(keystone).assignments("p")
 
 
+def test_what_a_user_has_is_its_own_assignments_and_groups():
+    keystone = Keystone(
+        role_assignments=(200, {"role_assignments": [on("p", "u"), on("q", "v"), {"group": {"id": "g"}}]}),
+        users__u__groups=(200, {"groups": [{"id": "g", "name": "operators"}]}),
+    )
+    assert Projects(keystone).assignments_of("u") == [on("p", "u")]
+    assert "user.id=u" in keystone.asked[0][1]
+    assert Projects(keystone).groups_of("u") == ["operators"]
+
+
+@pytest.mark.parametrize("body", [{"truncated": True, "role_assignments": [], "groups": []}, {}])
+def test_a_list_of_what_a_user_has_that_was_cut_short_is_no_list(body):
+    keystone = Keystone(role_assignments=(200, body), users__u__groups=(200, body))
+    for call in (Projects(keystone).assignments_of, Projects(keystone).groups_of):
+        with pytest.raises(BadAnswer):
+            call("u")
+
+
 @pytest.mark.parametrize(("subtree", "below"), [(None, ()), ({}, ()), ({"c": {"g": None}}, ("c", "g"))])
 def test_what_is_below_a_project_is_what_keystone_says(subtree, below):
     assert Projects(Keystone(projects__p=(200, {"project": {"subtree": subtree}}))).children("p") == below
