@@ -223,20 +223,8 @@ def _clear_hooks(connection: Connection, project: ProjectDefinition, stack: Reso
     A user may have any resource's delete pause until he says to go on. Heat tells of a pause in its events alone. Of a
     pause after the delete of a resource it lets nobody clear the hook: a new delete passes it by.
     """
-    name = quote(str(stack.data["stack_name"]), safe="")
-    events = Rest(
-        "orchestration",
-        f"/stacks/{name}/{quote(stack.id, safe='')}/events",
-        key="events",
-        query={"nested_depth": 100, "sort_keys": "created_at", "sort_dir": "desc"},
-        paging="marker",
-        limit=200,
-    )
-    since = str(stack.data.get("updated_time") or "")
     again = False
-    for event in events.rows(connection, project):
-        if str(event.get("event_time") or "") < since:  # of an earlier delete; both are ISO times of the same form
-            break
+    for event in _events(connection, project, stack):
         paused = _PAUSED.search(str(event.get("resource_status_reason")))
         where = next((link["href"] for link in event.get("links") or () if link.get("rel") == "resource"), "")
         place = _RESOURCE.search(str(where))
@@ -250,6 +238,43 @@ def _clear_hooks(connection: Connection, project: ProjectDefinition, stack: Reso
         # 400: it was cleared meanwhile.
         Rest("orchestration", path, method="POST", body=body, accept=frozenset({200, 400})).call(connection, project)
     return again
+
+
+def _events(connection: Connection, project: ProjectDefinition, stack: Resource) -> Iterator[Row]:
+    """Yield the events of a stack and of those nested in it since its delete began.
+
+    With ``nested_depth`` Heat shows those of nested stacks too, but only to a token of the project. Of a project that
+    is gone each nested stack is asked for its own.
+    """
+    since = str(stack.data.get("updated_time") or "")
+    deep = {} if project.gone else {"nested_depth": 100}
+    for row in (stack.data, *(_below(connection, project, stack) if project.gone else ())):
+        name, id_ = (quote(str(row[key]), safe="") for key in ("stack_name", "id"))
+        events = Rest(
+            "orchestration",
+            f"/stacks/{name}/{id_}/events",
+            key="events",
+            query={**deep, "sort_keys": "created_at", "sort_dir": "desc"},
+            paging="marker",
+            limit=200,
+        )
+        for event in events.rows(connection, project):
+            if str(event.get("event_time") or "") < since:  # of an earlier delete; both are ISO times of the same form
+                break
+            yield event
+
+
+def _below(connection: Connection, project: ProjectDefinition, stack: Resource) -> list[Row]:
+    """Return the stacks that are nested in a stack, at any depth."""
+    rows = list(_stacks(nested=True).rows(connection, project))
+    found: list[Row] = []
+    seen, parents = {stack.id}, {stack.id}
+    while parents:
+        level = [row for row in rows if row.get("parent") in parents and row["id"] not in seen]
+        found += level
+        parents = {str(row["id"]) for row in level}
+        seen |= parents
+    return found
 
 
 #: The stack goes from Heat, and all that it made stays; that is then swept as if there had never been a stack.

@@ -38,6 +38,13 @@ def look(sweeper, filled, type_, **options):
     return sweep.look(type_, sweeper.connection(project_id), sweeper.definition(SERVICE, filled, **options))
 
 
+def test_a_deployment_that_nobody_can_read_by_its_id_is_found_and_goes(projects, full_admin):
+    """Heat acts on what its config says, with the caller's token; that it goes is for the tests that follow."""
+    target, _ = projects
+    path = f"/software_deployments/{target.first('software deployment')}"
+    assert Rest(full_admin.orchestration).raw("GET", path, ok=(500,)).status_code == 500
+
+
 def test_a_look_finds_all_and_changes_nothing(projects, full_sweeper):
     target, _ = projects
     before = alive(full_sweeper, target.project_id)

@@ -12,6 +12,7 @@ import functools
 import json
 import secrets
 import time
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,9 +20,11 @@ import pytest
 from openstack.connection import Connection
 
 from cleanup_orchestrator import sweep
+from cleanup_orchestrator.drain import janitor
 from cleanup_orchestrator.model import Outcome, Reason
 from cleanup_orchestrator.plugins.orchestration import SERVICE
-from tests.cloud import filler, job
+from cleanup_orchestrator.projects import Projects
+from tests.cloud import filler, job, rows
 from tests.cloud.conftest import Sweeper
 from tests.cloud.fillings.base import Filled, Rest
 from tests.cloud.job import Job
@@ -32,6 +35,8 @@ ALONE = True
 TYPES = {type_.name: type_ for type_ in SERVICE.types}
 TAG = secrets.token_hex(2)
 SECONDS = 600
+#: A second region of the catalog, with the same Heat in it.
+FAR = f"Far-{TAG}"
 
 
 class Victims:
@@ -50,6 +55,12 @@ class Victims:
         body = {**owner, "name": f"router-{self.name}"}
         self.router = network.call("POST", "/routers", {"router": body})["router"]["id"]
         network.call("PUT", f"/routers/{self.router}/add_router_interface", {"subnet_id": self.subnet})
+
+    def rows(self) -> rows.Rows:
+        """What Keystone and Neutron have of them, without what moves by itself."""
+        ids = {self.boss, self.bystander.project_id, self.network, self.subnet, self.router, *self.roles.values()}
+        found = rows.read(self.cloud).steady().naming(ids)
+        return rows.Rows({place: its for place, its in found.tables.items() if place[0] in ("keystone", "neutron")})
 
     def role(self, template: str) -> tuple[str, str]:
         """The id of a role that the boss has, and of the project on which he has it: one for each template."""
@@ -117,7 +128,7 @@ def templates(victims: Victims) -> dict[str, dict[str, Any]]:
 
     remote = {
         "type": "OS::Heat::Stack",
-        "properties": {"context": {"region_name": "RegionOne"}, "template": {"get_file": "remote.yaml"}},
+        "properties": {"context": {"region_name": FAR}, "template": {"get_file": "remote.yaml"}},
     }
     return {
         "role": {"template": revoking(victims, "role"), "environment": ALIAS},
@@ -138,6 +149,24 @@ def templates(victims: Victims) -> dict[str, dict[str, Any]]:
 def yaml(template: dict[str, Any]) -> str:
     """JSON is YAML."""
     return json.dumps(template)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def far(full_cloud: Cloud) -> Iterator[None]:
+    """The second region."""
+    admin = full_cloud.admin
+    admin.call("POST", "/regions", {"region": {"id": FAR}})
+    (heat,) = (row for row in admin.call("GET", "/services")["services"] if row["type"] == "orchestration")
+    found = admin.call("GET", f"/endpoints?service_id={heat['id']}")["endpoints"]
+    wanted = ("service_id", "interface", "url", "enabled")
+    made = [
+        admin.call("POST", "/endpoints", {"endpoint": {name: row[name] for name in wanted} | {"region_id": FAR}})
+        for row in found
+    ]
+    yield
+    for one in made:
+        admin.call("DELETE", f"/endpoints/{one['endpoint']['id']}")
+    admin.call("DELETE", f"/regions/{FAR}")
 
 
 def make(filled: Filled, victims: Victims) -> dict[str, str]:
@@ -178,6 +207,18 @@ def until(enough: Callable[[], bool], what: Callable[[], Any]) -> None:
 
 def swept(sweeper: Sweeper, filled: Filled, **options: object) -> dict[str, sweep.Sweep]:
     return sweeper.delete(SERVICE, filled, **options)
+
+
+def pausing(hook: str) -> dict[str, Any]:
+    """A stack that pauses when it is deleted, and one in it that does."""
+    version = {"heat_template_version": "2018-08-31"}
+    resources = {"one": {"hooks": hook}, "below": {"leaf": {"hooks": [hook]}}}
+    return {
+        "stack_name": f"paused-{hook}",
+        "template": {**version, "resources": {"one": hidden("x"), "below": {"type": "inner.yaml"}}},
+        "files": {"inner.yaml": yaml({**version, "resources": {"leaf": hidden("x")}})},
+        "environment": {"resource_registry": {"resources": resources}},
+    }
 
 
 def test_with_an_admins_token_each_template_does_harm(full_sweeper, full_cloud, full_admin):
@@ -223,23 +264,39 @@ def test_a_pause_that_a_template_orders_holds_up_nothing(full_sweeper, full_admi
     """A hook before or after the delete of a resource: Heat waits there until somebody says to go on."""
     filled = filler.fill(full_admin, f"templates-hooks-{TAG}", only=())
     heat = Rest(filled.connection.orchestration)
-    inner = {"heat_template_version": "2018-08-31", "resources": {"leaf": hidden("x")}}
     for hook in ("pre-delete", "post-delete"):
-        body = {
-            "stack_name": f"paused-{hook}",
-            "template": {
-                "heat_template_version": "2018-08-31",
-                "resources": {"one": hidden("x"), "below": {"type": "inner.yaml"}},
-            },
-            "files": {"inner.yaml": yaml(inner)},
-            "environment": {"resource_registry": {"resources": {
-                "one": {"hooks": hook}, "below": {"leaf": {"hooks": [hook]}},
-            }}},
-        }  # fmt: skip
-        heat.call("POST", "/stacks", body)
-    rows = lambda: heat.call("GET", "/stacks", params={"show_nested": "true"})["stacks"]  # noqa: E731
-    until(lambda: {row["stack_status"] for row in rows()} == {"CREATE_COMPLETE"}, rows)
-    until(lambda: bool(swept(full_sweeper, filled)) and not rows(), rows)
+        heat.call("POST", "/stacks", pausing(hook))
+    listed = lambda: heat.call("GET", "/stacks", params={"show_nested": "true"})["stacks"]  # noqa: E731
+    until(lambda: {row["stack_status"] for row in listed()} == {"CREATE_COMPLETE"}, listed)
+    until(lambda: bool(swept(full_sweeper, filled)) and not listed(), listed)
+
+
+def test_of_a_project_that_is_gone_no_template_does_harm(full_sweeper, full_cloud, full_admin):
+    """There is no janitor's token then: an admin's has Heat forget each stack, also a paused one."""
+    victims = Victims(full_cloud, full_admin, "gone")
+    filled = filler.fill(full_admin, f"templates-gone-{TAG}", only=())
+    make(filled, victims)
+    Rest(filled.connection.orchestration).call("POST", "/stacks", pausing("pre-delete"))
+    full_cloud.admin.call("DELETE", f"/projects/{filled.project_id}")
+    gone = dataclasses.replace(full_sweeper.definition(SERVICE, filled), gone=True)
+    connection = full_sweeper.connection(None, write=True)
+    sql = "SELECT name, status, status_reason FROM stack WHERE tenant = ? AND deleted_at IS NULL"
+    there = functools.partial(full_sweeper.rows, "heat", sql, filled.project_id)
+    names = ("stack", "failed_stack", "nested_stack")
+    until(lambda: bool([sweep.delete(TYPES[name], connection, gone) for name in names]) and not there(), there)
+    assert harm(full_sweeper, victims) == set()
+
+
+@pytest.mark.parametrize(("path", "named"), [("/domains/default", "on default"), ("/system", "on system")])
+def test_what_keystone_tells_of_a_role_that_the_janitor_has_elsewhere(full_cloud, full_admin, path, named):
+    """Such a janitor is refused (`tests/unit/test_janitor.py`): here is what a real Keystone lists of one."""
+    admin, name = full_cloud.admin, f"reused-{secrets.token_hex(2)}"
+    user = admin.ensure("users", "user", {"name": name, "domain_id": "default"}, domain_id="default")["id"]
+    role = admin.ensure("roles", "role", {"name": "member"})["id"]
+    admin.call("PUT", f"{path}/users/{user}/roles/{role}")
+    projects = Projects(full_admin.identity)
+    ground = types.SimpleNamespace(projects=projects)
+    assert janitor._beyond(ground, user, [role]) == [f"role {role} {named}"]
 
 
 @pytest.fixture(scope="module")
@@ -258,9 +315,12 @@ def test_a_cascade_of_such_a_project_reaches_nobody_else(shipped, full_sweeper, 
     victims = Victims(full_cloud, full_admin, "cascade")
     filled = filler.fill(full_admin, f"templates-cascade-{TAG}", only=())
     make(filled, victims)
+    before = job.settled(full_cloud) and victims.rows()
+    assert before.count().keys() == {"keystone", "neutron"}
     theirs = functools.partial(full_sweeper.assignments, filled.project_id)
     assert theirs()
     record = shipped.delete("--cascade", filled.project_id, status="deleted")
     assert record["status"] == "deleted"
     assert harm(full_sweeper, victims) == set()
+    assert job.changes(before, victims.rows()) == []
     assert not theirs()  # the janitor's grant went with the project

@@ -309,9 +309,9 @@ def test_of_a_project_that_is_gone_a_stack_is_never_abandoned_twice_at_once(minu
     link = {"rel": "resource", "href": "http://heat/v1/p/stacks/n-s/s/resources/one"}
     event = {"id": "e", "event_time": "9999", "resource_status_reason": reason, "links": [link]}
     signal = "POST /stacks/n-s/s/resources/one/signal"
-    api = cloud(
-        orchestration={"GET /stacks/n-s/s/events": page([event], "events"), signal: (200, None)},
-    )
+    answers = {"GET /stacks/n-s/s/events": page([], "events"), "GET /stacks/n-c/c/events": page([event], "events")}
+    rows = [stack("s"), stack("c", parent="s"), stack("x", parent="another")]
+    api = cloud(orchestration={**answers, "GET /stacks": page(rows), signal: (200, None)})
     since = (NOW - datetime.timedelta(minutes=minutes)).isoformat()
     one = resource(stack("s", "DELETE_IN_PROGRESS", updated_time=since))
     heat._delete_stack(api, dataclasses.replace(US, gone=True), one)
@@ -442,7 +442,7 @@ def test_of_a_project_that_is_gone_heat_abandons_the_stack_before_the_cluster_go
     """Magnum would have Heat delete it with an admin's token, by a template that its users could write."""
     monkeypatch.setattr(heat, "_now", lambda: NOW)
     answers = {
-        "GET /stacks": (200, {"stacks": rows}),
+        "GET /stacks": page(rows),
         "GET /stacks/n-s/s/events": page([], "events"),
         f"DELETE /stacks/none/{heat.NOTHING}/abandon": NONE_ABANDONED,
     }
