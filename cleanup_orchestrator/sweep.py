@@ -719,14 +719,7 @@ def _delete_one(
     last = type_.force if forced and type_.force is not None else type_.delete
     prepare = () if last is type_.force else type_.prepare
     assert last is not None
-    try:
-        # Asked for before anything is changed: without it, nothing can be done for this resource.
-        deleting = janitor() if type_.acts_on and not project.gone else connection
-    except (Stopped, WriteRefused):
-        raise
-    except Exception as error:
-        failure = classify(error)
-        return Verdict(failure.reason, failure.message)
+    current = resource
     try:
         if type_.show is not None:
             current = type_.resource(_row(type_.show, connection, project, resource), project)
@@ -736,6 +729,10 @@ def _delete_one(
             # It may have been shared, marked, or taken into use by its service, since it was listed.
             if why := forbids(current):
                 return Verdict(Reason.PROTECTED, why)
+        deleting = connection
+        if type_.acts_on and not project.gone and (type_.acts_on_if is None or type_.acts_on_if(current)):
+            called = None
+            deleting = janitor()  # before anything is changed: without it, nothing can be done for this resource
         for action in prepare:
             called = action
             _act(action, connection, project, resource)
@@ -754,6 +751,8 @@ def _delete_one(
         return refused.verdict
     except Exception as error:
         failure = classify(error)
+        if called is None:
+            return Verdict(failure.reason, failure.message)
         if failure.status in (404, 410) and called in (type_.show, last):
             return _MISSING  # the second listing will tell. Of a breaker, it would say nothing of the resource
         return _explain(type_, connection, project, resource, failure)

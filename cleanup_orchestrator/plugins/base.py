@@ -409,6 +409,9 @@ class ResourceType:
         #: do what a member of the project can. Once the project is gone, there is no such token: they are called with
         #: that of the type, see ``ProjectDefinition.gone``, and must not let the service act on it
     )
+    acts_on_if: Callable[[Resource], bool] | None = (
+        None  #: of which resources that holds, by the row as ``show`` gives it; ``None``: of each
+    )
     unblock: Unblock | None = (
         None  #: asked after a delete was refused: removes what refused it, as far as that is the project's
     )

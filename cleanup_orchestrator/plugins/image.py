@@ -7,6 +7,7 @@ the node (``glance-cache-pruner``) once the image is gone.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -186,6 +187,35 @@ def _keep_key(connection: Connection, project: ProjectDefinition, image: Resourc
         _patch(connection, image, {"op": "remove", "path": f"/{_KEY_POLICY}"})
 
 
+#: What stands before the names of Glance's stores that may delete with the token that asks for the image's delete:
+#: Cinder without a user of its own, Swift with ``swift_store_multi_tenant``.
+_STORES = ("cinder", "swift")
+
+
+def _is_where_a_user_says(image: Resource) -> bool:
+    """Whether a store that acts with the caller's token holds the image where its ``locations`` say.
+
+    With ``show_multiple_locations`` any user may write them: another project's volume, or a host of his own, which
+    would be sent the token. Without it Glance does not show them.
+    """
+    locations = image.data.get("locations") or ()
+    return any(urlsplit(str(one.get("url"))).scheme.lower().startswith(_STORES) for one in locations)
+
+
+def _refuse_where_a_user_says(connection: Connection, project: ProjectDefinition, image: Resource) -> None:
+    """Refuse such an image of a project that is gone: only an admin's token could delete it.
+
+    :raises Refused: naming its locations
+    """
+    if not project.gone:
+        return
+    current = dataclasses.replace(image, data=_IMAGE.row(connection, project, image))
+    if _is_where_a_user_says(current):
+        urls = ", ".join(str(one.get("url")) for one in current.data["locations"])
+        text = f"a user may have written its locations, and an admin's token would be used there: {urls}; read them, "
+        raise Refused(Verdict(Reason.PROJECT_GONE, f"{text}then delete the image by hand"))
+
+
 def _patch(connection: Connection, image: Resource, change: Mapping[str, Any]) -> None:
     headers = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
     response = connection.image.patch(f"/images/{image.id}", json=[change], headers=headers)
@@ -268,7 +298,10 @@ SERVICE = Service(
             delete=Rest("image", "/images/{id}", method="DELETE"),
             owner="owner",
             protect=(_protect_image,),
-            prepare=(_refuse_shared, _unprotect_image, _keep_key),
+            prepare=(_refuse_where_a_user_says, _refuse_shared, _unprotect_image, _keep_key),
+            acts_on="the image's locations, where show_multiple_locations lets users write them: a store may delete "
+            "what they name with the token that asks for the delete",
+            acts_on_if=_is_where_a_user_says,
             used=_shared,
             after=("compute.server", "block-storage.volume"),
             tags="tags",

@@ -279,8 +279,8 @@ MUTATIONS = (
     Mutation(
         "The assignments on other projects count",
         PROJECTS,
-        'return [r for r in rows if r.get("scope", {}).get("project", {}).get("id") == project_id]',
-        "return list(rows)",
+        'for r in rows if r.get("scope", {}).get("project", {}).get("id") == project_id]',
+        "for r in rows]",
         tests("keystone_answers"),
     ),
     Mutation(

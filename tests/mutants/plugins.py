@@ -347,6 +347,20 @@ MUTATIONS = (
         OWNERS,
     ),
     Mutation(
+        "A stack of a project that is gone is abandoned while Heat works on it",
+        HEAT,
+        '        if stack.data.get("stack_status") == DELETING:\n            _clear_hooks',
+        "        if False:\n            _clear_hooks",
+        tests("orchestration"),
+    ),
+    Mutation(
+        "An admin's token is used where an image's locations say",
+        f"{PLUGINS}image.py",
+        "    if not project.gone:\n        return\n    current",
+        "    if True:\n        return\n    current",
+        tests("owner_checks"),
+    ),
+    Mutation(
         "Deployments of other projects' configs are listed",
         HEAT,
         'if row.get("project") == project.id}\n    if configs',

@@ -424,8 +424,8 @@ MUTATIONS = (
     Mutation(
         "What acts on what users wrote is deleted with an admin's token",
         SWEEP,
-        "        deleting = janitor() if type_.acts_on and not project.gone else connection\n",
-        "        deleting = connection\n",
+        "            deleting = janitor()  # before",
+        "            janitor()  # before",
         tests("sweep"),
     ),
 )

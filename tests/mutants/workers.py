@@ -199,8 +199,29 @@ MUTATIONS = (
     Mutation(
         "A janitor with an admin's role is used",
         JANITOR,
-        "    if more := sorted(found - ground.projects.implied_roles(role_ids)):\n",
+        "    if more := sorted(found - allowed):\n",
         "    if more := []:\n",
+        tests("janitor"),
+    ),
+    Mutation(
+        "A janitor with a role elsewhere is used",
+        JANITOR,
+        "    if beyond := _beyond(ground, janitor_id, role_ids):\n",
+        "    if beyond := []:\n",
+        tests("janitor"),
+    ),
+    Mutation(
+        "The configuration may make the janitor an admin",
+        JANITOR,
+        "    if _ADMIN in {role.lower() for role in allowed}:\n",
+        "    if False:\n",
+        tests("janitor"),
+    ),
+    Mutation(
+        "A workflow may exchange the janitor's token for one of another project",
+        JANITOR,
+        "    if not fenced and _WORKFLOW",
+        "    if fenced and _WORKFLOW",
         tests("janitor"),
     ),
     Mutation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
 
 import pytest
@@ -109,6 +110,27 @@ def test_glance_deletes_no_secret_that_an_image_names(named):
     image._keep_key(cloud, PROJECT, resource("i"))
     change = [{"op": "remove", "path": "/cinder_encryption_key_deletion_policy"}]
     assert [body for _, _, body in cloud.image.writes()] == ([change] if named else [])
+
+
+@pytest.mark.parametrize(
+    ("urls", "acts"),
+    [
+        (None, False),
+        ([], False),
+        (["rbd://f/pool/i/snap", "file:///images/i", "https://a/b"], False),
+        (["file:///images/i", "cinder://lvm/victim"], True),
+        (["CINDER://victim"], True),
+        (["swift+https://host.of.a.tenant/v1/AUTH_x/c/o"], True),
+    ],
+)
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_store_acts_on_an_images_locations_with_no_admins_token(urls, acts, gone):
+    """With a Glance that lets users write them. Of a project that is gone there is no other token."""
+    row = {"id": "i", **({} if urls is None else {"locations": [{"url": url} for url in urls]})}
+    assert image._is_where_a_user_says(Resource("i", "", OURS, row)) is acts
+    cloud = connection(image=lambda *_: (200, row))
+    verdict = refusal(image._refuse_where_a_user_says, cloud, dataclasses.replace(PROJECT, gone=gone), resource("i"))
+    assert (verdict is not None) is (acts and gone)
 
 
 def test_a_namespace_keeps_its_owner_when_its_protection_is_cleared():

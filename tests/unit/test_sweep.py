@@ -529,6 +529,26 @@ def test_what_acts_on_nothing_needs_no_janitor():
     assert made == [(None, "1")]
 
 
+def test_where_only_some_act_the_others_need_no_janitor():
+    type_, made = acting(
+        Shelf(row("1", evil=True), row("2")), acts_on="an address", acts_on_if=lambda one: "evil" in one.data
+    )
+    assert run(type_, janitor=lambda: "janitor").outcome is Outcome.CLEAR
+    assert made == [("janitor", "1"), (None, "2")]
+
+
+def test_what_has_come_to_act_since_it_was_listed_is_deleted_with_the_janitors_token():
+    shelf = Shelf(row("1"))
+    type_, made = acting(
+        shelf,
+        acts_on="an address",
+        acts_on_if=lambda one: "evil" in one.data,
+        show=lambda *_: {**row("1"), "evil": True},
+    )
+    run(type_, janitor=lambda: "janitor")
+    assert made == [("janitor", "1")]
+
+
 def test_of_a_project_that_is_gone_no_janitor_is_asked():
     type_, made = acting(Shelf(row("1")), acts_on="a template")
     gone = dataclasses.replace(US, gone=True)
