@@ -223,10 +223,7 @@ class Projects:
         if not project_id:
             raise ValueError("an empty project id would list every assignment")
         query = f"/role_assignments?scope.project.id={project_id}" + ("&effective" if effective else "")
-        said = body(self._identity.get(query))
-        rows = said.get("role_assignments")
-        if not isinstance(rows, list) or said.get("truncated"):
-            raise BadAnswer("Keystone did not list all role assignments")
+        rows = self._role_assignments(query)
         return [r for r in rows if r.get("scope", {}).get("project", {}).get("id") == project_id]
 
     def assignments_of(self, user_id: str) -> list[Mapping[str, Any]]:
@@ -236,11 +233,15 @@ class Projects:
 
         :raises BadAnswer: when Keystone did not list all of them
         """
-        said = body(self._identity.get(f"/role_assignments?user.id={user_id}"))
+        rows = self._role_assignments(f"/role_assignments?user.id={user_id}")
+        return [row for row in rows if row.get("user", {}).get("id") == user_id]
+
+    def _role_assignments(self, query: str) -> list[Mapping[str, Any]]:
+        said = body(self._identity.get(query))
         rows = said.get("role_assignments")
         if not isinstance(rows, list) or said.get("truncated"):
             raise BadAnswer("Keystone did not list all role assignments")
-        return [row for row in rows if row.get("user", {}).get("id") == user_id]
+        return rows
 
     def groups_of(self, user_id: str) -> list[str]:
         """Return the names of the groups that a user is in (``GET /v3/users/X/groups``).
