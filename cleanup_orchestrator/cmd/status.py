@@ -21,6 +21,13 @@ from cleanup_orchestrator.redact import redact
 
 PROG = "cleanup-orchestrator-status"
 
+#: The group of those who check tokens.
+_TOKENS = "keystone_authtoken"
+#: Options that name the scope of a token; those that begin alike name the same.
+_SCOPES = ("project_id", "project_name", "domain_id", "domain_name", "system_scope")
+#: What the sample configuration has as memcache_secret_key.
+_PLACEHOLDER = "A_LONG_RANDOM_STRING"
+
 _OK = upgradecheck.Result(upgradecheck.Code.SUCCESS)
 
 
@@ -93,14 +100,34 @@ class Checks(upgradecheck.UpgradeCommands):
         return _OK
 
     def _credentials(self) -> upgradecheck.Result:
-        for group, what in ((clouds.GROUP, "makes every call"), ("keystone_authtoken", "checks users' tokens")):
+        missing = ""
+        for group, what in ((clouds.GROUP, "makes every call"), (_TOKENS, "checks users' tokens, in the API")):
             ka_loading.register_auth_conf_options(self._conf, group)
             try:
                 auth = ka_loading.load_auth_from_conf_options(self._conf, group)
             except Exception as error:
                 return _failure(f"[{group}]: {type(error).__name__}: {error}")
             if auth is None:
-                return _failure(f"[{group}] auth_type is not set: it is for the user that {what}")
+                missing = missing or f"[{group}] auth_type is not set: it is for the user that {what}"
+                continue
+            # keystoneauth registers the options of a scope only where there is an auth_type.
+            section = self._conf[group].auth_section or group
+            scopes = [name for name in _SCOPES if getattr(self._conf[section], name, None)]
+            if len({name.split("_")[0] for name in scopes}) > 1:
+                return _failure(
+                    f"[{group}] has {' and '.join(scopes)}: a token has one scope. The files of the API and those of "
+                    "the workers are to be checked by themselves, as each process reads them"
+                )
+        if missing.startswith(f"[{clouds.GROUP}]"):
+            return _failure(missing)
+        self._conf.register_opt(cfg.StrOpt("memcache_secret_key", secret=True), _TOKENS)
+        if self._conf[_TOKENS].memcache_secret_key == _PLACEHOLDER:
+            return _failure(
+                f"[{_TOKENS}] memcache_secret_key is the one of the sample, with which everybody can forge what is "
+                "known of a token; make one of your own: openssl rand -hex 32"
+            )
+        if missing:
+            return _warning(f"{missing}. A worker and an engine go without it")
         own = self._conf[clouds.GROUP]
         if getattr(own, "system_scope", None) and not own.own_project_id:  # keystoneauth registers it with an auth_type
             return _failure(

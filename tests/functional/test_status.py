@@ -1,6 +1,7 @@
 """``cleanup-orchestrator-status upgrade check``: what an operator asks before starting a new release."""
 
 import json
+import pathlib
 
 import pytest
 
@@ -129,8 +130,27 @@ def test_what_carries_messages_must_suit_what_keeps_records(check, database, tra
 @pytest.mark.parametrize("text", ["", "auth_type = no-such-thing", "auth_type = password"])
 def test_a_user_that_cannot_log_in(url, check, group, text):
     code, failures = check(url, **{group: text})
-    assert (code, list(failures)) == (2, ["Credentials"])
+    of_a_worker = group == "keystone_authtoken" and not text  # which checks no tokens
+    assert (code, list(failures)) == (1 if of_a_worker else 2, ["Credentials"])
     assert f"[{group}]" in failures["Credentials"]
+
+
+@pytest.mark.parametrize("group", ["orchestrator", "keystone_authtoken"])
+def test_the_files_of_two_processes_at_once_are_no_configuration(url, check, group):
+    """oslo.config puts them together option by option: a user with the scopes of two logs in nowhere."""
+    code, failures = check(url, **{group: f"{CREDENTIALS}system_scope = all\nown_project_id = 0b6d\n"})
+    assert code == 2
+    assert failures["Credentials"].startswith(f"[{group}] has project_name and system_scope: a token has one scope")
+
+
+def test_the_key_of_the_sample_keeps_nothing_secret(url, check):
+    key = "memcache_secret_key = A_LONG_RANDOM_STRING\n"
+    code, failures = check(url, keystone_authtoken=CREDENTIALS + key)
+    assert (code, list(failures)) == (2, ["Credentials"])
+    assert "is the one of the sample" in failures["Credentials"]
+    assert check(url, keystone_authtoken=CREDENTIALS + key.replace("A_LONG", "ANOTHER"))[0] == 0
+    sample = pathlib.Path(__file__).parents[2] / "etc/cleanup-orchestrator-api.conf.sample"
+    assert key in sample.read_text()
 
 
 def test_credentials_of_another_section_are_fine(url, check):
