@@ -649,7 +649,8 @@ SERVICE = Service(
             source="GET /v3/volume-transfers/detail?all_tenants=1&project_id=X, DELETE /v3/volume-transfers/{id}, "
             "microversion 3.59; cinder api/v3/volume_transfer.py, db/api.py (_process_transfer_filters)",
             note="An offer of one of the project's volumes to another project: withdrawn, after which the volume is "
-            "available again. Offers to the project belong to those who made them.",
+            "available again. Offers to the project belong to those who made them. A withdrawal acts on nothing that a "
+            "user wrote: the key of an offer is compared when the offer is accepted, and never otherwise.",
         ),
         ResourceType(
             name="attachment",

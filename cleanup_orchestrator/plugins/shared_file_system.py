@@ -436,7 +436,8 @@ SERVICE = Service(
             available=since(TRANSFERS),
             source="GET /v2/share-transfers/detail?all_tenants=true&source_project_id=X, DELETE "
             "/v2/share-transfers/{id}; manila api/v2/share_transfer.py, transfer/api.py",
-            note="Its delete gives the share back to the project; until then another project could take it.",
+            note="Its delete gives the share back to the project; until then another project could take it. "
+            "It acts on nothing that a user wrote: the key of an offer is compared when the offer is accepted.",
         ),
         _simple(
             "backup",

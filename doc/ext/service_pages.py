@@ -234,6 +234,7 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
         _field("Waits for", _names(waits, service.service_type)),
         _field("Before the delete", " ".join(_sentence(call(action)) for action in type_.prepare)),
         _field("Deleted with", _deleted(type_)),
+        _field("Acts on what users wrote", _acts(type_)),
         _field("By force", _sentence(call(type_.force)) if type_.force else ""),
         _field("Asked before", about(type_.may_force) if type_.may_force else ""),
         _field("Asked in a look for a lien", _sentence(about(type_.used)) if type_.used else ""),
@@ -253,6 +254,14 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
     if left := left_over(type_):
         text += "Left over:\n\n" + _items(left) + "\n"
     return text
+
+
+def _acts(type_: ResourceType) -> str:
+    """Say what of what users wrote the service acts on when one is deleted, and with which token it is deleted then."""
+    if not type_.acts_on:
+        return "no"
+    where = f", where this holds: {about(type_.acts_on_if)}" if type_.acts_on_if else ""
+    return f"{type_.acts_on}. It is deleted with the janitor's token{where}"
 
 
 def _last(type_: ResourceType) -> str:
