@@ -276,7 +276,9 @@ def test_of_a_project_that_is_gone_no_template_does_harm(full_sweeper, full_clou
     victims = Victims(full_cloud, full_admin, "gone")
     filled = filler.fill(full_admin, f"templates-gone-{TAG}", only=())
     make(filled, victims)
-    Rest(filled.connection.orchestration).call("POST", "/stacks", pausing("pre-delete"))
+    paused = pausing("pre-delete")
+    del paused["template"]["resources"]["below"]  # its hook cannot be cleared once its parent is gone: Heat answers 500
+    Rest(filled.connection.orchestration).call("POST", "/stacks", paused)
     full_cloud.admin.call("DELETE", f"/projects/{filled.project_id}")
     gone = dataclasses.replace(full_sweeper.definition(SERVICE, filled), gone=True)
     connection = full_sweeper.connection(None, write=True)
