@@ -11,6 +11,7 @@ from __future__ import annotations
 import http
 import json
 import logging
+import re
 import threading
 import time
 import uuid
@@ -20,18 +21,27 @@ from typing import Any
 from waitress import wasyncore
 from waitress.adjustments import Adjustments
 from waitress.channel import HTTPChannel
-from waitress.parser import HTTPRequestParser
+from waitress.parser import HTTPRequestParser, ParsingError
+from waitress.receiver import ChunkedReceiver
 from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, ThreadedTaskDispatcher
+from waitress.utilities import BadRequest
 
 #: Bytes of a request's line and headers. A token has some hundred bytes, with the largest formats some thousand.
 MAX_HEAD = 64 * 1024
 #: Bytes of a body. The API takes far less, and says so in its own words; this is for what is sent on regardless.
 MAX_BODY = 128 * 1024
+#: Bytes of an unfinished control line of a chunk, and of the trailer after the last chunk.
+MAX_CONTROL = 4 * 1024
 #: Seconds between two looks at who takes too long.
 _INTERVAL = 1
 #: Seconds for which the loop waits for something to happen.
 _POLL = 1.0
+
+#: Request lines of HTTP/1.0 and HTTP/1.1 (RFC 9112, 3), and header lines without folding (RFC 9112, 5). No part matches
+#: the character that ends it, and all quantifiers are possessive, so a match takes linear time.
+_REQUEST_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Z]++ [\x21-\x7e]++ HTTP/1\.[01]")
+_HEADER_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]++):([\t\x20-\x7e\x80-\xff]*+)")
 
 _LOG = logging.getLogger(__name__)
 
@@ -61,19 +71,65 @@ class _Refusal(ErrorTask):
         self.write(body)
 
 
-class _Request(HTTPRequestParser):  # type: ignore[misc]
-    """One request. With what follows it at once, it is the last one of its connection, and the rest is dropped.
+class _Chunks(ChunkedReceiver):  # type: ignore[misc]
+    """A chunked body whose control lines and trailer are limited.
 
-    Else a client could have many large answers made that it does not read: they fill the memory or block the threads.
+    waitress searches all of an unfinished line again for each piece that arrives: a line without an end takes quadratic
+    time.
     """
+
+    def received(self, data: bytes) -> int:
+        """Take a piece of the body; return how many bytes of it belong to the body."""
+        taken: int = super().received(data)
+        if max(len(self.control_line), len(self.trailer)) > MAX_CONTROL:
+            self.error = BadRequest(f"a control line or the trailer is larger than {MAX_CONTROL} bytes")
+        return taken
+
+
+class _Request(HTTPRequestParser):  # type: ignore[misc]
+    """One request.
+
+    If more data follows the request, answer it, drop the rest and close the connection. Otherwise a client could
+    request many large answers and read none of them: they would fill the memory or block the threads.
+    """
+
+    path = ""  #: waitress logs it for each client that leaves early, also when no path was parsed
 
     def received(self, data: bytes) -> int:
         """Take what the client sent; return how many bytes of it."""
         taken: int = super().received(data)
+        if self.completed:
+            # The request is refused or has no body. After a "100 Continue" waitress would wait for a body.
+            self.expect_continue = False
         if not self.completed or self.empty or taken == len(data):
             return taken
         self.headers["CONNECTION"] = "close"
         return len(data)
+
+    def parse_header(self, header_plus: bytes) -> None:
+        """Parse the request line and the header lines.
+
+        The regular expressions of waitress take quadratic time for some heads, and they hold the GIL in the thread that
+        serves all connections. Therefore waitress gets only lines that match in linear time, with the blanks around the
+        values removed.
+
+        :raises ParsingError: when a line is malformed
+        """
+        first, *others = header_plus.split(b"\r\n")
+        if _REQUEST_LINE.fullmatch(first) is None:
+            raise ParsingError("the request line is malformed")
+        lines = [first]
+        for line in filter(None, others):
+            field = _HEADER_LINE.fullmatch(line)
+            if field is None:
+                raise ParsingError("a header line is malformed")
+            lines.append(field[1] + b":" + field[2].strip(b" \t"))
+        try:
+            super().parse_header(b"\r\n".join(lines) + b"\r\n\r\n")
+        except ValueError as error:  # a host that is no IPv6 address in brackets, a Content-Length of over 4300 digits
+            raise ParsingError("the URI or the Content-Length is malformed") from error
+        if self.chunked:
+            self.body_rcv = _Chunks(self.body_rcv.getbuf())
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]

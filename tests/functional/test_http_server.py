@@ -1,14 +1,17 @@
-"""The HTTP server: a client that reads slowly, or not at all, holds neither a thread nor a connection for good."""
+"""The HTTP server: what a hostile or slow client costs, and what the server answers by itself."""
 
 import contextlib
 import http.client
+import json
+import logging
 import socket
 import threading
 import time
 
 import pytest
+from waitress.adjustments import Adjustments
 
-from cleanup_orchestrator.http_server import Server
+from cleanup_orchestrator.http_server import MAX_BODY, MAX_HEAD, Server, _Request
 from tests.support.timing import wait
 
 LARGE = 5_000_000  #: bytes of an answer that no buffer of the kernel takes as a whole
@@ -16,6 +19,8 @@ THREADS = 4
 PATIENCE = 2.0
 PROMPT = 5.0  #: seconds in which everybody else is answered, on a machine with much to do
 LARGE_REQUEST = b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n"
+RECV = 8192  #: bytes that waitress reads at once
+CPU = 1.0  #: seconds of CPU time that one request may take; waitress alone takes 4 to over 200 for the worst
 
 
 def application(environ, start):
@@ -94,3 +99,154 @@ def test_a_request_that_comes_during_an_answer_is_answered_afterwards(port):
         while piece := client.recv(1 << 20):
             heard += piece
     assert heard.count(b"HTTP/1.1 200") == 2 and heard.endswith(b"/next")
+
+
+def parsed(data, step=RECV):
+    """Feed a request to the parser in pieces; return the parser, and the seconds of CPU time that it took."""
+    request = _Request(Adjustments(max_request_header_size=MAX_HEAD, max_request_body_size=MAX_BODY))
+    began = time.process_time()
+    at = 0
+    while at < len(data) and not request.completed:
+        at += request.received(data[at : at + step])
+    return request, time.process_time() - began
+
+
+def status(request):
+    """Return the status of the error that the parser found, or none."""
+    return request.error.code if request.error else None
+
+
+def filled(before, unit, after):
+    """Return a head that is a few bytes shorter than the largest one."""
+    return before + unit * ((MAX_HEAD - 100 - len(before) - len(after)) // len(unit)) + after
+
+
+LINE, END = b"GET / HTTP/1.1\r\n", b"\r\n\r\n"
+HOSTILE_HEADS = {
+    "a host of digits, then a part too many": (filled(b"GET a://", b"1", b" x HTTP/1.1" + END), 400),
+    "a host of digits": (filled(b"GET a://", b"1", b" HTTP/1.1" + END), None),
+    "a method without an end": (filled(b"", b"A", END), 400),
+    "percent signs": (filled(b"GET /", b"%", b" HTTP/1.1" + END), None),
+    "brackets": (filled(b"GET http://", b"[", b" HTTP/1.1" + END), 400),
+    "blanks, then a control character": (filled(LINE + b"A:", b" ", b"\0" + END), 400),
+    "tabs, then a control character": (filled(LINE + b"A:", b"\t ", b"\0" + END), 400),
+    "blanks, then a value": (filled(LINE + b"A:", b" ", b"x" + END), None),
+    "blanks between two values": (filled(LINE + b"A: x", b" ", b"x" + END), None),
+    "a value, then blanks, then a control character": (filled(LINE + b"A: x", b" ", b"\0" + END), 400),
+    "words, then a control character": (filled(LINE + b"A:", b" x", b"\0" + END), 400),
+    "words": (filled(LINE + b"A:", b" x", END), None),
+    "a name without an end": (filled(LINE, b"A", END), 400),
+    "folded lines": (filled(LINE + b"A: x\r\n", b" \r\n", b"\r\n"), 400),
+    "the same header": (filled(LINE, b"A:\r\n", b"\r\n"), None),
+    "digits of a length": (filled(LINE + b"Content-Length: ", b"1", END), 400),
+    "transfer codings": (filled(LINE + b"Transfer-Encoding: ", b"chunked,", END), None),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_HEADS)
+def test_no_head_costs_much_cpu_time(name):
+    """The thread that parses a head holds the GIL: while it does, the process answers no other client."""
+    head, expected = HOSTILE_HEADS[name]
+    request, took = parsed(head)
+    print(f"{name}: {took:.3f} s, {status(request)}")
+    assert took < CPU
+    assert status(request) == expected
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+HOSTILE_CHUNKS = {
+    "a chunk's size": CHUNKED + b"0" * MAX_BODY,
+    "a chunk's extension": CHUNKED + b"1;" + b"a" * MAX_BODY,
+    "trailers": CHUNKED + b"0\r\n" + b"A: x\r\n" * (MAX_BODY // 6),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_CHUNKS)
+def test_no_chunk_that_comes_byte_by_byte_costs_much_cpu_time(name):
+    request, took = parsed(HOSTILE_CHUNKS[name], 1)
+    print(f"{name}: {took:.3f} s, {status(request)}")
+    assert took < CPU
+    assert status(request) == 400
+
+
+@pytest.mark.parametrize("step", [1, RECV])
+def test_chunks_with_an_extension_and_a_trailer_are_joined(step):
+    """A chunk has no limit but the body's; a control line and a trailer of some KiB are accepted."""
+    line = b"2710;name=" + b"x" * 4000 + b"\r\n"
+    trailer = b"Checksum: " + b"x" * 4000 + END
+    request, _took = parsed(CHUNKED + (line + b"y" * 10000 + b"\r\n") * 3 + b"0\r\n" + trailer, step)
+    assert (request.completed, status(request)) == (True, None)
+    assert request.get_body_stream().read() == b"y" * 30000
+
+
+def test_the_blanks_around_a_value_are_no_part_of_it():
+    request, _took = parsed(
+        LINE + b"A: \t x  y\t \r\nB:x\r\nC:\r\nD: \t \r\na: z\r\nE: \xe9\r\nContent-Length:  2 " + END + b"ok"
+    )
+    assert (request.completed, status(request)) == (True, None)
+    assert request.headers == {"A": "x  y, z", "B": "x", "C": "", "D": "", "E": "\xe9", "CONTENT_LENGTH": "2"}
+    assert request.get_body_stream().read() == b"ok"
+
+
+@pytest.mark.parametrize("line", [b"GET / HTTP/1.0", b"OPTIONS * HTTP/1.1", b"GET http://a:1/b?c=%20d HTTP/1.1"])
+def test_a_request_line_is_accepted(line):
+    assert status(parsed(line + END)[0]) is None
+
+
+REFUSED = {
+    "no version": b"GET /" + END,
+    "another version": b"GET / HTTP/2.0" + END,
+    "a blank too many": b"GET  / HTTP/1.1" + END,
+    "a part too many": b"GET / / HTTP/1.1" + END,
+    "a lower-case method": b"get / HTTP/1.1" + END,
+    "a path that is not quoted": b"GET /\xe9 HTTP/1.1" + END,
+    "a control character in the path": b"GET /\x0b HTTP/1.1" + END,
+    "a blank before the colon": LINE + b"A : x" + END,
+    "no name": LINE + b": x" + END,
+    "no colon": LINE + b"A" + END,
+    "a folded value": LINE + b"A: x\r\n y" + END,
+    "a control character": LINE + b"A: x\x1fy" + END,
+    "DEL": LINE + b"A: \x7f" + END,
+    "a line feed alone": LINE + b"A: x\nB: y" + END,
+    "a carriage return alone": LINE + b"A: x\rB: y" + END,
+    "a host in half a bracket": b"GET http://[ HTTP/1.1" + END,
+    "a length of 5000 digits": LINE + b"Content-Length: " + b"1" * 5000 + END,
+    "two lengths": LINE + b"Content-Length: 1\r\nContent-Length: 1" + END,
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_malformed_head_is_refused(name):
+    request, _took = parsed(REFUSED[name])
+    assert (request.completed, status(request)) == (True, 400)
+    assert isinstance(request.path, str)  # waitress logs it when the client leaves before the answer
+
+
+def answered(port, data):
+    """Send bytes; return the status, the headers and the error of the answer."""
+    with contextlib.closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
+        client.sendall(data)
+        answer = http.client.HTTPResponse(client)
+        answer.begin()
+        (error,) = json.loads(answer.read())["errors"]
+        assert client.recv(1) == b""  # the server closes the connection
+    return answer.status, answer.headers, error
+
+
+@pytest.mark.parametrize("expect", [b"", b"\r\nExpect: 100-continue"])
+@pytest.mark.parametrize("name", ["a host in half a bracket", "a length of 5000 digits", "two lengths"])
+def test_a_malformed_head_is_answered_and_logs_no_error(port, caplog, name, expect):
+    data = REFUSED[name].removesuffix(END) + expect + END
+    began = time.monotonic()
+    assert answered(port, data)[0] == 400
+    assert time.monotonic() - began < PATIENCE
+    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
+
+
+def test_a_request_that_is_there_is_answered_though_it_expects_100(port):
+    with contextlib.closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
+        client.sendall(LINE + b"Expect: 100-continue\r\nConnection: close" + END)
+        heard = b""
+        while piece := client.recv(65536):
+            heard += piece
+    assert heard.startswith(b"HTTP/1.1 200")
