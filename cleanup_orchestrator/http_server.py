@@ -42,6 +42,8 @@ _POLL = 1.0
 #: the character that ends it, and all quantifiers are possessive, so a match takes linear time.
 _REQUEST_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Z]++ [\x21-\x7e]++ HTTP/1\.[01]")
 _HEADER_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]++):([\t\x20-\x7e\x80-\xff]*+)")
+#: Headers of the answers that the server gives without the application; the application adds the same to its own.
+_HEADERS = (("Content-Type", "application/json"), ("Cache-Control", "no-store"), ("Vary", "X-Auth-Token"))
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,7 +56,7 @@ def _error(status: int, detail: str) -> bytes:
 
 
 class _Refusal(ErrorTask):
-    """Answers what cannot be read as a request."""
+    """Answers a request that was refused, or for which the application raised an error."""
 
     def execute(self) -> None:
         """Write the answer, and close the connection."""
@@ -62,10 +64,12 @@ class _Refusal(ErrorTask):
         details = {
             413: "the body is larger than this server takes",
             431: f"the request's line and headers are larger than {MAX_HEAD} bytes",
+            500: "an unexpected error; the log of the server has it",
+            501: "the only Transfer-Encoding that this server takes is chunked",
         }
         body = _error(error.code, details.get(error.code, "this is no HTTP request"))
         self.status = f"{error.code} {error.reason}"
-        self.response_headers.append(("Content-Type", "application/json"))
+        self.response_headers.extend(_HEADERS)
         self.set_close_on_finish()
         self.content_length = len(body)
         self.write(body)
@@ -161,8 +165,9 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
 
     def _time_out(self) -> None:
         body = _error(408, "the request was not there in time")
-        head = f"HTTP/1.1 408 Request Timeout\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-        answer = f"{head}Connection: close\r\n\r\n".encode() + body
+        headers = (*_HEADERS, ("Content-Length", len(body)), ("Connection", "close"))
+        lines = ("HTTP/1.1 408 Request Timeout", *(f"{name}: {value}" for name, value in headers))
+        answer = "".join(f"{line}\r\n" for line in (*lines, "")).encode() + body
         with self.outbuf_lock:
             self.outbufs[-1].append(answer)
             self.total_outbufs_len += len(answer)

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import logging
+import select
 import socket
 import threading
 import time
@@ -24,6 +25,8 @@ CPU = 1.0  #: seconds of CPU time that one request may take; waitress alone take
 
 
 def application(environ, start):
+    if environ["PATH_INFO"] == "/broken":
+        raise RuntimeError("this application is broken")
     body = b"x" * LARGE if environ["PATH_INFO"] == "/large" else environ["PATH_INFO"].encode()
     start("200 OK", [("Content-Length", str(len(body)))])
     return [body]
@@ -222,15 +225,37 @@ def test_a_malformed_head_is_refused(name):
     assert isinstance(request.path, str)  # waitress logs it when the client leaves before the answer
 
 
-def answered(port, data):
-    """Send bytes; return the status, the headers and the error of the answer."""
+def answered(port, data, more=b""):
+    """Send bytes, and some more each half second; return the status, the headers and the error of the answer."""
     with contextlib.closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
         client.sendall(data)
+        while not select.select([client], [], [], 0.5)[0]:
+            client.send(more)
         answer = http.client.HTTPResponse(client)
         answer.begin()
         (error,) = json.loads(answer.read())["errors"]
         assert client.recv(1) == b""  # the server closes the connection
     return answer.status, answer.headers, error
+
+
+OWN_ANSWERS = {
+    "no HTTP": (b"no HTTP" + END, 400, "this is no HTTP request"),
+    "half a head": (b"GET / HTTP/1.1\r\n", 408, "not there in time"),
+    "a large body": (LINE + b"Content-Length: %d" % MAX_BODY + END, 413, "body is larger"),
+    "a large head": (LINE + b"A" * (MAX_HEAD - len(LINE)), 431, "headers are larger"),
+    "a broken application": (b"GET /broken HTTP/1.1" + END, 500, "log of the server"),
+    "a transfer coding": (LINE + b"Transfer-Encoding: gzip" + END, 501, "Transfer-Encoding"),
+}
+
+
+@pytest.mark.parametrize("name", OWN_ANSWERS)
+def test_the_answers_of_the_server_itself_are_kept_out_of_caches_and_say_what_is_wrong(port, name):
+    data, expected, detail = OWN_ANSWERS[name]
+    status, headers, error = answered(port, data, b"x" if expected == 408 else b"")
+    assert status == error["status"] == expected
+    assert detail in error["detail"]
+    assert (headers["Cache-Control"], headers["Vary"]) == ("no-store", "X-Auth-Token")
+    assert headers["Content-Type"] == "application/json"
 
 
 @pytest.mark.parametrize("expect", [b"", b"\r\nExpect: 100-continue"])
