@@ -12,6 +12,7 @@ import http
 import json
 import logging
 import re
+import resource
 import threading
 import time
 import uuid
@@ -33,6 +34,8 @@ MAX_HEAD = 64 * 1024
 MAX_BODY = 128 * 1024
 #: Bytes of an unfinished control line of a chunk, and of the trailer after the last chunk.
 MAX_CONTROL = 4 * 1024
+#: Open files that a process needs besides the connections of a server: database, Keystone, broker, logs, monitoring.
+_OTHER_FILES = 256
 #: Seconds between two looks at who takes too long.
 _INTERVAL = 1
 #: Seconds for which the loop waits for something to happen.
@@ -187,6 +190,27 @@ class _Listener(TcpWSGIServer):  # type: ignore[misc]
             channel.end_if_late(time.monotonic(), self.patience)
 
 
+def _allow_open_files(connections: int) -> None:
+    """Raise the soft limit of open files to the hard limit if the connections need it.
+
+    Without a free file descriptor the process reaches neither database nor Keystone, and the loop fails to accept the
+    next connection again and again without a pause.
+
+    :raises OSError: when the hard limit is too low
+    """
+    needed = connections + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    infinite = hard == resource.RLIM_INFINITY
+    if not infinite and hard < needed:
+        raise OSError(
+            f"{connections} connections need {needed} open files, and this process may open {hard}: raise the limit "
+            "(LimitNOFILE in its unit), or lower [api] connections"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed if infinite else hard, hard))
+
+
 class Server:
     """An HTTP server on one host name and port."""
 
@@ -207,8 +231,9 @@ class Server:
             which a connection may do nothing
         :param connections: that are open at once; further ones wait in the kernel
         :param stop_patience: seconds in which the requests that are under way may end when the server stops
-        :raises OSError: when the address is in use
+        :raises OSError: when the address is in use, or the process may not open enough files for the connections
         """
+        _allow_open_files(connections)
         settings = Adjustments(
             host=host,
             port=port,

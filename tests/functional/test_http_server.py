@@ -6,6 +6,8 @@ import json
 import logging
 import select
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -275,3 +277,31 @@ def test_a_request_that_is_there_is_answered_though_it_expects_100(port):
         while piece := client.recv(65536):
             heard += piece
     assert heard.startswith(b"HTTP/1.1 200")
+
+
+LIMITED = """
+import resource, sys
+from cleanup_orchestrator.http_server import Server
+soft, hard, connections = map(int, sys.argv[1:])
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+try:
+    Server("127.0.0.1", 0, None, 1, 1.0, connections).stop()
+except OSError as error:
+    print(error)
+else:
+    print("listens with", *resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+LIMITS = {
+    "enough": ((400, 500, 100), "listens with 400 500"),
+    "enough when raised": ((300, 400, 100), "listens with 400 400"),
+    "too few": ((300, 355, 100), "100 connections need 356 open files, and this process may open 355: raise the limit"),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_server_needs_as_many_open_files_as_its_connections(name):
+    limits, expected = LIMITS[name]
+    command = [sys.executable, "-c", LIMITED, *map(str, limits)]
+    child = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert child.stdout.startswith(expected), child.stderr
+    print(child.stdout)
