@@ -15,36 +15,63 @@ MASK = "***"
 LONGEST = 64 * 1024
 _CUT = "..."
 
-_VALUE = r"[^\s'\",;&}\])]++"
+#: A quote. Each string of JSON or Python around it puts backslashes before it.
+_QUOTE = r"\\*+['\"]"
+#: Begins a value that is in no quotes. A backslash before a quote is part of the quote.
+_FIRST = r"(?:[^\s'\",;&}\])\\]|\\++(?!['\"]))"
+_VALUE = rf"(?!b?{_QUOTE}){_FIRST}++"
+#: Names that are never a heading of ours: a colon or an equals sign is followed by the value.
+_NAME = (
+    r"(?:password|passwd|passphrase|admin_?pass|x-(?:auth|subject|service|storage)-token|auth_token|api_?key|"
+    r"(?:access|private|secret)_key|client_secret|temp_url_(?:key|sig))"
+)
+_IS = r"\s*+[:=]\s*+"
+#: The rest of a block of PEM. If the block has no end, the text was cut, and all of it is taken.
+_PEM_REST = r".*?(?:-----END[^\-]{0,64}+-{0,5}+|\Z)"
 #: A secret may have any length, and a repeat with no end is tried again from each place where it may begin. So what is
 #: repeated here either takes all that it could take for good (``++``), so that each character is looked at a few times
-#: at most, or has a bound.
+#: at most, or has a bound, or takes the rest of the text if its end is missing.
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     # Keystone's tokens: Fernet.
     (re.compile(r"gAAAAA[\w\-=%]{16,}+"), MASK),
-    # Names that are never a heading of ours: a colon or an equals sign is followed by the value.
+    (
+        re.compile(rf"({_NAME}(?:{_QUOTE})?+{_IS})-----BEGIN[^\-]{{0,64}}+-----{_PEM_REST}", re.I | re.S),
+        rf"\1{MASK}",
+    ),
+    (re.compile(rf"({_NAME}(?:{_QUOTE})?+{_IS}){_VALUE}", re.I), rf"\1{MASK}"),
+    # "secret: 3 gone" is a line of ours about Barbican's secrets: here the colon counts only in JSON.
+    (re.compile(rf"(\b(?:token|secret)\s*+=\s*+){_VALUE}", re.I), rf"\1{MASK}"),
     (
         re.compile(
-            r"((?:password|passwd|passphrase|admin_?pass|x-(?:auth|subject|service|storage)-token|auth_token|api_?key|"
-            r"(?:access|private|secret)_key|client_secret|temp_url_(?:key|sig))['\"]?\s*+[:=]\s*+(?:[bu](?=['\"]))?['\"]?+)"
-            + _VALUE,
+            rf"(\bAuthorization(?:{_QUOTE})?+{_IS}"
+            rf"(?:(?:Bearer|Basic|AWS\S{{0,64}}+)\s++|[\w\-]{{1,64}}+[ \t]++)){_VALUE}",
             re.I,
         ),
         rf"\1{MASK}",
     ),
-    # "secret: 3 gone" is a line of ours about Barbican's secrets: here the colon counts only in JSON.
-    (re.compile(r"(\b(?:token|secret)\s*+=\s*+['\"]?+)" + _VALUE, re.I), rf"\1{MASK}"),
-    (re.compile(r"(['\"](?:token|secret)['\"]\s*+:\s*+['\"])[^'\"]++", re.I), rf"\1{MASK}"),
-    (
-        re.compile(r"(\bAuthorization['\"]?\s*+[:=]\s*+['\"]?+(?:Bearer|Basic|AWS\S{0,64}+)\s++)" + _VALUE, re.I),
-        rf"\1{MASK}",
-    ),
 )
+_PRIVATE_KEY = re.compile(rf"-----BEGIN [A-Z0-9 ]{{0,64}}PRIVATE KEY(?: BLOCK)?+-----{_PEM_REST}", re.S)
+#: The name of a secret and the quote that begins its value. If the name is not in quotes, this quote may also end a
+#: text (``"password: " + x``): then it counts only before a character that may begin a value.
+_OPENING = re.compile(
+    rf"(?:{_NAME}|(?P<header>\bAuthorization)|(?<=['\"])(?:token|secret)(?={_QUOTE})|\b(?:token|secret)(?=\s*+=))"
+    rf"(?P<quoted>{_QUOTE})?+{_IS}[bu]?+(?P<slashes>\\*+)(?P<quote>['\"])(?(quoted)|(?={_FIRST}))"
+    r"(?(header)(?:[\w\-]{1,64}+[ \t]++)?+)",  # the scheme stays
+    re.I,
+)
+_QUOTES = {quote: re.compile(rf"(?<!\\)(\\*+){quote}") for quote in "'\""}
 #: Keystone's other tokens, JWS. Also what only begins like one is taken, so that it is looked at once.
 _JWS = re.compile(r"eyJ[\w\-]*+(\.[\w\-]++)?+(\.[\w\-]++)?+")
 #: ``user:password@host``; transport_url names several hosts, each with its own. What is before the ``@`` may hold any
-#: character but these two.
-_PLACE = re.compile(r"://[^\s/]++")
+#: character but a slash and a space. If ``user:`` is not followed by a number, which may be a port, a password may hold
+#: slashes or spaces. With slashes, it ends at the last ``@`` before a space or a quote. With spaces, it ends at the
+#: first ``@``, after three spaces at most.
+_PLACE = re.compile(
+    r"://(?:"
+    r"(?=[^\s/:@,'\"\[]++:(?!\d*+(?:[\s/?#,]|\Z)))"
+    r"(?:[^\s/@]++(?: [^\s'\"@/:,]++){1,3}+@[^\s/]*+|[^\s/]++(?:/(?:(?:(?!://)[^\s'\"@])*+@)++[^\s/]*+)?+)"
+    r"|[^\s/]++)"
+)
 _LOGIN = re.compile(r"([^:@,'\"]*+:).+", re.S)
 _FURTHER_LOGIN = re.compile(r"([^,]*+,[^:@,'\"]*+:).+", re.S)
 #: What does something to a terminal, or begins a new line in a log: control characters, other line ends, and those that
@@ -58,13 +85,15 @@ def redact(text: str, most: int = LONGEST) -> str:
     A text of more than ``most`` characters is cut first, at the end of a word: a secret that is cut in two would not be
     told from its form. One without a word's end is masked as a whole.
     """
+    cut = ""
     if len(text) > most:
         head = text[: most + 1]
         end = max(head.rfind(" "), head.rfind("\n"))
-        text = f"{head[:end] if end >= 0 else MASK}{_CUT}"
+        text, cut = head[:end] if end >= 0 else MASK, _CUT
+    text = _without_quoted(_PRIVATE_KEY.sub(MASK, text))
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
-    return _PLACE.sub(_without_logins, _JWS.sub(_without_jws, text))
+    return _PLACE.sub(_without_logins, _JWS.sub(_without_jws, text)) + cut
 
 
 def short(text: str, most: int) -> str:
@@ -78,6 +107,29 @@ def short(text: str, most: int) -> str:
 def printable(text: str) -> str:
     r"""Return the text with each character that is no text in Python's notation (``\x1b``), line ends included."""
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def _without_quoted(text: str) -> str:
+    r"""Return the text with every secret that is in quotes replaced by ``***``.
+
+    The next quote of the same kind and with as many backslashes ends the value. A quote with more backslashes is part
+    of the value (``\"`` in ``"a\"b"``). A quote with fewer backslashes ends the string around the value: the value was
+    cut. The end of the text ends a value that was cut as well. A value that was cut gets a closing quote, so that a
+    second call finds the same value.
+    """
+    parts, at = [], 0
+    while opening := _OPENING.search(text, at):
+        quote, slashes = opening["quote"], len(opening["slashes"])
+        for closing in _QUOTES[quote].finditer(text, opening.end()):
+            if len(closing[1]) <= slashes:
+                end, after = closing.start(), closing.end() if len(closing[1]) == slashes else closing.start()
+                break
+        else:
+            end = after = len(text)
+        masked = MASK + opening["slashes"] + quote if end > opening.end() else text[end:after]
+        parts += [text[at : opening.end()], masked]
+        at = after
+    return "".join([*parts, text[at:]])
 
 
 def _without_jws(found: re.Match[str]) -> str:

@@ -39,6 +39,60 @@ def test_a_secret_goes(text, left):
     assert redact.redact(left) == left
 
 
+KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIE/x+hush==\nhush\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        # All of a value in quotes, whatever is in it.
+        ('{"password": "a b c d", "n": "n"}', '{"password": "***", "n": "n"}'),
+        ('{"password":"a,b}c"}', '{"password":"***"}'),
+        ('{"password": ",}b", "n": 1}', '{"password": "***", "n": 1}'),
+        ('{"password": " b", "n": 1}', '{"password": "***", "n": 1}'),
+        ("{'password': 'a\"b', 'n': 1}", "{'password': '***', 'n': 1}"),
+        ('{"password": "it\'s", "n": 1}', '{"password": "***", "n": 1}'),
+        ('{"password": "a\\"b c", "n": 1}', '{"password": "***", "n": 1}'),
+        ('password="a b" and more', 'password="***" and more'),
+        ('token="a b" and more', 'token="***" and more'),
+        ('{"token": "it\'s", "n": 1}', '{"token": "***", "n": 1}'),
+        # The text may have been cut.
+        ('{"n": 1, "password": "a b c', '{"n": 1, "password": "***"'),
+        ("password='a b c", "password='***'"),
+        # JSON in a string of JSON, and so on.
+        (r'"{\"password\": \"hush it\", \"n\": 1}"', r'"{\"password\": \"***\", \"n\": 1}"'),
+        (r"{\\\"token\\\": \\\"a\\\\\\\"b\\\", \\\"n", r"{\\\"token\\\": \\\"***\\\", \\\"n"),
+        (r'"{\"password\": \"hus", "n": 1', r'"{\"password\": \"***\"", "n": 1'),
+        (r'"x \"password=hush\" y"', r'"x \"password=***\" y"'),
+        (r"'{\'password\': \'hush it\', \'n\': 1}'", r"'{\'password\': \'***\', \'n\': 1}'"),
+        (r"{\"password\": 1234}", r"{\"password\": ***}"),
+        # Bytes.
+        ("{'token': b'abc'}", "{'token': b'***'}"),
+        ("{b'token': b'abc'}", "{b'token': b'***'}"),
+        ("{'password': b'a b'}", "{'password': b'***'}"),
+        # Any scheme.
+        ("Authorization: Token abc", "Authorization: Token ***"),
+        ("Authorization: X y", "Authorization: X ***"),
+        ("Authorization: AWS4-HMAC-SHA256 Credential=a/b", "Authorization: AWS4-HMAC-SHA256 ***"),
+        ("{'Authorization': 'Token abc', 'n': 1}", "{'Authorization': 'Token ***', 'n': 1}"),
+        ("{'Authorization': b'Bearer abc'}", "{'Authorization': b'Bearer ***'}"),
+        ('{"Authorization": "Digest u=\\"x\\", r=\\"y\\""}', '{"Authorization": "Digest ***"}'),
+        ('{"Authorization": "abc", "n": 1}', '{"Authorization": "***", "n": 1}'),
+        # A key in PEM.
+        (f"private_key: {KEY} more", "private_key: *** more"),
+        (f"{KEY}\nmore", "***\nmore"),
+        (KEY.replace("\n", "\\n"), "***"),
+        (f'{{"private_key": "{KEY}", "n": 1}}', '{"private_key": "***", "n": 1}'),
+        (KEY[:-20], "***"),
+        (KEY[:60], "***"),
+        (f"private_key: {KEY.replace('RSA PRIVATE KEY', 'STRANGE')} more", "private_key: *** more"),
+    ],
+)
+def test_all_of_a_secret_goes(text, left):
+    assert redact.redact(text) == left
+    assert redact.redact(left) == left
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -50,6 +104,14 @@ def test_a_secret_goes(text, left):
         "http://127.0.0.1:5000/v3/projects/0123456789abcdef0123456789abcdef",
         "the lock lasts until 2026-01-01T00:00:00Z, and [drain] token_cache_time = 300",
         "",
+        # The quote after the colon ends a text here, and begins no value.
+        'raise ValueError("password: " + x) from None; y = "z"',
+        'print("password:", x, "y")',
+        """log("the password=", x, 'y')""",
+        '{"password": "", "n": "n"}',
+        '{"message": "no password: ", "n": "n"}',
+        "Authorization: missing",
+        "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----",
     ],
 )
 def test_what_is_no_secret_stays(text):
@@ -69,6 +131,22 @@ def test_the_message_of_a_failure_has_no_secret_even_where_it_is_cut():
         ("https://u@h/x", "https://u@h/x"),
         ("https://h/x@y", "https://h/x@y"),
         ("https://h:1/", "https://h:1/"),
+        ("amqp://u:p/ss@h", "amqp://u:***@h"),
+        ("amqp://u:p/s/s@h:5672/x?y=z", "amqp://u:***@h:5672/x?y=z"),
+        ("amqp://u:a@b/c@h/x", "amqp://u:***@***@h/x"),
+        ("amqp://u:p ss@h/x", "amqp://u:***@h/x"),
+        ("amqp://u:p s s@h, and more", "amqp://u:***@h, and more"),
+        ("'amqp://u:p/ss@h', 'x@y'", "'amqp://u:***@h', 'x@y'"),
+        ("x://u:a'b@h", "x://u:***@h"),
+        ("http://u:p@h/x,http://v:q@g/y", "http://u:***@h/x,http://v:***@g/y"),
+        ("http://h:5000/x@y", "http://h:5000/x@y"),
+        ("http://h:5000 is away, mail a@b", "http://h:5000 is away, mail a@b"),
+        ("http://h:5000, mail a@b", "http://h:5000, mail a@b"),
+        ("http://h: mail a@b", "http://h: mail a@b"),
+        ("http://[fe80::1]:80/x@y", "http://[fe80::1]:80/x@y"),
+        ("http://h/x:y/z@y", "http://h/x:y/z@y"),
+        ("x://u:p@h is away, mail a@b", "x://u:***@h is away, mail a@b"),
+        ("x://u:p@h mails a@b", "x://u:***@h mails a@b"),
     ],
 )
 def test_of_an_address_the_password_alone_goes(url, left):
@@ -94,6 +172,8 @@ PIECES = [
     "'",
 ]
 PIECES += ['"', " ", "\n", "b'", "x-auth-token", "/", "-"]
+PIECES += ["\\", '\\"', '"password": "', "\\'token\\': \\'", "Authorization", "u:p", "//", "1"]
+PIECES += ["-----BEGIN ", "RSA PRIVATE KEY", "PRIVATE KEY-----", "-----", "-----END ", "private_key: -----BEGIN X-----"]
 SECONDS = 2.0  #: for 64 KiB, which take some milliseconds
 
 
@@ -108,6 +188,20 @@ def took(text):
 @example([",", "a", ":"], [])
 @example(["Authorization:", "AWS"], [])
 @example(["password", " "], [])
+@example(["\\"], [])
+@example(["password", "\\"], [])
+@example(["\\"], ['"password": "'])
+@example(['"password": "'], [])
+@example(['"password": "', "\\"], [])
+@example(["\\'token\\': \\'", "'"], [])
+@example(["-----BEGIN ", "PRIVATE KEY-----"], [])
+@example(["-----BEGIN ", "RSA PRIVATE KEY"], [])
+@example(["-----"], [])
+@example(["://", "u:p", "/"], [])
+@example(["u:p", "/"], [])
+@example(["://", "u:p", " "], [])
+@example(["@", "/"], [])
+@example(["Authorization", ":", " "], [])
 def test_no_text_takes_more_time_than_its_length_explains(repeated, end):
     """Before, 64 KiB of the first two examples took 1.5 s and 6 s, and four times as much when they were doubled."""
     unit = "".join(repeated)
@@ -154,3 +248,23 @@ def test_what_is_no_text_is_shown_and_not_done(text, shown):
 @given(st.text())
 def test_nothing_that_is_shown_does_anything(text):
     assert not re.search(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]", redact.printable(text))
+
+
+@given(st.integers(1, 20_000), st.integers(0, 20_000))
+@example(20_000, 20_000)
+def test_many_backslashes_take_no_more_time_than_their_number_explains(before, within):
+    quote = "\\" * before + '"'
+    text = f"password{quote}: {quote}" + "\\" * within + f" x {quote} y"
+    assert took(text) < SECONDS
+    assert redact.redact(text, len(text)) == f"password{quote}: {quote}***{quote} y"
+
+
+@pytest.mark.parametrize("start", ["x://u:", "x://u:p/", '"password": "', "private_key: -----BEGIN X-----", "token=b'"])
+@pytest.mark.parametrize("unit", ["@", "/", "a@", "@/", "\\", "\\'", "'", "-----", "-----END", "a ", "://", "a:"])
+def test_the_rest_of_a_text_is_looked_at_in_linear_time(start, unit):
+    assert took(start + unit * (redact.LONGEST // len(unit))) < SECONDS
+    assert took((start + unit * 7) * (redact.LONGEST // (len(start) + 7 * len(unit)))) < SECONDS
+
+
+def test_a_cut_text_says_so_after_a_secret_too():
+    assert redact.redact('{"password": "a b c d e"}', 20) == '{"password": "***"...'
