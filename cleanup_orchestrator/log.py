@@ -6,7 +6,6 @@ No request or response body is ever logged, so no secret can be.
 from __future__ import annotations
 
 import contextlib
-import copy
 import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -89,9 +88,10 @@ _FROM_OUTSIDE = ("request_id", "deletion_id", "target_project_id")
 
 
 class _Redacting(logging.Formatter):
-    """Formats as another does, and takes the secrets out of what came of it, tracebacks and all.
+    """Formats as another formatter does, without secrets, and without lines that a text from outside begins.
 
-    A message is one line: names of projects and users may hold line ends, and would begin lines of their own choice.
+    Names of projects and users, and the texts of exceptions, may hold line ends and escape codes. So the message and
+    the text of each exception become one printable line each. The lines of a traceback are those of its frames.
     """
 
     def __init__(self, inner: logging.Formatter) -> None:
@@ -99,12 +99,99 @@ class _Redacting(logging.Formatter):
         self._inner = inner
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
-        plain = copy.copy(record)
-        plain.msg, plain.args = printable(record.getMessage()), None
+        """Return the line, and those of the traceback and the stack."""
+        plain = _Record(record)
+        plain.msg, plain.args = _clean(record.getMessage()), None
         for name in _FROM_OUTSIDE:
-            plain.__dict__[name] = printable(str(record.__dict__.get(name, "-")))
-        return redact(self._inner.format(plain))
+            setattr(plain, name, str(record.__dict__.get(name, "-")))
+        if record.exc_info and record.exc_info[1] is not None:
+            shown = _shown(record.exc_info[1])
+            # Another handler may have stored its own text of the traceback.
+            plain.exc_info, plain.exc_text = (type(shown), shown, record.exc_info[2]), None
+        elif record.exc_text:
+            plain.exc_text = printable(record.exc_text)
+        if record.stack_info:
+            plain.stack_info = "\n".join(map(printable, record.stack_info.split("\n")))
+        # Each text from outside is on one line: no secret is on two. None was cut, which would break a line of JSON.
+        return "\n".join(redact(line, len(line)) for line in self._inner.format(plain).split("\n"))
+
+
+class _Record(logging.LogRecord):
+    """A copy of a record in which each text that a formatter sets is printable.
+
+    oslo.log's formatter sets the values of the context, and a summary of the exception that is being handled, also if
+    the record has no ``exc_info``.
+    """
+
+    #: These have several lines, which are printable already.
+    _lines = frozenset({"exc_text", "stack_info"})
+
+    def __init__(self, record: logging.LogRecord) -> None:
+        self.__dict__.update(record.__dict__)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, str) and name not in self._lines:
+            value = _clean(value) if name == "error_summary" else printable(value)
+        super().__setattr__(name, value)
+
+
+def _clean(text: str) -> str:
+    """Return a text as one line without secrets."""
+    return redact(printable(text))
+
+
+def _text(value: object) -> str:
+    """Return an object as one line without secrets; an exception may be unable to say its text."""
+    try:
+        return _clean(str(value))
+    except Exception:
+        return "<exception str() failed>"
+
+
+def _shown(error: BaseException) -> BaseException:
+    """Return a stand-in for an exception and all that it is chained to, with texts of one line.
+
+    A formatter writes a stand-in as it writes the exception: with the same type, frames, notes, causes and members of
+    a group. Suggestions of other names, and the position of a syntax error, are left out.
+    """
+    stand_ins: dict[int, BaseException] = {}
+    unchained: list[BaseException] = []
+    shown = _stand_in(error, stand_ins, unchained)
+    while unchained:  # a chain may be long, and may be a loop
+        real = unchained.pop()
+        alike = stand_ins[id(real)]
+        cause, context = real.__cause__, real.__context__
+        alike.__cause__ = None if cause is None else _stand_in(cause, stand_ins, unchained)
+        alike.__context__ = None if context is None else _stand_in(context, stand_ins, unchained)
+        alike.__suppress_context__ = real.__suppress_context__
+    return shown
+
+
+def _stand_in(
+    real: BaseException, stand_ins: dict[int, BaseException], unchained: list[BaseException]
+) -> BaseException:
+    """Return the stand-in for an exception; add a new one to both arguments, still without its chain.
+
+    This is no function within :func:`_shown`: one that calls itself would keep the frames of the traceback alive.
+    """
+    if id(real) not in stand_ins:
+        members = real.exceptions if isinstance(real, BaseExceptionGroup) else ()
+        stand_ins[id(real)] = _alike(real, [_stand_in(each, stand_ins, unchained) for each in members])
+        unchained.append(real)
+    return stand_ins[id(real)]
+
+
+def _alike(real: BaseException, members: list[BaseException]) -> BaseException:
+    """Return an exception with the type's name, the text, the notes and the traceback of another."""
+    text, kind = _text(real), type(real)
+    names = {"__module__": printable(str(kind.__module__)), "__qualname__": printable(kind.__qualname__)}
+    base = BaseExceptionGroup if members else Exception
+    made = type(printable(kind.__name__), (base,), {**names, "__str__": lambda _: text})
+    alike: BaseException = made(text, members) if members else made()
+    notes = getattr(real, "__notes__", None)
+    for note in notes if isinstance(notes, list | tuple) else ():
+        alike.add_note(_text(note))
+    return alike.with_traceback(real.__traceback__)
 
 
 class _Factory:
