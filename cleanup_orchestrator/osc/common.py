@@ -257,6 +257,22 @@ def type_name(row: Mapping[str, Any]) -> str:
     return " ".join(part for part in (one_line(row.get("region") or ""), name) if part)
 
 
+class Fields(format_columns.DictColumn):
+    """An object: its fields on one printable line in a table, the object itself for machines."""
+
+    def human_readable(self) -> str:
+        """Return the line."""
+        return printable(super().human_readable())
+
+
+class Words(format_columns.ListColumn):
+    """A list of texts: one printable line in a table, the texts themselves for machines."""
+
+    def human_readable(self) -> str:
+        """Return the line."""
+        return printable(super().human_readable())
+
+
 class Rows(format_columns.ListDictColumn):
     """A list of objects: a line for each in a table, the objects themselves for machines."""
 

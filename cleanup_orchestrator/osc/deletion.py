@@ -14,7 +14,6 @@ from typing import Any
 
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
-from osc_lib.cli import format_columns
 
 from cleanup_orchestrator.model import Mode, Origin, Reason, Status
 from cleanup_orchestrator.osc import common, request, wait
@@ -337,8 +336,7 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
             heads += ["Request ID", "Data"]
         rows = self.client.events(parsed_args.deletion, limit=parsed_args.limit, **filters)
         return tuple(heads), [
-            tuple(format_columns.DictColumn(row.get(n) or {}) if n == "data" else row.get(n) for n in names)
-            for row in rows
+            tuple(common.Fields(row.get(n) or {}) if n == "data" else row.get(n) for n in names) for row in rows
         ]
 
     def _follow(self, parsed_args: argparse.Namespace) -> Iterator[dict[str, Any]]:

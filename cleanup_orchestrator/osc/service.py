@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from osc_lib.cli import format_columns
-
 from cleanup_orchestrator.osc import common
 
 
@@ -54,5 +52,5 @@ class ListService(common.Lister):
         rows = [tuple(service.get(field) for field in fields) for service in services]
         if not parsed_args.long:
             return columns, rows
-        types = [format_columns.ListColumn(service.get("types") or []) for service in services]
+        types = [common.Words(service.get("types") or []) for service in services]
         return (*columns, "Types"), [(*row, column) for row, column in zip(rows, types, strict=True)]

@@ -244,6 +244,23 @@ class TestEvents:
         result = openstack("project", "deletion", "events", "--long", "--type", "resource.deleted", id_, "-f", "json")
         assert [(row["ID"], row["Data"]) for row in result.json] == [(n, {"n": n}) for n in (1, 3, 5)]
 
+    @pytest.mark.parametrize("format_", ["table", "value", "csv", "json", "yaml"])
+    def test_data_does_nothing_to_the_terminal(self, openstack, stub_cloud, id_, format_):
+        name = "\x1b[2Jgone\r\x9b31m\u202e\a\n"
+        data = {"a": name, name: "b", "deep": {name: name}, "list": [name], "none": None, "n": 1, "id": "a  b"}
+        stub_cloud.events[id_] = [{**EVENTS[0], "data": data}]
+        result = openstack("project", "deletion", "events", "--long", id_, "-f", format_)
+        assert result.code == 0
+        assert not set("\x1b\r\x9b\u202e\a") & set(result.out)
+        if format_ == "table":
+            assert len(result.out.splitlines()) == 5
+            assert "a='\\x1b[2Jgone\\r\\x9b31m\\u202e\\x07\\n'" in result.out
+            assert "id='a  b'" in result.out and "n='1'" in result.out and "none=" in result.out
+        if format_ == "json":
+            assert result.json[0]["Data"] == data
+        if format_ == "yaml":
+            assert yaml.safe_load(result.out)[0]["Data"] == data
+
     def test_follow(self, openstack, stub_cloud, id_):
         result = openstack("project", "deletion", "events", "--follow", id_)
         assert result.code == 0
@@ -304,9 +321,25 @@ class TestServices:
             "Types": ["network", "port"],
             "Message": "",
         }
+        assert "network, port" in openstack("project", "deletion", "service", "list", "--long").out
         table = openstack("project", "deletion", "service", "list").out
         assert "network, port" not in table
         assert "no plugin" in table
+
+    @pytest.mark.parametrize("format_", ["table", "value", "csv", "json", "yaml"])
+    def test_a_type_does_nothing_to_the_terminal(self, openstack, stub_cloud, format_):
+        """A plugin of another party names its types."""
+        name = "\x1b[2Jgone\r\x9b31m\u202e\a\n"
+        stub_cloud.services = [{"region": "R", "service_type": "x", "types": [name, "port"]}]
+        result = openstack("project", "deletion", "service", "list", "--long", "-f", format_)
+        assert result.code == 0
+        assert not set("\x1b\r\x9b\u202e\a") & set(result.out)
+        if format_ == "table":
+            assert "| \\x1b[2Jgone\\r\\x9b31m\\u202e\\x07\\n, port |" in result.out
+        if format_ == "json":
+            assert result.json[0]["Types"] == [name, "port"]
+        if format_ == "yaml":
+            assert yaml.safe_load(result.out)[0]["Types"] == [name, "port"]
 
 
 class TestWaivers:
