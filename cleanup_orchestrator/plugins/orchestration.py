@@ -385,7 +385,7 @@ def _show_deployment(connection: Connection, project: ProjectDefinition, deploym
 
     The deployment is read from the list. ``GET /software_deployments/{id}`` acts on the inputs of the deployment's
     config, which a user wrote: Heat looks for the signal that they name with the caller's token, in the caller's own
-    Swift account, and answers 500 where they name nonsense (heat/engine/service_software_config.py,
+    Swift account, and answers with an error where they name nonsense (heat/engine/service_software_config.py,
     ``_show_software_deployment``).
 
     :raises NotFoundException: the list does not have the deployment

@@ -295,7 +295,7 @@ def test_a_deployment_whose_config_was_exchanged_has_no_known_owner(config, owne
 
 
 def test_a_deployment_is_read_from_the_list_for_its_own_page_acts_on_what_a_user_wrote():
-    """Heat looks for the signal that the config's inputs name, with the caller's token, or answers 500."""
+    """Heat looks for the signal that the config's inputs name, with the caller's token, or answers with an error."""
     api = cloud(orchestration={"GET /software_deployments": (200, {"software_deployments": []})})
     with pytest.raises(exceptions.NotFoundException):
         heat._show_deployment(api, US, resource(DEPLOYMENTS[0]))

@@ -133,8 +133,8 @@ def abandoned_stack(f: Filling) -> None:
 def software(f: Filling) -> None:
     """A config with a deployment (to a server that is long gone), and one without.
 
-    To whoever reads the deployment by its id, Heat answers 500: the config says where to look for a signal, and names
-    nonsense.
+    To a caller that reads the deployment by its id, Heat answers with an error: the config says where to look for a
+    signal, and names nonsense.
     """
     inputs = {"deploy_signal_transport": "TEMP_URL_SIGNAL", "deploy_signal_id": "nonsense"}
     known = {row["name"]: row["id"] for row in heat(f).call("GET", "/software_configs")["software_configs"]}
