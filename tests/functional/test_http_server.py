@@ -23,7 +23,7 @@ PATIENCE = 2.0
 PROMPT = 5.0  #: seconds in which everybody else is answered, on a machine with much to do
 LARGE_REQUEST = b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n"
 RECV = 8192  #: bytes that waitress reads at once
-CPU = 1.0  #: seconds of CPU time that one request may take; waitress alone takes 4 to over 200 for the worst
+CPU = 1.0  #: seconds of CPU time that one request may take; waitress alone takes 6 to 252 for the worst ones
 
 
 def application(environ, start):
