@@ -44,7 +44,8 @@ OPTS = {
             help="Roles that the janitor gets on a project while its stacks and clusters are deleted, recorded and "
             "taken back. Heat and Magnum act on what the project's users wrote with the token that asks for the "
             "delete, so this token must be able to do no more than those users. The janitor must have no other role "
-            "on the project, also none by inheritance: with one, nothing is deleted with its token.",
+            "anywhere, also none by inheritance, and be in no group: otherwise nothing is deleted with its token. None "
+            "of the roles may be 'admin', or imply it.",
         ),
         *ka_loading.get_auth_common_conf_options(),
     ],
