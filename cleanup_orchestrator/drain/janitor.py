@@ -8,7 +8,8 @@ the deletion ends. So a template can do nothing that its author could not do him
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from cleanup_orchestrator.clouds import JANITOR, GuardedSession
 from cleanup_orchestrator.drain.base import GRANT_ADDED, INHERITED, Ground
@@ -31,7 +32,7 @@ def session(ground: Ground, roles: Sequence[str], fenced: bool) -> GuardedSessio
     """Return a session with the janitor's token for the project; its user gets its roles there if it has them not.
 
     :param roles: names; the token carries these and what they imply, and nothing else
-    :param fenced: whether a token fence is in force, which lets a token of one project not be exchanged for another's
+    :param fenced: whether the token fence is in force, which refuses to exchange a token for one of another project
     :raises NoJanitor: when there is none, Keystone gives it no token, or its token could reach more than a member's of
         this project
     """
@@ -42,13 +43,15 @@ def session(ground: Ground, roles: Sequence[str], fenced: bool) -> GuardedSessio
     allowed = ground.projects.implied_roles(role_ids)
     if _ADMIN in {role.lower() for role in allowed}:
         raise NoJanitor(f"[{JANITOR}] roles = {', '.join(roles)} makes the janitor an admin: give it a member's role")
-    if beyond := _beyond(ground, janitor_id, role_ids):
+    rows = ground.projects.assignments_of(janitor_id)
+    groups = [f"group {name}" for name in ground.projects.groups_of(janitor_id)]
+    if beyond := groups + _beyond(rows, role_ids):
+        named = "; ".join(beyond[:_NAMED])
         raise NoJanitor(
-            f"the janitor, user {janitor_id}, must have no role and no group of its own, and has {'; '.join(beyond)}: "
+            f"the janitor, user {janitor_id}, must have no role and no group of its own, and has {named}: "
             "take them from it"
         )
-    rows = ground.projects.assignments(ground.project_id)
-    there = {r["role"]["id"] for r in rows if _is_direct(r) and r.get("user", {}).get("id") == janitor_id}
+    there = {row["role"]["id"] for row in rows if row["scope"]["project"]["id"] == ground.project_id}
     for role_id in role_ids:
         if role_id not in there:
             ground.intend(GRANT_ADDED, {"actor": "users", "actor_id": janitor_id, "role_id": role_id})
@@ -65,7 +68,7 @@ def session(ground: Ground, roles: Sequence[str], fenced: bool) -> GuardedSessio
             f"the janitor, user {janitor_id}, has more roles on the project than [{JANITOR}] roles allows: "
             f"{', '.join(more)}; take them from it"
         )
-    # The token of one project would open every other project that is being deleted at the moment.
+    # With the token of one project a workflow would get one of every other project that is being deleted.
     if not fenced and _WORKFLOW & made.service_types() and ground.clouds.can_rescope(made, ground.project_id):
         raise NoJanitor(
             "the cloud has Mistral, a workflow of which may read the janitor's token, and Keystone exchanges that for "
@@ -75,16 +78,16 @@ def session(ground: Ground, roles: Sequence[str], fenced: bool) -> GuardedSessio
     return made
 
 
-def _beyond(ground: Ground, janitor_id: str, role_ids: Sequence[str]) -> list[str]:
-    """Return what the janitor has besides the roles that it gets: each of these directly on a project."""
-    found = [f"group {name}" for name in ground.projects.groups_of(janitor_id)]
-    for row in ground.projects.assignments_of(janitor_id):
+def _beyond(rows: Sequence[Mapping[str, Any]], role_ids: Sequence[str]) -> list[str]:
+    """Return the janitor's role assignments other than these roles directly on a project, for people."""
+    found = []
+    for row in rows:
         role, scope = row["role"]["id"], row.get("scope", {})
         if not _is_direct(row) or "project" not in scope or role not in role_ids:
             where = " ".join(str(place.get("id", kind)) for kind, place in scope.items() if isinstance(place, dict))
             found.append(f"role {role} on {where}{'' if _is_direct(row) else ' (inherited by projects)'}")
-    return found[:_NAMED]
+    return found
 
 
-def _is_direct(row: dict) -> bool:
+def _is_direct(row: Mapping[str, Any]) -> bool:
     return INHERITED not in row.get("scope", {})

@@ -12,7 +12,6 @@ import functools
 import json
 import secrets
 import time
-import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -296,9 +295,8 @@ def test_what_keystone_tells_of_a_role_that_the_janitor_has_elsewhere(full_cloud
     user = admin.ensure("users", "user", {"name": name, "domain_id": "default"}, domain_id="default")["id"]
     role = admin.ensure("roles", "role", {"name": "member"})["id"]
     admin.call("PUT", f"{path}/users/{user}/roles/{role}")
-    projects = Projects(full_admin.identity)
-    ground = types.SimpleNamespace(projects=projects)
-    assert janitor._beyond(ground, user, [role]) == [f"role {role} {named}"]
+    rows_of_user = Projects(full_admin.identity).assignments_of(user)
+    assert janitor._beyond(rows_of_user, [role]) == [f"role {role} {named}"]
 
 
 @pytest.fixture(scope="module")

@@ -206,8 +206,8 @@ MUTATIONS = (
     Mutation(
         "A janitor with a role elsewhere is used",
         JANITOR,
-        "    if beyond := _beyond(ground, janitor_id, role_ids):\n",
-        "    if beyond := []:\n",
+        "    if beyond := groups + _beyond(rows, role_ids):\n",
+        "    if beyond := groups:\n",
         tests("janitor"),
     ),
     Mutation(

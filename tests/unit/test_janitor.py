@@ -96,7 +96,7 @@ def test_without_leave_to_record_it_there_is_no_grant():
 
 
 class Implying(Keystone):
-    """Somebody has set a rule by which a member gets another role, meanwhile."""
+    """A Keystone in which a token of a member also carries the role ``operator``."""
 
     def janitor_session(self, project_id, guard):
         made, roles = super().janitor_session(project_id, guard)
