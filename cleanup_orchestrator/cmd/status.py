@@ -108,7 +108,9 @@ class Checks(upgradecheck.UpgradeCommands):
             except Exception as error:
                 return _failure(f"[{group}]: {type(error).__name__}: {error}")
             if auth is None:
-                missing = missing or f"[{group}] auth_type is not set: it is for the user that {what}"
+                missing = f"[{group}] auth_type is not set: it is for the user that {what}"
+                if group == clouds.GROUP:
+                    return _failure(missing)
                 continue
             # keystoneauth registers the options of a scope only where there is an auth_type.
             section = self._conf[group].auth_section or group
@@ -118,22 +120,20 @@ class Checks(upgradecheck.UpgradeCommands):
                     f"[{group}] has {' and '.join(scopes)}: a token has one scope. The files of the API and those of "
                     "the workers are to be checked by themselves, as each process reads them"
                 )
-        if missing.startswith(f"[{clouds.GROUP}]"):
-            return _failure(missing)
         self._conf.register_opt(cfg.StrOpt("memcache_secret_key", secret=True), _TOKENS)
         if self._conf[_TOKENS].memcache_secret_key == _PLACEHOLDER:
             return _failure(
                 f"[{_TOKENS}] memcache_secret_key is the one of the sample, with which everybody can forge what is "
                 "known of a token; make one of your own: openssl rand -hex 32"
             )
-        if missing:
-            return _warning(f"{missing}. A worker and an engine go without it")
         own = self._conf[clouds.GROUP]
         if getattr(own, "system_scope", None) and not own.own_project_id:  # keystoneauth registers it with an auth_type
             return _failure(
                 f"[{clouds.GROUP}] own_project_id is not set: with system_scope the token has no project, and the "
                 "project of the workers' user must be known, for it is never deleted"
             )
+        if missing:
+            return _warning(f"{missing}. Workers and engines do not need it")
         return _OK
 
     def _janitor(self) -> upgradecheck.Result:

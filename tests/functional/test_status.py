@@ -83,6 +83,7 @@ def test_a_reader_of_the_system_has_to_name_the_workers_project(database_url, ch
     code, found = check(database_url, orchestrator=reader)
     assert code == 2
     assert "own_project_id" in found["Credentials"]
+    assert check(database_url, orchestrator=reader, keystone_authtoken="")[0] == 2
     assert check(database_url, orchestrator=f"{reader}own_project_id = 0b6d\n") == (0, {})
 
 
