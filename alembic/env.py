@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from cleanup_orchestrator import tables
+from cleanup_orchestrator.store import tables
 
 connection = context.config.attributes.get("connection")
 if connection is None:

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from cleanup_orchestrator.model import Reason
-from cleanup_orchestrator.redact import short
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.redact import short
 
 
 class CleanupError(Exception):
@@ -178,45 +178,3 @@ def keystone_says_not_found(response: Any) -> bool:
         return False
     said = body.get("error") if isinstance(body, Mapping) else None
     return isinstance(said, Mapping) and said.get("code") == 404 and bool(said.get("message"))
-
-
-#: What a person does about a reason; shown with every blocker.
-REMEDIES: dict[str, str] = {
-    Reason.IN_USE: "see what blocks it; it is tried again by itself",
-    Reason.PROTECTED: "remove the sharing or the keep mark, or let the operator switch this protection off",
-    Reason.FOREIGN: "ask the owner of the blocking resource, or an admin, to remove it",
-    Reason.OWNER_UNKNOWN: "an admin has to look at it: it is never deleted without a known owner",
-    Reason.NOT_PLANNED: "delete it by hand, or make a new plan (a dry run) and ask for a cascade by that one",
-    Reason.DELETING: "wait: its service has accepted the delete",
-    Reason.FORBIDDEN: "give the orchestrator's user the role that the service asks for",
-    Reason.REFUSED: "read the service's message; the resource may need a change by hand",
-    Reason.ERROR: "look into the service's log; it is tried again by itself",
-    Reason.UNREACHABLE: "bring the endpoint back (it is tried again); if it is gone for good, let an admin waive it",
-    Reason.TIMED_OUT: "look for a plugin or a service that hangs; it is tried again by itself, in a thread of its own",
-    Reason.HELD: "nothing: it goes on by itself; the condition 'held' says what holds it and how that is cleared",
-    Reason.RATE_LIMITED: "wait: it is tried again by itself",
-    Reason.NOT_SUPPORTED: "the service does not know the list call: check its version and endpoint",
-    Reason.BAD_ANSWER: "check what answers at the service's endpoint",
-    Reason.NO_PLUGIN: "install a plugin for it, declare in [catalog] that it owns nothing, or let an admin waive it",
-    Reason.INFORMATIONAL: "nothing: it goes with the project; until then its owner, or an admin, may delete it",
-    Reason.KEPT: "nothing: it is not the user's, or goes with what it belongs to",
-    Reason.WAIVED: "nothing: an admin decided to go on without it; withdraw the waiver to have it looked at",
-    Reason.NO_PROJECT_TOKEN: "enable the project, or give the orchestrator an inherited admin role on its domain",
-    Reason.NO_JANITOR: "set up the janitor as the message says ([janitor] in the worker's configuration); see the page "
-    "about security in the administration guide",
-    Reason.INHERITED_GRANTS: "remove these grants; with [drain] inherited_grants = close it goes on without that",
-    Reason.PROJECT_GONE: "do what the message says, or look for what has the project's id behind the service's API (in "
-    "its database) and remove it; then let an admin waive the service for this project, and retry",
-    Reason.PROJECT_KNOWN: "nothing: its resources are no orphans; ask for an ordinary deletion if it is to go",
-    Reason.PROJECT_HAS_CHILDREN: "delete its child projects first",
-    Reason.PROJECT_PROTECTED: "nothing: an operator may change the never-delete list",
-    Reason.PROJECT_IMMUTABLE: "unset the project's immutable option",
-    Reason.QUEUED: "nothing: its turn comes by itself",
-    Reason.PRESENT: "delete it, or ask for a cascade deletion",
-    Reason.STOPPED: "nothing: it is taken up again by itself",
-}
-
-
-def remedy(reason: str) -> str:
-    """Return what a person does about a reason code."""
-    return REMEDIES.get(reason, "see the message")

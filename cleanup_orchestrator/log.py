@@ -14,7 +14,7 @@ from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_log import log
 
-from cleanup_orchestrator.redact import printable, redact
+from cleanup_orchestrator.core.redact import printable, redact
 
 _IDS = "[%(request_id)s deletion=%(deletion_id)s project=%(target_project_id)s]"
 #: The ids come from the context that :func:`context` sets; ``-`` without one.

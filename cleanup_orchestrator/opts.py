@@ -10,25 +10,25 @@ import importlib
 
 from oslo_config import cfg
 
-from cleanup_orchestrator import clouds
+from cleanup_orchestrator.cloud import session
 from cleanup_orchestrator.plugins import registry
 
 MODULES = (
     "cleanup_orchestrator.api.app",
-    "cleanup_orchestrator.budget",
-    "cleanup_orchestrator.clouds",
-    "cleanup_orchestrator.coverage",
+    "cleanup_orchestrator.cloud.catalog",
+    "cleanup_orchestrator.cloud.projects",
+    "cleanup_orchestrator.cloud.protection",
+    "cleanup_orchestrator.cloud.rate_limiter",
+    "cleanup_orchestrator.cloud.session",
     "cleanup_orchestrator.drain.base",
-    "cleanup_orchestrator.engine",
-    "cleanup_orchestrator.holds",
-    "cleanup_orchestrator.listener",
-    "cleanup_orchestrator.marks",
-    "cleanup_orchestrator.monitoring",
-    "cleanup_orchestrator.orphans",
-    "cleanup_orchestrator.projects",
+    "cleanup_orchestrator.engine.deletions",
+    "cleanup_orchestrator.engine.keystone_listener",
+    "cleanup_orchestrator.monitoring.server",
     "cleanup_orchestrator.service",
-    "cleanup_orchestrator.store.base",
-    "cleanup_orchestrator.worker",
+    "cleanup_orchestrator.store.database",
+    "cleanup_orchestrator.store.orphans",
+    "cleanup_orchestrator.worker.sweep.keep_marks",
+    "cleanup_orchestrator.worker.worker",
 )
 
 
@@ -49,7 +49,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return every option by group, sorted: the sample is the same wherever it is written."""
     groups = _declared()
-    for group, options in clouds.SAMPLE_OPTS.items():
+    for group, options in session.SAMPLE_OPTS.items():
         groups[group] += options
     for service in registry.load().services.values():
         if service.options:

@@ -18,26 +18,17 @@ from keystoneauth1 import exceptions as ka_exceptions
 from oslo_config import cfg
 from oslo_log import log
 
-from cleanup_orchestrator import (
-    clouds,
-    coverage,
-    engine,
-    health,
-    holds,
-    listener,
-    monitoring,
-    notifier,
-    opts,
-    reports,
-    rpc,
-    scanner,
-    store,
-    worker,
-)
 from cleanup_orchestrator import log as our_log
+from cleanup_orchestrator import opts, store
+from cleanup_orchestrator.cloud import catalog, protection, session
+from cleanup_orchestrator.core.redact import short
+from cleanup_orchestrator.engine import deletions, keystone_listener, orphan_scans
 from cleanup_orchestrator.errors import CleanupError
+from cleanup_orchestrator.messaging import notifications, rpc
+from cleanup_orchestrator.monitoring import health, reports
+from cleanup_orchestrator.monitoring import server as monitoring_server
 from cleanup_orchestrator.plugins import registry
-from cleanup_orchestrator.redact import short
+from cleanup_orchestrator.worker import orphan_scan, worker
 
 LOG = log.getLogger(__name__)
 PROJECT = "cleanup-orchestrator"
@@ -82,32 +73,32 @@ class Parts:
         self.conf = conf
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self.store, self.announcer = self._store()
-        self.clouds = clouds.Clouds(conf)
+        self.clouds = session.Clouds(conf)
         self.registry = registry.load()
         self.registry.register_options(conf)
         names = {s.service_type: tuple(t.name for t in s.types) for s in self.registry.services.values()}
-        self.coverage = coverage.Coverage(conf, names)
+        self.coverage = catalog.Coverage(conf, names)
         self.in_process = in_process
         self.transport = rpc.transport(conf, in_process)
         self.bus = rpc.Caster(self.transport)
 
-    def _store(self) -> tuple[store.Store, notifier.Announcer | None]:
-        sender = rpc.notifier(self.conf, notifier.publisher_id())
+    def _store(self) -> tuple[store.Store, notifications.Announcer | None]:
+        sender = rpc.notifier(self.conf, notifications.publisher_id())
         if sender is None:
             return store.Store.from_conf(self.conf), None
-        announcing = notifier.AnnouncingStore.from_conf(self.conf)
-        assert isinstance(announcing, notifier.AnnouncingStore)
-        announcing.announcer = notifier.Announcer(sender, announcing.steps)
+        announcing = notifications.AnnouncingStore.from_conf(self.conf)
+        assert isinstance(announcing, notifications.AnnouncingStore)
+        announcing.announcer = notifications.Announcer(sender, announcing.steps)
         return announcing, announcing.announcer
 
-    def engine(self) -> engine.Engine:
+    def engine(self) -> deletions.Engine:
         """Return an engine."""
-        holds.check_lien_types(self.conf, self.registry)
-        return engine.Engine(self.conf, f"engine@{self.name}", self.store, self.bus)
+        protection.check_lien_types(self.conf, self.registry)
+        return deletions.Engine(self.conf, f"engine@{self.name}", self.store, self.bus)
 
     def worker(self) -> worker.Worker:
         """Return a worker."""
-        holds.check_lien_types(self.conf, self.registry)
+        protection.check_lien_types(self.conf, self.registry)
         name = f"worker@{self.name}"
         return worker.Worker(self.conf, name, self.store, self.clouds, self.registry, self.coverage, self.bus)
 
@@ -139,7 +130,7 @@ class Parts:
         try:
             self.clouds.project_id()
         except ka_exceptions.ClientException as error:
-            raise CleanupError(f"[{clouds.GROUP}]: Keystone gives no token: {error}") from error
+            raise CleanupError(f"[{session.GROUP}]: Keystone gives no token: {error}") from error
 
 
 class Running:
@@ -150,12 +141,12 @@ class Running:
         self.stop = threading.Event()
         self._names: list[str] = []
         self._servers: list[Any] = []
-        self._engines: list[engine.Engine] = []
+        self._engines: list[deletions.Engine] = []
         self._workers: list[worker.Worker] = []
-        self._scanners: list[scanner.Scanner] = []
+        self._scanners: list[orphan_scan.Scanner] = []
         self._threads: list[threading.Thread] = []
         self._http: Any = None
-        self._monitoring: monitoring.Server | None = None
+        self._monitoring: monitoring_server.Server | None = None
 
     def start_engine(self) -> None:
         """Take casts for engines, and tick; hear from Keystone, where the operator wants that.
@@ -165,14 +156,14 @@ class Running:
         part = self.parts.engine()
         self._engines.append(part)
         self._names.append("engine")
-        scans = scanner.Scans(self.parts.conf, self.parts.store, self.parts.bus)
+        scans = orphan_scans.Scans(self.parts.conf, self.parts.store, self.parts.bus)
         self._serve("engine", rpc.EngineEndpoint(part.handle, scans.handle), self.parts.conf.engine.threads)
         self._thread("tick", part.run_ticks, self.stop)
         self._thread("orphan-scans", scans.run_ticks, self.stop)
-        options = self.parts.conf[listener.GROUP]
+        options = self.parts.conf[keystone_listener.GROUP]
         if options.listen:
             self.parts.log_in()
-            heard = listener.Listener(self.parts.store, self.parts.clouds, self.parts.bus)
+            heard = keystone_listener.Listener(self.parts.store, self.parts.clouds, self.parts.bus)
             self._start(rpc.notifications(self.parts.conf, options.exchange, options.topic, heard), 1)
 
     def start_worker(self) -> None:
@@ -185,7 +176,7 @@ class Running:
         self.parts.log_in()
         self._workers.append(part)
         self._names.append("worker")
-        scans = scanner.Scanner(part)
+        scans = orphan_scan.Scanner(part)
         self._scanners.append(scans)
         endpoint = rpc.WorkerEndpoint(part.handle, part.force, scans.handle)
         self._serve("worker", endpoint, self.parts.conf.worker.threads)
@@ -218,10 +209,10 @@ class Running:
         conf = self.parts.conf.metrics
         if not conf.port:
             return
-        port = conf.port + min(monitoring.OFFSETS[name] for name in self._names)
+        port = conf.port + min(monitoring_server.OFFSETS[name] for name in self._names)
         figures = self.parts.store.figures if "engine" in self._names else None
         try:
-            self._monitoring = monitoring.Server(
+            self._monitoring = monitoring_server.Server(
                 conf.host, port, self.parts.health(self._names, *self._workers), figures
             )
         except OSError as error:

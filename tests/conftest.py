@@ -5,7 +5,7 @@ from keystoneauth1 import loading
 from oslo_config import cfg
 from oslo_context import context as oslo_context
 
-from cleanup_orchestrator.budget import Budget
+from cleanup_orchestrator.cloud.rate_limiter import Budget
 from tests.support import examples
 from tests.support.databases import database_url, drop_databases, empty_database_url
 

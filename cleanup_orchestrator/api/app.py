@@ -16,16 +16,17 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, sizelimit
 
-from cleanup_orchestrator import health, orphans
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.api import errors, policies, root
-from cleanup_orchestrator.api.wiring import EngineCaster, Wiring
-from cleanup_orchestrator.clouds import Clouds
-from cleanup_orchestrator.coverage import Coverage
-from cleanup_orchestrator.decide import Rules
+from cleanup_orchestrator.api.context import EngineCaster, Wiring
+from cleanup_orchestrator.cloud.catalog import Coverage
+from cleanup_orchestrator.cloud.projects import Projects, Protection
+from cleanup_orchestrator.cloud.session import Clouds
+from cleanup_orchestrator.core.decide import Rules
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.projects import Projects, Protection
+from cleanup_orchestrator.monitoring import health
 from cleanup_orchestrator.store import Store
+from cleanup_orchestrator.store.orphans import new_scan
 
 LOG = log.getLogger(__name__)
 
@@ -99,7 +100,7 @@ def build(
         # All that the answers depend on; the others are the engine's.
         rules=Rules(settle=datetime.timedelta(seconds=conf.drain.token_cache_time)),
         protection=lambda: Protection(tuple(conf.deletion.never_delete_projects), clouds.project_id),
-        scan=functools.partial(orphans.fresh, conf),
+        scan=functools.partial(new_scan, conf),
         default_limit=min(conf.api.default_limit, conf.api.max_limit),
         max_limit=conf.api.max_limit,
         waiver_limit=datetime.timedelta(days=conf.catalog.waiver_limit),

@@ -8,9 +8,9 @@ import pecan
 import webob
 
 from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.context import Wiring
 from cleanup_orchestrator.api.errors import ApiError
-from cleanup_orchestrator.api.wiring import Wiring
-from cleanup_orchestrator.projects import ProjectNotFound
+from cleanup_orchestrator.cloud.projects import ProjectNotFound
 
 
 class Services:

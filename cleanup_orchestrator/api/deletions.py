@@ -12,17 +12,20 @@ import pecan
 import webob
 from oslo_log import log
 
-from cleanup_orchestrator import approval, force, plans, transitions
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import plans as api_plans
 from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.context import Wiring, tell_engine
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
-from cleanup_orchestrator.api.wiring import Wiring, tell_engine
+from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
+from cleanup_orchestrator.core import approvals, force, plans, transitions
+from cleanup_orchestrator.core.deletion import Approval, Deletion, Mode, Purpose, Status, accepted
+from cleanup_orchestrator.core.holds import Lien
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.step import TASKS, Step
 from cleanup_orchestrator.drain import base as drain
-from cleanup_orchestrator.model import TASKS, Approval, Deletion, Event, Lien, Mode, Purpose, Status, Step, accepted
-from cleanup_orchestrator.projects import Project, ProjectNotFound
 
 LOG = log.getLogger(__name__)
 
@@ -276,12 +279,12 @@ class Deletions:
         if not req.context.user_id or req.context.user_id in self._w.store.askers(d):
             text = "a user who asked for a deletion, retried or forced it cannot approve it: another user has to"
             raise ApiError(403, "self_approval", text)
-        counted = asked.reason == approval.TOO_MANY_RESOURCES
+        counted = asked.reason == approvals.TOO_MANY_RESOURCES
         given = Approval(
             needed=asked.reason,
             reason=reason,
             at=now,
-            resources=approval.to_go(d, steps) if counted else 0,
+            resources=approvals.to_go(d, steps) if counted else 0,
             hash=plans.hash_of(steps) if counted else "",
             user_id=req.context.user_id,
             user_name=req.context.user_name or "",
@@ -454,7 +457,7 @@ class Deletions:
     def _event(req: webob.Request, type_: str, message: str, data: Mapping[str, Any]) -> Event:
         actor, lent = req.context.user_id or "", req.context.trust_user_ids
         if lent:
-            data = {**data, approval.TRUST_USER_IDS: list(lent)}
+            data = {**data, approvals.TRUST_USER_IDS: list(lent)}
         return Event(type_, message, actor=actor, data=data, request_id=req.context.request_id)
 
     @staticmethod

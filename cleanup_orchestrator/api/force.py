@@ -9,13 +9,13 @@ import pecan
 import webob
 from oslo_log import log
 
-from cleanup_orchestrator import force, transitions
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import policies, schemas
 from cleanup_orchestrator.api.deletions import TRIES, Deletions
 from cleanup_orchestrator.api.errors import ApiError
-from cleanup_orchestrator.model import Deletion, Force, Mode, Purpose, Status
+from cleanup_orchestrator.core import force, transitions
+from cleanup_orchestrator.core.deletion import Deletion, Force, Mode, Purpose, Status
 
 LOG = log.getLogger(__name__)
 

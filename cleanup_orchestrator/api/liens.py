@@ -13,10 +13,10 @@ import webob
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.context import tell_engine
 from cleanup_orchestrator.api.errors import ApiError
-from cleanup_orchestrator.api.timed import Timed
-from cleanup_orchestrator.api.wiring import tell_engine
-from cleanup_orchestrator.model import Lien
+from cleanup_orchestrator.api.expiring import Timed
+from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.store import Page
 
 

@@ -13,27 +13,17 @@ import pecan
 import webob
 from oslo_log import log
 
-from cleanup_orchestrator import approval
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.context import Wiring
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
-from cleanup_orchestrator.api.wiring import Wiring
-from cleanup_orchestrator.model import (
-    SCANNING,
-    TASKS,
-    Deletion,
-    Event,
-    Mode,
-    Origin,
-    Orphan,
-    OrphanScan,
-    ScanPart,
-    ScanStatus,
-    Status,
-    accepted,
-)
+from cleanup_orchestrator.core import approvals
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Status, accepted
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanPart, ScanStatus
+from cleanup_orchestrator.core.step import TASKS
 
 LOG = log.getLogger(__name__)
 
@@ -214,7 +204,7 @@ class OrphanScans:
         text = f"deletion of what project {name or '?'} ({project_id}) left behind, found by orphan scan {scan_id}"
         data = {"orphan_scan_id": scan_id, "dry_run": dry_run, "project_name": name, "user_name": record.user_name}
         if req.context.trust_user_ids:
-            data[approval.TRUST_USER_IDS] = list(req.context.trust_user_ids)
+            data[approvals.TRUST_USER_IDS] = list(req.context.trust_user_ids)
         event = Event(
             "deletion.adopted", text + (", dry run" if dry_run else ""), record.user_id, data, record.request_id
         )

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import webob
 
+from cleanup_orchestrator.api.context import Wiring
 from cleanup_orchestrator.api.errors import ApiError
-from cleanup_orchestrator.api.wiring import Wiring
 from cleanup_orchestrator.store import Page
 
 T = TypeVar("T")

@@ -9,13 +9,15 @@ import pecan
 import webob
 
 from cleanup_orchestrator import log as our_log
-from cleanup_orchestrator import plans
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.context import Wiring
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
-from cleanup_orchestrator.api.wiring import Wiring
-from cleanup_orchestrator.model import Deletion, Reason, Step
+from cleanup_orchestrator.core import plans
+from cleanup_orchestrator.core.deletion import Deletion
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Step
 
 _REASONS = {
     schemas.DELETE: frozenset({Reason.PRESENT}),

@@ -12,7 +12,8 @@ from pecan import hooks
 
 from cleanup_orchestrator import log
 from cleanup_orchestrator.api import errors, schemas, views
-from cleanup_orchestrator.api.brakes import Brakes
+from cleanup_orchestrator.api.brake import Brakes
+from cleanup_orchestrator.api.context import Wiring
 from cleanup_orchestrator.api.coverage import Services
 from cleanup_orchestrator.api.deletions import Deletions
 from cleanup_orchestrator.api.force import Forcing
@@ -20,7 +21,6 @@ from cleanup_orchestrator.api.liens import Liens
 from cleanup_orchestrator.api.orphans import OrphanScans
 from cleanup_orchestrator.api.plans import Plans
 from cleanup_orchestrator.api.waivers import Waivers
-from cleanup_orchestrator.api.wiring import Wiring
 
 #: Set by the token check and by nothing else: no header of a client ends up under this name.
 TOKEN_INFO = "keystone.token_info"

@@ -17,7 +17,9 @@ import jsonschema
 import webob
 
 from cleanup_orchestrator.api.errors import ApiError
-from cleanup_orchestrator.model import Mode, Origin, Reason, ScanStatus, Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, Status
+from cleanup_orchestrator.core.orphan_scan import ScanStatus
+from cleanup_orchestrator.core.reasons import Reason
 
 # ``$`` also matches before a last newline; the lookahead takes that away.
 _END = r"$(?!\n)"

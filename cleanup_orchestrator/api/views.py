@@ -6,24 +6,14 @@ import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from cleanup_orchestrator import force, plans
-from cleanup_orchestrator.decide import Rules, blockers, done, in_scope, settle_until
-from cleanup_orchestrator.errors import remedy
-from cleanup_orchestrator.model import (
-    Brake,
-    Change,
-    Deletion,
-    Kind,
-    Leftover,
-    Lien,
-    Outcome,
-    Purpose,
-    Reason,
-    State,
-    Step,
-    Waiver,
-)
-from cleanup_orchestrator.transitions import cancellable, restorable, retryable
+from cleanup_orchestrator.core import force, plans
+from cleanup_orchestrator.core.decide import Rules, blockers, done, in_scope, settle_until
+from cleanup_orchestrator.core.deletion import Deletion, Purpose
+from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
+from cleanup_orchestrator.core.journal import Change
+from cleanup_orchestrator.core.reasons import Reason, remedy
+from cleanup_orchestrator.core.step import Kind, Leftover, Outcome, State, Step
+from cleanup_orchestrator.core.transitions import cancellable, restorable, retryable
 
 #: What is said of a lien or a waiver to who may not read its text: what it is, and whom to ask.
 _OPEN = {

@@ -13,9 +13,9 @@ import webob
 
 from cleanup_orchestrator.api import policies, schemas, views
 from cleanup_orchestrator.api.errors import ApiError
-from cleanup_orchestrator.api.timed import Timed
-from cleanup_orchestrator.coverage import NEVER_WAIVED, by_any_name
-from cleanup_orchestrator.model import Waiver
+from cleanup_orchestrator.api.expiring import Timed
+from cleanup_orchestrator.cloud.catalog import NEVER_WAIVED, by_any_name
+from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.store import Page
 
 

@@ -26,9 +26,9 @@ from alembic.util import CommandError
 from oslo_config import cfg
 from sqlalchemy import exc
 
-from cleanup_orchestrator import store, tables
+from cleanup_orchestrator import store
 from cleanup_orchestrator.errors import CleanupError
-from cleanup_orchestrator.store import purge
+from cleanup_orchestrator.store import retention, tables
 
 PROJECT = "cleanup-orchestrator"
 PROG = "cleanup-orchestrator-manage"
@@ -246,12 +246,12 @@ def _db_purge(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     url, age = conf.database.connection, datetime.timedelta(days=args.age)
     if args.dry_run:
         with connect(url) as connection:
-            print(f"would remove {_rows(purge.count(connection, age, args.named))}")
+            print(f"would remove {_rows(retention.count(connection, age, args.named))}")
         return 0
     total: collections.Counter[str] = collections.Counter()
     while True:  # a transaction for some of them: nobody waits long, and what is done is done when this is stopped
         with connect(url) as connection:
-            removed = purge.purge(connection, age, args.named)
+            removed = retention.purge(connection, age, args.named)
         if not removed:
             break
         total.update(removed)

@@ -17,10 +17,10 @@ from keystoneauth1 import exceptions as ka_exceptions
 from oslo_config import cfg
 from oslo_log import log
 
-from cleanup_orchestrator.clouds import Clouds, Guard, read_only
+from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects
+from cleanup_orchestrator.cloud.session import Clouds, Guard, read_only
+from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.errors import CleanupError, NoProjectToken
-from cleanup_orchestrator.model import Change
-from cleanup_orchestrator.projects import Project, ProjectNotFound, Projects
 
 LOG = log.getLogger(__name__)
 

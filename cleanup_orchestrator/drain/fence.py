@@ -7,11 +7,11 @@ import time
 from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1.adapter import Adapter
 
-from cleanup_orchestrator.clouds import read_only
+from cleanup_orchestrator.cloud.session import read_only
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.drain.base import PROJECT_FENCED, Driver, Ground, NotHeld, Result
 from cleanup_orchestrator.errors import NoProjectToken
 from cleanup_orchestrator.keystone import protocol
-from cleanup_orchestrator.model import Reason
 
 #: Looks through the fence, each over a connection of its own: a load balancer may choose another Keystone for each.
 PROBES = 20

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.drain import base
 from cleanup_orchestrator.drain.base import GRANT_REMOVED, INHERITED, Driver, Ground, Result
-from cleanup_orchestrator.model import Reason
 
 
 class Revoke(Driver):

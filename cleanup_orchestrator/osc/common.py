@@ -16,9 +16,10 @@ from osc_lib import exceptions
 from osc_lib.cli import format_columns
 from osc_lib.command import command
 
-from cleanup_orchestrator.model import Outcome, Reason
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.redact import printable
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc.client import ApiError, LoginLost, Proxy, one_line
-from cleanup_orchestrator.redact import printable
 
 SHOW = "openstack project deletion show {id}"
 LEFTOVERS = "openstack project deletion leftovers {id}"

@@ -15,7 +15,8 @@ from typing import Any
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
-from cleanup_orchestrator.model import Mode, Origin, Reason, Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, Status
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.osc import common, request, wait
 from cleanup_orchestrator.osc.client import one_line
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from cleanup_orchestrator.osc import common, timed
-from cleanup_orchestrator.osc.timed import Table
+from cleanup_orchestrator.osc import common, expiring
+from cleanup_orchestrator.osc.expiring import Table
 
 _COLUMNS = {
     "ID": "id",
@@ -48,10 +48,10 @@ class CreateLien(common.ShowOne):
         """Record it and return it."""
         until = common.until(parsed_args)
         project_id = common.project_id(self.app, parsed_args)
-        return timed.shown(self.client.create_lien(project_id or "", parsed_args.origin, parsed_args.reason, until))
+        return expiring.shown(self.client.create_lien(project_id or "", parsed_args.origin, parsed_args.reason, until))
 
 
-class ListLien(timed.List):
+class ListLien(expiring.List):
     """List liens."""
 
     noun, ended, columns = "lien", "removed", _COLUMNS
@@ -101,10 +101,10 @@ class ShowLien(common.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return the fields of the lien."""
-        return timed.shown(self.client.get_lien(parsed_args.lien))
+        return expiring.shown(self.client.get_lien(parsed_args.lien))
 
 
-class DeleteLien(timed.Delete):
+class DeleteLien(expiring.Delete):
     """Remove liens."""
 
     noun, end, ended = "lien", "remove", "removed"

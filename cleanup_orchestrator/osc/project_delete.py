@@ -9,7 +9,7 @@ from cliff import command as cliff_command
 from openstackclient.identity.v3 import project as stock
 from osc_lib import exceptions
 
-from cleanup_orchestrator.model import Mode
+from cleanup_orchestrator.core.deletion import Mode
 from cleanup_orchestrator.osc import common, request, wait
 
 

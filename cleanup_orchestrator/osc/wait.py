@@ -16,8 +16,9 @@ from typing import Any, TextIO
 import prettytable
 from openstack import exceptions as sdk_exceptions
 
-from cleanup_orchestrator import transitions
-from cleanup_orchestrator.model import Mode, Outcome, Status
+from cleanup_orchestrator.core import transitions
+from cleanup_orchestrator.core.deletion import Mode, Status
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import common
 from cleanup_orchestrator.osc.client import ApiError, Proxy, Unreachable, one_line
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from cleanup_orchestrator.osc import common, timed
-from cleanup_orchestrator.osc.timed import Table
+from cleanup_orchestrator.osc import common, expiring
+from cleanup_orchestrator.osc.expiring import Table
 
 _COLUMNS = {
     "ID": "id",
@@ -60,10 +60,10 @@ class CreateWaiver(common.ShowOne):
         waiver = self.client.create_waiver(
             parsed_args.service, parsed_args.reason, until, region=parsed_args.region, project_id=project_id
         )
-        return timed.shown(waiver)
+        return expiring.shown(waiver)
 
 
-class ListWaiver(timed.List):
+class ListWaiver(expiring.List):
     """List waivers."""
 
     noun, ended, columns = "waiver", "withdrawn", _COLUMNS
@@ -115,10 +115,10 @@ class ShowWaiver(common.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return the fields of the waiver."""
-        return timed.shown(self.client.get_waiver(parsed_args.waiver))
+        return expiring.shown(self.client.get_waiver(parsed_args.waiver))
 
 
-class DeleteWaiver(timed.Delete):
+class DeleteWaiver(expiring.Delete):
     """Withdraw waivers."""
 
     noun, end, ended = "waiver", "withdraw", "withdrawn"

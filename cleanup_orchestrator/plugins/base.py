@@ -20,10 +20,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from cleanup_orchestrator.core.dependencies import EVERYTHING as EVERYTHING
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import LITERAL_PATH as LITERAL_PATH
+from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.model import LITERAL_PATH as LITERAL_PATH
-from cleanup_orchestrator.model import Reason, Token
-from cleanup_orchestrator.ordering import EVERYTHING as EVERYTHING
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

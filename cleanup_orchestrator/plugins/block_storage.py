@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 from openstack import exceptions
 from oslo_config import cfg
 
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.model import Reason, Token
 from cleanup_orchestrator.plugins.base import (
     NOTHING,
     SCOPED,

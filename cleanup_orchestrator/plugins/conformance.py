@@ -12,17 +12,9 @@ from collections.abc import Iterator
 from openstack.connection import Connection
 from os_service_types import ServiceTypes
 
-from cleanup_orchestrator.model import Token
-from cleanup_orchestrator.ordering import EVERYTHING, Cycle
-from cleanup_orchestrator.plugins.base import (
-    SCOPED,
-    ProjectDefinition,
-    ResourceType,
-    Rest,
-    Sdk,
-    Service,
-    fill,
-)
+from cleanup_orchestrator.core.dependencies import EVERYTHING, Cycle
+from cleanup_orchestrator.core.step import Token
+from cleanup_orchestrator.plugins.base import SCOPED, ProjectDefinition, ResourceType, Rest, Sdk, Service, fill
 from cleanup_orchestrator.plugins.registry import InvalidPlugin, Registry
 
 _PROJECT = ProjectDefinition("0123456789abcdef", "name", "domain", "region")

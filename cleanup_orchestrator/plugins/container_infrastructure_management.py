@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from cleanup_orchestrator.model import Reason, Token
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.plugins import orchestration
 from cleanup_orchestrator.plugins.base import (
     ProjectDefinition,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.model import Reason
 from cleanup_orchestrator.plugins.base import (
     Action,
     ProjectDefinition,

@@ -21,15 +21,7 @@ from openstack import exceptions
 from oslo_config import cfg
 
 from cleanup_orchestrator.errors import BadAnswer, ProjectGone, keystone_says_not_found
-from cleanup_orchestrator.plugins.base import (
-    EVERYTHING,
-    ProjectDefinition,
-    Resource,
-    ResourceType,
-    Rest,
-    Row,
-    Service,
-)
+from cleanup_orchestrator.plugins.base import EVERYTHING, ProjectDefinition, Resource, ResourceType, Rest, Row, Service
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

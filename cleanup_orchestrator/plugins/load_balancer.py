@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.model import Reason
 from cleanup_orchestrator.plugins.base import (
     ProjectDefinition,
     Resource,

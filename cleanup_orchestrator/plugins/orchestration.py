@@ -25,9 +25,10 @@ from urllib.parse import quote
 from openstack import exceptions
 from oslo_config import cfg
 
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.keystone.protocol import FINAL_HEADER
-from cleanup_orchestrator.model import Reason, Token
 from cleanup_orchestrator.plugins.base import (
     NOTHING,
     ProjectDefinition,

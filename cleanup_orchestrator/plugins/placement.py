@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from openstack import exceptions
 
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.model import Reason
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, Resource, ResourceType, Row, Service, Verdict
 
 if TYPE_CHECKING:

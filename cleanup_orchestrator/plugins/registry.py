@@ -10,7 +10,7 @@ import stevedore
 from os_service_types import ServiceTypes
 from oslo_config import cfg
 
-from cleanup_orchestrator import ordering
+from cleanup_orchestrator.core import dependencies
 from cleanup_orchestrator.errors import CleanupError
 from cleanup_orchestrator.plugins.base import EVERYTHING, ResourceType, Service
 
@@ -36,14 +36,14 @@ class Registry:
         """Take the services and check them.
 
         :raises InvalidPlugin: for an unknown or doubled name
-        :raises cleanup_orchestrator.ordering.Cycle: for a cycle in ``after``
+        :raises cleanup_orchestrator.core.dependencies.Cycle: for a cycle in ``after``
         """
         self.services: dict[str, Service] = {}
         for service in services:
             if service.service_type in self.services:
                 raise InvalidPlugin(f"two plugins answer for {service.service_type}")
             self.services[service.service_type] = service
-        self.order = ordering.check(self.graph())
+        self.order = dependencies.check(self.graph())
 
     def find(self, service_type: str, name: str) -> ResourceType:
         """Return a declared type.

@@ -16,27 +16,19 @@ import sqlalchemy as sa
 from sqlalchemy import exc as sa_exc
 from sqlalchemy.engine import Connection
 
-from cleanup_orchestrator import approval, force, raised, records
-from cleanup_orchestrator import tables as t
-from cleanup_orchestrator.actions import record
-from cleanup_orchestrator.model import (
-    TASKS,
-    Change,
-    Child,
-    Deletion,
-    Event,
-    Kind,
-    Leftover,
-    Lien,
-    Outcome,
-    Reason,
-    State,
-    Status,
-    Step,
-    Sweep,
-)
-from cleanup_orchestrator.store.accounts import Accounts
-from cleanup_orchestrator.store.base import (
+from cleanup_orchestrator.core import approvals, force, plugin_liens
+from cleanup_orchestrator.core.actions import record
+from cleanup_orchestrator.core.deletion import Child, Deletion, Status
+from cleanup_orchestrator.core.holds import Lien
+from cleanup_orchestrator.core.journal import Change, Event
+from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import TASKS, Kind, Leftover, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.transitions import LIVE, allowed, destructive
+from cleanup_orchestrator.store import records
+from cleanup_orchestrator.store import tables as t
+from cleanup_orchestrator.store.brake import Brakes, current_brake
+from cleanup_orchestrator.store.database import (
     OPTS,
     AlreadyUnderWay,
     Base,
@@ -51,13 +43,11 @@ from cleanup_orchestrator.store.base import (
     unavailable,
     write_journal,
 )
-from cleanup_orchestrator.store.brakes import Brakes, current_brake
 from cleanup_orchestrator.store.liens import Liens, count_liens, current_liens, end_lien, raise_lien
 from cleanup_orchestrator.store.orphans import OrphanScans, ScanUnderWay
 from cleanup_orchestrator.store.plans import Plans, cascades_before, in_order
+from cleanup_orchestrator.store.rate_limits import Accounts
 from cleanup_orchestrator.store.waivers import Waivers
-from cleanup_orchestrator.transitions import LIVE, allowed, destructive
-from cleanup_orchestrator.windows import ALWAYS, Windows
 
 __all__ = [
     "OPTS",
@@ -168,7 +158,7 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
         kinds, made = tuple(kinds), []
         try:
             with self._begin() as c:
-                if any(approval.counts(deletion) for deletion, _event in wanted):
+                if any(approvals.counts(deletion) for deletion, _event in wanted):
                     in_order(c)
                 now = database_time(c)
                 for deletion, event in wanted:
@@ -249,7 +239,7 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
             deletion = _get(c, deletion_id)
             if deletion.include_subtree:
                 deletion = dataclasses.replace(deletion, children=_children(c, deletion_id))
-            if deletion.status is Status.ACCEPTED and approval.counts(deletion):
+            if deletion.status is Status.ACCEPTED and approvals.counts(deletion):
                 deletion = dataclasses.replace(deletion, cascades_before=cascades_before(c, deletion))
             steps, now = _steps(c, deletion_id), database_time(c)
             return _with_holds(c, deletion, now), steps, now
@@ -740,13 +730,13 @@ def _abandon(c: Connection, step_id: str) -> list[Event]:
 
 def _settle_lien(c: Connection, deletion: Deletion, step: Step, sweep: Sweep, now: datetime.datetime) -> list[Lien]:
     """Raise the lien that a result gives reason to, or end the one whose reason is gone; tell the journal."""
-    if sweep.in_use is None or not raised.binding(deletion):
+    if sweep.in_use is None or not plugin_liens.binding(deletion):
         return []
     if sweep.in_use:
-        lien, type_ = raise_lien(c, raised.lien(deletion, step, sweep.in_use, now), now), "lien.raised"
+        lien, type_ = raise_lien(c, plugin_liens.lien(deletion, step, sweep.in_use, now), now), "lien.raised"
         text = f"nothing is deleted before it is removed: {lien}"
     else:
-        lien, type_ = end_lien(c, raised.lien_id(deletion.id, step), now), "lien.ended"
+        lien, type_ = end_lien(c, plugin_liens.lien_id(deletion.id, step), now), "lien.ended"
         text = f"its reason is gone: {lien}"
     if lien is None:
         return []
@@ -756,7 +746,7 @@ def _settle_lien(c: Connection, deletion: Deletion, step: Step, sweep: Sweep, no
 
 def _end_liens(c: Connection, deletion: Deletion, now: datetime.datetime) -> list[Lien]:
     """End what plugins have raised for a deletion that is not under way any more; tell the journal."""
-    ended = [end_lien(c, raised.lien_id(deletion.id, step), now) for step in _steps(c, deletion.id)]
+    ended = [end_lien(c, plugin_liens.lien_id(deletion.id, step), now) for step in _steps(c, deletion.id)]
     liens = [lien for lien in ended if lien is not None]
     text = "it was about this deletion, which is not under way any more"
     write_journal(c, deletion.id, now, [Event("lien.ended", f"{text}: {lien}", data=lien.to_dict()) for lien in liens])

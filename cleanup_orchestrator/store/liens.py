@@ -9,11 +9,12 @@ from collections.abc import Collection, Sequence
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cleanup_orchestrator import raised, records
-from cleanup_orchestrator import tables as t
-from cleanup_orchestrator.model import Lien
-from cleanup_orchestrator.store.base import Base, Page, database_time, transient
-from cleanup_orchestrator.store.timed import Timed
+from cleanup_orchestrator.core import plugin_liens
+from cleanup_orchestrator.core.holds import Lien
+from cleanup_orchestrator.store import records
+from cleanup_orchestrator.store import tables as t
+from cleanup_orchestrator.store.database import Base, Page, database_time, transient
+from cleanup_orchestrator.store.expiring import Timed
 
 LIENS = Timed("lien", t.liens, records.lien)
 
@@ -73,7 +74,7 @@ def raise_lien(c: Connection, wanted: Lien, now: datetime.datetime) -> Lien | No
     if row is None:
         c.execute(table.insert(), [dataclasses.asdict(lien)])
         return lien
-    if row.deleted_at is None or row.deleted_by != raised.PLUGIN:
+    if row.deleted_at is None or row.deleted_by != plugin_liens.PLUGIN:
         return None
     again = {"created_at": now, "reason": lien.reason, "deleted_at": None, "deleted_by": ""}
     c.execute(table.update().where(table.c.id == wanted.id).values(**again))
@@ -83,7 +84,7 @@ def raise_lien(c: Connection, wanted: Lien, now: datetime.datetime) -> Lien | No
 def end_lien(c: Connection, lien_id: str, now: datetime.datetime) -> Lien | None:
     """End a plugin's lien whose reason is gone; ``None``: none of this id is on."""
     mine = sa.and_(t.liens.c.id == lien_id, t.liens.c.deleted_at.is_(None))
-    ended = c.execute(t.liens.update().where(mine).values(deleted_at=now, deleted_by=raised.PLUGIN))
+    ended = c.execute(t.liens.update().where(mine).values(deleted_at=now, deleted_by=plugin_liens.PLUGIN))
     return LIENS.get(c, lien_id) if ended.rowcount else None
 
 

@@ -12,13 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from oslo_config import cfg
 from sqlalchemy.engine import Connection
 
-from cleanup_orchestrator import records
-from cleanup_orchestrator import tables as t
+from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanPart, ScanStatus
+from cleanup_orchestrator.core.step import Outcome, State
 from cleanup_orchestrator.errors import CleanupError
-from cleanup_orchestrator.model import SCANNING, Orphan, OrphanScan, Outcome, ScanPart, ScanStatus, State
-from cleanup_orchestrator.store.base import (
+from cleanup_orchestrator.store import records
+from cleanup_orchestrator.store import tables as t
+from cleanup_orchestrator.store.database import (
     Base,
     Conflict,
     NotFound,
@@ -29,6 +31,49 @@ from cleanup_orchestrator.store.base import (
     paged,
     transient,
 )
+
+OPTS = {
+    "orphans": [
+        cfg.IntOpt(
+            "min_age",
+            default=3600,
+            min=0,
+            mutable=True,
+            help="Seconds of age below which a resource is never reported as an orphan, by what its service says of "
+            "its creation. Where a service does not say, the time between the two reads is all that is known.",
+        ),
+        cfg.IntOpt(
+            "reread_after",
+            default=600,
+            min=1,
+            mutable=True,
+            help="Seconds between the first read of a scan and the second one, in which Keystone is asked again about "
+            "each project that it did not know, and each resource is listed again.",
+        ),
+        cfg.FloatOpt(
+            "schedule_interval",
+            default=0.0,
+            min=0.0,
+            mutable=True,
+            help="Hours from the beginning of the latest scan until the engines begin one by themselves. 0: never.",
+        ),
+        cfg.IntOpt(
+            "parts_at_once",
+            default=2,
+            min=1,
+            mutable=True,
+            help="Parts of a scan (one type of one region each) that all workers together work on at once.",
+        ),
+        cfg.IntOpt(
+            "most_listed",
+            default=10000000,
+            min=1,
+            mutable=True,
+            help="Resources of one type that a service may list in one region. What lists more is not believed: a list "
+            "without an end would keep a worker busy for ever.",
+        ),
+    ]
+}
 
 _SCANS, _PARTS, _ORPHANS = t.orphan_scans, t.orphan_scan_parts, t.orphans
 
@@ -61,6 +106,16 @@ class OrphanProject:
     deletion_id: str  #: of that record
     counts: Mapping[str, int]  #: ``service.type`` to number, residue aside
     residue: Mapping[str, int]
+
+
+def new_scan(conf: cfg.ConfigOpts, **values: Any) -> OrphanScan:
+    """Return a scan by the configuration as it is now, not recorded yet: the store replaces its times.
+
+    :param values: further fields of the scan
+    """
+    never = datetime.datetime(1970, 1, 1)
+    ages = conf.orphans.min_age, conf.orphans.reread_after
+    return OrphanScan(new_id(), ScanStatus.ACCEPTED, never, never, never, *ages, **values)
 
 
 class OrphanScans(Base):

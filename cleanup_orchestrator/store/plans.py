@@ -8,11 +8,14 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cleanup_orchestrator import approval, records
-from cleanup_orchestrator import tables as t
-from cleanup_orchestrator.model import Deletion, Event, Mode, Reason
-from cleanup_orchestrator.store.accounts import hold_account, put_account
-from cleanup_orchestrator.store.base import Base, database_time, transient
+from cleanup_orchestrator.core import approvals
+from cleanup_orchestrator.core.deletion import Deletion, Mode
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.store import records
+from cleanup_orchestrator.store import tables as t
+from cleanup_orchestrator.store.database import Base, database_time, transient
+from cleanup_orchestrator.store.rate_limits import hold_account, put_account
 
 #: (region, service, type).
 Place = tuple[str, str, str]
@@ -68,9 +71,9 @@ def askers(c: Connection, deletion: Deletion) -> frozenset[str]:
     while above is not None and above.id not in seen:
         seen.add(above.id)
         table = t.events.c
-        query = sa.select(t.events).where(table.deletion_id == above.id, table.type.in_(approval.ASKED))
+        query = sa.select(t.events).where(table.deletion_id == above.id, table.type.in_(approvals.ASKED))
         lines = [Event(row.type, row.message, row.actor, row.data) for row in c.execute(query)]
-        found |= approval.askers(above, lines)
+        found |= approvals.askers(above, lines)
         row = c.execute(records.select_deletions().where(t.deletions.c.id == above.parent_deletion_id)).first()
         above = records.deletion(row) if row else None
     return found
@@ -101,7 +104,7 @@ def cascades_before(c: Connection, deletion: Deletion) -> int:
         sa.and_(table.created_at == deletion.created_at, table.id < deletion.id),
     )
     query = sa.select(sa.func.count()).where(
-        table.created_at >= deletion.created_at - approval.DAY,
+        table.created_at >= deletion.created_at - approvals.DAY,
         earlier,
         counted_with,
         table.mode == str(Mode.CASCADE),

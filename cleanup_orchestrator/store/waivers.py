@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
-from cleanup_orchestrator import records
-from cleanup_orchestrator import tables as t
-from cleanup_orchestrator.model import Waiver
-from cleanup_orchestrator.store.base import Base, Page, database_time, transient
-from cleanup_orchestrator.store.timed import Timed
+from cleanup_orchestrator.core.holds import Waiver
+from cleanup_orchestrator.store import records
+from cleanup_orchestrator.store import tables as t
+from cleanup_orchestrator.store.database import Base, Page, database_time, transient
+from cleanup_orchestrator.store.expiring import Timed
 
 WAIVERS = Timed("waiver", t.waivers, records.waiver)
 

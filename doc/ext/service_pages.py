@@ -19,7 +19,8 @@ from typing import Any
 import stevedore
 from os_service_types import ServiceTypes
 
-from cleanup_orchestrator.model import Reason, Token
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import EVERYTHING, SCOPED, ResourceType, Rest, Sdk, Service
 

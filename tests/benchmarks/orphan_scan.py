@@ -19,8 +19,8 @@ import time
 
 import requests
 
-from cleanup_orchestrator import orphans
-from cleanup_orchestrator.model import SCANNING
+from cleanup_orchestrator.core.orphan_scan import SCANNING
+from cleanup_orchestrator.store.orphans import new_scan
 from tests.emulated.cloud import OWN_PROJECT, USER
 from tests.emulated.orchestrator import Orchestrator
 from tests.emulated.server import Process
@@ -59,7 +59,7 @@ def measure(resources: int, latency: float, dead: bool) -> None:
         options = {"orphans": {"min_age": 0, "reread_after": 1}}
         with Orchestrator(_Cloud, pathlib.Path(folder), **options) as running:  # type: ignore[arg-type]
             store, before = running.store, memory()
-            scan = orphans.fresh(running.parts.conf)
+            scan = new_scan(running.parts.conf)
             begun = time.monotonic()
             store.create_orphan_scan(scan)
             running.parts.bus.orphan_scan(scan.id)

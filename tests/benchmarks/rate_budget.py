@@ -19,10 +19,9 @@ import threading
 import time
 from typing import Any
 
-from cleanup_orchestrator import tables
-from cleanup_orchestrator.budget import Budget
-from cleanup_orchestrator.limits import Ask, Grant
-from cleanup_orchestrator.store import Store
+from cleanup_orchestrator.cloud.rate_limiter import Budget
+from cleanup_orchestrator.core.rate_limits import Ask, Grant
+from cleanup_orchestrator.store import Store, tables
 from tests.support import databases
 from tests.support.rate_budget import configuration
 

@@ -19,11 +19,11 @@ import pytest
 from keystoneauth1.identity.v3 import Password
 from openstack.connection import Connection
 
-from cleanup_orchestrator import sweep
-from cleanup_orchestrator.clouds import GuardedSession, http_pool, read_only
-from cleanup_orchestrator.model import Sweep, Token
+from cleanup_orchestrator.cloud.session import GuardedSession, http_pool, read_only
+from cleanup_orchestrator.core.step import Sweep, Token
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Service
 from cleanup_orchestrator.plugins.registry import Registry
+from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud import filler, rows
 from tests.cloud.fillings.base import Filled
 from tests.cloud.launcher import Cloud

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pathlib
 import types
 
-from cleanup_orchestrator import transitions
-from cleanup_orchestrator.actions import Dispatch, apply
-from cleanup_orchestrator.engine import Engine
-from cleanup_orchestrator.model import Kind, State, Status
+from cleanup_orchestrator.core import transitions
+from cleanup_orchestrator.core.actions import Dispatch, apply
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.step import Kind, State
+from cleanup_orchestrator.engine.deletions import Engine
 from cleanup_orchestrator.store import Store
-from cleanup_orchestrator.worker import Worker
+from cleanup_orchestrator.worker.worker import Worker
 from tests.support import mortal
 
 

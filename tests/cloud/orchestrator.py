@@ -7,9 +7,13 @@ import datetime
 import time
 import uuid
 
-from cleanup_orchestrator import service, tables, transitions
-from cleanup_orchestrator.decide import blockers
-from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Status
+from cleanup_orchestrator import service
+from cleanup_orchestrator.core import transitions
+from cleanup_orchestrator.core.decide import blockers
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Status
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.step import TASKS
+from cleanup_orchestrator.store import tables
 from tests.cloud.launcher import Cloud
 from tests.support.stores import cancel
 

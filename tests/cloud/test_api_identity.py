@@ -12,9 +12,11 @@ from keystoneauth1.identity.v3 import Password
 from keystoneauth1.session import Session
 from openstack.connection import Connection
 
-from cleanup_orchestrator import health, service, tables
+from cleanup_orchestrator import service
+from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.errors import CleanupError
-from cleanup_orchestrator.projects import Projects
+from cleanup_orchestrator.monitoring import health
+from cleanup_orchestrator.store import tables
 from tests.cloud.conftest import Sweeper
 from tests.cloud.launcher import Cloud
 

@@ -7,11 +7,12 @@ import time
 
 import pytest
 
-from cleanup_orchestrator import sweep
-from cleanup_orchestrator.model import Outcome, Reason
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import block_storage as plugin
 from cleanup_orchestrator.plugins import compute
 from cleanup_orchestrator.plugins.block_storage import SERVICE
+from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.filler import make_project
 from tests.cloud.fillings.base import Filling
 from tests.cloud.fillings.block_storage import await_status, cinder, make_volume, once, settings

@@ -7,11 +7,12 @@ import time
 
 import pytest
 
-from cleanup_orchestrator import sweep
-from cleanup_orchestrator.model import Outcome, Reason
-from cleanup_orchestrator.plans import NOTHING
+from cleanup_orchestrator.core.plans import NOTHING
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import compute as plugin
 from cleanup_orchestrator.plugins.compute import SERVICE
+from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.compute import await_server, compute, make_server
 

@@ -7,10 +7,11 @@ import time
 
 import pytest
 
-from cleanup_orchestrator import sweep
-from cleanup_orchestrator.model import Outcome, Reason
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import container_infrastructure_management as plugin
 from cleanup_orchestrator.plugins.container_infrastructure_management import SERVICE
+from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.container_infra import ask
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from cleanup_orchestrator.model import Outcome, Reason
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.dns import SERVICE
 from tests.cloud.filler import fill, make_project
 from tests.cloud.fillings import dns as filling

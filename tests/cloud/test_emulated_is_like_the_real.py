@@ -14,11 +14,11 @@ import pytest
 from keystoneauth1.identity.v3 import Password
 from openstack.connection import Connection
 
-from cleanup_orchestrator import sweep
-from cleanup_orchestrator.clouds import GuardedSession, read_only
-from cleanup_orchestrator.model import Outcome, Token
+from cleanup_orchestrator.cloud.session import GuardedSession, read_only
+from cleanup_orchestrator.core.step import Outcome, Token
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Rest, Sdk
+from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud import filler
 from tests.emulated import Emulated
 from tests.emulated.cloud import OWN_PROJECT, USER

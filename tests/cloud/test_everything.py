@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cleanup_orchestrator.model import Outcome
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import registry
 from tests.cloud import demo, filler, rows
 from tests.cloud.conftest import Sweeper

@@ -23,13 +23,13 @@ import requests
 from oslo_config import cfg
 
 from cleanup_orchestrator import opts
-from cleanup_orchestrator.clouds import Clouds
+from cleanup_orchestrator.cloud.projects import Projects
+from cleanup_orchestrator.cloud.session import Clouds
+from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.drain import base
 from cleanup_orchestrator.drain.fence import Fence
 from cleanup_orchestrator.drain.revoke import Revoke
 from cleanup_orchestrator.keystone import protocol
-from cleanup_orchestrator.model import Change
-from cleanup_orchestrator.projects import Projects
 from tests.cloud.conftest import ROOT, free_port_base
 from tests.cloud.errors import CloudError
 from tests.cloud.flows import Flows, token_of, until_known

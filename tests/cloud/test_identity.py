@@ -10,11 +10,12 @@ import uuid
 import pytest
 from openstack.connection import Connection
 
-from cleanup_orchestrator import sweep
-from cleanup_orchestrator.clouds import GuardedSession, read_only
-from cleanup_orchestrator.model import Outcome, Reason
+from cleanup_orchestrator.cloud.session import GuardedSession, read_only
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.base import EVERYTHING, Rest
 from cleanup_orchestrator.plugins.identity import SERVICE
+from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.filler import connect_as
 from tests.cloud.fillings.base import Rest as Api
 

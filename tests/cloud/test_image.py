@@ -6,11 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cleanup_orchestrator import sweep
-from cleanup_orchestrator.model import Outcome, Reason
-from cleanup_orchestrator.plans import NOTHING
+from cleanup_orchestrator.core.plans import NOTHING
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import image as plugin
 from cleanup_orchestrator.plugins.image import SERVICE
+from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.image import make_image
 

@@ -6,11 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from cleanup_orchestrator import sweep
-from cleanup_orchestrator.model import Outcome, Reason
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import key_manager as plugin
 from cleanup_orchestrator.plugins.base import Resource
 from cleanup_orchestrator.plugins.key_manager import SERVICE
+from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.filler import connect_as, fill
 from tests.cloud.fillings.base import Rest
 

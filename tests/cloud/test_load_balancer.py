@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import time
 
-from cleanup_orchestrator.model import Outcome, Reason
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.base import Rest as DeclaredRest
 from cleanup_orchestrator.plugins.load_balancer import SERVICE
 from tests.cloud.filler import fill, make_project

@@ -8,8 +8,9 @@ import openstack.exceptions
 import pytest
 from openstack.connection import Connection
 
-from cleanup_orchestrator.model import Mode, Outcome, Purpose, Status
-from cleanup_orchestrator.ordering import confirmed_gone
+from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.dependencies import confirmed_gone
+from cleanup_orchestrator.core.step import Outcome
 from tests.cloud import filler
 from tests.cloud.fillings.base import Filled
 from tests.cloud.proof import left

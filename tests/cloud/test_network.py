@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from cleanup_orchestrator.model import Outcome, Reason
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.network import SERVICE
 from tests.cloud.filler import fill, make_project, scan
 from tests.cloud.fillings.base import Rest

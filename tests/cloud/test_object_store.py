@@ -15,13 +15,14 @@ import pytest
 import requests
 from openstack import exceptions
 
-from cleanup_orchestrator import sweep
+from cleanup_orchestrator.core.plans import NOTHING
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.model import Outcome, Reason
-from cleanup_orchestrator.plans import NOTHING
 from cleanup_orchestrator.plugins import object_store as plugin
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource
 from cleanup_orchestrator.plugins.object_store import SERVICE
+from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.filler import connect_as, fill
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.object_store import path

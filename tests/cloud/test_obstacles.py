@@ -6,7 +6,9 @@ import datetime
 import uuid
 from contextlib import contextmanager
 
-from cleanup_orchestrator.model import Mode, Outcome, Purpose, Status, Waiver
+from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.holds import Waiver
+from cleanup_orchestrator.core.step import Outcome
 from tests.cloud import filler
 from tests.cloud.launcher import Cloud
 from tests.cloud.proof import left

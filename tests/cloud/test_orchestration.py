@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import time
 
-from cleanup_orchestrator import sweep
-from cleanup_orchestrator.model import Outcome, Reason, Token
-from cleanup_orchestrator.plans import NOTHING
+from cleanup_orchestrator.core.plans import NOTHING
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome, Token
 from cleanup_orchestrator.plugins import orchestration as plugin
 from cleanup_orchestrator.plugins.orchestration import SERVICE
+from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.fillings.base import Rest
 
 TYPES = {type_.name: type_ for type_ in SERVICE.types}

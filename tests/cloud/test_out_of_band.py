@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from cleanup_orchestrator.listener import Listener
-from cleanup_orchestrator.model import Kind, Mode, Origin, Outcome, Status, Token
+from cleanup_orchestrator.core.deletion import Mode, Origin, Status
+from cleanup_orchestrator.core.step import Kind, Outcome, Token
+from cleanup_orchestrator.engine.keystone_listener import Listener
 from cleanup_orchestrator.store import Page
 from tests.cloud import filler
 from tests.cloud.conftest import Sweeper, free_port_base

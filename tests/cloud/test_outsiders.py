@@ -11,7 +11,9 @@ from collections.abc import Iterator
 import pytest
 from openstack.connection import Connection
 
-from cleanup_orchestrator.model import TASKS, Event, Mode, Origin, Outcome, Status, accepted
+from cleanup_orchestrator.core.deletion import Mode, Origin, Status, accepted
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.step import TASKS, Outcome
 from tests.cloud import filler
 from tests.cloud.fillings.base import Filled, Rest
 from tests.cloud.launcher import Cloud

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from openstack.connection import Connection
 
-from cleanup_orchestrator.model import Mode, Status
+from cleanup_orchestrator.core.deletion import Mode, Status
 from tests.cloud import filler
 from tests.cloud.fillings.base import Filled, Rest
 from tests.cloud.launcher import Cloud

@@ -22,12 +22,14 @@ from keystoneauth1 import session as ka_session
 from keystoneauth1.identity.v3 import Password
 from keystoneclient.v3 import client as keystoneclient
 
-from cleanup_orchestrator import service, tables, transitions
+from cleanup_orchestrator import service
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.decide import blockers
+from cleanup_orchestrator.cloud.projects import ProjectNotFound, Projects
+from cleanup_orchestrator.core import transitions
+from cleanup_orchestrator.core.decide import blockers
+from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.keystone import protocol
-from cleanup_orchestrator.model import Mode, Status
-from cleanup_orchestrator.projects import ProjectNotFound, Projects
+from cleanup_orchestrator.store import tables
 from tests.cloud.conftest import ROOT, free_port_base
 from tests.cloud.launcher import Cloud, answers
 from tests.cloud.processes import HOST

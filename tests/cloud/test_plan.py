@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from cleanup_orchestrator import plans
-from cleanup_orchestrator.model import TASKS, Event, Mode, Status, accepted
+from cleanup_orchestrator.core import plans
+from cleanup_orchestrator.core.deletion import Mode, Status, accepted
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.step import TASKS
 from tests.cloud import filler
 from tests.cloud.launcher import Cloud
 from tests.cloud.orchestrator import Orchestrator

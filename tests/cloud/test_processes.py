@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from cleanup_orchestrator import tables
+from cleanup_orchestrator.store import tables
 from tests.cloud import filler
 from tests.cloud.conftest import free_port_base
 from tests.cloud.processes import Child, Children

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.drain import base as drain
-from cleanup_orchestrator.model import Mode, Status
 from tests.cloud import filler
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.compute import await_server, compute, make_server

@@ -7,9 +7,11 @@ import uuid
 
 import pytest
 
-from cleanup_orchestrator.decide import blockers
-from cleanup_orchestrator.model import Mode, Outcome, Status, Waiver
-from cleanup_orchestrator.ordering import confirmed_gone
+from cleanup_orchestrator.core.decide import blockers
+from cleanup_orchestrator.core.deletion import Mode, Status
+from cleanup_orchestrator.core.dependencies import confirmed_gone
+from cleanup_orchestrator.core.holds import Waiver
+from cleanup_orchestrator.core.step import Outcome
 from tests.cloud import filler
 from tests.cloud.launcher import Cloud
 from tests.cloud.orchestrator import Orchestrator

@@ -18,13 +18,14 @@ from keystoneauth1 import exceptions as ka_exceptions
 from oslo_config import cfg
 
 from cleanup_orchestrator import opts
-from cleanup_orchestrator.clouds import Clouds
-from cleanup_orchestrator.decide import blockers
+from cleanup_orchestrator.cloud.projects import Projects
+from cleanup_orchestrator.cloud.session import Clouds
+from cleanup_orchestrator.core.decide import blockers
+from cleanup_orchestrator.core.deletion import Condition, Deletion, Mode, Status
+from cleanup_orchestrator.core.journal import Change
+from cleanup_orchestrator.core.reasons import REMEDIES, Reason
 from cleanup_orchestrator.drain import base
 from cleanup_orchestrator.drain.revoke import Revoke
-from cleanup_orchestrator.errors import REMEDIES
-from cleanup_orchestrator.model import Change, Condition, Deletion, Mode, Reason, Status
-from cleanup_orchestrator.projects import Projects
 from tests.cloud import filler
 from tests.cloud.conftest import free_port_base
 from tests.cloud.errors import CloudError

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from cleanup_orchestrator.model import Deletion, Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Purpose, Status
 from tests.cloud.conftest import Sweeper, free_port_base
 from tests.cloud.launcher import Cloud
 from tests.cloud.orchestrator import Orchestrator

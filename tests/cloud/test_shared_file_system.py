@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from cleanup_orchestrator.model import Outcome, Reason
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import shared_file_system as plugin
 from cleanup_orchestrator.plugins.shared_file_system import SERVICE
 from tests.cloud.filler import fill, make_project
@@ -130,7 +131,7 @@ def test_every_page_of_shares_is_read(full_admin, full_sweeper, neighbour, monke
 
 def test_a_member_of_another_project_is_not_told_that_there_is_nothing(full_sweeper, neighbour):
     """To anybody but an admin Manila lists the caller's own project, whatever was asked for."""
-    from cleanup_orchestrator import sweep
+    from cleanup_orchestrator.worker.sweep import sweep
 
     stranger = full_sweeper.definition(SERVICE, neighbour)
     stranger = type(stranger)("0123456789abcdef0123456789abcdef", "stranger", "default", "RegionOne")

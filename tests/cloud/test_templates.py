@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
-from cleanup_orchestrator import sweep
+from cleanup_orchestrator.cloud.projects import Projects
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.drain import janitor
-from cleanup_orchestrator.model import Outcome, Reason
 from cleanup_orchestrator.plugins.orchestration import SERVICE
-from cleanup_orchestrator.projects import Projects
+from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud import filler, job, rows
 from tests.cloud.conftest import Sweeper
 from tests.cloud.fillings.base import Filled, Rest
@@ -290,7 +291,7 @@ def test_of_a_project_that_is_gone_no_template_does_harm(full_sweeper, full_clou
 
 @pytest.mark.parametrize(("path", "named"), [("/domains/default", "on default"), ("/system", "on system")])
 def test_what_keystone_tells_of_a_role_that_the_janitor_has_elsewhere(full_cloud, full_admin, path, named):
-    """Such a janitor is refused (`tests/unit/test_janitor.py`): here is what a real Keystone lists of one."""
+    """Such a janitor is refused (`tests/unit/drain/test_janitor.py`): here is what a real Keystone lists of one."""
     admin, name = full_cloud.admin, f"reused-{secrets.token_hex(2)}"
     user = admin.ensure("users", "user", {"name": name, "domain_id": "default"}, domain_id="default")["id"]
     role = admin.ensure("roles", "role", {"name": "member"})["id"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import requests
 
-from cleanup_orchestrator.model import Status
+from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.store import Page
 from tests.cloud import filler
 from tests.cloud.conftest import free_port_base

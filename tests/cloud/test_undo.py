@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 import requests
 
-from cleanup_orchestrator import tables
-from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Status
-from cleanup_orchestrator.store import Store
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Status
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.step import TASKS
+from cleanup_orchestrator.store import Store, tables
 from tests.cloud import mortal
 from tests.cloud.conftest import Sweeper, free_port_base
 from tests.cloud.flows import until_known

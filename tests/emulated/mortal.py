@@ -15,12 +15,15 @@ import sys
 import types
 from collections.abc import Callable
 
-from cleanup_orchestrator import scanner
-from cleanup_orchestrator.model import SCANNING, Deletion, Purpose, State
+from cleanup_orchestrator.core.deletion import Deletion, Purpose
+from cleanup_orchestrator.core.orphan_scan import SCANNING
+from cleanup_orchestrator.core.step import State
+from cleanup_orchestrator.core.transitions import LIVE
+from cleanup_orchestrator.engine import orphan_scans as engine_scans
 from cleanup_orchestrator.plugins.base import EVERYTHING, Service
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.store import Store
-from cleanup_orchestrator.transitions import LIVE
+from cleanup_orchestrator.worker import orphan_scan as scanning
 from tests.support import mortal
 
 #: A few types of each sort: with dependencies, over a token of the project, residue, Keystone's own.
@@ -117,12 +120,12 @@ class _Turns:
         parts.registry = few(parts.registry, wanted)
         self.store, self.worker = parts.store, parts.worker()
         self._path = str(self.store._engine.url.database)
-        self._scans = scanner.Scans(parts.conf, self.store, parts.bus)
+        self._scans = engine_scans.Scans(parts.conf, self.store, parts.bus)
         self._handlers = {
             "step": self.worker.handle,
             "deletion": parts.engine().handle,
             "orphan_scan": self._scans.handle,
-            "orphan_scan_part": scanner.Scanner(self.worker).handle,
+            "orphan_scan_part": scanning.Scanner(self.worker).handle,
         }
         # Of a process that died before: leases run out, and what it cast is taken for lost.
         self.age(LEASE + 1)

@@ -10,9 +10,11 @@ import uuid
 from collections.abc import Iterable, Mapping
 
 from cleanup_orchestrator import service
-from cleanup_orchestrator.decide import blockers
-from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Status
-from cleanup_orchestrator.transitions import LIVE
+from cleanup_orchestrator.core.decide import blockers
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Status
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.step import TASKS
+from cleanup_orchestrator.core.transitions import LIVE
 from tests.emulated.cloud import OWN_PROJECT, USER, Emulated
 from tests.support.databases import copy_schema
 

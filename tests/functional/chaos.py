@@ -26,8 +26,8 @@ from typing import Any
 import kombu
 import sqlalchemy.exc
 
-from cleanup_orchestrator.model import Status
-from cleanup_orchestrator.transitions import LIVE
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.transitions import LIVE
 from tests.cloud.processes import Child, Children, last_line
 from tests.emulated.cloud import OWN_PROJECT, USER
 from tests.emulated.server import Process

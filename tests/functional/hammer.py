@@ -15,8 +15,8 @@ from typing import Any
 from keystoneauth1 import noauth
 from keystoneauth1.adapter import Adapter
 
-from cleanup_orchestrator import budget
-from cleanup_orchestrator.clouds import GuardedSession
+from cleanup_orchestrator.cloud import rate_limiter
+from cleanup_orchestrator.cloud.session import GuardedSession
 from cleanup_orchestrator.store import Store
 from tests.support.rate_budget import configuration
 
@@ -25,7 +25,7 @@ class Hammer:
     """Threads that call, each as soon as its call before is answered."""
 
     def __init__(self, store: Store, url: str, limits: dict[str, Any], method: str = "GET") -> None:
-        self.budget = budget.Budget(configuration(**limits), store, self._waited)
+        self.budget = rate_limiter.Budget(configuration(**limits), store, self._waited)
         session = GuardedSession(lambda *_: None, self.budget, auth=noauth.NoAuth(endpoint=url))
         self.adapter = Adapter(session, service_type="network", region_name="R1", raise_exc=False)
         self.method, self.calls, self.longest, self.first = method, 0, 0.0, threading.Event()

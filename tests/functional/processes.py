@@ -13,8 +13,10 @@ import uuid
 import sqlalchemy as sa
 
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator import tables
-from cleanup_orchestrator.model import TASKS, Deletion, Event, Mode, Status
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Status
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.step import TASKS
+from cleanup_orchestrator.store import tables
 from tests.cloud.conftest import free_port_base
 from tests.cloud.processes import Children
 from tests.functional.test_api import keystone as ks

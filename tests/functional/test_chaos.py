@@ -27,8 +27,8 @@ import time
 
 import pytest
 
-from cleanup_orchestrator.model import Status
-from cleanup_orchestrator.transitions import LIVE
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.transitions import LIVE
 from tests.functional.chaos import FAULTS, Chaos, background, environment
 from tests.support.servers import MariaDB, PostgreSQL, RabbitMQ
 from tests.support.timing import wait

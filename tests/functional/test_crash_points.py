@@ -19,9 +19,13 @@ from collections import Counter
 
 import pytest
 
-from cleanup_orchestrator import orphans, plans, transitions
-from cleanup_orchestrator.model import TASKS, Event, Force, Mode, Origin, ScanStatus, State, Status, accepted
-from cleanup_orchestrator.store import Page
+from cleanup_orchestrator.core import plans, transitions
+from cleanup_orchestrator.core.deletion import Force, Mode, Origin, Status, accepted
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.orphan_scan import ScanStatus
+from cleanup_orchestrator.core.step import TASKS, State
+from cleanup_orchestrator.store import Page, orphans
+from cleanup_orchestrator.store.orphans import new_scan
 from tests.emulated import Emulated
 from tests.emulated import mortal as mortal_way
 from tests.emulated.orchestrator import configuration
@@ -470,7 +474,7 @@ class Adopted(Way):
 
     def begin(self):
         self.cloud.forget(self.project)
-        scan = orphans.fresh(self._conf(), user_name="a test")
+        scan = new_scan(self._conf(), user_name="a test")
         scan = dataclasses.replace(scan, min_age=0, reread_after=600)
         self.scan_id = self.store.create_orphan_scan(scan).id
 

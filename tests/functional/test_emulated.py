@@ -17,15 +17,16 @@ import requests
 from keystoneauth1.identity.v3 import Password
 from openstack.connection import Connection
 
-from cleanup_orchestrator import sweep
-from cleanup_orchestrator.clouds import GuardedSession, read_only
+from cleanup_orchestrator.cloud.projects import Projects
+from cleanup_orchestrator.cloud.session import GuardedSession, read_only
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.step import Outcome, Token
 from cleanup_orchestrator.drain.base import Ground
 from cleanup_orchestrator.drain.fence import Fence
 from cleanup_orchestrator.keystone import protocol
-from cleanup_orchestrator.model import Outcome, Status, Token
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import ProjectDefinition
-from cleanup_orchestrator.projects import Projects
+from cleanup_orchestrator.worker.sweep import sweep
 from tests.emulated import Emulated
 from tests.emulated.cloud import OWN_PROJECT, USER
 from tests.emulated.faults import KINDS, Faults

@@ -12,24 +12,14 @@ import pytest
 import sqlalchemy as sa
 
 import cleanup_orchestrator
-from cleanup_orchestrator import limits, tables
-from cleanup_orchestrator.model import (
-    TASKS,
-    Brake,
-    Event,
-    Kind,
-    Lien,
-    Outcome,
-    ScanPart,
-    ScanStatus,
-    State,
-    Status,
-    Step,
-    Sweep,
-    Waiver,
-)
-from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, ScanUnderWay, Store
-from cleanup_orchestrator.transitions import By, move
+from cleanup_orchestrator.core import rate_limits
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.orphan_scan import ScanPart, ScanStatus
+from cleanup_orchestrator.core.step import TASKS, Kind, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.transitions import By, move
+from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, ScanUnderWay, Store, tables
 from tests.support import orphaned
 from tests.support.stores import dispatched
 from tests.unit.world import deletion
@@ -211,7 +201,7 @@ def created_twice(scene):
 
 def asked_with_an_old_lease(scene):
     """Shares of the rate budget: a lease of its own, which the database's time ends."""
-    ask = limits.Ask("zombie", limits.Limits(0, 1, 0), calls=1, wanted=1)
+    ask = rate_limits.Ask("zombie", rate_limits.Limits(0, 1, 0), calls=1, wanted=1)
     scene.store.visit_account("network", "R", ask)
     ago = scene.store.now() - datetime.timedelta(hours=1)
     with scene.store._engine.begin() as connection:
@@ -423,8 +413,8 @@ def test_the_tables_above_have_every_method_of_the_store_that_writes():
 # -------------------------------------------------------------------------------------------------- whose clock counts
 #: Where this host's clock of the day is read, and why that is no comparison with another host of ours.
 OWN_CLOCK = {
-    "metrics.py": "when this host was started, by its own clock: a figure, and nothing is decided by it",
-    "clouds.py": "a Retry-After with a date, from a service that sends no Date of its own",
+    "monitoring/metrics.py": "when this host was started, by its own clock: a figure, and nothing is decided by it",
+    "cloud/session.py": "a Retry-After with a date, from a service that sends no Date of its own",
     "plugins/block_storage.py": "how long a state has not changed: a fast clock resets sooner what goes anyway",
     "plugins/compute.py": "the same",
     "plugins/orchestration.py": "how long a stack has been deleting: who is fast asks for it once more",

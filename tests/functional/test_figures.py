@@ -7,9 +7,10 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
-from cleanup_orchestrator import tables
-from cleanup_orchestrator.model import Brake, Condition, Kind, Lien, Outcome, State, Status, Sweep
-from cleanup_orchestrator.store import Figures
+from cleanup_orchestrator.core.deletion import Condition, Status
+from cleanup_orchestrator.core.holds import Brake, Lien
+from cleanup_orchestrator.core.step import Kind, Outcome, State, Sweep
+from cleanup_orchestrator.store import Figures, tables
 from tests.support import stores
 from tests.unit import world
 

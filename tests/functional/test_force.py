@@ -6,11 +6,14 @@ import dataclasses
 
 import pytest
 
-from cleanup_orchestrator import transitions
+from cleanup_orchestrator.core import transitions
+from cleanup_orchestrator.core.deletion import Force, Purpose, Status
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import WriteRefused
-from cleanup_orchestrator.model import Event, Force, Outcome, Purpose, Reason, Status
 from cleanup_orchestrator.plugins import base, registry
-from cleanup_orchestrator.worker import _on_nothing
+from cleanup_orchestrator.worker.worker import _on_nothing
 from tests.emulated.orchestrator import Orchestrator
 from tests.support.stores import cancel, change
 from tests.support.timing import wait

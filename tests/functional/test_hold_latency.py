@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from cleanup_orchestrator.model import Status
+from cleanup_orchestrator.core.deletion import Status
 from tests.functional.chaos import Chaos, environment
 from tests.support.servers import PostgreSQL, RabbitMQ
 from tests.support.timing import wait

@@ -8,7 +8,8 @@ import uuid
 
 import pytest
 
-from cleanup_orchestrator.model import Brake, Lien, Status, Waiver
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from tests.emulated.orchestrator import Orchestrator
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site

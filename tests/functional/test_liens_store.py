@@ -7,24 +7,13 @@ import uuid
 
 import pytest
 
-from cleanup_orchestrator.model import (
-    Brake,
-    Event,
-    Kind,
-    Leftover,
-    Lien,
-    Mode,
-    Origin,
-    Outcome,
-    Purpose,
-    Reason,
-    State,
-    Status,
-    Step,
-    Sweep,
-)
+from cleanup_orchestrator.core.deletion import Mode, Origin, Purpose, Status
+from cleanup_orchestrator.core.holds import Brake, Lien
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.maintenance_windows import Windows
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Kind, Leftover, Outcome, State, Step, Sweep
 from cleanup_orchestrator.store import Conflict, NotFound, Page
-from cleanup_orchestrator.windows import Windows
 from tests.support.stores import claimed, create
 
 SECOND = datetime.timedelta(seconds=1)

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import sqlalchemy as sa
 
-from cleanup_orchestrator import tables
 from cleanup_orchestrator.cmd import manage
+from cleanup_orchestrator.store import tables
 from tests.support import databases
 
 

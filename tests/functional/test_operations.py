@@ -15,7 +15,7 @@ import pytest
 from oslo_config import cfg
 from prometheus_client.parser import text_string_to_metric_families
 
-from cleanup_orchestrator.model import Mode, Status
+from cleanup_orchestrator.core.deletion import Mode, Status
 from tests.functional.processes import PASSWORD, Keystone, Processes
 from tests.functional.test_api import keystone as ks
 from tests.support.brokers import RABBITMQ, Wire, need_broker

@@ -8,10 +8,14 @@ from collections import Counter
 
 import pytest
 
-from cleanup_orchestrator import orphans
-from cleanup_orchestrator.model import SCANNING, TASKS, Event, Mode, Origin, Reason, ScanStatus, Status, accepted
+from cleanup_orchestrator.core.deletion import Mode, Origin, Status, accepted
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.orphan_scan import SCANNING, ScanStatus
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.plugins.base import Refused, Verdict
 from cleanup_orchestrator.store import Page, ScanUnderWay
+from cleanup_orchestrator.store.orphans import new_scan
 from tests.emulated.cloud import OWN_PROJECT
 from tests.emulated.http import Response
 from tests.emulated.orchestrator import Orchestrator
@@ -45,7 +49,7 @@ def die(emulated, project):
 
 
 def begin(running, **changes):
-    scan = dataclasses.replace(orphans.fresh(running.parts.conf, user_name="a test"), **changes)
+    scan = dataclasses.replace(new_scan(running.parts.conf, user_name="a test"), **changes)
     running.store.create_orphan_scan(scan)
     running.parts.bus.orphan_scan(scan.id)
     return scan.id
@@ -301,7 +305,7 @@ def test_a_project_that_keystone_knows_is_never_adopted(emulated, running):
 
 def test_a_project_that_keystone_knows_again_under_way_is_left_alone_at_once(emulated, running, monkeypatch):
     """After the survey said that it is gone, and before the first write."""
-    monkeypatch.setattr("cleanup_orchestrator.worker._GONE", 0.0)
+    monkeypatch.setattr("cleanup_orchestrator.worker.worker._GONE", 0.0)
     dead = emulated.projects[0]
     project, grants = die(emulated, dead)
     things = emulated.left(dead)

@@ -6,14 +6,14 @@ import uuid
 
 import pytest
 
-from cleanup_orchestrator import rpc
-from cleanup_orchestrator.engine import Engine
-from cleanup_orchestrator.model import Kind
+from cleanup_orchestrator.core.step import Kind
+from cleanup_orchestrator.engine.deletions import Engine
+from cleanup_orchestrator.messaging import rpc
 from tests.functional.test_rpc import served
 from tests.support import sqlite_stores
 from tests.support.brokers import connect
 from tests.support.stores import create
-from tests.unit.test_hung import Site
+from tests.unit.worker.test_watchdog import Site
 
 __all__ = ["served"]
 

@@ -10,7 +10,8 @@ import threading
 
 import pytest
 
-from cleanup_orchestrator.model import Brake, Status
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.plugins import base, registry
 from tests.emulated.orchestrator import Orchestrator
 from tests.support.emulated_site import LEAN

@@ -7,10 +7,12 @@ import uuid
 
 import pytest
 
-from cleanup_orchestrator import worker as working
-from cleanup_orchestrator.decide import blockers
-from cleanup_orchestrator.model import Kind, Mode, Outcome, Status, Waiver
-from cleanup_orchestrator.transitions import LIVE
+from cleanup_orchestrator.core.decide import blockers
+from cleanup_orchestrator.core.deletion import Mode, Status
+from cleanup_orchestrator.core.holds import Waiver
+from cleanup_orchestrator.core.step import Kind, Outcome
+from cleanup_orchestrator.core.transitions import LIVE
+from cleanup_orchestrator.worker import worker as working
 from tests.emulated.orchestrator import Orchestrator
 from tests.support.emulated_site import LEAN, remove_from_catalog
 from tests.support.timing import wait

@@ -8,7 +8,7 @@ import oslo_messaging
 import pytest
 from oslo_config import cfg
 
-from cleanup_orchestrator import rpc
+from cleanup_orchestrator.messaging import rpc
 from tests.support.brokers import RABBITMQ, need_broker
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cleanup_orchestrator.model import Status
+from cleanup_orchestrator.core.deletion import Status
 from tests.functional.processes import Keystone, Processes
 from tests.support.brokers import listeners, need_broker
 from tests.support.timing import wait

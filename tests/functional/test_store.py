@@ -12,27 +12,15 @@ import pytest
 import sqlalchemy
 import sqlalchemy.exc
 
-from cleanup_orchestrator import actions, tables
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.model import (
-    TASKS,
-    Condition,
-    Event,
-    Force,
-    Kind,
-    Leftover,
-    Lien,
-    Outcome,
-    Purpose,
-    Reason,
-    State,
-    Status,
-    Step,
-    Sweep,
-    Waiver,
-)
-from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, Store
-from cleanup_orchestrator.transitions import By, move
+from cleanup_orchestrator.core import actions
+from cleanup_orchestrator.core.deletion import Condition, Force, Purpose, Status
+from cleanup_orchestrator.core.holds import Lien, Waiver
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import TASKS, Kind, Leftover, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.transitions import By, move
+from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, Store, tables
 from tests.support.databases import SERVERS, filled
 from tests.support.stores import create, dispatched
 from tests.unit.world import T0

@@ -10,11 +10,13 @@ import pytest
 import sqlalchemy as sa
 from alembic.script import ScriptDirectory
 
-from cleanup_orchestrator import opts, records
+from cleanup_orchestrator import opts
 from cleanup_orchestrator.cmd import manage
-from cleanup_orchestrator.model import TASKS, Event, Status, Step
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.step import TASKS, Step
 from cleanup_orchestrator.service import OPTS
-from cleanup_orchestrator.store import Store
+from cleanup_orchestrator.store import Store, records
 from tests.unit import world
 
 ROOT = Path(__file__).parents[2]

@@ -15,9 +15,11 @@ import pytest
 import sqlalchemy as sa
 
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator import tables, transitions
-from cleanup_orchestrator.model import TASKS, Event, Mode, Status, accepted
-from cleanup_orchestrator.store import Store
+from cleanup_orchestrator.core import transitions
+from cleanup_orchestrator.core.deletion import Mode, Status, accepted
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.step import TASKS
+from cleanup_orchestrator.store import Store, tables
 from tests.cloud.processes import Children
 from tests.emulated import Emulated
 from tests.emulated.orchestrator import configuration

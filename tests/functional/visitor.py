@@ -13,8 +13,8 @@ from typing import Any
 
 from sqlalchemy import exc
 
-from cleanup_orchestrator.limits import Ask, Limits
-from cleanup_orchestrator.store import Store, accounts
+from cleanup_orchestrator.core.rate_limits import Ask, Limits
+from cleanup_orchestrator.store import Store, rate_limits
 
 T0 = datetime.datetime(2026, 1, 1)
 RATE, SLOTS = 1000, 5
@@ -36,7 +36,7 @@ def visit(store: Store, holder: str, visits: int) -> list[tuple[float, int, int]
 
 def main(order: dict[str, Any]) -> None:
     """Run as the argument says."""
-    accounts.database_time = lambda _: T0
+    rate_limits.database_time = lambda _: T0
     store = Store.from_url(order["database"])
     store.ping()
     print("ready", flush=True)

@@ -5,8 +5,8 @@ from tests.mutants.mutation import Mutation, tests
 POLICIES = "cleanup_orchestrator/api/policies.py"
 FENCE = "cleanup_orchestrator/keystone/fence.py"
 
-RULES = tests("policies")
-FENCED = tests("fence_decisions")
+RULES = tests("api/policies")
+FENCED = tests("keystone/fence_decisions")
 
 MUTATIONS = (
     # ----------------------------------------------------------------------------------------------------- policies

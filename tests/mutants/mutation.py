@@ -35,10 +35,10 @@ class Mutation:
         return self.apply((root / self.file).read_text())
 
 
-UNIT = "tests/unit/test_"
-
-
 def tests(names: str) -> tuple[str, ...]:
-    """Return paths of test files: ``"decide trees"`` are unit tests, ``"functional/test_store"`` is a path."""
-    paths = (f"tests/{name}.py" if "/" in name else f"{UNIT}{name}.py" for name in names.split())
-    return tuple(paths)
+    """Return paths of test files: ``"core/decide"`` is a unit test, ``"functional/test_store"`` a path below tests."""
+    paths = (name.rpartition("/") for name in names.split())
+    return tuple(
+        f"tests/{room}/{name}.py" if name.startswith("test_") else f"tests/unit/{room}/test_{name}.py"
+        for room, _, name in paths
+    )

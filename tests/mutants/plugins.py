@@ -14,7 +14,7 @@ IDENTITY = f"{PLUGINS}identity.py"
 SWIFT = f"{PLUGINS}object_store.py"
 MAGNUM = f"{PLUGINS}container_infrastructure_management.py"
 
-OWNERS = tests("owner_checks")
+OWNERS = tests("plugins/owner_checks")
 
 MUTATIONS = (
     # ------------------------------------------------------------------------------------------------------- image
@@ -51,14 +51,14 @@ MUTATIONS = (
         IMAGE,
         'if member["member_id"] != project.id and member["status"] != "rejected"',
         'if member["member_id"] == project.id and member["status"] != "rejected"',
-        tests("protected"),
+        tests("plugins/protected"),
     ),
     Mutation(
         "An image that is shared with a project that has not answered yet is deleted",
         IMAGE,
         'if member["member_id"] != project.id and member["status"] != "rejected"',
         'if member["member_id"] != project.id and member["status"] == "accepted"',
-        tests("protected"),
+        tests("plugins/protected"),
     ),
     Mutation(
         "Images are listed without the owner filter",
@@ -81,7 +81,7 @@ MUTATIONS = (
         IMAGE,
         'if visibility in ("private", "shared"):  # whether',
         'if visibility in ("private", "shared", "public"):  # whether',
-        tests("protected"),
+        tests("plugins/protected"),
     ),
     Mutation(
         "The namespace's owner is given up with its protection",
@@ -181,7 +181,7 @@ MUTATIONS = (
         NETWORK,
         'declared.setdefault("list", Sdk("network", plural, project_id="{project_id}"))',
         'declared.setdefault("list", Sdk("network", plural))',
-        tests("plugin_contract"),
+        tests("plugins/conformance"),
     ),
     Mutation(
         "Listing creates the default group of the project under deletion",
@@ -195,14 +195,14 @@ MUTATIONS = (
         NETWORK,
         'if _is_shared(resource.data) and not project.options.get("delete_shared"):',
         "if False:",
-        tests("protected"),
+        tests("plugins/protected"),
     ),
     Mutation(
         "An external network is deleted",
         NETWORK,
         'if resource.data.get("is_router_external") and not project.options.get("delete_external"):',
         "if False:",
-        tests("protected"),
+        tests("plugins/protected"),
     ),
     Mutation(
         "Neutron's own ports on other projects' networks count as kept",
@@ -288,7 +288,7 @@ MUTATIONS = (
         COMPUTE,
         '            if server.get("tenant_id") == project.id:\n                yield server',
         "            if True:\n                yield server",
-        tests("gone"),
+        tests("plugins/gone"),
     ),
     Mutation(
         "A list that is another project's shows the servers of cells that do not answer",
@@ -351,14 +351,14 @@ MUTATIONS = (
         HEAT,
         '        if stack.data.get("stack_status") == DELETING:\n            _clear_hooks',
         "        if False:\n            _clear_hooks",
-        tests("orchestration"),
+        tests("plugins/orchestration"),
     ),
     Mutation(
         "An admin's token is used where an image's locations say",
         f"{PLUGINS}image.py",
         "    if not project.gone:\n        return\n    current",
         "    if True:\n        return\n    current",
-        tests("owner_checks"),
+        tests("plugins/owner_checks"),
     ),
     Mutation(
         "Deployments of other projects' configs are listed",

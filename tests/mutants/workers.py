@@ -2,14 +2,14 @@
 
 from tests.mutants.mutation import Mutation, tests
 
-WORKER = "cleanup_orchestrator/worker.py"
+WORKER = "cleanup_orchestrator/worker/worker.py"
 BASE = "cleanup_orchestrator/drain/base.py"
 REVOKE = "cleanup_orchestrator/drain/revoke.py"
 JANITOR = "cleanup_orchestrator/drain/janitor.py"
 FENCE = "cleanup_orchestrator/drain/fence.py"
-ENGINE = "cleanup_orchestrator/engine.py"
-SCANNER = "cleanup_orchestrator/scanner.py"
-ORPHANS = "cleanup_orchestrator/orphans.py"
+ENGINE = "cleanup_orchestrator/engine/deletions.py"
+SCANNER = "cleanup_orchestrator/worker/orphan_scan.py"
+ORPHANS = "cleanup_orchestrator/core/orphan_scan.py"
 
 MUTATIONS = (
     Mutation(
@@ -17,21 +17,21 @@ MUTATIONS = (
         WORKER,
         "        if self.deletion.dry_run:\n            read_only(method, url)\n",
         "",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "A worker's guard does not ask the never-delete list",
         WORKER,
         "if why and destructive(self.deletion, self.step):",
         "if False:",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "The never-delete list keeps a drain from being undone",
         WORKER,
         "if why and destructive(self.deletion, self.step):",
         "if why:",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "A worker's guard does not ask the store",
@@ -39,84 +39,84 @@ MUTATIONS = (
         "        if not self.store.may_write(self.step, self.worker.windows):\n            raise "
         "self._refusal(method)\n",
         "",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "A worker's guard does not tell the store the hours",
         WORKER,
         "if not self.store.may_write(self.step, self.worker.windows):",
         "if not self.store.may_write(self.step):",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "A worker that is being stopped goes on writing",
         WORKER,
         '        if self.stopping:\n            raise Stopped(f"{method} withheld',
         '        if False:\n            raise Stopped(f"{method} withheld',
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "A step that was given up goes on writing",
         WORKER,
         '        if self._given_up:\n            raise Stopped(f"{method} withheld: {self._given_up}")\n',
         "",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "Leftovers of a dead project are deleted without asking Keystone for it again",
         WORKER,
         "        if self.deletion.origin is Origin.ADOPTED:\n            self._expect_gone(method)\n",
         "",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "Leftovers of a project that Keystone knows are deleted",
         WORKER,
         "        if known:\n            raise ProjectKnown(",
         "        if False:\n            raise ProjectKnown(",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "Keystone's silence counts as its word that a project is gone",
         WORKER,
         "            raise Stopped(text) from error\n        if known:",
         "            known = False\n        if known:",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "The result of a step that was given up is saved",
         WORKER,
         "        if self._given_up:\n            return\n        if result.reason",
         "        if result.reason",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "A step is given back while a write call is under way",
         WORKER,
         "        if self.writing:\n            return False\n",
         "",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "Changes are undone in the order in which they were made",
         WORKER,
         "    for change in reversed(changes):\n",
         "    for change in changes:\n",
-        tests("undo"),
+        tests("drain/undo"),
     ),
     Mutation(
         "One change that cannot be undone keeps all others",
         WORKER,
         "            failed.append(error)\n            continue\n",
         "            raise\n",
-        tests("undo"),
+        tests("drain/undo"),
     ),
     Mutation(
         "A change that could not be undone is forgotten without a word",
         WORKER,
         "    if failed:\n        raise failed[0]\n",
         "",
-        tests("undo"),
+        tests("drain/undo"),
     ),
     Mutation(
         "A worker that does not hold the step any more goes on undoing",
@@ -124,28 +124,28 @@ MUTATIONS = (
         '        if not store.undone(step, change, Event("drain.undone", text, actor, {"type": change.type})):\n'
         '            raise Stopped(f"step {step.name} is not ours any more")\n',
         '        store.undone(step, change, Event("drain.undone", text, actor, {"type": change.type}))\n',
-        tests("undo"),
+        tests("drain/undo"),
     ),
     Mutation(
         "Any write passes where only a write on nothing may",
         WORKER,
         'if NOTHING not in url.partition("?")[0].split("/"):',
         "if NOTHING not in url:",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "A worker deletes in a dry run",
         WORKER,
         "deleting = self.deletion.purpose in (Purpose.DELETE, Purpose.RESIDUE) and not self.deletion.dry_run",
         "deleting = self.deletion.purpose in (Purpose.DELETE, Purpose.RESIDUE)",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "A worker does not ask for the plan",
         WORKER,
         "if not self.deletion.plan_id or type_.residue:",
         "if True:",
-        tests("plans"),
+        tests("core/plans"),
     ),
     Mutation(
         "Force is used on what another project uses",
@@ -153,21 +153,21 @@ MUTATIONS = (
         "        Reason.PROTECTED,\n        Reason.FOREIGN,\n        Reason.OWNER_UNKNOWN,\n        "
         "Reason.NOT_PLANNED,",
         "        Reason.PROTECTED,\n        Reason.OWNER_UNKNOWN,\n        Reason.NOT_PLANNED,",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "A project that was enabled again is removed",
         WORKER,
         "            if project.enabled:\n                self._yield(project)",
         "            if False:\n                self._yield(project)",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "A project is removed although a waiver that it relied upon has ended",
         WORKER,
         "        if ended := self._waiver_ended():",
         "        if ended := None:",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     Mutation(
         "A project counts as removed although Keystone still knows it",
@@ -175,7 +175,7 @@ MUTATIONS = (
         'return Sweep(Outcome.UNKNOWN, str(Reason.ERROR), "Keystone accepted the delete and still knows the '
         'project"), {}',
         "return Sweep(Outcome.CLEAR), {}",
-        tests("worker_guard"),
+        tests("worker/worker_guard"),
     ),
     # -------------------------------------------------------------------------------------------------- drain drivers
     Mutation(
@@ -185,7 +185,7 @@ MUTATIONS = (
         "                ground.projects.ungrant(ground.project_id, actor, actor_id, role_id)\n",
         "                ground.projects.ungrant(ground.project_id, actor, actor_id, role_id)\n"
         '                ground.intend(GRANT_REMOVED, {"actor": actor, "actor_id": actor_id, "role_id": role_id})\n',
-        tests("undo"),
+        tests("drain/undo"),
     ),
     Mutation(
         "The janitor's grant is made before it is written down",
@@ -194,63 +194,63 @@ MUTATIONS = (
         '            ground.projects.grant(ground.project_id, "users", janitor_id, role_id)\n',
         '            ground.projects.grant(ground.project_id, "users", janitor_id, role_id)\n'
         '            ground.intend(GRANT_ADDED, {"actor": "users", "actor_id": janitor_id, "role_id": role_id})\n',
-        tests("janitor"),
+        tests("drain/janitor"),
     ),
     Mutation(
         "A janitor with an admin's role is used",
         JANITOR,
         "    if more := sorted(found - allowed):\n",
         "    if more := []:\n",
-        tests("janitor"),
+        tests("drain/janitor"),
     ),
     Mutation(
         "A janitor with a role elsewhere is used",
         JANITOR,
         "    if beyond := groups + _beyond(rows, role_ids):\n",
         "    if beyond := groups:\n",
-        tests("janitor"),
+        tests("drain/janitor"),
     ),
     Mutation(
         "The configuration may make the janitor an admin",
         JANITOR,
         "    if _ADMIN in {role.lower() for role in allowed}:\n",
         "    if False:\n",
-        tests("janitor"),
+        tests("drain/janitor"),
     ),
     Mutation(
         "A workflow may exchange the janitor's token for one of another project",
         JANITOR,
         "    if not fenced and _WORKFLOW",
         "    if fenced and _WORKFLOW",
-        tests("janitor"),
+        tests("drain/janitor"),
     ),
     Mutation(
         "The orchestrator's own user is taken for the janitor",
-        "cleanup_orchestrator/clouds.py",
+        "cleanup_orchestrator/cloud/session.py",
         "        if user_id == self.user_id():\n",
         "        if not user_id:\n",
-        tests("clouds"),
+        tests("cloud/session"),
     ),
     Mutation(
         "The orchestrator removes its own grant",
         REVOKE,
         "return [grant for grant in grants if grant[:2] not in own]",
         "return grants",
-        tests("undo"),
+        tests("drain/undo"),
     ),
     Mutation(
         "A drain is full although others inherit grants",
         REVOKE,
         "        if others:\n            shown",
         "        if False:\n            shown",
-        tests("undo"),
+        tests("drain/undo"),
     ),
     Mutation(
         "A drain with new direct grants still holds",
         REVOKE,
         "return not self._direct(ground) and not self._others(ground)",
         "return not self._others(ground)",
-        tests("undo"),
+        tests("drain/undo"),
     ),
     Mutation(
         "A grant that was removed is not given back",
@@ -258,7 +258,7 @@ MUTATIONS = (
         '            projects.grant(project_id, change.data["actor"], change.data["actor_id"], '
         'change.data["role_id"])\n',
         "",
-        tests("undo"),
+        tests("drain/undo"),
     ),
     Mutation(
         "The orchestrator keeps the role that it gave itself",
@@ -267,56 +267,56 @@ MUTATIONS = (
         'change.data["role_id"])\n'
         '            return f"took back',
         '            return f"took back',
-        tests("undo"),
+        tests("drain/undo"),
     ),
     Mutation(
         "The fence of another deletion is lifted",
         BASE,
         'if projects.get_uncached(project_id).fence != change.data["fence"]:',
         "if False:",
-        tests("undo"),
+        tests("drain/undo"),
     ),
     Mutation(
         "A project that was disabled stays disabled",
         BASE,
         "            projects.set_enabled(project_id, True)\n",
         "",
-        tests("undo"),
+        tests("drain/undo"),
     ),
     Mutation(
         "A project counts as closed although a token for it is still good",
         BASE,
         "        if not _usable(ground, canary):\n",
         "        if True:\n",
-        tests("drain"),
+        tests("drain/drain"),
     ),
     Mutation(
         "A closing that is recorded and not yet made counts as undone by others",
         BASE,
         "closed and project.enabled]",
         "project.enabled]",
-        tests("drain"),
+        tests("drain/drain"),
     ),
     Mutation(
         "A fence is set over that of another deletion",
         FENCE,
         "if found not in (None, ground.deletion_id):",
         "if False:",
-        tests("undo"),
+        tests("drain/undo"),
     ),
     Mutation(
         "A fence is set before it is written down",
         FENCE,
         '        ground.intend(PROJECT_FENCED, {"fence": ground.deletion_id})\n        try:\n',
         "        try:\n",
-        tests("undo"),
+        tests("drain/undo"),
     ),
     Mutation(
         "A fence that does not stop a token counts as holding",
         FENCE,
         "        if _accepted(identity, headers | {protocol.CANARY_HEADER: ground.deletion_id}):\n",
         "        if False:\n",
-        tests("undo"),
+        tests("drain/undo"),
     ),
     # ---------------------------------------------------------------------------------------------------------- engine
     Mutation(
@@ -325,28 +325,28 @@ MUTATIONS = (
         "            if deletion.parent_deletion_id and applied.deletion.status not in LIVE:\n"
         "                self.bus.deletion(deletion.parent_deletion_id)\n",
         "",
-        tests("engine"),
+        tests("engine/deletions"),
     ),
     Mutation(
         "The parent is told of each decision of a child",
         ENGINE,
         "if deletion.parent_deletion_id and applied.deletion.status not in LIVE:",
         "if deletion.parent_deletion_id:",
-        tests("engine"),
+        tests("engine/deletions"),
     ),
     Mutation(
         "A decision is saved and nothing is cast",
         ENGINE,
         "            for step_id in applied.casts:\n                self.bus.step(step_id)\n",
         "",
-        tests("engine"),
+        tests("engine/deletions"),
     ),
     Mutation(
         "A decision that another engine overtook is not made anew",
         ENGINE,
         "                continue  # somebody else wrote first: look again\n",
         "                return\n",
-        tests("engine"),
+        tests("engine/deletions"),
     ),
     Mutation(
         "One deletion that cannot be decided on keeps the tick from all others",
@@ -355,7 +355,7 @@ MUTATIONS = (
         "the others\n"
         '                    LOG.exception("the tick failed at deletion %s; the next one tries again", deletion_id)\n',
         "                except Exception:\n                    break\n",
-        tests("engine"),
+        tests("engine/deletions"),
     ),
     # ---------------------------------------------------------------------------------------------------------- orphans
     Mutation(
@@ -363,55 +363,55 @@ MUTATIONS = (
         ORPHANS,
         'r"(?=.*[^0-])[0-9A-Za-z_-]{1,64}"',
         'r"[0-9A-Za-z_-]{1,64}"',
-        tests("orphans"),
+        tests("core/orphan_scan"),
     ),
     Mutation(
         "What Keystone said nothing of makes a scan no less complete",
         ORPHANS,
         "status = ScanStatus.INCOMPLETE if unknown or undecided else ScanStatus.COMPLETED",
         "status = ScanStatus.INCOMPLETE if unknown else ScanStatus.COMPLETED",
-        tests("orphans"),
+        tests("core/orphan_scan"),
     ),
     Mutation(
         "A list that failed makes a scan no less complete",
         ORPHANS,
         "status = ScanStatus.INCOMPLETE if unknown or undecided else ScanStatus.COMPLETED",
         "status = ScanStatus.INCOMPLETE if undecided else ScanStatus.COMPLETED",
-        tests("orphans"),
+        tests("core/orphan_scan"),
     ),
     Mutation(
         "The second read of a scan does not wait",
         ORPHANS,
         "        if now < scan.reread_at:\n",
         "        if False:\n",
-        tests("orphan_reads"),
+        tests("worker/orphan_scan"),
     ),
     Mutation(
         "A resource of a project that Keystone may know is noted as an orphan",
         SCANNER,
         "            if known is not False:\n                continue\n",
         "            if known:\n                continue\n",
-        tests("orphan_reads"),
+        tests("worker/orphan_scan"),
     ),
     Mutation(
         "A resource that is too young is noted as an orphan",
         SCANNER,
         '                numbers["too_young"] += 1\n                continue\n',
         '                numbers["too_young"] += 1\n',
-        tests("orphan_reads"),
+        tests("worker/orphan_scan"),
     ),
     Mutation(
         "A resource that has another owner by now is an orphan",
         SCANNER,
         "            if resource.owner in gone:\n",
         "            if resource.owner:\n",
-        tests("orphan_reads"),
+        tests("worker/orphan_scan"),
     ),
     Mutation(
         "A project that Keystone may know at the second read has orphans",
         SCANNER,
         "            if known is False:\n                gone.add(project_id)\n",
         "            if not known:\n                gone.add(project_id)\n",
-        tests("orphan_reads"),
+        tests("worker/orphan_scan"),
     ),
 )

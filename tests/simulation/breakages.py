@@ -6,21 +6,25 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cleanup_orchestrator import approval, decide, force, orphans, raised, sweep, worker
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator import tables as t
-from cleanup_orchestrator.actions import Move
 from cleanup_orchestrator.api.deletions import Deletions
-from cleanup_orchestrator.coverage import Coverage
+from cleanup_orchestrator.cloud.catalog import Coverage
+from cleanup_orchestrator.cloud.projects import Projects
+from cleanup_orchestrator.core import approvals, decide, force, orphan_scan, plugin_liens
+from cleanup_orchestrator.core.actions import Move
+from cleanup_orchestrator.core.deletion import Mode
+from cleanup_orchestrator.core.journal import Change
+from cleanup_orchestrator.core.step import Outcome, Sweep
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain.revoke import Revoke
-from cleanup_orchestrator.engine import Engine
-from cleanup_orchestrator.model import Change, Mode, Outcome, Sweep
+from cleanup_orchestrator.engine.deletions import Engine
 from cleanup_orchestrator.plugins.base import ResourceType
-from cleanup_orchestrator.projects import Projects
-from cleanup_orchestrator.scanner import Census
 from cleanup_orchestrator.store import Store
-from cleanup_orchestrator.worker import _Task
+from cleanup_orchestrator.store import tables as t
+from cleanup_orchestrator.worker import worker
+from cleanup_orchestrator.worker.orphan_scan import Census
+from cleanup_orchestrator.worker.sweep import sweep
+from cleanup_orchestrator.worker.worker import _Task
 from tests.simulation.found import FOUND
 from tests.simulation.plan import OBSTACLES, Deed, Fault, Plan, plan
 from tests.simulation.setting import Patch
@@ -305,7 +309,7 @@ def _plans_are_forgotten() -> Iterator[Patch]:
 
 
 def _no_approval() -> Iterator[Patch]:
-    yield approval, "for_resources", lambda _deletion, _steps, _limit: None
+    yield approvals, "for_resources", lambda _deletion, _steps, _limit: None
 
 
 def _no_window() -> Iterator[Patch]:
@@ -339,7 +343,7 @@ def _only_the_next_below_is_seen() -> Iterator[Patch]:
 
 
 def _no_lien_is_raised() -> Iterator[Patch]:
-    yield raised, "sentence", lambda _leftovers: ""
+    yield plugin_liens, "sentence", lambda _leftovers: ""
 
 
 def _deletes_before_the_look_for_liens() -> Iterator[Patch]:
@@ -369,13 +373,13 @@ def _keystone_knows_no_project() -> Iterator[Patch]:
 
 
 def _one_read_is_enough() -> Iterator[Patch]:
-    real = orphans.advance
+    real = orphan_scan.advance
 
     def advance(scan: Any, parts: Any, now: Any, rules: Any) -> Any:
         early = dataclasses.replace(scan, reread_at=now) if scan.reread_at is not None else scan
         return real(early, parts, now, rules)
 
-    yield orphans, "advance", advance
+    yield orphan_scan, "advance", advance
 
 
 def _adopts_what_keystone_knows() -> Iterator[Patch]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tests.support.scheduler import Event, Simulation
 
 if TYPE_CHECKING:
-    from cleanup_orchestrator.worker import Worker
+    from cleanup_orchestrator.worker.worker import Worker
 
 #: A message: the method that it calls, and an id.
 Message = tuple[str, str]

@@ -19,9 +19,8 @@ import tenacity
 from sqlalchemy import exc as sa_exc
 from sqlalchemy.pool import StaticPool
 
-from cleanup_orchestrator import tables
-from cleanup_orchestrator.store import Store
-from cleanup_orchestrator.store.base import sqlite_connect
+from cleanup_orchestrator.store import Store, tables
+from cleanup_orchestrator.store.database import sqlite_connect
 from tests.support.scheduler import active
 
 T0 = datetime.datetime(2026, 1, 1)

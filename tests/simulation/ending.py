@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.model import Mode, Status
-from cleanup_orchestrator.transitions import LIVE, RESTING, forcible
+from cleanup_orchestrator.core.deletion import Mode, Status
+from cleanup_orchestrator.core.transitions import LIVE, RESTING, forcible
 from tests.simulation.keystone import DEAD, PROJECT
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import dataclasses
 import random
 from typing import Any
 
-from cleanup_orchestrator.model import Mode
+from cleanup_orchestrator.core.deletion import Mode
 
 #: What may go wrong at an effect.
 FAULTS = {

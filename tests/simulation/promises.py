@@ -13,8 +13,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cleanup_orchestrator.model import Mode, Status
-from cleanup_orchestrator.transitions import LIVE, MOVES
+from cleanup_orchestrator.core.deletion import Mode, Status
+from cleanup_orchestrator.core.transitions import LIVE, MOVES
 from tests.simulation.cloud import RESIDUE, UNSHOWN, Cloud, Thing
 from tests.simulation.database import Database, at
 from tests.simulation.keystone import PROJECT

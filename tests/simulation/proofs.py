@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.model import Status
+from cleanup_orchestrator.core.deletion import Status
 from tests.simulation.cloud import RESIDUE, SCOPED
 from tests.support.scheduler import Thread
 

@@ -9,23 +9,24 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from cleanup_orchestrator import clouds as clouds_module
-from cleanup_orchestrator import engine as engine_module
-from cleanup_orchestrator import hung as hung_module
 from cleanup_orchestrator import log as log_module
-from cleanup_orchestrator import metrics, opts
-from cleanup_orchestrator import orphans as orphans_module
-from cleanup_orchestrator import scanner as scanner_module
-from cleanup_orchestrator import sweep as sweep_module
-from cleanup_orchestrator import worker as worker_module
+from cleanup_orchestrator import opts
 from cleanup_orchestrator.api import deletions as api_deletions
 from cleanup_orchestrator.api import force as api_force
 from cleanup_orchestrator.api import orphans as api_orphans
+from cleanup_orchestrator.cloud import session as clouds_module
 from cleanup_orchestrator.drain import base as drain_base
 from cleanup_orchestrator.drain import fence as drain_fence
 from cleanup_orchestrator.drain.fence import Fence
 from cleanup_orchestrator.drain.none import NoDrain
 from cleanup_orchestrator.drain.revoke import Revoke
+from cleanup_orchestrator.engine import deletions as engine_module
+from cleanup_orchestrator.monitoring import metrics
+from cleanup_orchestrator.store import orphans as orphans_module
+from cleanup_orchestrator.worker import orphan_scan as scanner_module
+from cleanup_orchestrator.worker import watchdog as hung_module
+from cleanup_orchestrator.worker import worker as worker_module
+from cleanup_orchestrator.worker.sweep import sweep as sweep_module
 from tests.simulation import database as database_module
 from tests.simulation.plan import Plan
 from tests.support import scheduler
@@ -80,7 +81,8 @@ def _patches() -> Iterator[Patch]:
     yield worker_module.drain_drivers, "load", lambda name: _DRIVERS[name]()
     numbers = itertools.count(1)
     ids = types.SimpleNamespace(uuid4=lambda: uuid.UUID(int=next(numbers)))
-    for module in (api_deletions, api_orphans, orphans_module, scanner_module):
+    yield orphans_module, "new_id", lambda: str(ids.uuid4())
+    for module in (api_deletions, api_orphans, scanner_module):
         yield module, "uuid", ids
     yield log_module, "context", lambda *_, **__: contextlib.nullcontext()
     yield log_module, "about", lambda *_: None

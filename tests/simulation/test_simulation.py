@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cleanup_orchestrator.model import Mode, Status
+from cleanup_orchestrator.core.deletion import Mode, Status
 from tests.simulation.breakages import BREAKAGES
 from tests.simulation.found import FOUND
 from tests.simulation.hunt import attempt, shrink, source

@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from keystoneauth1 import exceptions as ka_exceptions
 
-from cleanup_orchestrator import log, orphans, transitions
+from cleanup_orchestrator import log
 from cleanup_orchestrator import store as storage
+from cleanup_orchestrator.api.context import Wiring
 from cleanup_orchestrator.api.deletions import Deletions
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.force import Forcing
 from cleanup_orchestrator.api.orphans import OrphanScans
-from cleanup_orchestrator.api.wiring import Wiring
-from cleanup_orchestrator.engine import rules
-from cleanup_orchestrator.model import TASKS, Brake, Event, Lien, Waiver, accepted
-from cleanup_orchestrator.projects import Projects, Protection
+from cleanup_orchestrator.cloud.projects import Projects, Protection
+from cleanup_orchestrator.core import transitions
+from cleanup_orchestrator.core.deletion import accepted
+from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.step import TASKS
+from cleanup_orchestrator.engine.deletions import rules
+from cleanup_orchestrator.store.orphans import new_scan
 from tests.simulation.keystone import DEAD, OWN, PROJECT
 from tests.simulation.watches.trees import Trees
 from tests.simulation.wire import SimulatedClouds
@@ -56,7 +61,7 @@ class Users:
             judge=anybody,  # type: ignore[arg-type]
             rules=rules(world.conf),
             protection=lambda: Protection((), lambda: OWN),
-            scan=lambda **values: orphans.fresh(world.conf, **values),
+            scan=lambda **values: new_scan(world.conf, **values),
             default_limit=100,
             max_limit=100,
             waiver_limit=datetime.timedelta(days=90),

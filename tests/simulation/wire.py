@@ -9,8 +9,9 @@ from typing import Any
 
 from keystoneauth1 import exceptions as ka_exceptions
 
-from cleanup_orchestrator.clouds import Clouds, Guard, GuardedSession
-from cleanup_orchestrator.model import Reason, Token
+from cleanup_orchestrator.cloud.session import Clouds, Guard, GuardedSession
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.plugins.base import EVERYTHING, Halt, ResourceType, Run, Service, Verdict
 from cleanup_orchestrator.plugins.base import SCOPED as SCOPED_OWNER
 from cleanup_orchestrator.plugins.registry import Registry

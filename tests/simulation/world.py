@@ -6,12 +6,15 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cleanup_orchestrator import records, tables
-from cleanup_orchestrator.coverage import Coverage
-from cleanup_orchestrator.engine import Engine
-from cleanup_orchestrator.model import Kind, Mode, Reason, Status, Step, accepted
-from cleanup_orchestrator.scanner import Scanner, Scans
-from cleanup_orchestrator.worker import Worker
+from cleanup_orchestrator.cloud.catalog import Coverage
+from cleanup_orchestrator.core.deletion import Mode, Status, accepted
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Kind, Step
+from cleanup_orchestrator.engine.deletions import Engine
+from cleanup_orchestrator.engine.orphan_scans import Scans
+from cleanup_orchestrator.store import records, tables
+from cleanup_orchestrator.worker.orphan_scan import Scanner
+from cleanup_orchestrator.worker.worker import Worker
 from tests.simulation.bus import Bus
 from tests.simulation.cloud import TYPES, Cloud
 from tests.simulation.database import SimulatedStore, database

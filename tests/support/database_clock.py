@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cleanup_orchestrator.store import base
+from cleanup_orchestrator.store import database
 
 
 class DatabaseClock:
@@ -25,7 +25,7 @@ class DatabaseClock:
 @pytest.fixture
 def database_clock(monkeypatch: pytest.MonkeyPatch) -> DatabaseClock:
     """Replace the database's time in every part of the store; for tests in one process."""
-    clock, real = DatabaseClock(), base.database_time
+    clock, real = DatabaseClock(), database.database_time
 
     def database_time(connection: Any) -> datetime.datetime:
         return real(connection) + clock.ahead

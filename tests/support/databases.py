@@ -28,8 +28,8 @@ import sqlalchemy as sa
 import tenacity
 from sqlalchemy import exc
 
-from cleanup_orchestrator import tables
 from cleanup_orchestrator.cmd import manage
+from cleanup_orchestrator.store import tables
 
 KINDS = ("sqlite", "postgresql", "mariadb")
 #: For ``parametrize`` and ``params``: what needs a server has the marker ``real``.

@@ -23,10 +23,10 @@ import oslo_messaging._drivers.impl_rabbit  # noqa: F401
 import sqlalchemy as sa
 
 from cleanup_orchestrator import opts, service
-from cleanup_orchestrator.clouds import SAFE_METHODS, GuardedSession
+from cleanup_orchestrator.cloud.session import SAFE_METHODS, GuardedSession
 from cleanup_orchestrator.drain import base, fence, revoke  # noqa: F401
+from cleanup_orchestrator.messaging.rpc import Bus
 from cleanup_orchestrator.plugins import registry
-from cleanup_orchestrator.rpc import Bus
 from cleanup_orchestrator.store import Store
 
 _PROCESSES = multiprocessing.get_context("forkserver")

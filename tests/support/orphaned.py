@@ -6,7 +6,8 @@ import dataclasses
 import datetime
 import uuid
 
-from cleanup_orchestrator.model import Orphan, OrphanScan, Outcome, ScanPart, ScanStatus, State
+from cleanup_orchestrator.core.orphan_scan import Orphan, OrphanScan, ScanPart, ScanStatus
+from cleanup_orchestrator.core.step import Outcome, State
 
 NEVER = datetime.datetime(1970, 1, 1)
 DEAD, OTHER = "d" * 32, "e" * 32

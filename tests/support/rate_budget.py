@@ -17,9 +17,10 @@ from typing import Any
 
 from oslo_config import cfg
 
-from cleanup_orchestrator import budget, limits
-from cleanup_orchestrator.budget import Budget, Ledger
-from cleanup_orchestrator.limits import HORIZON, LEASE, Account, Ask, Grant, Lease
+from cleanup_orchestrator.cloud import rate_limiter
+from cleanup_orchestrator.cloud.rate_limiter import Budget, Ledger
+from cleanup_orchestrator.core import rate_limits
+from cleanup_orchestrator.core.rate_limits import HORIZON, LEASE, Account, Ask, Grant, Lease
 from tests.support.scheduler import Process
 from tests.support.virtual_time import T0, Job, VirtualTime
 
@@ -27,11 +28,11 @@ from tests.support.virtual_time import T0, Job, VirtualTime
 def configuration(**values: Any) -> cfg.ConfigOpts:
     """Return a configuration with these values in ``[limits]``."""
     conf = cfg.ConfigOpts()
-    for group, options in budget.OPTS.items():
+    for group, options in rate_limiter.OPTS.items():
         conf.register_opts(options, group)
     conf([])
     for name, value in values.items():
-        conf.set_override(name, value, budget.GROUP)
+        conf.set_override(name, value, rate_limiter.GROUP)
     return conf
 
 
@@ -51,7 +52,9 @@ class MemoryLedger:
         """See ``Ledger``."""
         key = (service, region)
         leases = self.leases.setdefault(key, {})
-        account, lease, grant = limits.visit(self.accounts.get(key, Account()), list(leases.values()), ask, self.now())
+        account, lease, grant = rate_limits.visit(
+            self.accounts.get(key, Account()), list(leases.values()), ask, self.now()
+        )
         self.accounts[key] = account
         leases.pop(ask.holder, None)
         if lease:

@@ -20,7 +20,7 @@ ALWAYS = _cloud("main_job", "everything", "fence", "pipeline", "undo")
 TURNS = (
     _cloud("force_heat", "identity", "image", "outsiders", "recovery", "settling"),
     _cloud("orphans", "key_manager", "plan", "templates") | _functional("zombie"),
-    _cloud("force_stuck", "object_store", "marks", "network", "outsiders_reach", "revoke"),
+    _cloud("force_stuck", "object_store", "keep_marks", "network", "outsiders_reach", "revoke"),
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "api_identity"),
     _cloud("out_of_band", "orchestration", "force", "regions", "compute"),
     _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real") | _functional("chaos"),
@@ -43,7 +43,7 @@ _SERVICES = {
     "shared_file_system": ("shared_file_system", "manila"),
 }
 #: What every plugin rests on: a change runs all files of services.
-_BASE = ("cleanup_orchestrator/plugins/base.py", "cleanup_orchestrator/sweep.py")
+_BASE = ("cleanup_orchestrator/plugins/base.py", "cleanup_orchestrator/worker/sweep/")
 #: For each file of a service, the sources whose change makes a commit run it.
 SOURCES = {
     f"{FOLDER}test_{name}.py": (

@@ -10,9 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
-from cleanup_orchestrator import tables
-from cleanup_orchestrator.store import Store
-from cleanup_orchestrator.store.base import sqlite_connect
+from cleanup_orchestrator.store import Store, tables
+from cleanup_orchestrator.store.database import sqlite_connect
 
 
 @functools.cache

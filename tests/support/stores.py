@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from cleanup_orchestrator import actions
-from cleanup_orchestrator.model import TASKS, Deletion, Event, Kind, Status, Step
+from cleanup_orchestrator.core import actions
+from cleanup_orchestrator.core.deletion import Deletion, Status
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.step import TASKS, Kind, Step
+from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.store import Conflict, Store
-from cleanup_orchestrator.transitions import By, move
 from tests.support.timing import wait
 from tests.unit.world import deletion
 

@@ -6,24 +6,11 @@ import dataclasses
 import datetime
 from collections.abc import Callable
 
-from cleanup_orchestrator import actions, decide, force, transitions
-from cleanup_orchestrator.model import (
-    TASKS,
-    Deletion,
-    Event,
-    Force,
-    Kind,
-    Leftover,
-    Mode,
-    Outcome,
-    Purpose,
-    Reason,
-    State,
-    Status,
-    Step,
-    Sweep,
-    Token,
-)
+from cleanup_orchestrator.core import actions, decide, force, transitions
+from cleanup_orchestrator.core.deletion import Deletion, Force, Mode, Purpose, Status
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import TASKS, Kind, Leftover, Outcome, State, Step, Sweep, Token
 
 T0 = datetime.datetime(2026, 1, 1)
 CLEAR = Sweep(Outcome.CLEAR)

@@ -7,8 +7,8 @@ import tempfile
 
 from gabbi import fixture
 
-from cleanup_orchestrator.model import Status
-from cleanup_orchestrator.transitions import By, move
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.transitions import By, move
 from tests.functional.test_api.site import Site
 
 _site = None

@@ -18,25 +18,17 @@ from oslo_context import context as oslo_context
 from oslo_log import formatters
 from sqlalchemy import exc as sa_exc
 
-from cleanup_orchestrator import log, records, transitions
+from cleanup_orchestrator import log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import root, schemas, views
 from cleanup_orchestrator.api.errors import ApiError
-from cleanup_orchestrator.model import (
-    TASKS,
-    Event,
-    Kind,
-    Leftover,
-    Mode,
-    Outcome,
-    Purpose,
-    Reason,
-    State,
-    Status,
-    Step,
-    Sweep,
-)
-from cleanup_orchestrator.transitions import By
+from cleanup_orchestrator.core import transitions
+from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import TASKS, Kind, Leftover, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.transitions import By
+from cleanup_orchestrator.store import records
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
 from tests.unit.world import deletion

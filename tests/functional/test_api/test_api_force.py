@@ -6,9 +6,11 @@ import dataclasses
 import pytest
 import sqlalchemy as sa
 
-from cleanup_orchestrator import records, tables
-from cleanup_orchestrator.model import Event, Kind, Leftover, Mode, Outcome, Purpose, Reason, State, Status, Step, Sweep
-from cleanup_orchestrator.store import Conflict
+from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Kind, Leftover, Outcome, State, Step, Sweep
+from cleanup_orchestrator.store import Conflict, records, tables
 from tests.functional.test_api.site import Site
 
 PATH = "/v1/projects/p1/force"

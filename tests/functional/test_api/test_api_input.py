@@ -10,7 +10,7 @@ import webob
 
 from cleanup_orchestrator.api import errors, schemas
 from cleanup_orchestrator.api.root import Root
-from cleanup_orchestrator.model import Condition, Force, Purpose, Status
+from cleanup_orchestrator.core.deletion import Condition, Force, Purpose, Status
 
 ROOT = Path(__file__).parents[3]
 API = ROOT / "cleanup_orchestrator" / "api"

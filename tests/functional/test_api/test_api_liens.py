@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from cleanup_orchestrator.model import Lien, Status
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.holds import Lien
 from tests.functional.test_api.site import Site
 
 GOOD = {"project_id": "p1", "origin": "billing", "reason": "the last invoice is open"}
@@ -178,7 +179,7 @@ def test_who_did_it_is_in_the_log(site, caplog):
     site.call("DELETE", f"/v1/liens/{made['id']}")
     site.post("/v1/brake", {"reason": "the storage misbehaves"})
     site.call("DELETE", "/v1/brake")
-    names = ("cleanup_orchestrator.api.liens", "cleanup_orchestrator.api.brakes")
+    names = ("cleanup_orchestrator.api.liens", "cleanup_orchestrator.api.brake")
     said = [r.getMessage() for r in caplog.records if r.name in names]
     assert [line.split(" by ")[0] for line in said] == ["recorded", "removed", "brake pulled", "brake lifted"]
     assert all("admin-id" in line for line in said)

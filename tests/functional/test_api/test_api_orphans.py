@@ -5,7 +5,10 @@ import io
 
 import pytest
 
-from cleanup_orchestrator.model import TASKS, Event, Mode, ScanStatus, Status, accepted
+from cleanup_orchestrator.core.deletion import Mode, Status, accepted
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.orphan_scan import ScanStatus
+from cleanup_orchestrator.core.step import TASKS
 from tests.functional.test_api import keystone as ks
 from tests.support import orphaned
 
@@ -136,7 +139,7 @@ def test_projects_come_with_what_our_own_records_know_of_them(any_site):
 
 
 def _end(store, record):
-    from cleanup_orchestrator.transitions import By, move
+    from cleanup_orchestrator.core.transitions import By, move
 
     for to, by in ((Status.INVENTORY, By.ENGINE), (Status.FAILED, By.ENGINE)):
         after = move(record, to, by, store.now(), "x")

@@ -8,25 +8,13 @@ import uuid
 import pytest
 import sqlalchemy
 
-from cleanup_orchestrator import plans, records
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.model import (
-    TASKS,
-    Approval,
-    Condition,
-    Event,
-    Kind,
-    Leftover,
-    Mode,
-    Outcome,
-    Purpose,
-    Reason,
-    State,
-    Status,
-    Step,
-    Sweep,
-    accepted,
-)
+from cleanup_orchestrator.core import plans
+from cleanup_orchestrator.core.deletion import Approval, Condition, Mode, Purpose, Status, accepted
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import TASKS, Kind, Leftover, Outcome, State, Step, Sweep
+from cleanup_orchestrator.store import records
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
 
@@ -533,7 +521,7 @@ def test_who_may_not_restore_is_not_told_whose_roles_were_taken(tmp_path, keysto
 
 
 def test_a_project_is_restored_before_anything_is_deleted_and_not_after(site):
-    from cleanup_orchestrator import transitions
+    from cleanup_orchestrator.core import transitions
 
     for status in Status:
         made = site.ask(mode="cascade")

@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from cleanup_orchestrator.model import Waiver
+from cleanup_orchestrator.core.holds import Waiver
 from tests.functional.test_api.site import Site
 
 HOUR = datetime.timedelta(hours=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.model import Status
+from cleanup_orchestrator.core.deletion import Status
 from tests.simulation.cloud import Thing
 from tests.support.scheduler import Thread
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.model import Status
-from cleanup_orchestrator.transitions import LIVE
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.transitions import LIVE
 from tests.simulation.watches.base import Watch
 
 if TYPE_CHECKING:

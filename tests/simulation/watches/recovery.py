@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from cleanup_orchestrator.model import Status
+from cleanup_orchestrator.core.deletion import Status
 from tests.simulation.cloud import RESIDUE, SERVER, Thing
 from tests.simulation.proofs import RELEASED
 from tests.simulation.watches.base import Watch

@@ -1,0 +1,69 @@
+"""``/v1/brake``: stop every deletion of the cloud, and let them go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pecan
+import webob
+from oslo_log import log
+
+from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.context import Wiring
+from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.core.holds import Brake
+
+LOG = log.getLogger(__name__)
+
+
+class Brakes:
+    """The handlers. There is one brake, so it has no id."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._w = wiring
+
+    @pecan.expose("json")
+    def get(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+        """Return whether the brake is on, and who pulled or lifted it last.
+
+        :raises ApiError: 403 forbidden
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        self._permit(req, policies.BRAKE_GET)
+        return {"brake": views.brake(self._w.store.brake())}
+
+    @pecan.expose("json")
+    def pull(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+        """Pull it: no worker begins another lock or delete. One that is on stays as it is, with the first one's reason.
+
+        :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden; 415
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        self._permit(req, policies.BRAKE_SET)
+        body = schemas.check_body(req, schemas.BRAKE_BODY)
+        brake = self._set(req, True, body["reason"].strip())
+        return {"brake": views.brake(brake)}
+
+    @pecan.expose("json")
+    def lift(self, req: webob.Request, resp: webob.Response) -> webob.Response:
+        """Lift it. Deletions go on within a tick of the engines, unless something else holds them.
+
+        :raises ApiError: 403 forbidden
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        self._permit(req, policies.BRAKE_UNSET)
+        self._set(req, False, self._w.store.brake().reason)
+        resp.status, resp.content_type = 204, None
+        return resp  # and not nothing, which pecan would render
+
+    def _set(self, req: webob.Request, on: bool, reason: str) -> Brake:
+        who = req.context
+        brake = self._w.store.set_brake(
+            Brake(on, reason, None, who.user_id or "", who.user_name or "", who.request_id or "")
+        )
+        LOG.warning("brake %s by %s (%s): %s", "pulled" if on else "lifted", who.user_name, who.user_id, brake.reason)
+        return brake
+
+    def _permit(self, req: webob.Request, rule: str) -> None:
+        if not self._w.judge.may(req.context, rule):
+            raise ApiError(403, "forbidden", "only an admin may see, pull or lift the brake")

@@ -1,0 +1,133 @@
+"""What holds for a time (liens, waivers): it is listed, shown and ended alike."""
+
+from __future__ import annotations
+
+import abc
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import pecan
+import webob
+from oslo_log import log
+
+from cleanup_orchestrator import store as storage
+from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.context import Wiring
+from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.api.paging import Paging
+from cleanup_orchestrator.core.holds import Lien, Waiver
+
+T = TypeVar("T", Lien, Waiver)
+
+_NO_FILTERS = frozenset({"state", "limit", "marker", "sort"})
+
+
+class Timed(abc.ABC, Generic[T]):
+    """Their handlers, but for ``create``."""
+
+    noun: ClassVar[str]
+    ended: ClassVar[str]  #: what one is that somebody has ended
+    query: ClassVar[Any]  #: what a listing may be asked for
+    rules: ClassVar[Mapping[str, str]]  #: the policy of each operation
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._w = wiring
+        self._log = log.getLogger(type(self).__module__)
+
+    # --------------------------------------------------------------------------------------------------- of the store
+    @abc.abstractmethod
+    def _page(self, page: storage.Page, in_force: bool | None, filters: dict[str, str]) -> tuple[Sequence[T], Any]:
+        """Return one page of them, and the time."""
+
+    @abc.abstractmethod
+    def _one(self, id_: str) -> tuple[T, datetime.datetime]:
+        """Return one of them, and the time.
+
+        :raises storage.NotFound: when there is none
+        """
+
+    @abc.abstractmethod
+    def _not_found(self) -> ApiError:
+        """Return the answer when there is none."""
+
+    @abc.abstractmethod
+    def _end(self, id_: str, user_id: str) -> T:
+        """End one."""
+
+    # ------------------------------------------------------------------------------------------------------- handlers
+    @pecan.expose("json")
+    def index(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+        """Return a page of them, those in force unless others are asked for.
+
+        :raises ApiError: 400 invalid_query; 403 forbidden
+        """
+        query = schemas.check_query(req, self.query)
+        self._permit(req, "list")
+        filters = {
+            name: values[0] for name, values in query.items() if name not in ("state", "limit", "marker", "sort")
+        }
+        state = query.get("state", [schemas.IN_FORCE])[0]
+        paging = Paging.of(query, self._w)
+        try:
+            found, now = self._page(paging.page, None if state == schemas.ANY else state == schemas.IN_FORCE, filters)
+        except storage.NotFound:
+            text = f"'marker' is not the id of a {self.noun}"
+            raise ApiError(400, "invalid_query", text, field="marker") from None
+        shown, links = paging.cut(req, found, lambda row: row.id)
+        return {f"{self.noun}s": [self._shown(req, row, now) for row in shown], **links}
+
+    @pecan.expose("json")
+    def get(self, req: webob.Request, resp: webob.Response, id_: str) -> dict[str, Any]:
+        """Return one of them, also one that has ended.
+
+        :raises ApiError: 403 forbidden; 404 lien_not_found, waiver_not_found
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        self._permit(req, "get")
+        found, now = self._find(id_)
+        return {self.noun: self._shown(req, found, now)}
+
+    @pecan.expose("json")
+    def delete(self, req: webob.Request, resp: webob.Response, id_: str) -> webob.Response:
+        """End one of them. Its record stays.
+
+        :raises ApiError: 403 forbidden; 404 lien_not_found, waiver_not_found
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        self._permit(req, "delete")
+        self._find(id_)
+        ended = self._end(id_, req.context.user_id or "")
+        self._log.warning("%s by %s (%s): %s", self.ended, req.context.user_name, req.context.user_id, ended.explained)
+        resp.status, resp.content_type = 204, None
+        return resp  # and not nothing, which pecan would render
+
+    # -------------------------------------------------------------------------------------------------------- helpers
+    def _permit(self, req: webob.Request, operation: str) -> None:
+        if not self._w.judge.may(req.context, self.rules[operation]):
+            raise ApiError(403, "forbidden", f"only an admin may see, record or end {self.noun}s")
+
+    def _find(self, id_: str) -> tuple[T, datetime.datetime]:
+        try:
+            if not schemas.is_uuid(id_):
+                raise storage.NotFound(id_)
+            return self._one(id_)
+        except storage.NotFound:
+            raise self._not_found() from None
+
+    def _made(self, req: webob.Request, resp: webob.Response, made: T) -> dict[str, Any]:
+        """Answer that one was recorded."""
+        resp.status = 201
+        resp.headers["Location"] = self._href(req, made.id)
+        return {self.noun: self._shown(req, made, made.created_at)}
+
+    def _href(self, req: webob.Request, id_: str) -> str:
+        return f"{req.application_url}/v1/{self.noun}s/{id_}"
+
+    def _shown(self, req: webob.Request, row: T, now: datetime.datetime) -> dict[str, Any]:
+        state = self.ended if row.deleted_at else "in_force" if row.in_force(now) else "expired"
+        return {
+            **(views.lien(row, policies.READ) if isinstance(row, Lien) else views.waiver(row, policies.READ)),
+            "state": state,
+            "links": [{"rel": "self", "href": self._href(req, row.id)}],
+        }

@@ -1,0 +1,184 @@
+"""Who answers for each entry of the catalog. An entry that nobody answers for is a blocker, never empty."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from keystoneauth1.adapter import Adapter
+from os_service_types import ServiceTypes
+from oslo_config import cfg
+
+from cleanup_orchestrator.core.holds import Waiver
+from cleanup_orchestrator.errors import BadAnswer, body
+
+_OFFICIAL = ServiceTypes()
+
+OPTS = {
+    "catalog": [
+        cfg.ListOpt(
+            "owns_nothing",
+            default=["placement", "cloudformation", "project-cleanup"],
+            help="Service types in which a project owns nothing, so that nobody needs to be asked. Naming a service "
+            "here that does hold something leaves that behind, unreported. Cloudformation is Heat's other door to the "
+            "same stacks.",
+        ),
+        cfg.IntOpt(
+            "waiver_limit",
+            default=90,
+            min=1,
+            help="Days for which a waiver may be recorded at most. One that is still needed then is recorded anew, by "
+            "somebody who has looked.",
+        ),
+    ]
+}
+
+_LONGEST = 128  #: name of a service, in a step and in a waiver
+
+#: A project is removed on Keystone's word: nobody goes on without Keystone.
+NEVER_WAIVED = frozenset({"identity"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """One service in one region, as the catalog has it; aliases are resolved to the official type."""
+
+    region: str
+    service_type: str
+    name: str
+    second_of: str = ""  #: the type that it has in truth, where another service of that type is the one that is asked
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """Who answers for an entry."""
+
+    region: str
+    service_type: str
+    name: str
+    answered_by: str  #: ``plugin``, ``nothing_to_own``, ``waived`` or ``nobody``
+    types: tuple[str, ...] = ()
+    message: str = ""
+    waiver: Waiver | None = None  #: with ``waived``: who says to go on without it, why, and until when
+
+
+def official(service_type: str) -> str:
+    """Return the official name of a service type, which may be an alias; one that nobody knows stays as it is."""
+    return _OFFICIAL.get_service_type(service_type) or service_type
+
+
+def by_any_name(service: str) -> str:
+    """Return the official type of a service that a person named by type, alias or project (``cinder``)."""
+    data = _OFFICIAL.get_service_data_for_project(service) or {}
+    return _OFFICIAL.get_service_type(service) or data.get("service_type") or service
+
+
+def read_catalog(identity: Adapter) -> tuple[Entry, ...]:
+    """Return every service with an endpoint in each of its regions.
+
+    From ``GET /v3/services`` and ``/v3/endpoints`` and not from a token's catalog: endpoint filters may hide an entry
+    from the orchestrator's own project. Disabled entries count: what was created there is still there.
+
+    Of two services of one type in one region, only the first is ever asked. The other one is an entry of its own, which
+    nobody answers for, unless it has the same URL. One service under two names of its type is one.
+
+    :raises BadAnswer: when Keystone cut a list short
+    """
+    services, endpoints = body(identity.get("/services"), "services"), body(identity.get("/endpoints"), "endpoints")
+    if services.get("truncated") or endpoints.get("truncated"):
+        raise BadAnswer("Keystone did not list the whole catalog")
+    if not endpoints["endpoints"]:  # an empty catalog would make every project look empty
+        raise BadAnswer("Keystone listed not a single endpoint")
+    by_id = {s["id"]: s for s in services["services"]}
+    order = {id_: number for number, id_ in enumerate(by_id)}  # as in the catalog of a token, where the first is asked
+    of_type: dict[tuple[str, str], dict[str, list[Mapping[str, Any]]]] = {}  # as it was registered
+    for endpoint in endpoints["endpoints"]:
+        service = by_id.get(endpoint["service_id"])
+        if service is None:
+            raise BadAnswer(f"endpoint {endpoint['id']} belongs to no listed service")
+        there = of_type.setdefault((endpoint.get("region_id") or "", service["type"]), {})
+        there.setdefault(service["id"], []).append(endpoint)
+    found: dict[tuple[str, str], Entry] = {}
+    for (region, raw), there in of_type.items():
+        called = {id_: _called(identity, each) for id_, each in there.items()}
+        off = {
+            id_: by_id[id_].get("enabled") is False or all(e.get("enabled") is False for e in called[id_])
+            for id_ in there
+        }
+        ids = sorted(there, key=lambda id_: (off[id_], order[id_]))
+        type_ = official(raw)
+        found.setdefault((region, type_), Entry(region, type_, by_id[ids[0]].get("name") or type_))
+        known = _urls(there[ids[0]])
+        for id_ in ids[1:]:
+            urls = _urls(called[id_] or there[id_])
+            if not urls <= known:
+                label = _label(type_, by_id[id_], [by_id[other] for other in ids if other != id_])
+                found.setdefault((region, label), Entry(region, label, by_id[id_].get("name") or id_, type_))
+            known |= urls
+    return tuple(found[key] for key in sorted(found))
+
+
+def _called(identity: Adapter, endpoints: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return those of the interface that is called."""
+    asked = getattr(identity, "interface", None) or ()
+    names = {name.removesuffix("URL") for name in ((asked,) if isinstance(asked, str) else asked)}
+    return [each for each in endpoints if not names or each.get("interface") in {*names, None}]
+
+
+def _urls(endpoints: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {str(each.get("url") or "").rstrip("/") for each in endpoints}
+
+
+def _label(type_: str, service: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> str:
+    """Return what a second service of a type is called in steps and waivers, as if it were a type of its own."""
+    name = _plain(service)
+    if name and name not in map(_plain, others) and len(type_) + 1 + len(name) <= _LONGEST:
+        return f"{type_}.{name}"
+    return f"{type_[: _LONGEST - 1 - len(service['id'])]}.{service['id']}"
+
+
+def _plain(service: Mapping[str, Any]) -> str:
+    return re.sub(r"[^a-z0-9_-]+", "-", (service.get("name") or "").lower()).strip("-")
+
+
+class Coverage:
+    """Answers for catalog entries, from the plugins' types and the operator's word."""
+
+    def __init__(self, conf: cfg.ConfigOpts, types: Mapping[str, tuple[str, ...]]) -> None:
+        """Take the type names of each service that has a plugin."""
+        self._conf, self._types = conf, types
+
+    def answer(self, entry: Entry, waivers: Iterable[Waiver] = ()) -> Answer:
+        """Return who answers for one entry.
+
+        :param waivers: those in force; they stand above plugins, since what they are for is a plugin that cannot answer
+        """
+        base = (entry.region, entry.service_type, entry.name)
+        plugin = entry.service_type in self._types
+        nothing = not plugin and self._owns_nothing(entry)
+        covering = [w for w in waivers if w.covers(entry.service_type, entry.region)]
+        if covering and not nothing and entry.service_type not in NEVER_WAIVED:
+            waiver = max(covering, key=lambda w: (w.expires_at, w.id))
+            return Answer(*base, "waived", message=f"not looked at: {waiver}", waiver=waiver)
+        if plugin:
+            return Answer(*base, "plugin", self._types[entry.service_type])
+        if nothing:
+            return Answer(*base, "nothing_to_own", message="declared in [catalog] owns_nothing")
+        if entry.second_of:
+            message = (
+                f"the catalog has more than one service of type {entry.second_of} here, and only one of them is asked: "
+                f"what {entry.name} holds is unknown"
+            )
+            return Answer(*base, "nobody", message=message)
+        return Answer(*base, "nobody", message=f"no plugin answers for {entry.service_type}: what it holds is unknown")
+
+    def _owns_nothing(self, entry: Entry) -> bool:
+        declared = self._conf.catalog.owns_nothing
+        return entry.service_type in declared or (entry.second_of in declared and entry.second_of not in self._types)
+
+    def answers(self, identity: Adapter, waivers: Iterable[Waiver] = ()) -> tuple[Answer, ...]:
+        """Return who answers for each entry of the catalog."""
+        waivers = tuple(waivers)
+        return tuple(self.answer(entry, waivers) for entry in read_catalog(identity))

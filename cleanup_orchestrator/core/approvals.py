@@ -1,0 +1,92 @@
+"""When a deletion needs a second person's word, and how much that word covers. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable
+
+from cleanup_orchestrator.core.deletion import Deletion, Mode
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.step import Kind, Step
+
+TOO_MANY_DELETIONS = "too_many_deletions"
+TOO_MANY_RESOURCES = "too_many_resources"
+
+DAY = datetime.timedelta(days=1)
+
+#: Types of the journal lines by which a user begins an attempt at a deletion, or pushes it on.
+ASKED = ("deletion.accepted", "deletion.adopted", "deletion.retried", "deletion.forced")
+#: In the data of such a line, where the token was one of a trust: the ids of trustor and trustee.
+TRUST_USER_IDS = "trust_user_ids"
+
+
+def askers(deletion: Deletion, events: Iterable[Event]) -> frozenset[str]:
+    """Return the ids of the users who may not approve a deletion: those who asked for it, in whatever attempt.
+
+    :param events: journal lines of the types ``ASKED``
+    """
+    found = {deletion.user_id}
+    for event in events:
+        found |= {event.actor, *event.data.get(TRUST_USER_IDS, ())}
+    return frozenset(found - {""})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Needed:
+    """An approval that is missing."""
+
+    reason: str  #: which limit it is beyond
+    message: str
+
+
+def to_go(deletion: Deletion, steps: Iterable[Step]) -> int:
+    """Return how many resources the deletion is about: those that are gone by it, and those of the latest look.
+
+    What is kept, goes with the project (quotas and the like) or is not in the deletion's plan does not count; what is
+    protected does, for it may not stay so. A container of objects counts as one.
+    """
+    sweeps = [s for s in steps if s.kind is Kind.SWEEP and not s.residue and not s.waived]
+    left = sum(s.remaining - s.newcomers for s in sweeps if s.round >= deletion.since_round)
+    return left + sum(s.deleted for s in sweeps)
+
+
+def for_deletion(deletion: Deletion, limit: int) -> Needed | None:
+    """Return what is missing before a cascade may begin: there were many in the 24 hours before it was asked for.
+
+    The 24 hours are those before it was recorded. A retry after more than that is in no such count: many could be
+    recorded over days so that they fail, and all be retried on one. So it needs an approval in any case.
+
+    :param limit: cascades in 24 hours that need nobody's approval; 0: no limit
+    """
+    if not limit or not counts(deletion) or any(a.needed == TOO_MANY_DELETIONS for a in deletion.approvals):
+        return None
+    if deletion.attempt > 1 and deletion.status_at - deletion.created_at >= DAY:
+        text = "it is a retry more than 24 hours after it was asked for, which no limit of a day counts"
+    elif deletion.cascades_before >= limit:
+        text = f"{deletion.cascades_before} cascades of this domain, or asked for by the same user, were recorded in "
+        text += f"the 24 hours before this one, and the limit is {limit}"
+    else:
+        return None
+    return Needed(TOO_MANY_DELETIONS, f"{text}: a second person has to approve it")
+
+
+def for_resources(deletion: Deletion, steps: Iterable[Step], limit: int) -> Needed | None:
+    """Return what is missing before a cascade may delete: it is about more than the limit, and than was approved.
+
+    :param limit: resources that one deletion may delete without an approval; 0: no limit
+    """
+    if not limit or not counts(deletion):
+        return None
+    approved = max((a.resources for a in deletion.approvals if a.needed == TOO_MANY_RESOURCES), default=0)
+    number = to_go(deletion, steps)
+    if number <= max(limit, approved):
+        return None
+    text = f"it is about {number} resources, and the limit is {limit}"
+    text += f" ({approved} were approved)" if approved else ""
+    return Needed(TOO_MANY_RESOURCES, f"{text}: a second person has to approve it")
+
+
+def counts(deletion: Deletion) -> bool:
+    """Whether a deletion counts for the limits: a cascade that is no dry run."""
+    return deletion.mode is Mode.CASCADE and not deletion.dry_run

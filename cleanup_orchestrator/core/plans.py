@@ -1,0 +1,84 @@
+"""What a dry run leaves: what would go, in which order, and a hash that tells two of them apart. Pure.
+
+The record of a dry run that ended in ``planned`` is the plan; its leftovers are what it found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from graphlib import TopologicalSorter
+
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Status
+from cleanup_orchestrator.core.dependencies import EVERYTHING
+from cleanup_orchestrator.core.step import Kind, Outcome, State, Step
+
+
+def digest(ids: Iterable[str]) -> str:
+    """Return the SHA-256 of ids, whatever their order: sorted, each as a JSON string on a line of its own."""
+    found = hashlib.sha256()
+    for each in sorted(ids):
+        found.update(json.dumps(each).encode() + b"\n")
+    return found.hexdigest()
+
+
+#: Of no ids at all: there is nothing to delete.
+NOTHING = digest(())
+
+
+def hash_of(steps: Iterable[Step]) -> str:
+    """Return a hash of what would go: SHA-256 over ``[region, service, type, digest]`` of each type that has any.
+
+    Each is JSON without spaces on a line of its own, and the lines are sorted. Nothing in it depends on a database, nor
+    on the order in which services list.
+    """
+    rows = [[s.region, s.service, s.type, s.digest] for s in _sweeps(steps) if s.digest not in ("", NOTHING)]
+    lines = sorted(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def is_plan(deletion: Deletion) -> bool:
+    """Whether the record of a deletion is a plan: a dry run of a cascade that has ended."""
+    return deletion.dry_run and deletion.mode is Mode.CASCADE and deletion.status is Status.PLANNED
+
+
+def gaps(deletion: Deletion, steps: Iterable[Step]) -> tuple[str, ...]:
+    """Return what a plan does not know, by name: types that could not be listed, services without an answer."""
+    found = []
+    for step in steps:
+        if step.waived or step.residue or step.kind not in (Kind.SWEEP, Kind.UNCOVERED):
+            continue
+        seen = step.round >= deletion.since_round and step.state is State.DONE and step.digest
+        if not seen or step.outcome not in (Outcome.CLEAR, Outcome.LEFTOVERS):
+            found.append(f"{step.name.rstrip('.')}@{step.region}")
+    return tuple(sorted(found))
+
+
+def levels(steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]:
+    """Return the types that have something to delete, in the order in which they go; those of a level go side by side.
+
+    Regions do not wait for each other, so a name stands for its type in every region.
+    """
+    sweeps = _sweeps(steps)
+    after: dict[str, set[str]] = {}
+    for step in sweeps:
+        after.setdefault(step.name, set()).update(step.after)
+    ordinary = {name for name, edges in after.items() if EVERYTHING not in edges}
+    graph = {
+        name: ((edges & set(after)) | (ordinary if EVERYTHING in edges else set())) - {name, EVERYTHING}
+        for name, edges in after.items()
+    }
+    wanted = {step.name for step in sweeps if step.digest not in ("", NOTHING)}
+    sorter = TopologicalSorter(graph)
+    sorter.prepare()
+    found = []
+    while sorter.is_active():
+        ready = sorter.get_ready()
+        sorter.done(*ready)
+        found.append(tuple(sorted(wanted.intersection(ready))))
+    return tuple(level for level in found if level)
+
+
+def _sweeps(steps: Iterable[Step]) -> list[Step]:
+    return [s for s in steps if s.kind is Kind.SWEEP and not s.residue and not s.waived]

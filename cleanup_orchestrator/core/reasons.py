@@ -1,0 +1,83 @@
+"""Reason codes, and what a person does about each."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a resource is left over, or why a step does not know. Stable, machine-readable codes of the API."""
+
+    PRESENT = "present"  #: it is there (a look deletes nothing)
+    QUEUED = "queued"  #: its turn has not come: a sweep ends after a while, so that others get theirs, then goes on
+    IN_USE = "in_use"  #: its service refuses (409): something still uses it
+    PROTECTED = "protected"  #: public, shared out or otherwise guarded; not deleted without an operator's word
+    FOREIGN = "foreign"  #: another project's resource stands in the way; never deleted
+    OWNER_UNKNOWN = "owner_unknown"  #: its owner is missing or changed; never deleted
+    NOT_PLANNED = "not_planned"  #: the plan that the deletion is bound to does not have it: it is not deleted
+    DELETING = "deleting"  #: its service accepted the delete, and it is not gone yet
+    FORBIDDEN = "forbidden"  #: its service answered 401 or 403
+    REFUSED = "refused"  #: its service answered another 4xx
+    ERROR = "error"  #: its service answered 5xx, or the call broke
+    UNREACHABLE = "unreachable"  #: no connection, or a time-out
+    TIMED_OUT = "timed_out"  #: the step gave no sign of life for too long, or took too long: it was given up
+    HELD = "held"  #: a lien, the brake or the hours withheld its delete; the condition ``held`` names them
+    RATE_LIMITED = "rate_limited"  #: its service asked to slow down (429)
+    NOT_SUPPORTED = "not_supported"  #: the list call is unknown there (404, 405); unknown, never empty
+    BAD_ANSWER = "bad_answer"  #: the service answered in a shape that cannot be trusted
+    NO_PLUGIN = "no_plugin"  #: a catalog entry that nobody answers for
+    INFORMATIONAL = "informational"  #: a user's, and only names the project: it goes last, and keeps nothing from going
+    KEPT = "kept"  #: not the user's, or gone with its parent; only the plan that a dry run leaves says so of each
+    WAIVED = "waived"  #: an admin's waiver says to go on without the service: it is not looked at
+    NO_PROJECT_TOKEN = "no_project_token"  #: no token scoped into the project can be had
+    NO_JANITOR = "no_janitor"  #: its delete acts on what users wrote, and the janitor gets no token for the project
+    INHERITED_GRANTS = "inherited_grants"  #: users keep getting tokens through inherited or system-wide roles
+    PROJECT_GONE = "project_gone"  #: somebody else deleted the project, and only it could tell
+    PROJECT_KNOWN = "project_known"  #: Keystone knows the project, which was to be deleted as one that it does not
+    PROJECT_IS_DOMAIN = "project_is_domain"
+    PROJECT_HAS_CHILDREN = "project_has_children"
+    PROJECT_PROTECTED = "project_protected"  #: the orchestrator's own, or on the never-delete list
+    PROJECT_IMMUTABLE = "project_immutable"
+    STOPPED = "stopped"  #: the deletion was cancelled or the lease lost while the step ran
+
+
+#: What a person does about a reason; shown with every blocker.
+REMEDIES: dict[str, str] = {
+    Reason.IN_USE: "see what blocks it; it is tried again by itself",
+    Reason.PROTECTED: "remove the sharing or the keep mark, or let the operator switch this protection off",
+    Reason.FOREIGN: "ask the owner of the blocking resource, or an admin, to remove it",
+    Reason.OWNER_UNKNOWN: "an admin has to look at it: it is never deleted without a known owner",
+    Reason.NOT_PLANNED: "delete it by hand, or make a new plan (a dry run) and ask for a cascade by that one",
+    Reason.DELETING: "wait: its service has accepted the delete",
+    Reason.FORBIDDEN: "give the orchestrator's user the role that the service asks for",
+    Reason.REFUSED: "read the service's message; the resource may need a change by hand",
+    Reason.ERROR: "look into the service's log; it is tried again by itself",
+    Reason.UNREACHABLE: "bring the endpoint back (it is tried again); if it is gone for good, let an admin waive it",
+    Reason.TIMED_OUT: "look for a plugin or a service that hangs; it is tried again by itself, in a thread of its own",
+    Reason.HELD: "nothing: it goes on by itself; the condition 'held' says what holds it and how that is cleared",
+    Reason.RATE_LIMITED: "wait: it is tried again by itself",
+    Reason.NOT_SUPPORTED: "the service does not know the list call: check its version and endpoint",
+    Reason.BAD_ANSWER: "check what answers at the service's endpoint",
+    Reason.NO_PLUGIN: "install a plugin for it, declare in [catalog] that it owns nothing, or let an admin waive it",
+    Reason.INFORMATIONAL: "nothing: it goes with the project; until then its owner, or an admin, may delete it",
+    Reason.KEPT: "nothing: it is not the user's, or goes with what it belongs to",
+    Reason.WAIVED: "nothing: an admin decided to go on without it; withdraw the waiver to have it looked at",
+    Reason.NO_PROJECT_TOKEN: "enable the project, or give the orchestrator an inherited admin role on its domain",
+    Reason.NO_JANITOR: "set up the janitor as the message says ([janitor] in the worker's configuration); see the page "
+    "about security in the administration guide",
+    Reason.INHERITED_GRANTS: "remove these grants; with [drain] inherited_grants = close it goes on without that",
+    Reason.PROJECT_GONE: "do what the message says, or look for what has the project's id behind the service's API (in "
+    "its database) and remove it; then let an admin waive the service for this project, and retry",
+    Reason.PROJECT_KNOWN: "nothing: its resources are no orphans; ask for an ordinary deletion if it is to go",
+    Reason.PROJECT_HAS_CHILDREN: "delete its child projects first",
+    Reason.PROJECT_PROTECTED: "nothing: an operator may change the never-delete list",
+    Reason.PROJECT_IMMUTABLE: "unset the project's immutable option",
+    Reason.QUEUED: "nothing: its turn comes by itself",
+    Reason.PRESENT: "delete it, or ask for a cascade deletion",
+    Reason.STOPPED: "nothing: it is taken up again by itself",
+}
+
+
+def remedy(reason: str) -> str:
+    """Return what a person does about a reason code."""
+    return REMEDIES.get(reason, "see the message")

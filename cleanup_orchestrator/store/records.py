@@ -1,0 +1,227 @@
+"""Deletions and steps as rows of the tables, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Row
+
+from cleanup_orchestrator.core.deletion import (
+    Approval,
+    Child,
+    Condition,
+    Deletion,
+    Force,
+    Mode,
+    Origin,
+    Purpose,
+    Status,
+)
+from cleanup_orchestrator.core.holds import Lien, Waiver
+from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanPart, ScanStatus
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Kind, Leftover, Outcome, State, Step, Token
+from cleanup_orchestrator.core.transitions import LIVE
+from cleanup_orchestrator.store import tables as t
+
+#: Fields of a deletion that other tables and rows have.
+_DERIVED = frozenset({"holding", "held_back", "liens", "brake", "children", "cascades_before"})
+
+
+def deletion_values(d: Deletion) -> dict[str, Any]:
+    """Return what is stored of a deletion; its project counts as live only while it is."""
+    values = {f.name: getattr(d, f.name) for f in dataclasses.fields(d) if f.name not in _DERIVED}
+    values["live_project_id"] = d.project_id if d.status in LIVE else None
+    values["member_ids"] = list(d.member_ids)
+    values["message"] = text(d.message)
+    values["conditions"] = [
+        plain(dataclasses.asdict(c) | {"last_transition_at": c.last_transition_at.isoformat()}) for c in d.conditions
+    ]
+    values["waivers"] = stored_waivers(d.waivers)
+    values["attention"] = d.attention
+    values["forced"] = plain(d.forced.to_dict()) if d.forced else None
+    values["approvals"] = [plain(a.to_dict()) for a in d.approvals]
+    return {k: str(v) if isinstance(v, Mode | Status | Purpose | Origin) else v for k, v in values.items()}
+
+
+_HOLDING = (
+    sa.exists().where(t.changes.c.deletion_id == t.deletions.c.id, t.changes.c.undone.is_(False)).label("holding")
+)
+
+
+#: Whether it has to be asked what holds it back: in force or not, for that is for the database's time to say.
+_HELD_BACK = sa.or_(
+    sa.exists().where(t.liens.c.project_id == t.deletions.c.project_id, t.liens.c.deleted_at.is_(None)),
+    sa.exists().where(t.brakes.c.on.is_(True)),
+).label("held_back")
+
+
+def select_deletions() -> sa.Select[Any]:
+    """Return a query for whole deletions."""
+    return sa.select(t.deletions, _HOLDING, _HELD_BACK)
+
+
+def needs_somebody() -> sa.ColumnElement[bool]:
+    """Return the condition for deletions that somebody has to look at.
+
+    One that ended does not when the project has a later one, which is no dry run: somebody has seen to it. Of those
+    that ended the status says it, whichever release wrote it.
+    """
+    table, later = t.deletions, t.deletions.alias("later")
+    seen_to = sa.exists().where(
+        later.c.project_id == table.c.project_id, later.c.created_at > table.c.created_at, later.c.dry_run.is_(False)
+    )
+    ended = sa.and_(
+        table.c.status.in_([str(Status.FAILED), str(Status.LEFTOVERS)]), table.c.dry_run.is_(False), sa.not_(seen_to)
+    )
+    return sa.or_(sa.and_(table.c.live_project_id.is_not(None), table.c.attention != ""), ended)
+
+
+def deletion(row: Row[Any]) -> Deletion:
+    """Return the deletion in a row of :func:`select_deletions`."""
+    values = dict(row._mapping)
+    values.pop("live_project_id")
+    values.pop("attention")
+    return Deletion(
+        **{
+            **values,
+            "mode": Mode(row.mode),
+            "origin": Origin(row.origin),
+            "status": Status(row.status),
+            "purpose": Purpose(row.purpose),
+            "member_ids": tuple(row.member_ids),
+            "conditions": tuple(
+                Condition(**{**x, "last_transition_at": datetime.datetime.fromisoformat(x["last_transition_at"])})
+                for x in row.conditions
+            ),
+            # None: written by the release before waivers
+            "waivers": tuple(Waiver(**{k: _parsed(k, v) for k, v in x.items()}) for x in row.waivers or ()),
+            "approvals": tuple(Approval(**x | {"at": _parsed("_at", x["at"])}) for x in row.approvals or ()),
+            "forced": _force(row.forced) if row.forced else None,
+            "holding": bool(row.holding),
+            "held_back": bool(row.held_back),
+        }
+    )
+
+
+def stored_waivers(waivers: Iterable[Waiver]) -> list[dict[str, Any]]:
+    """Return waivers as a deletion's row keeps them: as they were when it relied upon them."""
+    return [w.to_dict() for w in waivers]
+
+
+def _parsed(name: str, value: Any) -> Any:
+    return datetime.datetime.fromisoformat(value) if value and name.endswith("_at") else value
+
+
+def _force(stored: Mapping[str, Any]) -> Force:
+    at = datetime.datetime.fromisoformat(stored["at"])
+    return Force(**{**stored, "types": tuple(stored["types"]), "at": at})
+
+
+def leftover(row: Row[Any]) -> Leftover:
+    """Return the leftover in a row."""
+    return Leftover(
+        row.resource_id,
+        row.name,
+        Reason(row.reason),
+        row.message,
+        tuple(row.blocked_by),
+        row.abandoned,
+        row.owner,
+        row.remedy or "",
+    )
+
+
+def waiver(row: Row[Any]) -> Waiver:
+    """Return the waiver in a row."""
+    return Waiver(**row._mapping)
+
+
+def lien(row: Row[Any]) -> Lien:
+    """Return the lien in a row."""
+    return Lien(**row._mapping)
+
+
+def child(row: Row[Any]) -> Child:
+    """Return what a deletion sees of one that it waits for."""
+    return Child(row.id, row.project_id, Status(row.status), row.status_at)
+
+
+_MOST = 60_000  #: bytes: MariaDB refuses a text of more than 65,535
+
+
+def text(value: object) -> str:
+    """Return text that every database takes: services and plugins may give any, databases refuse some of it."""
+    stored = str(value).replace("\0", "\ufffd").encode("utf-8", "replace")
+    if len(stored) > _MOST:  # the names of everything that is in the way, in a cloud of many regions
+        stored = stored[:_MOST].decode("utf-8", "ignore").encode("utf-8") + b" ..."
+    return stored.decode("utf-8")
+
+
+def resource_id(value: object) -> str:
+    """Return a resource's id as it is stored."""
+    return text(value)[:512]
+
+
+def plain(value: Any) -> Any:
+    """Return a value for a JSON column with its text as :func:`text` has it: MariaDB refuses a lone surrogate there."""
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, Mapping):
+        return {plain(key): plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def step_values(s: Step) -> dict[str, Any]:
+    """Return what is stored of a step."""
+    values = {f.name: getattr(s, f.name) for f in dataclasses.fields(s)}
+    values |= {"after": list(s.after), "message": text(s.message)}
+    return {k: str(v) if isinstance(v, Kind | State | Outcome | Token) else v for k, v in values.items()}
+
+
+def step(row: Row[Any]) -> Step:
+    """Return the step in a row."""
+    return Step(
+        **{
+            **row._mapping,
+            "kind": Kind(row.kind),
+            "state": State(row.state),
+            "outcome": Outcome(row.outcome),
+            "token": Token(row.token),
+            "after": tuple(row.after),
+        }
+    )
+
+
+def scan_values(s: OrphanScan) -> dict[str, Any]:
+    """Return what is stored of an orphan scan; it counts as live until it has ended."""
+    values = {f.name: getattr(s, f.name) for f in dataclasses.fields(s)}
+    live = "scan" if s.status in SCANNING else None
+    covered = {"not_covered": [plain(dict(x)) for x in s.not_covered]}
+    return {**values, **covered, "status": str(s.status), "message": text(s.message), "live": live}
+
+
+def scan(row: Row[Any]) -> OrphanScan:
+    """Return the orphan scan in a row."""
+    values = {name: value for name, value in row._mapping.items() if name != "live"}
+    return OrphanScan(**{**values, "status": ScanStatus(row.status), "not_covered": tuple(row.not_covered)})
+
+
+def part_values(p: ScanPart) -> dict[str, Any]:
+    """Return what is stored of a part of an orphan scan."""
+    values = {f.name: getattr(p, f.name) for f in dataclasses.fields(p)} | {"message": text(p.message)}
+    return {k: str(v) if isinstance(v, State | Outcome) else v for k, v in values.items()}
+
+
+def part(row: Row[Any]) -> ScanPart:
+    """Return the part of an orphan scan in a row."""
+    return ScanPart(**{**row._mapping, "state": State(row.state), "outcome": Outcome(row.outcome)})
+
+
+def orphan(row: Row[Any]) -> Orphan:
+    """Return the orphan in a row."""
+    return Orphan(**{f.name: getattr(row, f.name) for f in dataclasses.fields(Orphan)})

@@ -1,0 +1,99 @@
+"""What may be forgotten: records of deletions and of orphan scans that ended long ago, and on which nothing rests."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cleanup_orchestrator.core.transitions import FINAL, RESTING
+from cleanup_orchestrator.store import tables as t
+from cleanup_orchestrator.store.database import database_time
+
+#: Their parts first: the foreign keys want it so.
+_OF_DELETION = (t.leftovers, t.events, t.changes, t.steps)
+_OF_SCAN = (t.orphans, t.orphan_scan_parts)
+
+
+def purgeable(now: datetime.datetime, age: datetime.timedelta, named: bool) -> sa.ColumnElement[bool]:
+    """Return the condition that a deletion's record may go: it is over, and nobody will ask it for anything.
+
+    What was locked and not given back is only known from the record; a plan is read by the cascade that is bound to it;
+    a tree is one story, so a part of it stays as long as what is above it does.
+
+    :param age: since it ended
+    :param named: also what names something that is left: what can be retried, and what force has let go of
+    """
+    d, above = t.deletions, t.deletions.alias("above")
+    tops = sa.select(d.c.id).where(_done(d, now - age, named), ~sa.exists().where(above.c.id == d.c.parent_deletion_id))
+    going = tops.cte("going", recursive=True)
+    part = t.deletions.alias("part")
+    below = sa.select(part.c.id).join(going, part.c.parent_deletion_id == going.c.id)
+    going = going.union_all(below.where(_done(part, now - age, named)))
+    return d.c.id.in_(sa.select(going.c.id))
+
+
+def _done(d: sa.FromClause, before: datetime.datetime, named: bool) -> sa.ColumnElement[bool]:
+    """Return the condition that a deletion is over, and that nothing rests on its record but what is above it."""
+    bound = t.deletions.alias("bound")
+    over = sa.and_(d.c.live_project_id.is_(None), d.c.finished_at.is_not(None), d.c.finished_at < before)
+    locked = sa.exists().where(t.changes.c.deletion_id == d.c.id, t.changes.c.undone.is_(False))
+    abandoned = sa.exists().where(t.leftovers.c.deletion_id == d.c.id, t.leftovers.c.abandoned.is_(True))
+    planning = sa.exists().where(bound.c.plan_id == d.c.id, bound.c.live_project_id.is_not(None))
+    final, resting = (d.c.status.in_(map(str, statuses)) for statuses in (FINAL, RESTING))
+    ended = sa.or_(final, sa.and_(resting, ~locked)) if named else sa.and_(final, ~abandoned)
+    return sa.and_(over, ended, ~planning)
+
+
+def _scans(now: datetime.datetime, age: datetime.timedelta) -> sa.ColumnElement[bool]:
+    s = t.orphan_scans
+    return sa.and_(s.c.live.is_(None), s.c.finished_at.is_not(None), s.c.finished_at < now - age)
+
+
+def count(c: Connection, age: datetime.timedelta, named: bool) -> Mapping[str, int]:
+    """Return how many rows of which table :func:`purge` would remove."""
+    now = database_time(c)
+    found = {}
+    for table, parts, over in (
+        (t.deletions, _OF_DELETION, purgeable(now, age, named)),
+        (t.orphan_scans, _OF_SCAN, _scans(now, age)),
+    ):
+        ids = sa.select(table.c.id).where(over)
+        for part in parts:
+            found[part.name] = _number(c, part, _key(part, table).in_(ids))
+        found[table.name] = _number(c, table, over)
+    return found
+
+
+def purge(c: Connection, age: datetime.timedelta, named: bool, most: int = 100) -> Mapping[str, int]:
+    """Remove some of what may go, with all of its parts; return how many rows of which table. Nothing: that was all.
+
+    :param age: since it ended
+    :param named: see :func:`purgeable`
+    :param most: of each kind in this transaction, which others wait for that want to retry one of them
+    """
+    now = database_time(c)
+    removed: dict[str, int] = {}
+    for table, parts, over in (
+        (t.deletions, _OF_DELETION, purgeable(now, age, named)),
+        (t.orphan_scans, _OF_SCAN, _scans(now, age)),
+    ):
+        # The oldest first, and locked: who wants to retry one of them waits, and finds it gone or kept, never half.
+        query = sa.select(table.c.id).where(over).order_by(table.c.finished_at, table.c.id).limit(most)
+        if not (ids := c.scalars(query.with_for_update()).all()):
+            continue
+        for part in parts:
+            removed[part.name] = c.execute(part.delete().where(_key(part, table).in_(ids))).rowcount
+        removed[table.name] = c.execute(table.delete().where(table.c.id.in_(ids))).rowcount
+    return removed
+
+
+def _key(part: sa.Table, table: sa.Table) -> sa.ColumnElement[str]:
+    """Return the column of a part that names what it is part of."""
+    return next(key.parent for key in part.foreign_keys if key.column.table is table)
+
+
+def _number(c: Connection, table: sa.Table, where: sa.ColumnElement[bool]) -> int:
+    return int(c.execute(sa.select(sa.func.count()).select_from(table).where(where)).scalar_one())

@@ -1,0 +1,161 @@
+"""What is asked of Keystone about projects, and which of its answers are believed."""
+
+import json
+
+import pytest
+import requests
+from keystoneauth1 import exceptions as ka_exceptions
+
+from cleanup_orchestrator.cloud.projects import ProjectNotFound, Projects, Protection
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.keystone import protocol
+
+NOT_FOUND = {"error": {"code": 404, "title": "Not Found", "message": "Could not find project: p."}}
+
+
+def response(body, status=200):
+    made = requests.Response()
+    made.status_code = status
+    made._content = (body if isinstance(body, str) else json.dumps(body)).encode()
+    return made
+
+
+class Keystone:
+    """Answers by path, as an adapter with ``raise_exc`` does; it writes down what it is asked."""
+
+    def __init__(self, **answers):
+        self.answers = {path.replace("__", "/"): answer for path, answer in answers.items()}
+        self.asked = []
+
+    def get(self, path, **kwargs):
+        return self.answer("GET", path, kwargs)
+
+    def delete(self, path, **kwargs):
+        return self.answer("DELETE", path, kwargs)
+
+    def answer(self, method, path, kwargs):
+        self.asked.append((method, path, kwargs))
+        status, body = self.answers.get(path.split("?")[0].strip("/"), (404, NOT_FOUND))
+        if status == 404:
+            raise ka_exceptions.NotFound(response=response(body, 404))
+        return response(body, status)
+
+
+def shown(id_):
+    return 200, {"project": {"id": id_, "name": f"n-{id_}", "enabled": True, "domain_id": "dom"}}
+
+
+# --------------------------------------------------------------------------------------------------------- one project
+def test_a_project_is_read_by_its_id():
+    assert Projects(Keystone(projects__p=shown("p"))).get("p").name == "n-p"
+    with pytest.raises(ProjectNotFound):
+        Projects(Keystone()).get("p")
+
+
+@pytest.mark.parametrize("body", [{"project": {"id": "q"}}, {"project": {}}, {"project": []}, {}, "<html>"])
+def test_an_answer_about_something_else_is_not_taken(body):
+    with pytest.raises(BadAnswer):
+        Projects(Keystone(projects__p=(200, body))).get("p")
+
+
+@pytest.mark.parametrize("body", ["<html>not here</html>", {}, {"error": {"code": 500, "message": "x"}}, {"error": {}}])
+def test_a_404_that_is_not_keystones_own_does_not_say_that_a_project_is_gone(body):
+    with pytest.raises(BadAnswer):
+        Projects(Keystone(projects__p=(404, body))).get("p")
+
+
+@pytest.mark.parametrize("id_", ["", "p/../q"])
+def test_what_is_no_id_is_not_asked_about(id_):
+    keystone = Keystone(**{"projects__": shown("")})
+    for ask in (Projects(keystone).get, Projects(keystone).get_uncached):
+        with pytest.raises(ProjectNotFound):
+            ask(id_)
+    assert keystone.asked == []
+
+
+def test_a_keystone_that_does_not_know_our_own_project_is_not_believed_about_others():
+    """A Keystone with an empty database says no to everything."""
+    assert Projects(Keystone(projects__p=shown("p"))).knows("p", "own")
+    assert not Projects(Keystone(projects__own=shown("own"))).knows("p", "own")
+    with pytest.raises(BadAnswer, match="counts for nothing"):
+        Projects(Keystone()).knows("p", "own")
+    with pytest.raises(BadAnswer, match="no id"):
+        Projects(Keystone(projects__own=shown("own"))).knows("", "own")
+
+
+# ------------------------------------------------------------------------------------------------------- what is on it
+def on(project_id, user):
+    return {"user": {"id": user}, "role": {"id": "r"}, "scope": {"project": {"id": project_id}}}
+
+
+def test_the_assignments_of_a_project_are_asked_for_by_its_id_and_compared():
+    """A Keystone that ignores the filter lists everybody's: their grants would be taken away."""
+    keystone = Keystone(role_assignments=(200, {"role_assignments": [on("p", "u"), on("q", "v"), {"scope": {}}]}))
+    assert [row["user"]["id"] for row in Projects(keystone).assignments("p")] == ["u"]
+    assert "scope.project.id=p" in keystone.asked[0][1]
+    with pytest.raises(ValueError, match="empty"):
+        Projects(keystone).assignments("")
+
+
+@pytest.mark.parametrize("more", [{"truncated": True}, {"role_assignments": None}])
+def test_a_list_of_assignments_that_was_cut_short_is_no_list(more):
+    keystone = Keystone(role_assignments=(200, {"role_assignments": [on("p", "u")], **more}))
+    with pytest.raises(BadAnswer):
+        Projects(keystone).assignments("p")
+
+
+def test_what_a_user_has_is_its_own_assignments_and_groups():
+    keystone = Keystone(
+        role_assignments=(200, {"role_assignments": [on("p", "u"), on("q", "v"), {"group": {"id": "g"}}]}),
+        users__u__groups=(200, {"groups": [{"id": "g", "name": "operators"}]}),
+    )
+    assert Projects(keystone).assignments_of("u") == [on("p", "u")]
+    assert "user.id=u" in keystone.asked[0][1]
+    assert Projects(keystone).groups_of("u") == ["operators"]
+
+
+@pytest.mark.parametrize("body", [{"truncated": True, "role_assignments": [], "groups": []}, {}])
+def test_a_list_of_what_a_user_has_that_was_cut_short_is_no_list(body):
+    keystone = Keystone(role_assignments=(200, body), users__u__groups=(200, body))
+    for call in (Projects(keystone).assignments_of, Projects(keystone).groups_of):
+        with pytest.raises(BadAnswer):
+            call("u")
+
+
+@pytest.mark.parametrize(("subtree", "below"), [(None, ()), ({}, ()), ({"c": {"g": None}}, ("c", "g"))])
+def test_what_is_below_a_project_is_what_keystone_says(subtree, below):
+    assert Projects(Keystone(projects__p=(200, {"project": {"subtree": subtree}}))).children("p") == below
+
+
+def test_to_say_nothing_of_what_is_below_is_not_to_say_that_there_is_nothing():
+    with pytest.raises(BadAnswer):
+        Projects(Keystone(projects__p=(200, {"project": {}}))).children("p")
+
+
+# ---------------------------------------------------------------------------------------------------------- the removal
+def test_the_removal_names_its_project_and_its_deletion():
+    keystone = Keystone(projects__p=(204, ""))
+    assert Projects(keystone).delete("p", "d")
+    assert keystone.asked == [("DELETE", "/projects/p", {"headers": {protocol.FINAL_HEADER: "d"}})]
+    assert not Projects(Keystone()).delete("p", "d"), "it was gone already"
+    with pytest.raises(ValueError, match="empty"):
+        Projects(keystone).delete("", "d")
+
+
+# ------------------------------------------------------------------------------------------- the never-delete list
+@pytest.mark.parametrize(
+    ("project_id", "name", "refused"),
+    [
+        ("p", "P", False),
+        ("own", "P", True),
+        ("1234", "P", True),
+        ("p", "admin", True),
+        ("p", "ADMIN", True),
+        ("ABCD", "P", True),
+        ("p", "administrator", False),
+    ],
+)
+def test_what_is_never_deleted(project_id, name, refused):
+    protection = Protection(("Admin", "1234", "abcd"), lambda: "own")
+    assert bool(protection.why(project_id, name)) is refused
+    assert bool(protection.listed(project_id, name)) is (refused and project_id != "own")

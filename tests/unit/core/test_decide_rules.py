@@ -1,0 +1,193 @@
+"""Single rules of decisions, each by itself; whole deletions and properties are in ``test_decide``."""
+
+import dataclasses
+import datetime
+
+import pytest
+
+from cleanup_orchestrator.core import actions, decide, dependencies
+from cleanup_orchestrator.core.deletion import Force, Mode, Purpose, Status
+from cleanup_orchestrator.core.holds import Brake
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import TASKS, Kind, Outcome, State, Step, Token
+from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
+
+PORT = sweep_step("network.port")
+SECRET = sweep_step("key-manager.secret", token=Token.PROJECT)
+HOUR = datetime.timedelta(hours=1)
+
+
+# ------------------------------------------------------------------------------------------------------- what is done
+@pytest.mark.parametrize(
+    ("round_", "state", "expected"),
+    [
+        (5, State.DONE, True),
+        (6, State.DONE, True),
+        (4, State.DONE, False),
+        (0, State.DONE, False),
+        (5, State.IDLE, False),
+        (5, State.DISPATCHED, False),
+        (5, State.RUNNING, False),
+    ],
+)
+def test_a_result_counts_from_its_round_on_and_once_it_is_there(round_, state, expected):
+    assert decide.done(dataclasses.replace(PORT, round=round_, state=state), 5) is expected
+
+
+@pytest.mark.parametrize(
+    ("closed", "values", "rests"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"outcome": Outcome.LEFTOVERS, "remaining": 1}, False),
+        (True, {"outcome": Outcome.UNKNOWN}, False),
+        (True, {"outcome": Outcome.NONE}, False),
+        (True, {"round": 2}, False),
+        (True, {"state": State.RUNNING}, False),
+        (True, {"token": Token.ADMIN}, False),
+    ],
+)
+def test_what_needs_a_token_rests_once_the_project_is_closed_and_its_last_look_was_empty(closed, values, rests):
+    record = deletion(since_round=3, round=6, closed_at=T0 if closed else None)
+    step = dataclasses.replace(SECRET, **{"round": 5, "state": State.DONE, "outcome": Outcome.CLEAR, **values})
+    assert decide.rests(record, step) is rests
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "purpose", "expected"),
+    [
+        (Kind.SWEEP, {}, Purpose.LOOK, True),
+        (Kind.SWEEP, {}, Purpose.DELETE, True),
+        (Kind.SWEEP, {}, Purpose.RESIDUE, False),
+        (Kind.SWEEP, {"residue": True}, Purpose.LOOK, False),
+        (Kind.SWEEP, {"residue": True}, Purpose.DELETE, False),
+        (Kind.SWEEP, {"residue": True}, Purpose.RESIDUE, True),
+        (Kind.SWEEP, {"waived": "w"}, Purpose.LOOK, False),
+        (Kind.UNCOVERED, {}, Purpose.LOOK, True),
+        (Kind.UNCOVERED, {"waived": "w"}, Purpose.LOOK, False),
+        (Kind.HALT, {}, Purpose.LOOK, False),
+        (Kind.SURVEY, {}, Purpose.LOOK, False),
+    ],
+)
+def test_what_belongs_to_a_round(kind, values, purpose, expected):
+    assert decide.in_scope(deletion(purpose=purpose), dataclasses.replace(PORT, kind=kind, **values)) is expected
+
+
+@pytest.mark.parametrize(
+    ("drained", "gone", "expected"),
+    [(None, None, None), (T0, None, T0), (None, T0, T0), (T0, T0 + HOUR, T0 + HOUR), (T0 + HOUR, T0, T0 + HOUR)],
+)
+def test_tokens_are_out_of_every_cache_a_settling_time_after_the_later_of_lock_and_loss(drained, gone, expected):
+    rules = decide.Rules(settle=datetime.timedelta(seconds=7))
+    until = decide.settle_until(deletion(drained_at=drained, project_gone_at=gone), rules)
+    assert until == (expected and expected + rules.settle)
+
+
+# ------------------------------------------------------------------------------------------------ whole deletions
+def names(world):
+    return [event.type for event in world.events if event.type.startswith("deletion.")]
+
+
+def test_a_report_that_cannot_see_everything_ends_without_locking_the_project():
+    world = World(deletion(mode=Mode.REPORT), PORT)
+    world.answers["network.port"] = lambda _: UNKNOWN
+    assert world.run(limit=500) is Status.LEFTOVERS
+    assert world.deletion.reason == "unknown"
+    assert "drain" not in world.dispatched
+
+
+def test_no_round_counts_while_the_catalog_cannot_be_read():
+    world = World(deletion(), PORT)
+    world.run(until=Status.VERIFYING)
+    world.answers["survey"] = lambda _: UNKNOWN
+    world.run(limit=300)
+    assert world.deletion.status is Status.VERIFYING
+    assert (world.empty_rounds, world.deletion.empty_inventories) == ([], 0)
+    assert "close" not in world.dispatched
+
+
+def test_a_verification_waits_for_what_it_cannot_see_and_deletes_nothing_meanwhile():
+    world = World(deletion(), PORT, sweep_step("image.image"))
+    world.run(until=Status.VERIFYING)
+    world.answers["network.port"] = lambda _: UNKNOWN
+    before = names(world)
+    world.run(limit=300)
+    assert world.deletion.status is Status.VERIFYING
+    assert names(world) == before
+    assert world.empty_rounds == []
+
+
+def test_more_than_may_go_without_an_approval_stops_the_deletes_at_once():
+    world = World(deletion(), PORT, rules=decide.Rules(approval_resources=3))
+    more = left(*"12345", reason=Reason.IN_USE)
+    world.answers["network.port"] = lambda _: more if world.deletion.purpose is Purpose.DELETE else left("1")
+    assert world.run(until=Status.DELETING) is Status.DELETING
+    assert world.run(limit=20, until=Status.VERIFYING) is Status.VERIFYING
+    assert world.deletion.reason == "too_many_resources"
+
+
+@pytest.mark.parametrize("state", [State.RUNNING, State.DONE])
+def test_force_waits_for_what_still_runs(state):
+    """It may be what keeps the other one."""
+    now = T0 + HOUR
+    forced = Force("why", (), T0, 1, 1)
+    record = deletion(status=Status.DELETING, purpose=Purpose.DELETE, round=3, forced=forced, round_opened_at=T0)
+    ended = {"round": 3, "state": State.DONE, "finished_at": T0, "started_at": T0}
+    stuck = {**ended, "outcome": Outcome.LEFTOVERS, "remaining": 1, "reason": "in_use", "attempt": 3}
+    tasks = [Step(str(kind), "d", kind, outcome=Outcome.CLEAR, **ended) for kind in TASKS]
+    running = {**stuck, "state": state, "lease_until": now + HOUR}
+    steps = (*tasks, dataclasses.replace(PORT, **stuck), sweep_step("image.image", **running))
+    found = decide.decide(record, steps, now, decide.Rules())
+    let_go = {action.step_id for action in found if isinstance(action, actions.LetGo)}
+    assert let_go == (set() if state is State.RUNNING else {"network.port", "image.image"})
+
+
+def test_the_residue_goes_only_in_a_round_of_its_own():
+    quota = sweep_step("network.quota", residue=True)
+    world = World(deletion(), PORT, quota)
+    assert world.run() is Status.DELETED
+    assert [purpose for name, purpose in world.writes if name == "network.quota"] == [Purpose.RESIDUE]
+
+
+def test_the_force_of_a_step_ends_with_its_round():
+    """In the next one an ordinary delete is tried first, on what may be there anew."""
+    step = dataclasses.replace(PORT, round=3, state=State.DONE, outcome=Outcome.LEFTOVERS, forcing=True, finished_at=T0)
+    for round_, forcing in ((3, True), (4, False)):
+        record = deletion(status=Status.DELETING, purpose=Purpose.DELETE, round=round_)
+        [dispatched] = actions.apply(record, (step,), (actions.Dispatch(step.id),), T0).steps
+        assert dispatched.forcing is forcing
+
+
+@pytest.mark.parametrize(
+    ("before", "sweep", "progress"),
+    [
+        ({}, dataclasses.replace(left("1"), deleted=(("2", "two"),)), True),
+        ({"remaining": 1, "outcome": Outcome.LEFTOVERS}, left("1"), False),
+        ({"remaining": 2, "outcome": Outcome.LEFTOVERS}, left("1"), True),
+        ({"outcome": Outcome.LEFTOVERS}, CLEAR, True),
+        ({"outcome": Outcome.CLEAR}, CLEAR, False),
+        ({}, UNKNOWN, False),
+    ],
+)
+def test_what_is_progress(before, sweep, progress):
+    record = deletion(status=Status.DELETING, purpose=Purpose.DELETE)
+    after, _ = actions.record(record, dataclasses.replace(PORT, **before), sweep, T0 + HOUR)
+    assert (after.progress_at == T0 + HOUR) is progress
+
+
+@pytest.mark.parametrize(
+    ("newcomers", "remaining", "only"), [(2, 2, True), (1, 2, False), (0, 2, False), (0, 0, False)]
+)
+def test_what_is_left_holds_up_others_unless_none_of_it_is_in_the_plan(newcomers, remaining, only):
+    values = {"round": 3, "state": State.DONE, "outcome": Outcome.LEFTOVERS}
+    step = dataclasses.replace(PORT, newcomers=newcomers, remaining=remaining, **values)
+    assert dependencies.only_newcomers(step, 3) is only
+    assert not dependencies.only_newcomers(step, 4)
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_force_takes_no_turn_while_something_holds_the_deletion(held):
+    forced = Force("why", (), T0, 1, 1)
+    brake = Brake(True, "x") if held else None
+    record = deletion(status=Status.DELETING, purpose=Purpose.DELETE, round=3, forced=forced, brake=brake)
+    assert decide._View(record, (), T0 + HOUR, decide.Rules()).tired is not held

@@ -1,0 +1,484 @@
+"""What a lien, the brake and the hours mean for decisions: nothing is locked or deleted, and nothing is lost."""
+
+import dataclasses
+import datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cleanup_orchestrator.api import views
+from cleanup_orchestrator.core import actions, decide
+from cleanup_orchestrator.core.deletion import Mode, Origin, Purpose, Status
+from cleanup_orchestrator.core.holds import Brake, Lien
+from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
+from cleanup_orchestrator.core.reasons import Reason, remedy
+from cleanup_orchestrator.core.step import Kind, Outcome, State, Sweep, Token
+from cleanup_orchestrator.core.transitions import LIVE, allowed, cancellable, destructive
+from cleanup_orchestrator.errors import Held, classify
+from tests.support.examples import examples
+from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
+
+PORT = sweep_step("network.port")
+SECRET = sweep_step("key-manager.secret", token=Token.PROJECT)
+QUOTA = sweep_step("network.quota", residue=True, after=("*",))
+HELD = Sweep(Outcome.UNKNOWN, str(Reason.HELD), "DELETE withheld")
+HOUR = datetime.timedelta(hours=1)
+#: T0 is a Thursday, 00:00 UTC.
+CLOSED = Windows.of(["thu 20:00-22:00"], "UTC")
+BRAKE = Brake(True, "the storage misbehaves", T0, "u", "alice")
+
+
+def lien(id_="l", expires_at=None, **values):
+    return Lien(id_, "p", "billing", "the last invoice is open", T0, expires_at, user_name="alice", **values)
+
+
+#: What holds a deletion: what the store says of it, and what the configuration does.
+HOLDS = {
+    "lien": ({"liens": (lien(),)}, ALWAYS),
+    "brake": ({"brake": BRAKE}, ALWAYS),
+    "window": ({}, CLOSED),
+}
+
+
+def world(hold, *sweeps, **values):
+    loaded, windows = HOLDS[hold]
+    return World(deletion(**loaded, **values), *(sweeps or (PORT, SECRET, QUOTA)), rules=decide.Rules(windows=windows))
+
+
+def put_on(world, hold):
+    loaded, windows = HOLDS[hold]
+    world.deletion = dataclasses.replace(world.deletion, **loaded)
+    world.rules = dataclasses.replace(world.rules, windows=windows)
+
+
+def lift(world):
+    world.deletion = dataclasses.replace(world.deletion, liens=(), brake=None)
+    world.rules = dataclasses.replace(world.rules, windows=ALWAYS)
+
+
+def condition(world, type_="held"):
+    return next((c for c in world.deletion.conditions if c.type == type_), None)
+
+
+def is_held(world):
+    found = condition(world)
+    return found is not None and found.status
+
+
+def rest(world, hours=1.0):
+    """Let everything run for some hours, and no longer."""
+    until = world.now + hours * HOUR
+    while world.now < until:
+        world.run(limit=1)
+        if world.deletion.status not in LIVE:
+            break
+
+
+def ports(world, there):
+    """Ports are there until a sweep deletes them."""
+
+    def answer(step):
+        if world.deletion.purpose is Purpose.DELETE:
+            there.clear()
+            return dataclasses.replace(CLEAR, found=1, deleted=(("1", "one"),))
+        return left("1") if there else CLEAR
+
+    return answer
+
+
+# --------------------------------------------------------------------------------------------------------- resting
+@pytest.mark.parametrize("hold", HOLDS)
+def test_a_cascade_that_is_held_locks_nobody_out(hold):
+    held = world(hold)
+    rest(held)
+    assert held.deletion.status is Status.DRAINING
+    assert not {"drain", "close", "remove", "network.port"} & set(held.dispatched)
+    assert is_held(held) and condition(held).reason == hold
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+def test_a_report_that_is_held_looks_all_the_same(hold):
+    full = world(hold, PORT, mode=Mode.REPORT)
+    full.answers = {"network.port": lambda _: left("1")}
+    assert full.run() is Status.LEFTOVERS
+    assert condition(full) is None, "what rests is held by nothing"
+    empty = world(hold, PORT, mode=Mode.REPORT)
+    rest(empty)
+    assert empty.deletion.status is Status.DRAINING and "drain" not in empty.dispatched
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+def test_a_dry_run_is_not_held_and_tells_the_liens(hold):
+    looked = world(hold, PORT, dry_run=True)
+    assert looked.run() is Status.PLANNED
+    assert condition(looked) is None
+    assert ("of billing on project" in looked.deletion.message) is (hold == "lien")
+    assert "the last invoice is open" not in looked.deletion.message, "why is for those who may read liens"
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+def test_what_is_merely_looked_at_is_not_held(hold):
+    noticed = world(hold, PORT, mode=Mode.REPORT, origin=Origin.NOTICED, project_gone_at=T0)
+    assert noticed.run() is Status.DELETED
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+def test_what_comes_while_it_deletes_stops_it_where_it_is(hold):
+    there = {"1"}
+    w = World(deletion(), PORT, SECRET, QUOTA)
+    w.answers = {"network.port": lambda _: left("1")}
+    assert w.run(until=Status.DELETING) is Status.DELETING
+    w.settle_engine()
+    put_on(w, hold)
+    w.answers = {"network.port": lambda step: HELD}
+    before = len(w.dispatched)
+    rest(w)
+    assert w.deletion.status is Status.DELETING
+    assert "network.port" not in w.dispatched[before + 1 :], "what was out already, and nothing more"
+    assert is_held(w) and condition(w, "stalled") in (None, condition(w, "stalled")) and not stalled(w)
+    lift(w)
+    w.answers = {"network.port": ports(w, there)}
+    assert w.run() is Status.DELETED
+    assert not is_held(w)
+
+
+def stalled(world):
+    found = condition(world, "stalled")
+    return found is not None and found.status
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+def test_held_is_not_stuck_and_asks_for_nobody_again_and_again(hold):
+    held = world(hold)
+    held.settle_engine()
+    decisions = 0
+    until = held.now + 2 * HOUR
+    while held.now < until:
+        held.run(limit=1)
+        decisions += 1
+    assert not stalled(held)
+    assert decisions < 2 * 3600 / 60 * 2 + 20, "it wakes with the heartbeat"
+    lift(held)
+    held.settle_engine()
+    assert not stalled(held), "its time without progress begins when nothing holds it any more"
+
+
+def test_a_service_that_is_away_is_said_so_also_of_what_is_held():
+    """It is looked at all the same, and cannot be: nothing that holds deletes is to blame."""
+    held = world("brake", PORT, mode=Mode.CASCADE)
+    held.deletion = dataclasses.replace(held.deletion, brake=None)
+    assert held.run(until=Status.VERIFYING) is Status.VERIFYING
+    held.answers = {"network.port": lambda _: UNKNOWN}
+    put_on(held, "brake")
+    rest(held)
+    assert held.deletion.purpose is Purpose.LOOK and stalled(held) and is_held(held)
+
+
+# ------------------------------------------------------------------------------------------------- right at the end
+def at_the_residue(hold):
+    w = World(deletion(), PORT, QUOTA)
+    while w.deletion.purpose is not Purpose.RESIDUE:
+        w.settle_engine()
+        ready = [s.id for s in w.steps.values() if s.state is State.DISPATCHED]
+        if ready and w.deletion.purpose is not Purpose.RESIDUE:
+            w.claim(ready[0])
+            w.finish(ready[0])
+        elif not ready:
+            w.now = w.deletion.wake_at
+    put_on(w, hold)
+    return w
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+def test_one_that_comes_in_the_residue_round_stops_the_removal_and_lets_it_be_cancelled(hold):
+    w = at_the_residue(hold)
+    assert not cancellable(w.deletion)
+    w.answers = {"network.quota": lambda _: HELD}
+    rest(w)
+    assert "remove" not in w.dispatched
+    assert w.deletion.status is Status.VERIFYING and is_held(w) and not stalled(w)
+    assert cancellable(w.deletion)
+    w.user(Status.CANCELLING)
+    assert w.run() is Status.CANCELLED
+    assert not w.deletion.holding and not is_held(w)
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+def test_afterwards_the_project_is_proven_empty_anew(hold):
+    w = at_the_residue(hold)
+    rest(w, hours=30 if hold != "window" else 10)
+    lift(w)
+    since = w.now
+    w.answers = {}
+    assert w.run() is Status.DELETED
+    assert [at for at in w.empty_rounds if at >= since], "what was proven before the hold may be days old"
+    assert "inventory.void" in [e.type for e in w.events]
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+def test_what_comes_and_goes_while_the_project_is_being_closed_lets_the_closing_end_first(hold):
+    """It may be disabled by then: who looks needs a token, and gets none."""
+    w = World(deletion(), PORT, SECRET, QUOTA)
+    no_token = Sweep(Outcome.UNKNOWN, str(Reason.NO_PROJECT_TOKEN), "Keystone gives us no token for the project")
+    for _ in range(1000):
+        w.settle_engine()
+        if w.step("close").state is State.DISPATCHED:
+            break
+        w.run(limit=1)
+    w.claim("close")
+    w.answers = dict.fromkeys(("key-manager.secret", "access"), lambda _: no_token)
+    put_on(w, hold)
+    w.settle_engine()
+    assert is_held(w)
+    lift(w)
+    w.settle_engine()
+    assert not is_held(w)
+    w.finish("close")
+    assert w.run() is Status.DELETED
+
+
+@pytest.mark.parametrize(("state", "leaves"), [(State.RUNNING, False), (State.DONE, False), (State.DISPATCHED, False)])
+def test_once_the_project_may_be_going_nobody_can_cancel(state, leaves):
+    """Its delete may have been sent, and be done later: as without any lien it stays past the point of no return."""
+    w = at_the_residue("lien")
+    w.steps["remove"] = dataclasses.replace(
+        w.step("remove"),
+        state=state,
+        round=w.deletion.round,
+        attempt=1,
+        outcome=Outcome.UNKNOWN if state is State.DONE else Outcome.NONE,
+        reason=str(Reason.UNREACHABLE) if state is State.DONE else "",
+        dispatched_at=w.now,
+        finished_at=w.now,
+        lease_until=w.now + HOUR,
+    )
+    w.steps["survey"] = dataclasses.replace(w.step("survey"), state=State.DONE, outcome=Outcome.CLEAR)
+    w.settle_engine()
+    assert cancellable(w.deletion) is leaves
+
+
+def test_a_removal_that_was_withheld_was_not_sent():
+    w = at_the_residue("lien")
+    w.steps["remove"] = dataclasses.replace(
+        w.step("remove"),
+        state=State.DONE,
+        round=w.deletion.round,
+        attempt=1,
+        outcome=Outcome.UNKNOWN,
+        reason=str(Reason.HELD),
+        finished_at=w.now,
+    )
+    w.settle_engine()
+    assert cancellable(w.deletion)
+
+
+# ------------------------------------------------------------------------------------------------------ going on
+@pytest.mark.parametrize("hold", HOLDS)
+def test_after_a_hold_the_never_delete_list_is_asked_before_anything_is_deleted(hold):
+    w = World(deletion(), PORT)
+    w.answers = {"network.port": lambda _: left("1")}
+    w.run(until=Status.DELETING)
+    w.settle_engine()
+    put_on(w, hold)
+    rest(w)
+    lift(w)
+    w.answers["survey"] = lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "never")
+    before = len(w.writes)
+    assert w.run() is Status.FAILED
+    assert [name for name, purpose in w.writes[before:] if purpose is Purpose.DELETE] == []
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+def test_after_a_hold_the_never_delete_list_is_asked_before_anybody_is_locked_out(hold):
+    w = world(hold)
+    rest(w)
+    assert w.deletion.status is Status.DRAINING
+    lift(w)
+    w.answers["survey"] = lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "never")
+    assert w.run() is Status.FAILED
+    assert "drain" not in w.dispatched
+
+
+def test_it_wakes_when_a_lien_expires_and_when_the_hours_begin():
+    for hold, until in ((lien(expires_at=T0 + 0.001 * HOUR), T0 + 0.001 * HOUR), (None, T0 + 20 * HOUR)):
+        loaded = {"liens": (hold,)} if hold else {}
+        now = T0 if hold else T0 + 20 * HOUR - datetime.timedelta(seconds=10)
+        rules = decide.Rules(windows=ALWAYS if hold else CLOSED)
+        w = World(deletion(status=Status.DRAINING, **loaded), PORT, rules=rules)
+        w.now = now
+        w.settle_engine()
+        assert w.deletion.wake_at == until
+
+
+def test_tries_that_were_held_are_no_tries():
+    """Else a brake that is pulled three times would end a report, or leave quotas behind."""
+    w = World(deletion(mode=Mode.REPORT), PORT, QUOTA)
+    w.answers = {"drain": lambda _: HELD}
+    for _ in range(10):
+        w.run(limit=30)
+    assert w.deletion.status is Status.DRAINING and w.step("drain").attempt == 1
+    w.answers = {}
+    assert w.run() is Status.DELETED
+
+
+def test_of_very_many_liens_the_first_are_named_and_the_others_counted():
+    """A column takes 64 kB of text, and a reason may have 4 kB."""
+    many = tuple(dataclasses.replace(lien(f"l{n}"), reason="🗑" * 1000) for n in range(200))
+    found = decide.hold(deletion(liens=many), T0, ALWAYS)
+    assert "lien l9 " in found.message and "190 more liens" in found.message
+    assert len(found.message.encode()) < 60_000
+
+
+def test_several_are_all_named_and_each_change_is_told():
+    several = {"liens": (lien("l1"), lien("l2", T0 + 5 * HOUR)), "brake": BRAKE}
+    w = World(deletion(**several), PORT, rules=decide.Rules(windows=CLOSED))
+    w.settle_engine()
+    rest(w, 0.1)
+    found = condition(w)
+    assert found.reason == "lien"
+    for part in ("lien l1 of billing", "lien l2", "2026-01-01T05:00:00Z", "lien delete l1", "brake unset", "alice"):
+        assert part in found.message
+    assert "they open next at 2026-01-01T20:00:00Z" in found.message
+    w.deletion = dataclasses.replace(w.deletion, liens=())
+    w.settle_engine()
+    assert condition(w).reason == "brake"
+    told = [e.message for e in w.events if e.type == "condition.held"]
+    assert len(told) == 2 and "lien l1" in told[0] and "lien l1" not in told[1]
+
+
+# ------------------------------------------------------------------------------------------------ the writes of each
+@pytest.mark.parametrize(
+    ("kind", "purpose", "status", "held"),
+    [
+        (Kind.SWEEP, Purpose.DELETE, Status.DELETING, True),
+        (Kind.SWEEP, Purpose.RESIDUE, Status.VERIFYING, True),
+        (Kind.DRAIN, Purpose.NONE, Status.DRAINING, True),
+        (Kind.CLOSE, Purpose.NONE, Status.VERIFYING, True),
+        (Kind.REMOVE, Purpose.RESIDUE, Status.VERIFYING, True),
+        (Kind.ACCESS, Purpose.NONE, Status.INVENTORY, False),
+        (Kind.RELEASE, Purpose.NONE, Status.CANCELLING, False),
+        (Kind.RELEASE, Purpose.LOOK, Status.INVENTORY, False),
+    ],
+)
+@pytest.mark.parametrize("hold", ["lien", "brake"])
+def test_who_may_write_while_something_holds(hold, kind, purpose, status, held):
+    step = dataclasses.replace(PORT, kind=kind, round=1, residue=purpose is Purpose.RESIDUE)
+    record = deletion(status=status, purpose=purpose)
+    assert allowed(record, step, writing=True)
+    assert allowed(dataclasses.replace(record, **HOLDS[hold][0]), step, writing=True) is not held
+    assert allowed(dataclasses.replace(record, **HOLDS[hold][0]), step), "it may run, and look"
+    assert destructive(record, step) is held
+
+
+@pytest.mark.parametrize(
+    ("values", "holds"),
+    [
+        ({}, True),
+        ({"dry_run": True}, False),
+        ({"origin": Origin.NOTICED}, False),
+        ({"status": Status.CANCELLING}, False),
+    ],
+)
+def test_what_writes_nothing_or_gives_back_is_not_held(values, holds):
+    assert (decide.hold(deletion(brake=BRAKE, liens=(lien(),), **values), T0, CLOSED) is not None) is holds
+
+
+# ------------------------------------------------------------------------------------------------- what always holds
+class Watched(World):
+    """Notes each step that is dispatched, or writes, while something holds the deletion."""
+
+    def __init__(self, *args, **values):
+        super().__init__(*args, **values)
+        self.wrong = []
+
+    def engine(self):
+        held = decide.hold(self.deletion, self.now, self.rules.windows) is not None
+        before = len(self.dispatched)
+        changed = super().engine()
+        for id_ in self.dispatched[before:]:
+            if held and destructive(self.deletion, self.steps[id_]):
+                self.wrong.append((str(self.deletion.status), id_))
+        return changed
+
+    def finish(self, step_id, result=None):
+        step = self.steps[step_id]
+        held = decide.hold(self.deletion, self.now, self.rules.windows) is not None
+        if held and destructive(self.deletion, step) and result is None:
+            result = HELD  # the guard's word
+            self.deletion, self.steps[step_id] = actions.record(self.deletion, step, result, self.now)
+            return
+        super().finish(step_id, result)
+
+
+@settings(max_examples=examples(40))
+@given(
+    st.sampled_from(list(Mode)),
+    st.lists(st.tuples(st.integers(1, 30), st.sampled_from(["lien", "brake", "window", "lift", "lift"])), max_size=12),
+)
+def test_whatever_comes_and_goes_nothing_destructive_is_handed_out_and_it_ends_once_nothing_holds(mode, deeds):
+    w = Watched(deletion(mode=mode), PORT, SECRET, QUOTA)
+    there = {"1"} if mode is Mode.CASCADE else set()
+    w.answers = {"network.port": ports(w, there)}
+    for steps, what in deeds:
+        w.run(limit=steps)
+        if w.deletion.status not in LIVE:
+            break
+        lift(w) if what == "lift" else put_on(w, what)
+    lift(w)
+    assert w.run() is Status.DELETED
+    assert w.wrong == []
+    assert not is_held(w)
+
+
+# ------------------------------------------------------------------------------------------------- what is said of it
+def test_a_write_that_was_held_is_told_from_one_that_was_stopped():
+    assert classify(Held("DELETE withheld")).reason is Reason.HELD
+    assert "condition 'held'" in remedy(Reason.HELD)
+
+
+def test_no_step_that_was_held_is_a_blocker():
+    done = dataclasses.replace(
+        PORT, state=State.DONE, round=1, outcome=Outcome.LEFTOVERS, reason=str(Reason.HELD), remaining=3
+    )
+    record = deletion(status=Status.DELETING, purpose=Purpose.DELETE)
+    assert decide.blockers(record, [done]) == ()
+    assert decide.blockers(record, [dataclasses.replace(done, reason=str(Reason.FOREIGN))]) != ()
+
+
+def test_a_deletion_shows_the_liens_on_its_project():
+    shown = views.deletion(deletion(liens=(lien(expires_at=T0 + HOUR),)), (), decide.Rules(), "http://x", {"lien"})
+    [one] = shown["liens"]
+    assert (one["origin"], one["expires_at"]) == ("billing", "2026-01-01T01:00:00Z")
+
+
+def test_a_project_that_comes_upon_the_never_delete_list_while_it_goes_is_let_be_and_given_back():
+    """The write itself is withheld, without a look that says so before; the next survey has the last word."""
+    w = World(deletion(), PORT)
+    w.answers["network.port"] = lambda _: left("p1")
+    w.run(until=Status.DELETING)
+    refused = Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "DELETE withheld: never")
+    w.answers["network.port"] = lambda _: refused
+    w.answers["survey"] = lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "never")
+    before = w.dispatched.count("network.port")
+    assert w.run(limit=500) is Status.FAILED
+    assert (w.deletion.reason, w.deletion.holding) == (str(Reason.PROJECT_PROTECTED), False)
+    assert w.dispatched.count("network.port") <= before + 2
+
+
+@pytest.mark.parametrize(
+    ("who", "status", "reason"),
+    [
+        ("drain", Status.LEFTOVERS, "drain_failed"),
+        ("close", Status.FAILED, "project_protected"),
+        ("remove", Status.FAILED, "project_protected"),
+    ],
+)
+def test_a_lock_or_the_removal_that_the_never_delete_list_withholds_is_not_waited_for(who, status, reason):
+    """Between the survey and the lock: nobody would say any more that it has to end."""
+    w = World(deletion(), PORT)
+    w.answers[who] = lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "PATCH withheld: never")
+    assert w.run(limit=500) is status
+    assert (w.deletion.reason, w.deletion.holding) == (reason, False)
+    assert "never" in w.deletion.message
+    assert w.dispatched.count(who) == 1

@@ -1,0 +1,432 @@
+"""Plans: what a dry run leaves, and that a cascade by it deletes nothing else."""
+
+import dataclasses
+import hashlib
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cleanup_orchestrator.cloud.session import read_only
+from cleanup_orchestrator.core import plans
+from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Kind, Outcome, State, Sweep, Token
+from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
+from cleanup_orchestrator.worker.sweep import sweep
+from tests.support.examples import examples
+from tests.unit.worker.test_sweep import US, Shelf
+from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
+
+PLAN = "11111111-2222-3333-4444-555555555555"
+IDS = st.text(min_size=1, max_size=8)
+
+
+def looked(name, *ids, **values):
+    """A step as a dry run's look leaves it."""
+    outcome = Outcome.LEFTOVERS if ids else Outcome.CLEAR
+    seen = {"round": 2, "state": State.DONE, "outcome": outcome, "digest": plans.digest(ids)}
+    return sweep_step(name, **{**seen, **values})
+
+
+SERVER = looked("compute.server", "s1", "s2")
+PORT = looked("network.port", "p1", after=("compute.server",))
+NETWORK = looked("network.network", "n1", after=("network.port",))
+IMAGE = looked("image.image", "i1")
+NOTHING = looked("image.namespace", after=("network.network",))
+LAST = looked("orchestration.stack", "x", after=("*",))
+QUOTA = looked("network.quota", "q", residue=True)
+
+
+# ------------------------------------------------------------------------------------------------------------ the hash
+@given(st.lists(IDS, unique=True), st.randoms())
+def test_a_digest_does_not_depend_on_the_order(ids, chance):
+    shuffled = list(ids)
+    chance.shuffle(shuffled)
+    assert plans.digest(shuffled) == plans.digest(ids)
+
+
+@given(st.lists(IDS, unique=True), st.lists(IDS, unique=True))
+def test_other_ids_have_another_digest(one, other):
+    assert (plans.digest(one) == plans.digest(other)) == (set(one) == set(other))
+
+
+def test_the_hash_is_what_the_manual_says_it_is():
+    """Written out, so that anybody can compute it."""
+    assert plans.digest(["b", 'a"\n']) == (
+        hashlib.sha256(b'"a\\"\\n"\n"b"\n').hexdigest()  # sorted, JSON, a line each
+    )
+    row = f'["R1","network","port","{plans.digest(["p1"])}"]\n'
+    assert plans.hash_of([PORT]) == hashlib.sha256(row.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("steps", "same", "why"),
+    [
+        ([SERVER, PORT], True, "the order of the steps does not matter"),
+        ([PORT, SERVER, NOTHING], True, "nor does a type that has nothing"),
+        ([PORT, SERVER, QUOTA], True, "nor what goes with the project"),
+        ([PORT, SERVER, looked("dns.zone", "z", waived="w")], True, "nor what is not looked at"),
+        ([PORT, dataclasses.replace(SERVER, id="x", deletion_id="y", round=9)], True, "nor ids of ours"),
+        ([PORT], False, "a type less"),
+        ([PORT, looked("compute.server", "s1")], False, "a resource less"),
+        ([PORT, looked("compute.server", "s1", "s3")], False, "another resource"),
+        ([PORT, dataclasses.replace(SERVER, region="R2")], False, "another region"),
+        ([PORT, SERVER, IMAGE], False, "a type more"),
+    ],
+)
+def test_the_hash_tells_what_would_go(steps, same, why):
+    assert (plans.hash_of(steps) == plans.hash_of([PORT, SERVER])) is same, why
+
+
+def test_the_order_has_the_types_that_something_goes_of_level_by_level():
+    steps = [LAST, NETWORK, NOTHING, PORT, QUOTA, SERVER, IMAGE, dataclasses.replace(PORT, region="R2")]
+    assert plans.levels(steps) == (
+        ("compute.server", "image.image"),
+        ("network.port",),
+        ("network.network",),
+        ("orchestration.stack",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "gap"),
+    [
+        (SERVER, ()),
+        (NOTHING, ()),
+        (dataclasses.replace(SERVER, outcome=Outcome.UNKNOWN), ("compute.server@R1",)),
+        (dataclasses.replace(SERVER, outcome=Outcome.UNKNOWN, waived="w"), ()),
+        (dataclasses.replace(SERVER, state=State.RUNNING), ("compute.server@R1",)),
+        (dataclasses.replace(SERVER, round=0), ("compute.server@R1",)),
+        (dataclasses.replace(SERVER, digest=""), ("compute.server@R1",)),  # a worker of the release before looked
+        (dataclasses.replace(QUOTA, outcome=Outcome.NONE), ()),
+        (sweep_step("dns.", kind=Kind.UNCOVERED, round=2, state=State.DONE, outcome=Outcome.UNKNOWN), ("dns@R1",)),
+    ],
+)
+def test_what_a_plan_does_not_know_it_names(step, gap):
+    record = deletion(status=Status.PLANNED, dry_run=True, since_round=1)
+    assert plans.gaps(record, [IMAGE, step]) == gap
+
+
+@pytest.mark.parametrize(
+    ("values", "is_plan"),
+    [
+        ({}, True),
+        ({"dry_run": False}, False),
+        ({"mode": Mode.REPORT}, False),
+        ({"status": Status.INVENTORY}, False),
+        ({"status": Status.CANCELLED}, False),
+    ],
+)
+def test_a_plan_is_a_dry_run_of_a_cascade_that_has_ended(values, is_plan):
+    record = deletion(**{"status": Status.PLANNED, "dry_run": True, "mode": Mode.CASCADE, **values})
+    assert plans.is_plan(record) is is_plan
+
+
+# --------------------------------------------------------------------------------------------------------- the sweep
+def rows(*ids, **values):
+    return [{"id": i, "name": i, "project_id": "us", **values} for i in ids]
+
+
+def reasons(result):
+    return {leftover.id: leftover.reason for leftover in result.leftovers}
+
+
+def test_a_look_for_a_plan_says_what_would_go_what_stays_and_why():
+    shelf = Shelf(*rows("a", "b"), *rows("k", kind="default"), *rows("p", shared=True), {"id": "o", "name": "o"})
+    type_ = shelf.type(
+        keep=(lambda r, _: "it is Neutron's" if r.data.get("kind") else None,),
+        protect=(lambda r, _: "shared" if r.data.get("shared") else None,),
+    )
+    found = sweep.look(type_, None, US, each_kept=True)
+    assert reasons(found) == {
+        "a": Reason.PRESENT,
+        "b": Reason.PRESENT,
+        "p": Reason.PROTECTED,
+        "o": Reason.OWNER_UNKNOWN,
+    }
+    assert [(s.id, s.reason, s.message) for s in found.spared] == [("k", Reason.KEPT, "it is Neutron's")]
+    assert found.digest == plans.digest(["a", "b"])
+    assert sweep.look(type_, None, US).spared == ()
+
+
+def test_a_look_at_nothing_knows_that_there_is_nothing():
+    assert sweep.look(Shelf().type(), None, US).digest == plans.NOTHING
+
+
+def test_a_look_that_fails_says_nothing_of_what_would_go():
+    shelf = Shelf(*rows("a"))
+    shelf.list_error = RuntimeError("no")
+    assert sweep.look(shelf.type(), None, US).digest == ""
+
+
+def test_of_plan_and_reality_the_intersection_goes():
+    shelf = Shelf(*rows("a", "b", "new"))
+    result = sweep.delete(shelf.type(), None, US, planned={"a", "b", "gone already"})
+    assert sorted(shelf.deletes) == ["a", "b"]
+    assert reasons(result) == {"new": Reason.NOT_PLANNED}
+    assert (result.outcome, result.reason) == (Outcome.LEFTOVERS, "not_planned")
+
+
+def test_an_empty_plan_deletes_nothing():
+    shelf = Shelf(*rows("a"))
+    sweep.delete(shelf.type(), None, US, planned=frozenset())
+    assert shelf.deletes == []
+
+
+def test_a_newcomer_is_not_announced_as_going_to_be_deleted():
+    told = []
+    shelf = Shelf(*rows("a", "new"))
+    sweep.delete(shelf.type(), None, US, intend=lambda found: told.extend(r.id for r in found), planned={"a"})
+    assert told == ["a"]
+
+
+def test_one_that_comes_while_the_sweep_runs_is_a_newcomer_as_well():
+    shelf = Shelf(*rows("a"))
+    real = shelf.delete
+
+    def delete(connection, project, resource):
+        real(connection, project, resource)
+        shelf.rows["new"] = rows("new")[0]
+
+    result = sweep.delete(shelf.type(delete=delete), None, US, planned={"a"})
+    assert reasons(result) == {"new": Reason.NOT_PLANNED}
+    assert [i for i, _ in result.deleted] == ["a"]
+
+
+@settings(max_examples=examples(50))
+@given(st.sets(IDS, max_size=12), st.sets(IDS, max_size=12), st.booleans(), st.integers(1, 3))
+def test_no_id_outside_the_plan_is_ever_deleted(there, planned, drag, attempt):
+    shelf = Shelf(*rows(*there))
+    type_ = shelf.type(dragged_by=("whole",) if drag else ())
+    result = sweep.delete(type_, None, US, planned=planned, attempt=attempt)
+    assert set(shelf.deletes) <= planned
+    assert {i for i, reason in reasons(result).items() if reason is Reason.NOT_PLANNED} == there - planned
+
+
+PARTS = ResourceType("part", lambda *_: [], None)
+
+
+def whole_with(parts, planned, attribute="whole_id", **values):
+    """A shelf with the wholes w1 and w2, and their kin."""
+    shelf = Shelf(*rows("w1", "w2"))
+    part = dataclasses.replace(PARTS, list=lambda *_: parts, **values)
+    return shelf, [sweep.Kin("part", part, US, False, attribute, planned)]
+
+
+@pytest.mark.parametrize(
+    ("parts", "deleted", "why"),
+    [
+        (rows("p1", whole_id="w1"), ["w1", "w2"], "its part is planned as well"),
+        (rows("new", whole_id="w1"), ["w2"], "a part came later, and would go with it"),
+        (rows("new"), [], "nobody knows whose part it is"),
+        (
+            [{"id": "new", "project_id": "them", "whole_id": "w1"}],
+            ["w1", "w2"],
+            "another project's is no newcomer",
+        ),
+        ([], ["w1", "w2"], "no parts"),
+    ],
+)
+def test_a_newcomer_keeps_what_would_take_it_along(parts, deleted, why):
+    shelf, kin = whole_with(parts, {"p1"})
+    result = sweep.delete(shelf.type(), None, US, kin=kin, planned={"w1", "w2"})
+    assert sorted(shelf.deletes) == deleted, why
+    assert set(reasons(result).values()) <= {Reason.NOT_PLANNED}
+
+
+def test_a_part_that_is_kept_anyway_is_no_newcomer():
+    shelf, kin = whole_with(rows("new", whole_id="w1"), set(), keep=(lambda *_: "it goes with it",))
+    sweep.delete(shelf.type(), None, US, kin=kin, planned={"w1", "w2"})
+    assert sorted(shelf.deletes) == ["w1", "w2"]
+
+
+def test_parts_that_cannot_be_listed_leave_everything_unknown():
+    def broken(*_):
+        raise RuntimeError("no")
+
+    shelf, kin = whole_with([], set())
+    kin = [dataclasses.replace(kin[0], type=dataclasses.replace(PARTS, list=broken))]
+    result = sweep.delete(shelf.type(), None, US, kin=kin, planned={"w1"})
+    assert (result.outcome, shelf.deletes) == (Outcome.UNKNOWN, [])
+
+
+def test_parts_that_only_another_token_shows_keep_their_wholes():
+    shelf, kin = whole_with([], set(), token=Token.PROJECT)
+    sweep.delete(shelf.type(), None, US, kin=kin, planned={"w1"})
+    assert shelf.deletes == []
+
+
+def test_a_look_with_a_plan_writes_nothing():
+    shelf = Shelf(*rows("a", "new"))
+    result = sweep.look(shelf.type(delete=lambda *_: read_only("DELETE", "x")), None, US, planned={"a"})
+    assert reasons(result) == {"a": Reason.PRESENT, "new": Reason.NOT_PLANNED}
+    assert result.digest == plans.digest(["a"]), "what may go, and no newcomer"
+
+
+# ------------------------------------------------------------------------------------------------------- the decisions
+class Shelves:
+    """Answers for steps from sets of ids, as sweeps of a bound deletion would."""
+
+    def __init__(self, world, planned, **there):
+        self.world, self.planned = world, planned
+        self.there = {name.replace("__", "."): set(ids) for name, ids in there.items()}
+        self.stuck = set()
+        world.answers = dict.fromkeys(self.there, self.answer)
+
+    def answer(self, step):
+        there = self.there[step.id]
+        gone = set()
+        if self.world.deletion.purpose is Purpose.DELETE:
+            gone = {i for i in there if i in self.planned and i not in self.stuck}
+            there -= gone
+        if not there:
+            return dataclasses.replace(CLEAR, found=len(gone), deleted=tuple((i, i) for i in sorted(gone)))
+        result = left(*sorted(there))
+        items = tuple(dataclasses.replace(item, reason=self.reason(item.id)) for item in result.leftovers)
+        worst = min(items, key=lambda item: (item.reason is Reason.PRESENT, item.reason)).reason
+        gone = tuple((i, i) for i in sorted(gone))
+        return dataclasses.replace(result, leftovers=items, reason=str(worst), deleted=gone)
+
+    def reason(self, id_):
+        if id_ not in self.planned:
+            return Reason.NOT_PLANNED
+        return Reason.IN_USE if self.world.deletion.purpose is Purpose.DELETE else Reason.PRESENT
+
+
+def bound(planned, **there):
+    world = World(deletion(plan_id=PLAN), *(sweep_step(n.replace("__", ".")) for n in there))
+    if "network.network" in world.steps:
+        world.steps["network.network"] = dataclasses.replace(world.steps["network.network"], after=("network.port",))
+    return world, Shelves(world, planned, **there)
+
+
+def test_a_bound_cascade_of_what_is_planned_goes_to_its_end():
+    world, _ = bound({"p", "n"}, network__port={"p"}, network__network={"n"})
+    assert world.run() is Status.DELETED
+
+
+def test_newcomers_end_it_in_leftovers_with_the_project_given_back():
+    world, shelves = bound({"p", "n"}, network__port={"p", "new"}, network__network={"n"})
+    assert world.run() is Status.LEFTOVERS
+    assert (world.deletion.reason, world.deletion.holding) == ("newcomers", False)
+    assert PLAN in world.deletion.message
+    assert shelves.there == {"network.port": {"new"}, "network.network": set()}, "what does not wait for it is gone"
+    assert "close" not in world.dispatched and "remove" not in world.dispatched
+    # Nobody waits for caches to prove what is not so.
+    assert world.now - T0 < world.rules.settle
+
+
+def test_what_a_newcomer_uses_is_tried_for_a_while_and_reported():
+    world, shelves = bound({"n"}, network__port={"new"}, network__network={"n"})
+    shelves.stuck = {"n"}
+    assert world.run() is Status.LEFTOVERS
+    assert (world.deletion.reason, world.deletion.holding) == ("newcomers", False)
+    assert world.dispatched.count("network.network") == 1 + world.rules.attempts + 1  # look, delete, look
+
+
+def test_a_dead_service_does_not_lock_the_user_out_beside_newcomers():
+    world, _ = bound({"p"}, network__port={"p", "new"})
+    world.steps["dns.zone"] = sweep_step("dns.zone")
+    world.answers["dns.zone"] = lambda _: UNKNOWN
+    assert world.run() is Status.LEFTOVERS
+    assert "dns.zone" in world.deletion.message
+
+
+def test_once_the_newcomers_are_gone_it_goes_on_to_its_end():
+    world, shelves = bound({"p"}, network__port={"p", "new"})
+    world.run(until=Status.VERIFYING)
+    shelves.there["network.port"].clear()
+    assert world.run() is Status.DELETED
+    # The look that found them gone proved nothing: caches had not run out.
+    assert all(opened >= world.deletion.drained_at + world.rules.settle for opened in world.empty_rounds)
+
+
+def test_a_retry_goes_by_the_same_plan():
+    world, shelves = bound({"p"}, network__port={"p", "new"})
+    world.run()
+    shelves.there["network.port"] = {"another"}
+    world.user(Status.ACCEPTED)
+    assert world.run() is Status.LEFTOVERS
+    assert (world.deletion.plan_id, shelves.there["network.port"]) == (PLAN, {"another"})
+
+
+@settings(max_examples=examples(20))
+@given(st.sets(st.sampled_from("abcdef")), st.sets(st.sampled_from("abcdef")), st.sets(st.sampled_from("abcdef")))
+def test_a_bound_cascade_always_ends_and_says_how(ports, networks, planned):
+    world, shelves = bound(planned, network__port=set(ports), network__network=set(networks))
+    status = world.run()
+    new = (ports | networks) - planned
+    assert status is (Status.LEFTOVERS if new else Status.DELETED)
+    assert not world.deletion.holding
+    assert shelves.there == {"network.port": ports - planned, "network.network": networks - planned}
+
+
+# ------------------------------------------------------------------------------------------------------- the worker
+class Record:
+    """The part of the store that a worker asks about plans."""
+
+    def __init__(self):
+        self.asked = []
+
+    def planned(self, *place):
+        self.asked.append(place)
+        return frozenset({"a"})
+
+
+@pytest.mark.parametrize(
+    ("plan_id", "residue", "expected"),
+    [("", False, None), (PLAN, False, frozenset({"a"})), (PLAN, True, None)],
+)
+def test_a_worker_asks_for_the_plan_of_each_type_in_its_region(plan_id, residue, expected):
+    from cleanup_orchestrator.worker.worker import _Task
+
+    task = object.__new__(_Task)
+    task.deletion, task.step = deletion(plan_id=plan_id), sweep_step("network.port")
+    task.store = Record()
+    type_ = dataclasses.replace(PARTS, residue=residue)
+    assert task._planned("network", type_) == expected
+    assert task.store.asked == ([(PLAN, "R1", "network", "part")] if expected is not None else [])
+
+
+def test_a_definition_is_no_business_of_plans():
+    """The plugins' contract does not know plans: no plugin can ignore one."""
+    assert not [f.name for f in dataclasses.fields(ProjectDefinition) if "plan" in f.name]
+    assert not [f.name for f in dataclasses.fields(ResourceType) if "plan" in f.name]
+
+
+def test_shuffled_steps_give_the_same_hash():
+    steps = [SERVER, PORT, NETWORK, IMAGE, NOTHING, LAST, QUOTA]
+    chance = random.Random(1)
+    assert len({plans.hash_of(chance.sample(steps, len(steps))) for _ in range(20)}) == 1
+
+
+def test_a_finished_sweep_counts_its_newcomers():
+    world = World(deletion(status=Status.INVENTORY, purpose=Purpose.LOOK), sweep_step("network.port"))
+    world.steps["network.port"] = sweep_step("network.port", round=1, state=State.RUNNING)
+    found = left("a", "b", "c", reason=Reason.NOT_PLANNED)
+    world.finish("network.port", dataclasses.replace(found, digest="d"))
+    assert (world.step("network.port").newcomers, world.step("network.port").digest) == (3, "d")
+    world.steps["network.port"] = dataclasses.replace(world.step("network.port"), state=State.RUNNING)
+    world.finish("network.port", Sweep(Outcome.CLEAR))
+    assert (world.step("network.port").newcomers, world.step("network.port").digest) == (0, "d")
+
+
+def test_force_lets_go_of_no_newcomer_however_slow_the_round_is():
+    """A service that hangs keeps the round open until force may take its turn: the newcomer is reported."""
+    world, shelves = bound({"p"}, network__port={"p", "new"})
+    shelves.stuck = {"p"}
+    world.steps["dns.zone"] = sweep_step("dns.zone")
+    world.run(until=Status.DELETING)
+
+    def slow(_):
+        world.now += world.rules.force_patience
+        return UNKNOWN
+
+    world.answers["dns.zone"] = slow
+    world.force()
+    assert world.run(limit=5000) is Status.LEFTOVERS
+    assert (world.deletion.reason, world.deletion.holding) == ("newcomers", False)
+    assert "remove" not in world.dispatched
+    assert not any(row.abandoned for row in world.left.get("network.port", {}).values())

@@ -1,0 +1,676 @@
+"""Attempts to break the core's promises: one test for each way in which it once was, or might be, broken."""
+
+import dataclasses
+import datetime
+import threading
+import types
+import uuid
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from keystoneauth1 import exceptions as ka_exceptions
+
+from cleanup_orchestrator.cloud.catalog import Coverage, Entry, read_catalog
+from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
+from cleanup_orchestrator.core import actions, decide, transitions
+from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.holds import Waiver
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.maintenance_windows import ALWAYS
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import TASKS, Kind, Outcome, State, Sweep
+from cleanup_orchestrator.core.transitions import By, move
+from cleanup_orchestrator.drain import base as drain
+from cleanup_orchestrator.drain.revoke import Revoke
+from cleanup_orchestrator.engine.deletions import Engine
+from cleanup_orchestrator.errors import BadAnswer, NoProjectToken
+from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Service
+from cleanup_orchestrator.plugins.registry import Registry
+from cleanup_orchestrator.store import Conflict, allowed
+from cleanup_orchestrator.worker import worker as working
+from cleanup_orchestrator.worker.sweep import sweep
+from tests.support import sqlite_stores
+from tests.support.examples import examples
+from tests.unit.world import CLEAR, UNKNOWN, World, deletion, sweep_step
+
+PORT = sweep_step("network.port")
+GROUP = sweep_step("network.default_group", residue=True, after=("network.port",))
+QUOTA = sweep_step("network.quota", residue=True, after=("network.default_group", "*"))
+
+
+# ------------------------------------------------------------------------------------------------------------ decide
+@pytest.mark.parametrize("mode", list(Mode))
+def test_residue_that_waits_for_residue_that_fails_does_not_hold_an_empty_project(mode):
+    world = World(deletion(mode=mode), PORT, GROUP, QUOTA)
+    world.answers = {"network.default_group": lambda _: UNKNOWN}
+    assert world.run(limit=500) is Status.DELETED
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("reason", [Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE])
+def test_a_project_that_keystone_keeps_is_given_back(mode, reason):
+    world = World(deletion(mode=mode), PORT)
+    world.answers = {"remove": lambda _: Sweep(Outcome.UNKNOWN, str(reason), "Keystone says no")}
+    assert world.run(limit=500) is Status.FAILED
+    assert (world.deletion.reason, world.deletion.holding) == (str(reason), False)
+
+
+def test_a_report_never_waits_for_ever_for_the_removal():
+    world = World(deletion(mode=Mode.REPORT), PORT)
+    world.answers = {"remove": lambda _: Sweep(Outcome.UNKNOWN, str(Reason.FORBIDDEN), "no role")}
+    assert world.run(limit=500) is Status.FAILED
+    assert not world.deletion.holding
+
+
+def test_nothing_rests_while_a_step_that_may_still_change_something_runs():
+    world = World(deletion(), PORT)
+    world.run(until=Status.VERIFYING)
+    access = world.step("access")
+    world.settle_engine()
+    lease = world.now + 20 * world.rules.settle
+    world.steps["access"] = dataclasses.replace(access, state=State.RUNNING, lease_until=lease)
+    fatal = Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "somebody made it immutable")
+    world.answers = {"survey": lambda _: fatal}
+    world.run(limit=20)
+    assert world.now < lease
+    assert world.deletion.status is Status.VERIFYING
+    assert "release" not in world.dispatched
+    world.finish("access", CLEAR)
+    assert world.run(limit=500) is Status.FAILED
+
+
+def test_a_project_that_became_immutable_while_it_was_emptied_ends_the_deletion():
+    uncovered = dataclasses.replace(
+        sweep_step("dns.x"), kind=Kind.UNCOVERED, type="", state=State.DONE, outcome=Outcome.UNKNOWN, reason="no_plugin"
+    )
+    world = World(deletion(), PORT, uncovered)
+    world.run(limit=30)
+    assert world.deletion.status is Status.DELETING
+    world.answers = {"survey": lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "no")}
+    assert world.run(limit=500) is Status.FAILED
+    assert not world.deletion.holding
+
+
+def reopen(world):
+    """What a worker's survey or removal does with the record when somebody enabled the project again."""
+    world.deletion = dataclasses.replace(
+        world.deletion, closed_at=None, drained_at=None, empty_inventories=0, purpose=Purpose.NONE
+    )
+
+
+def test_a_project_that_somebody_enables_again_is_closed_and_proven_empty_again():
+    world = World(deletion(), PORT)
+    reopened = []
+
+    def answer(_):
+        if reopened:
+            return CLEAR
+        reopened.append(world.now)
+        reopen(world)
+        return Sweep(Outcome.UNKNOWN, str(Reason.ERROR), "somebody enabled it")
+
+    world.answers = {"remove": answer}
+    assert world.run() is Status.DELETED
+    assert world.dispatched.count("close") == 2
+    assert world.deletion.closed_at > reopened[0]
+    # Drained again first; then two before the closing, and one after it.
+    assert world.dispatched.count("drain") == 2
+    after = [opened for opened in world.empty_rounds if opened > reopened[0]]
+    assert len(after) == 3
+    assert all(opened >= world.deletion.drained_at + world.rules.settle for opened in after)
+    assert [e.data["status"] for e in world.events if e.type == "condition.drained"][-2:] == [False, True]
+
+
+# ------------------------------------------------------------------------------------------------------------- store
+def test_what_was_dispatched_for_another_round_or_attempt_does_not_run():
+    d = deletion(status=Status.DELETING, purpose=Purpose.DELETE, round=5, since_round=4)
+    assert allowed(d, dataclasses.replace(PORT, round=5), writing=True)
+    assert not allowed(d, dataclasses.replace(PORT, round=4))
+    assert not allowed(d, dataclasses.replace(GROUP, round=5), writing=True)  # residue, long before its time
+    assert not allowed(d, dataclasses.replace(PORT, kind=Kind.CLOSE, round=3))
+    assert allowed(d, dataclasses.replace(PORT, kind=Kind.CLOSE, round=4), writing=True)
+
+
+def held(store, record, kind):
+    """Dispatch a step of this kind and claim it."""
+    record, steps, now = store.load(record.id)
+    step = next(s for s in steps if s.kind is kind)
+    applied = actions.apply(record, steps, (actions.Dispatch(step.id),), now)
+    store.save(record, applied.deletion, applied.steps)
+    return store.claim(step.id, "w", 60)[1]
+
+
+def made(store, **values):
+    return store.create(deletion(**values), TASKS, Event("deletion.accepted", ""))
+
+
+def test_no_change_is_begun_once_it_must_not_be_made(store):
+    step = held(store, made(store), Kind.ACCESS)
+    record = store.get("d")
+    store.save(record, move(record, Status.CANCELLING, By.USER, record.created_at, "x"))
+    assert store.intend(step, "grant_added", {}) is None
+    assert not store.get("d").holding
+
+
+def test_a_dry_run_writes_no_change_down(store):
+    step = held(store, made(store, dry_run=True), Kind.ACCESS)
+    assert store.intend(step, "grant_added", {}) is None
+
+
+def test_who_decided_that_nothing_is_held_decides_again_after_a_change(store):
+    step = held(store, made(store), Kind.ACCESS)
+    before = store.get("d")
+    assert store.intend(step, "grant_added", {}) is not None
+    with pytest.raises(Conflict):
+        store.save(before, move(before, Status.FAILED, By.ENGINE, before.created_at, "x"))
+
+
+@pytest.fixture
+def ends_meanwhile(store, monkeypatch):
+    """The deletion ``d`` ends right between the refusal of another one and the question who is in its way."""
+    real = store.live
+
+    def live(project_id):
+        record = store.get("d")
+        if record.status is Status.ACCEPTED:
+            going = store.save(record, move(record, Status.CANCELLING, By.USER, record.created_at, "x"))
+            store.save(going, move(going, Status.CANCELLED, By.ENGINE, record.created_at, "x"))
+        return real(project_id)
+
+    monkeypatch.setattr(store, "live", live)
+
+
+def test_a_request_that_meets_one_that_ends_at_that_moment_is_recorded(store, ends_meanwhile):
+    made(store)
+    made(store, id="later")
+    assert store.live("p").id == "later"
+
+
+def test_a_retry_that_meets_another_that_ends_at_that_moment_looks_again(store, ends_meanwhile):
+    made(store, id="old", status=Status.FAILED)
+    made(store)
+    old = store.get("old")
+    again = move(old, Status.ACCEPTED, By.USER, old.created_at, "x")
+    with pytest.raises(Conflict):
+        store.save(old, again)
+    store.save(old, again)
+    assert store.live("p").id == "old"
+
+
+# ------------------------------------------------------------------------------------------------------------- sweep
+def test_the_projects_id_spelt_otherwise_is_not_another_project():
+    project = ProjectDefinition("0a1b", "P", "dom", "R1")
+    type_ = ResourceType("port", lambda *_: [{"id": "1", "project_id": "0a-1b"}], delete=None)
+    result = sweep.look(type_, None, project)
+    assert (result.outcome, result.reason) == (Outcome.LEFTOVERS, "owner_unknown")
+
+
+# ---------------------------------------------------------------------------------------------------------- keystone
+class Keystone:
+    """Projects and Clouds over one project in memory, seen by the user ``me``, who is in the group ``mine``."""
+
+    def __init__(self, *grants, inherited=(), enabled=True):
+        self.grants, self.inherited, self.enabled = set(grants), set(inherited), enabled
+        self.changes, self.broken = [], set()
+
+    # -- Clouds
+    def project_auth(self, _project_id, fresh=False):
+        return self
+
+    def project_roles(self, _project_id):
+        if not self.enabled:
+            raise NoProjectToken("disabled")
+        roles = self.inherited | {r for _, who, r in self.grants if who in ("me", "mine")}
+        if not roles:
+            raise NoProjectToken("no role")
+        return frozenset(f"name-{r}" for r in roles)
+
+    def seen_by(self, _made):
+        return self
+
+    def project_session(self, _project_id):
+        self.project_roles(_project_id)
+
+    # -- Projects
+    def role_id(self, name):
+        return name.removeprefix("name-")
+
+    def assignments(self, _project_id, effective=False):
+        return [
+            {actor[:-1]: {"id": who}, "role": {"id": role}, "scope": {"project": {"id": "p"}}}
+            for actor, who, role in sorted(self.grants)
+        ]
+
+    def members(self, _project_id):
+        return {who for _, who, _ in self.grants}
+
+    def inherited_groups(self, _project_id):
+        return ()
+
+    def grant(self, _project_id, actor, who, role):
+        if who in self.broken:
+            raise RuntimeError("Keystone says no")
+        self.grants.add((actor, who, role))
+
+    def ungrant(self, _project_id, actor, who, role):
+        self.grants.discard((actor, who, role))
+
+    def ground(self):
+        return drain.Ground("d", "p", "me", self, self, lambda *_: None, lambda t, data: self.changes.append((t, data)))
+
+
+MINE = ("users", "me", "admin")
+
+
+def test_a_grant_that_the_orchestrator_had_before_is_not_recorded_as_ours():
+    keystone = Keystone(MINE, enabled=False)
+    with pytest.raises(NoProjectToken):
+        drain.ensure_access(keystone.ground(), "name-admin")
+    assert keystone.changes == []  # undoing it would take away what was there before us
+
+
+def test_a_role_through_a_group_of_the_project_goes_with_the_drain_so_we_take_our_own(monkeypatch):
+    monkeypatch.setattr(drain, "forget_tokens", lambda *_: None)
+    keystone = Keystone(("groups", "mine", "admin"))
+    drain.ensure_access(keystone.ground(), "name-admin")
+    assert MINE in keystone.grants
+    Revoke().drain(keystone.ground())
+    assert keystone.grants == {MINE}
+
+
+def test_any_role_is_not_the_role_that_the_work_needs():
+    keystone = Keystone(("users", "me", "reader"))
+    drain.ensure_access(keystone.ground(), "name-admin")
+    assert [c[0] for c in keystone.changes] == ["grant_added"]
+
+
+def test_an_inherited_role_is_enough():
+    keystone = Keystone(("users", "u", "member"), inherited=["admin"])
+    drain.ensure_access(keystone.ground(), "name-admin")
+    assert keystone.changes == []
+
+
+class NeedsUs:
+    """A driver that cannot see its lock hold without a token of the project, as the fence."""
+
+    def drain(self, ground):
+        ground.clouds.project_session(ground.project_id)
+        return drain.Result(True)
+
+
+class NeedsNothing:
+    def drain(self, ground):
+        return drain.Result(True)
+
+
+def drained(keystone, attempt, driver):
+    """Return whether a worker's try at the drain succeeds."""
+    conf = types.SimpleNamespace(drain=types.SimpleNamespace(project_role="name-admin", inherited_grants="close"))
+    worker = types.SimpleNamespace(store=None, clouds=keystone, driver=driver, conf=conf)
+    task = working._Task(worker, deletion(), dataclasses.replace(PORT, kind=Kind.DRAIN, attempt=attempt))
+    task._ground = keystone.ground
+    try:
+        return task._drain()[0].outcome is Outcome.CLEAR
+    except NoProjectToken:
+        return False
+
+
+def test_a_drain_that_failed_because_somebody_took_our_role_takes_it_again():
+    keystone = Keystone(("users", "u", "member"))
+    assert not drained(keystone, 1, NeedsUs())
+    assert drained(keystone, 2, NeedsUs())
+    assert keystone.changes == [("grant_added", {"actor": "users", "actor_id": "me", "role_id": "admin"})]
+
+
+def test_a_drain_that_is_tried_again_does_not_depend_on_our_role():
+    keystone = Keystone(MINE, enabled=False)
+    assert drained(keystone, 2, NeedsNothing())
+
+
+LATER = deletion().created_at + datetime.timedelta(hours=1)
+
+
+def closed(keystone, drained_at, monkeypatch):
+    """Return what a worker's closing of the project settles besides."""
+    store = types.SimpleNamespace(now=lambda: LATER)
+    worker = types.SimpleNamespace(store=store, clouds=keystone, driver=Revoke(), conf=None)
+    record = deletion(drained_at=drained_at)
+    task = working._Task(worker, record, dataclasses.replace(PORT, kind=Kind.CLOSE))
+    task._ground = keystone.ground
+    monkeypatch.setattr(drain, "disable", lambda _ground: drain.Result(True))
+    result, values = task._close()
+    assert result.outcome is Outcome.CLEAR
+    return values
+
+
+def test_who_was_let_in_right_before_the_project_was_closed_voids_all_looks_of_before(monkeypatch):
+    since = deletion().created_at
+    assert closed(Keystone(MINE), since, monkeypatch) == {}
+    guest = Keystone(MINE, ("users", "guest", "member"))
+    assert closed(guest, since, monkeypatch) == {"drained_at": LATER, "closed_at": LATER, "empty_inventories": 0}
+    assert closed(guest, None, monkeypatch) == {}  # it never held as a whole, and nothing rests on it
+
+
+def test_a_drain_in_which_others_got_a_role_since_is_not_held():
+    keystone = Keystone(MINE)
+    assert Revoke().held(keystone.ground())
+    keystone.grants.add(("users", "u", "member"))
+    assert not Revoke().held(keystone.ground())
+
+
+def test_one_change_that_cannot_be_undone_keeps_nobody_else_locked_out(store):
+    step = held(store, made(store), Kind.DRAIN)
+    for who in ("u1", "u2", "u3"):
+        store.intend(step, drain.GRANT_REMOVED, {"actor": "users", "actor_id": who, "role_id": "member"})
+    keystone = Keystone()
+    keystone.broken = {"u2"}
+    with pytest.raises(RuntimeError):
+        working.release(store, keystone, step, "p", "w")
+    assert {who for _, who, _ in keystone.grants} == {"u1", "u3"}
+    assert [c.data["actor_id"] for c in store.changes("d")] == ["u2"]
+
+
+class Identity:
+    """An adapter that answers these bodies by path."""
+
+    def __init__(self, **bodies):
+        self.bodies = bodies
+
+    def get(self, path):
+        body = self.bodies[path.strip("/")]
+        return type("Response", (), {"json": staticmethod(lambda: body)})
+
+
+def test_a_catalog_without_any_endpoint_is_no_answer():
+    with pytest.raises(BadAnswer):
+        read_catalog(Identity(services={"services": []}, endpoints={"endpoints": []}))
+
+
+# -------------------------------------------------------------------------------------------------------- everything
+class Crash(BaseException):
+    """The worker's process dies here."""
+
+
+class Cloud:
+    """Keystone and one service in memory. Every call may be the last one that a worker's process makes."""
+
+    def __init__(self):
+        self.exists, self.enabled = True, True
+        self.before = {("users", "u", "member"), ("groups", "g", "member")}
+        self.grants, self.ports, self.quota = set(self.before), {"1", "2"}, True
+        self.fuse, self.deleted = -1, set()
+        self.zones, self.zones_waived = {"z"}, lambda: False
+        self.dns_is_dead = False
+        nothing = types.SimpleNamespace(catalog=types.SimpleNamespace(owns_nothing=("identity",)))
+        self._coverage = Coverage(nothing, {"network": ("port", "quota"), "dns": ("zone",)})
+
+    def call(self, session=None):
+        if session is not None:
+            session.guard("PUT", "somewhere")
+        self.fuse -= 1
+        if self.fuse == 0:
+            raise Crash
+        return self
+
+    # -- what others do meanwhile
+    def meddle(self, what):
+        if not self.exists:
+            return
+        if what == "create" and self.enabled and any(who != "me" for _, who, _ in self.grants):
+            self.ports.add(f"new{len(self.ports) + len(self.deleted)}")
+        elif what == "enable":
+            self.enabled = True
+        elif what == "vanish":
+            self.exists = False
+        elif what == "invite" and self.enabled:
+            self.grants.add(("users", "guest", "member"))
+        elif what in ("die", "revive"):
+            self.dns_is_dead = what == "die"
+
+    # -- the worker's clouds
+    def seen_by(self, _made):
+        return self
+
+    def admin_session(self, guard=None):
+        return types.SimpleNamespace(guard=guard, calls=0)
+
+    def project_session(self, project_id, guard=None):
+        self.project_roles(project_id)
+        return types.SimpleNamespace(guard=guard, calls=0, get_token=lambda: "token")
+
+    def project_roles(self, _project_id):
+        if not (self.exists and self.enabled and ("users", "me", "admin") in self.grants):
+            raise NoProjectToken("no")
+        return frozenset({"admin"})
+
+    def project_auth(self, project_id, fresh=False):
+        return None
+
+    def forget(self, _project_id):
+        pass
+
+    def user_id(self):
+        return "me"
+
+    def janitor_id(self):
+        return ""
+
+    def identity(self, session):
+        return session
+
+    def connection(self, session, _region):
+        return session
+
+    # -- the plugin's hooks
+    def list_ports(self, _session, project):
+        self.call()
+        return [{"id": i, "project_id": project.id} for i in sorted(self.ports)]
+
+    def delete_port(self, session, _project, resource):
+        self.call(session).ports.discard(resource.id)
+        self.deleted.add(resource.id)
+        self.call()
+
+    def list_quota(self, _session, project):
+        return [{"id": "q", "project_id": project.id}] if self.quota else []
+
+    def delete_quota(self, session, _project, _resource):
+        assert not self.ports and not (self.enabled and self.exists), "the quota goes right before the project"
+        self.call(session).quota = False
+
+    def list_zones(self, _session, project):
+        if self.dns_is_dead:
+            raise ConnectionError("no answer")
+        return [{"id": i, "project_id": project.id} for i in sorted(self.zones)]
+
+    def delete_zone(self, session, _project, resource):
+        self.call(session).zones.discard(resource.id)
+        self.deleted.add(resource.id)
+
+    # -- the worker's coverage, over a catalog with two services
+    def answers(self, _identity, waivers):
+        return tuple(self.answer(Entry("R1", name, name), waivers) for name in ("network", "dns"))
+
+    def answer(self, entry, waivers=()):
+        return self._coverage.answer(entry, waivers)
+
+
+def keystone_of(cloud):
+    """Return what stands for ``Projects``: reads and writes of the cloud, through the session's guard."""
+
+    class Fake:
+        def __init__(self, session):
+            self.session = session
+
+        def get(self, project_id):
+            if not cloud.exists:
+                raise ProjectNotFound(project_id)
+            return Project(project_id, "P", "dom", cloud.enabled)
+
+        get_uncached = get
+
+        def children(self, _project_id):
+            return ()
+
+        def members(self, _project_id):
+            return tuple(sorted({who for _, who, _ in cloud.grants}))
+
+        def inherited_groups(self, _project_id):
+            return ()
+
+        assignments = Keystone.assignments
+
+        @property
+        def grants(self):
+            return cloud.grants
+
+        def role_id(self, name):
+            return name
+
+        def grant(self, _project_id, *grant):
+            cloud.call(self.session)
+            if not cloud.exists:
+                raise ka_exceptions.NotFound
+            cloud.grants.add(grant)
+            cloud.call()
+
+        def ungrant(self, _project_id, *grant):
+            cloud.call(self.session).grants.discard(grant)
+            cloud.call()
+
+        def set_enabled(self, _project_id, enabled):
+            cloud.call(self.session)
+            if not cloud.exists:
+                raise ka_exceptions.NotFound
+            cloud.enabled = enabled
+            cloud.call()
+
+        def delete(self, _project_id, _deletion_id):
+            if not cloud.exists:
+                return
+            assert not cloud.ports, "the project goes with something left in it"
+            assert not cloud.zones or cloud.zones_waived(), "the project goes with something left that nobody waived"
+            assert not cloud.enabled
+            cloud.call(self.session).exists = False
+            cloud.call()
+
+    return Fake
+
+
+OFTEN = ("create", "enable", "invite", "die", "waive", "withdraw")
+MEDDLING = st.sampled_from([*OFTEN, "create", "revive", *OFTEN, "vanish"])
+CHAOS = st.lists(
+    st.one_of(
+        st.tuples(st.just("work"), st.integers(0, 20)),
+        st.tuples(st.just("crash"), st.integers(0, 20), st.integers(1, 6)),
+        st.tuples(st.just("hang"), st.integers(0, 20)),
+        st.tuples(st.just("meddle"), MEDDLING),
+        st.tuples(st.just("cancel")),
+    ),
+    max_size=60,
+)
+
+
+def waiver(now):
+    """An admin's word that the deletion goes on without the zones."""
+    return Waiver(str(uuid.uuid4()), "dns", "retired", now, now + datetime.timedelta(hours=1))
+
+
+@settings(max_examples=examples(12), suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])
+@given(CHAOS, st.sampled_from(Mode), st.integers(0, 25))
+def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(chaos, mode, calm):
+    cloud = Cloud()
+    if mode is Mode.REPORT:
+        cloud.ports.clear()  # else it ends with the first look
+        cloud.zones.clear()
+    zero = datetime.timedelta(0)
+    rules = decide.Rules(zero, datetime.timedelta(1), zero, zero, 3, 0.0, 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(working, "Projects", keystone_of(cloud))
+        patch.setattr("cleanup_orchestrator.worker.steps.survey.Projects", keystone_of(cloud))
+        patch.setattr(drain.time, "sleep", lambda _: None)
+        patch.setattr(drain, "_flush_token_cache", lambda _: None)
+        patch.setattr(drain, "_accepted", lambda *_: False)
+        store = sqlite_stores.in_memory()
+        made(store, mode=mode)
+        engine = Engine.__new__(Engine)
+        bus = types.SimpleNamespace(step=lambda _: None, deletion=lambda _: None)  # every cast is lost
+        engine.store, engine.bus, engine.rules = store, bus, rules
+        engine._lock, engine._deciding = threading.Lock(), {}
+        port = ResourceType("port", cloud.list_ports, cloud.delete_port, fresh="test")
+        zone = ResourceType("zone", cloud.list_zones, cloud.delete_zone, fresh="test")
+        cloud.zones_waived = lambda: bool(store.waivers_in_force("p"))
+        quota = ResourceType("quota", cloud.list_quota, cloud.delete_quota, fresh="test", residue=True)
+        worker = types.SimpleNamespace(
+            store=store,
+            clouds=cloud,
+            name="w",
+            registry=Registry([Service("network", (port, quota)), Service("dns", (zone,))]),
+            coverage=cloud,
+            driver=Revoke(),
+            windows=ALWAYS,
+            protection=types.SimpleNamespace(why=lambda *_: None, listed=lambda *_: None),
+            conf=types.SimpleNamespace(
+                drain=types.SimpleNamespace(project_role="admin"),
+                worker=types.SimpleNamespace(parallel_deletes=1, slice=60.0, most_listed=1000),
+                protection=types.SimpleNamespace(keep_tags=[], keep_properties=[], lien_types=[]),
+                deletion=types.SimpleNamespace(recovery_stop_servers=False, recovery_window=0.0),
+            ),
+        )
+        hung = []
+
+        def work(index, fuse=-1, hang=False):
+            engine.handle("d")
+            steps = [s for s in store.steps("d") if s.state is State.DISPATCHED]
+            claim = store.claim(steps[index % len(steps)].id, "w", 60) if steps else None
+            if claim is None:
+                return
+            if hang:  # its lease ends, and it goes on later, with what it knew
+                hung.append(claim)
+                store.renew(claim[1], -1)
+                return
+            cloud.fuse = fuse
+            try:
+                working._Task(worker, *claim).run()
+            except Crash:
+                store.renew(claim[1], -1)
+            cloud.fuse = -1
+
+        for _ in range(calm):
+            work(0)
+        for what, *how in chaos:
+            if how == ["waive"]:
+                store.add_waiver(waiver(store.now()))
+            elif how == ["withdraw"]:
+                for one in store.waivers_in_force("p"):
+                    store.withdraw_waiver(one.id, "u")
+            elif what == "meddle":
+                cloud.meddle(*how)
+            elif what == "cancel":
+                record = store.get("d")
+                if transitions.cancellable(record):
+                    store.save(record, move(record, Status.CANCELLING, By.USER, record.created_at, "x"))
+            else:
+                work(how[0], *how[1:], hang=what == "hang")
+        cloud.meddle("revive")
+        for claim in hung:
+            working._Task(worker, *claim).run()
+        for index in range(300):
+            work(index)
+            record = store.get("d")
+            if record.status not in transitions.LIVE:
+                break
+    assert record.status in (Status.DELETED, Status.LEFTOVERS, Status.CANCELLED), record
+    assert not record.holding
+    vanished = any(what == "vanish" for what, *how in chaos if what == "meddle" for what in how)
+    assert cloud.exists is (record.status is not Status.DELETED) or vanished
+    if record.status is Status.DELETED:
+        assert not cloud.exists and not cloud.ports
+    if cloud.exists:
+        assert cloud.enabled
+        assert cloud.grants - {("users", "guest", "member")} == cloud.before
+        # Residue goes right before the project: who opens the project in that moment, and cancels, has lost it.
+        assert cloud.quota or ("meddle", "enable") in chaos
+    if mode is Mode.REPORT:
+        assert not cloud.deleted

@@ -1,0 +1,169 @@
+"""The table of legal moves."""
+
+import dataclasses
+import itertools
+
+import pytest
+
+from cleanup_orchestrator.core.deletion import Force, Purpose, Status
+from cleanup_orchestrator.core.step import Kind, Step
+from cleanup_orchestrator.core.transitions import (
+    FINAL,
+    LIVE,
+    MOVES,
+    RESTING,
+    By,
+    IllegalMove,
+    allowed,
+    cancellable,
+    move,
+    retryable,
+)
+from tests.unit.world import T0, deletion
+
+S = Status
+
+
+def test_finality_follows_from_the_table():
+    assert FINAL == {S.DELETED, S.PLANNED, S.CANCELLED}
+    assert RESTING == {S.LEFTOVERS, S.FAILED}
+    assert LIVE == {S.ACCEPTED, S.DRAINING, S.INVENTORY, S.RECOVERABLE, S.DELETING, S.VERIFYING, S.CANCELLING}
+
+
+def test_every_status_can_be_reached_and_every_live_one_can_end():
+    reached = {S.ACCEPTED}
+    for _ in Status:
+        reached |= {b for a, b in MOVES if a in reached}
+    assert reached == set(Status)
+    for status in LIVE:
+        ends = {status}
+        for _ in Status:
+            ends |= {b for a, b in MOVES if a in ends}
+        assert ends & (FINAL | RESTING)
+
+
+def test_deleted_is_only_entered_from_verifying():
+    assert [a for a, b in MOVES if b is S.DELETED] == [S.VERIFYING]
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.product(Status, Status)))
+def test_a_move_is_made_by_whom_the_table_names_and_by_nobody_else(before, after):
+    for by in By:
+        if MOVES.get((before, after)) is by:
+            moved = move(deletion(status=before), after, by, T0, "because")
+            assert (moved.status, moved.reason) == (after, "because")
+        else:
+            with pytest.raises(IllegalMove):
+                move(deletion(status=before), after, by, T0, "because")
+
+
+def test_a_cancel_is_refused_past_the_point_of_no_return():
+    going = deletion(status=S.VERIFYING, purpose=Purpose.RESIDUE)
+    assert not cancellable(going)
+    with pytest.raises(IllegalMove, match="being removed"):
+        move(going, S.CANCELLING, By.USER, T0, "cancel")
+    assert cancellable(deletion(status=S.VERIFYING, purpose=Purpose.LOOK))
+
+
+@pytest.mark.parametrize("status", sorted(Status))
+def test_what_rests_can_be_retried_and_nothing_else(status):
+    assert retryable(deletion(status=status)) == (status in RESTING)
+
+
+def test_a_retry_forgets_what_the_last_attempt_proved():
+    old = deletion(status=S.LEFTOVERS, round=5, since_round=1, empty_inventories=1, drained_at=T0, closed_at=T0)
+    new = move(old, S.ACCEPTED, By.USER, T0, "retry")
+    assert (new.attempt, new.round, new.since_round) == (2, 6, 6)
+    assert (new.drained_at, new.closed_at, new.empty_inventories, new.finished_at) == (None, None, 0, None)
+
+
+# ------------------------------------------------------------------------------------------ which step may run or write
+#: Each kind of step that may write, in a status and a round in which it may.
+WRITERS = {
+    Kind.ACCESS: {"status": S.DRAINING},
+    Kind.DRAIN: {"status": S.DRAINING},
+    Kind.HALT: {"status": S.RECOVERABLE},
+    Kind.SWEEP: {"status": S.DELETING, "purpose": Purpose.DELETE},
+    Kind.CLOSE: {"status": S.VERIFYING},
+    Kind.REMOVE: {"status": S.VERIFYING, "purpose": Purpose.RESIDUE},
+    Kind.RELEASE: {"status": S.CANCELLING},
+}
+
+
+def step(kind, **values):
+    return dataclasses.replace(Step("s", "d", kind, round=5), **values)
+
+
+def going(kind, **values):
+    return deletion(**{"round": 5, "since_round": 3, **WRITERS[kind], **values})
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_what_may_write_is_what_its_time_has_come_for(kind):
+    assert allowed(going(kind), step(kind), writing=True)
+    assert allowed(going(kind), step(kind))
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("writing", [False, True])
+def test_no_step_of_an_earlier_attempt_runs_or_writes(kind, writing):
+    assert not allowed(going(kind), step(kind, round=2), writing)
+
+
+@pytest.mark.parametrize("round_", [3, 4, 6])
+@pytest.mark.parametrize("writing", [False, True])
+def test_no_sweep_of_another_round_runs_or_writes(round_, writing):
+    """Its round may have been one of deletes, and the present one may be one that counts what is left."""
+    assert not allowed(going(Kind.SWEEP), step(Kind.SWEEP, round=round_), writing)
+
+
+@pytest.mark.parametrize("kind", sorted(set(WRITERS) - {Kind.SWEEP}))
+def test_what_belongs_to_no_round_may_have_begun_in_an_earlier_one_of_the_attempt(kind):
+    assert allowed(going(kind), step(kind, round=3), writing=True)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("status", sorted(FINAL | RESTING))
+def test_nothing_runs_or_writes_once_a_deletion_has_ended(kind, status):
+    for writing in (False, True):
+        assert not allowed(going(kind, status=status), step(kind), writing)
+
+
+@pytest.mark.parametrize("kind", sorted(set(WRITERS) - {Kind.RELEASE}))
+def test_a_cancel_stops_everything_but_the_undoing(kind):
+    for writing in (False, True):
+        assert not allowed(going(kind, status=S.CANCELLING), step(kind), writing)
+
+
+@pytest.mark.parametrize("kind", sorted(set(WRITERS) - {Kind.RELEASE}))
+def test_a_dry_run_writes_nothing(kind):
+    assert not allowed(going(kind, dry_run=True), step(kind), writing=True)
+
+
+@pytest.mark.parametrize("purpose", [p for p in Purpose if p is not Purpose.DELETE])
+def test_a_sweep_writes_in_a_round_of_deletes_alone(purpose):
+    assert not allowed(going(Kind.SWEEP, purpose=purpose), step(Kind.SWEEP), writing=True)
+    residue = step(Kind.SWEEP, residue=True)
+    assert allowed(going(Kind.SWEEP, purpose=purpose), residue, writing=True) is (purpose is Purpose.RESIDUE)
+
+
+@pytest.mark.parametrize("purpose", [p for p in Purpose if p is not Purpose.RESIDUE])
+def test_the_project_is_removed_in_the_residue_round_alone(purpose):
+    assert not allowed(going(Kind.REMOVE, purpose=purpose), step(Kind.REMOVE), writing=True)
+
+
+@pytest.mark.parametrize("status", sorted(LIVE - {S.RECOVERABLE}))
+def test_what_runs_is_stopped_in_the_recovery_window_alone(status):
+    for writing in (False, True):
+        assert not allowed(going(Kind.HALT, status=status), step(Kind.HALT), writing)
+
+
+def test_a_move_forgets_the_empty_inventories_of_the_status_before():
+    after = move(deletion(status=S.VERIFYING, empty_inventories=1), S.DELETING, By.ENGINE, T0, "found")
+    assert after.empty_inventories == 0
+
+
+@pytest.mark.parametrize("to", [S.CANCELLING])
+def test_a_cancel_withdraws_force(to):
+    forced = Force("why", (), T0, 1, 1)
+    assert move(deletion(status=S.DELETING, forced=forced), to, By.USER, T0, "x").forced is None

@@ -1,0 +1,246 @@
+"""What the drain changes is written down first, and undone in reverse; what each driver takes for a lock that holds."""
+
+import types
+
+import pytest
+from keystoneauth1 import exceptions as ka_exceptions
+
+from cleanup_orchestrator.cloud.projects import Project
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.journal import Change, Event
+from cleanup_orchestrator.core.step import TASKS, Kind, State
+from cleanup_orchestrator.drain import base as drain
+from cleanup_orchestrator.drain import fence as fencing
+from cleanup_orchestrator.drain.fence import Fence
+from cleanup_orchestrator.drain.revoke import Revoke
+from cleanup_orchestrator.errors import NoProjectToken, Stopped
+from cleanup_orchestrator.keystone import protocol
+from cleanup_orchestrator.store import tables
+from cleanup_orchestrator.worker import worker as working
+from tests.unit.world import deletion
+
+
+def grant(who, role="member", actor="users"):
+    return {"actor": actor, "actor_id": who, "role_id": role}
+
+
+class Keystone:
+    """One project; what is done to it is written down in ``did``, with what was intended before."""
+
+    def __init__(self, *grants, members=(), enabled=True, fence=None):
+        self.grants, self.others = list(grants), set(members)
+        self.enabled, self.fence, self.did, self.broken = enabled, fence, [], set()
+
+    def get_uncached(self, project_id):
+        return Project(project_id, "P", "dom", self.enabled, fence=self.fence)
+
+    def grant(self, _project_id, actor, who, role):
+        if who in self.broken:
+            raise RuntimeError("Keystone says no")
+        self.did.append(("grant", who, role))
+
+    def ungrant(self, _project_id, actor, who, role):
+        self.did.append(("ungrant", who, role))
+        self.grants = [each for each in self.grants if each != grant(who, role, actor)]
+
+    def set_enabled(self, _project_id, enabled):
+        self.did.append(("enable" if enabled else "disable",))
+
+    def set_fence(self, _project_id, fence):
+        self.did.append(("fence", fence))
+        self.fence = fence
+
+    def assignments(self, project_id):
+        scope = {"project": {"id": project_id}}
+        return [
+            {each["actor"][:-1]: {"id": each["actor_id"]}, "role": {"id": each["role_id"]}, "scope": scope}
+            for each in self.grants
+        ]
+
+    def members(self, _project_id):
+        return {each["actor_id"] for each in self.grants} | self.others
+
+    def inherited_groups(self, _project_id):
+        return ()
+
+    def ground(self, clouds=None):
+        intend = lambda type_, data: self.did.append(("intend", type_, *data.values()))  # noqa: E731
+        return drain.Ground("d", "p", "me", clouds, self, lambda *_: None, intend)
+
+
+# --------------------------------------------------------------------------------------------------------- in reverse
+#: In the order in which a drain makes them.
+CHANGES = [
+    (drain.GRANT_ADDED, grant("me", "admin")),
+    (drain.GRANT_REMOVED, grant("u1")),
+    (drain.GRANT_REMOVED, grant("u2")),
+    (drain.PROJECT_FENCED, {"fence": "d"}),
+    (drain.PROJECT_DISABLED, {}),
+]
+UNDONE = [
+    ("enable",),
+    ("fence", None),
+    ("grant", "u2", "member"),
+    ("grant", "u1", "member"),
+    ("ungrant", "me", "admin"),
+]
+
+
+@pytest.fixture
+def step(store):
+    """A step in the hands of a worker, with the changes of a drain on record."""
+    store.create(deletion(status=Status.DRAINING), TASKS, Event("deletion.accepted", ""))
+    with store._engine.begin() as connection:
+        mine = tables.steps.c.kind == str(Kind.DRAIN)
+        connection.execute(tables.steps.update().where(mine).values(state=str(State.DISPATCHED), round=1))
+    held = store.claim(next(s for s in store.steps("d") if s.kind is Kind.DRAIN).id, "w", 3600)[1]
+    for type_, data in CHANGES:
+        assert store.intend(held, type_, data)
+    return held
+
+
+def test_changes_are_undone_in_reverse(store, step):
+    """Users get their roles back once the project is open, and the orchestrator goes last: it does all the rest."""
+    keystone = Keystone(fence="d")
+    assert working.release(store, keystone, step, "p", "w") == 5
+    assert keystone.did == UNDONE
+    assert store.changes("d") == ()
+
+
+def test_what_is_undone_is_not_undone_again(store, step):
+    first = store.changes("d")[-1]
+    assert store.undone(step, first, Event("drain.undone", ""))
+    keystone = Keystone(fence="d")
+    assert working.release(store, keystone, step, "p", "w") == 4
+    assert keystone.did == UNDONE[1:]
+
+
+def test_one_that_cannot_be_undone_keeps_no_other_and_is_told_at_the_end(store, step):
+    keystone = Keystone(fence="d")
+    keystone.broken = {"u2"}
+    with pytest.raises(RuntimeError):
+        working.release(store, keystone, step, "p", "w")
+    assert keystone.did == [each for each in UNDONE if each[1:2] != ("u2",)]
+    assert [change.data["actor_id"] for change in store.changes("d")] == ["u2"]
+
+
+def test_a_worker_that_does_not_hold_the_step_any_more_stops_at_once(store, step):
+    assert store.renew(step, -1)
+    keystone = Keystone(fence="d")
+    with pytest.raises(Stopped):
+        working.release(store, keystone, step, "p", "w")
+    assert keystone.did == UNDONE[:1]
+
+
+def undo(keystone, type_, data):
+    return drain.undo(keystone, "p", Change("c", "d", 1, type_, data))
+
+
+def test_a_fence_is_lifted_by_the_deletion_that_it_belongs_to():
+    for fence, did in (("d", [("fence", None)]), ("another", []), (None, [])):
+        keystone = Keystone(fence=fence)
+        undo(keystone, drain.PROJECT_FENCED, {"fence": "d"})
+        assert keystone.did == did
+
+
+@pytest.mark.parametrize(("change", "did"), list(zip(CHANGES[:3], [UNDONE[4], UNDONE[3], UNDONE[2]], strict=True)))
+def test_each_grant_is_given_back_or_taken_back(change, did):
+    keystone = Keystone()
+    undo(keystone, *change)
+    assert keystone.did == [did]
+
+
+# --------------------------------------------------------------------------------------------------------------- revoke
+@pytest.fixture
+def forgetful(monkeypatch):
+    monkeypatch.setattr(drain, "forget_tokens", lambda _: None)
+
+
+def test_a_grant_is_written_down_before_it_is_removed_and_our_own_stays(forgetful):
+    keystone = Keystone(grant("me", "admin"), grant("u1"), grant("g", actor="groups"))
+    assert Revoke().drain(keystone.ground()).full
+    assert keystone.did == [
+        ("intend", drain.GRANT_REMOVED, "users", "u1", "member"),
+        ("ungrant", "u1", "member"),
+        ("intend", drain.GRANT_REMOVED, "groups", "g", "member"),
+        ("ungrant", "g", "member"),
+    ]
+    assert keystone.grants == [grant("me", "admin")]
+
+
+def test_a_drain_is_not_full_while_others_inherit_a_role(forgetful):
+    result = Revoke().drain(Keystone(grant("u1"), members={"u2"}).ground())
+    assert (result.full, result.reason) == (False, "inherited_grants")
+
+
+@pytest.mark.parametrize(
+    ("grants", "members", "held"),
+    [
+        ([], (), True),
+        ([grant("me", "admin")], ("me",), True),
+        ([grant("u1")], (), False),
+        ([grant("g", actor="groups")], (), False),
+        ([], ("u2",), False),
+    ],
+)
+def test_a_drain_holds_while_no_other_user_has_a_role(grants, members, held):
+    keystone = Keystone(*grants)
+    keystone.members = lambda _: set(members)
+    assert Revoke().held(keystone.ground()) is held
+
+
+# ---------------------------------------------------------------------------------------------------------------- fence
+class Fenced:
+    """Clouds of a Keystone whose processes obey the fence, or one of which does not, or refuses our own token."""
+
+    def __init__(self, obeys=True, token=True, ours=True):
+        self.obeys, self.token, self.ours = obeys, token, ours
+
+    def project_auth(self, _project_id, fresh=False):
+        return None
+
+    def project_session(self, _project_id):
+        if not self.token:
+            raise NoProjectToken("no")
+        return types.SimpleNamespace(get_token=lambda: "token")
+
+    def admin_auth(self):
+        return None
+
+    def session(self, *_, **__):
+        return None
+
+    def identity(self, _session):
+        def get(_path, headers):
+            canary = headers.get(protocol.CANARY_HEADER)
+            refused = (canary == "d" and self.obeys) if canary else not self.ours
+            if refused:
+                raise ka_exceptions.NotFound()
+
+        return types.SimpleNamespace(get=get)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(fencing, "time", types.SimpleNamespace(sleep=lambda _: None))
+
+
+def test_a_fence_is_written_down_before_it_is_set():
+    keystone = Keystone()
+    assert Fence().drain(keystone.ground(Fenced())).full
+    assert keystone.did == [("intend", drain.PROJECT_FENCED, "d"), ("fence", "d")]
+
+
+def test_the_fence_of_another_deletion_is_left_alone():
+    keystone = Keystone(fence="another")
+    with pytest.raises(drain.NotHeld, match="deletion another"):
+        Fence().drain(keystone.ground(Fenced()))
+    assert keystone.did == []
+
+
+@pytest.mark.parametrize("clouds", [Fenced(obeys=False), Fenced(token=False), Fenced(ours=False)])
+def test_a_fence_holds_where_a_good_token_is_refused_for_its_sake(clouds):
+    with pytest.raises(drain.NotHeld):
+        Fence().drain(Keystone().ground(clouds))
+    assert not Fence().held(Keystone().ground(clouds))
+    assert Fence().held(Keystone().ground(Fenced()))

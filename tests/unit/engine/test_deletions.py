@@ -1,0 +1,198 @@
+"""The shell around decisions: who decides when many ask at once, and what one bad record does to the others."""
+
+import dataclasses
+import datetime
+import threading
+
+import pytest
+from oslo_config import cfg
+
+from cleanup_orchestrator import opts
+from cleanup_orchestrator.core.deletion import Origin, Status
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import TASKS as KINDS
+from cleanup_orchestrator.core.step import Outcome, Step, Sweep
+from cleanup_orchestrator.engine import deletions
+from cleanup_orchestrator.store import Conflict
+from tests.unit import world
+
+
+class Records:
+    """A store whose reads a test can hold up, and which notes who reads what; all in it has ended."""
+
+    def __init__(self):
+        self.loaded, self.broken, self.waiting = [], set(), []
+        self.reading, self.go = threading.Semaphore(0), threading.Semaphore(0)
+        self.slow = False
+
+    def due(self):
+        return list(self.waiting)
+
+    def load(self, deletion_id):
+        self.loaded.append(deletion_id)
+        if deletion_id in self.broken:
+            raise ValueError("a row that nobody can read")
+        if self.slow:
+            self.reading.release()
+            assert self.go.acquire(timeout=60)
+        return world.deletion(status=Status.DELETED), (), world.T0
+
+
+@pytest.fixture
+def records():
+    return Records()
+
+
+@pytest.fixture
+def made(records):
+    conf = cfg.ConfigOpts()
+    opts.register(conf)
+    conf([])
+    conf.set_override("tick", 0.1, "engine")
+    return deletions.Engine(conf, "engine", records, None)
+
+
+def thread(made, deletion_id):
+    started = threading.Thread(target=made.handle, args=(deletion_id,), daemon=True)
+    started.start()
+    return started
+
+
+def test_news_of_a_deletion_in_hand_is_looked_at_once_more_by_whoever_has_it_in_hand(made, records):
+    records.slow = True
+    first = thread(made, "d")
+    assert records.reading.acquire(timeout=60)
+    for _ in range(5):
+        made.handle("d")  # returns at once, though the first one is still at it
+    assert records.loaded == ["d"]
+    records.go.release()
+    assert records.reading.acquire(timeout=60)
+    records.go.release()
+    first.join(60)
+    assert not first.is_alive()
+    assert records.loaded == ["d", "d"], "all the news at once"
+
+
+def test_two_deletions_do_not_wait_for_each_other(made, records):
+    records.slow = True
+    both = [thread(made, name) for name in ("d", "e")]
+    assert records.reading.acquire(timeout=60)
+    assert records.reading.acquire(timeout=60)
+    records.go.release(2)
+    for each in both:
+        each.join(60)
+        assert not each.is_alive()
+
+
+def test_a_deletion_whose_decision_failed_is_decided_on_anew(made, records):
+    records.broken = {"d"}
+    with pytest.raises(ValueError, match="nobody can read"):
+        made.handle("d")
+    records.broken = set()
+    made.handle("d")
+    assert records.loaded == ["d", "d"]
+
+
+def test_one_that_nobody_can_decide_on_does_not_keep_the_tick_from_the_others(made, records):
+    records.broken, records.waiting = {"bad"}, ["bad", "good"]
+    stop = threading.Event()
+    ticks = threading.Thread(target=made.run_ticks, args=(stop,), daemon=True)
+    ticks.start()
+    deadline = threading.Event()
+    for _ in range(600):
+        if "good" in records.loaded:
+            break
+        deadline.wait(0.1)
+    stop.set()
+    ticks.join(60)
+    assert "good" in records.loaded
+
+
+# ---------------------------------------------------------------------------------------------------- what it passes on
+class Bus:
+    """Writes down what is cast; casts of deletions reach the engine, as those of a broker would."""
+
+    def __init__(self):
+        self.steps, self.deletions, self.engine = [], [], None
+
+    def step(self, step_id):
+        self.steps.append(step_id)
+
+    def deletion(self, deletion_id):
+        self.deletions.append(deletion_id)
+        if self.engine is not None:
+            self.engine.handle(deletion_id)
+
+
+class One:
+    """A store with one deletion; the first saves may conflict."""
+
+    def __init__(self, record, steps=(), conflicts=0):
+        self.record, self.steps, self.conflicts, self.saved = record, steps, conflicts, []
+
+    def load(self, deletion_id):
+        assert deletion_id == self.record.id
+        return self.record, self.steps, world.T0
+
+    def save(self, before, after, steps, events, abandoned):
+        if self.conflicts:
+            self.conflicts -= 1
+            raise Conflict("another engine wrote first")
+        assert before == self.record
+        self.record = after
+        changed = {step.id: step for step in steps}
+        self.steps = tuple(changed.get(step.id, step) for step in self.steps)
+        self.saved.append(after.status)
+
+
+TASKS = tuple(Step(str(kind), "d", kind) for kind in KINDS)
+
+
+def decided(made, store):
+    made.store, made.bus = store, Bus()
+    made.handle("d")
+    return made.bus
+
+
+def test_the_parent_is_told_when_a_child_has_ended(made):
+    going = world.deletion(status=Status.CANCELLING, parent_deletion_id="above")
+    store = One(going, TASKS)
+    assert decided(made, store).deletions == ["above"]
+    assert store.saved == [Status.CANCELLED]
+
+
+def test_the_parent_is_told_nothing_while_a_child_goes_on(made):
+    bus = decided(made, One(world.deletion(parent_deletion_id="above"), TASKS))
+    assert (bus.deletions, bus.steps) == ([], ["survey"])
+
+
+def test_a_deletion_without_a_parent_casts_to_no_other(made):
+    assert decided(made, One(world.deletion(status=Status.CANCELLING), TASKS)).deletions == []
+
+
+def test_a_decision_that_another_engine_overtook_is_made_anew(made):
+    store = One(world.deletion(), TASKS, conflicts=3)
+    assert decided(made, store).steps == ["survey"]
+    assert store.saved == [Status.ACCEPTED]
+
+
+def test_a_parent_goes_on_with_the_cast_of_its_child_and_not_with_its_own_heartbeat(made, store):
+    """With a heartbeat of a day: only the cast says that the child has gone."""
+    made.store, made.bus = store, Bus()
+    made.rules = dataclasses.replace(made.rules, heartbeat=datetime.timedelta(days=1))
+    accepted = Event("deletion.accepted", "")
+    store.create(world.deletion(id="above", include_subtree=True), KINDS, accepted)
+    gone = {"origin": Origin.NOTICED, "status": Status.VERIFYING, "empty_inventories": 2, "project_id": "c"}
+    store.create(world.deletion(id="child", parent_deletion_id="above", **gone), KINDS, accepted)
+    made.handle("above")
+    [survey] = made.bus.steps
+    _, step = store.claim(survey, "w", 3600)
+    below = Sweep(Outcome.CLEAR, str(Reason.PROJECT_HAS_CHILDREN), "it has child projects: c")
+    assert store.finish(step, below)
+    made.handle("above")
+    assert made.bus.steps == [survey], "it waits, and casts nothing"
+    made.bus.engine = made
+    made.handle("child")
+    assert store.get("child").status is Status.DELETED
+    assert made.bus.steps == [survey, survey]

@@ -1,0 +1,324 @@
+"""Notifications: what is worth one, what it says, and that they hold up nobody."""
+
+import dataclasses
+import datetime
+import re
+import threading
+from pathlib import Path
+
+import oslo_messaging
+import pytest
+from oslo_config import cfg
+from oslo_messaging.notify import _impl_test
+
+from cleanup_orchestrator.core.deletion import Condition, Force, Mode, Status
+from cleanup_orchestrator.core.holds import Brake, Lien
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import TASKS, Kind, Leftover, Outcome, Sweep
+from cleanup_orchestrator.core.transitions import MOVES
+from cleanup_orchestrator.messaging import notifications, rpc
+from cleanup_orchestrator.monitoring import metrics
+from cleanup_orchestrator.store import tables
+from tests.unit import world
+
+PAGE = Path(__file__).parents[3] / "doc" / "source" / "admin" / "monitoring.rst"
+STALLED = Condition("stalled", True, "no_progress", "blocked by network.port@R1: in_use", world.T0)
+PYTHON = {"string": str, "boolean": bool, "integer": int, "object": dict}
+
+
+def documented():
+    """Return the type of each field of the payload as the manual has it."""
+    table = PAGE.read_text().partition("The payload:\n")[2]
+    return dict(re.findall(r"   \* - ``(\w+)``\n     - (\w+)\n", table))
+
+
+@pytest.fixture
+def sent():
+    """What oslo.messaging's own test driver was given."""
+    _impl_test.reset()
+    yield _impl_test.NOTIFICATIONS
+    _impl_test.reset()
+
+
+@pytest.fixture
+def announcing_store(tmp_path, sent):
+    conf = cfg.ConfigOpts()
+    conf([])
+    oslo_messaging.get_notification_transport(conf)
+    conf.set_override("driver", ["test"], group="oslo_messaging_notifications")
+    made = notifications.AnnouncingStore.from_url(f"sqlite:///{tmp_path}/n.sqlite")
+    tables.metadata.create_all(made._engine)
+    made.announcer = notifications.Announcer(rpc.notifier(conf, "project_cleanup.here"), made.steps)
+    yield made
+    made.announcer.close(60)
+    made.close()
+
+
+def create(store, **values):
+    return store.create(world.deletion(**values), TASKS, Event("deletion.accepted", "test"))
+
+
+def received(store, sent, count):
+    store.announcer.close(60)
+    assert len(sent) == count, sent
+    return [(priority, message["event_type"], message["payload"]) for _, message, priority, _ in sent]
+
+
+def test_the_manual_has_every_field_and_no_other():
+    payload = notifications.payload(None, world.deletion(), [])
+    assert documented().keys() == payload.keys()
+
+
+@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("conditions", [(), (STALLED,)])
+def test_every_field_has_the_documented_type_whatever_the_status(status, conditions):
+    d = world.deletion(status=status, conditions=conditions, finished_at=world.T0 if conditions else None)
+    for before in (None, world.deletion()):
+        payload = notifications.payload(before, d, [])
+        assert {name: type(value) for name, value in payload.items()} == {
+            name: PYTHON[kind] for name, kind in documented().items()
+        }
+    times = [value for name, value in payload.items() if name.endswith("_at") and value]
+    assert times and all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", value) for value in times)
+
+
+def test_the_manual_names_the_counters():
+    said = PAGE.read_text().partition("``counters``")[2].partition("Fields may be added")[0]
+    assert set(re.findall(r"``(\w+)``", said)) == notifications.payload(None, world.deletion(), [])["counters"].keys()
+
+
+def test_the_manual_names_the_event_types():
+    page = PAGE.read_text()
+    assert f"``{notifications.PREFIX}.<status>``" in page
+    others = {event for event in notifications.event_types() if event.rsplit(".", 1)[1] not in set(map(str, Status))}
+    assert all(f"``{event}``" in page for event in others) and others
+
+
+def test_a_new_record_and_each_of_its_moves_is_announced_once(announcing_store, sent):
+    made = create(announcing_store, user_id="u", request_id="req-1", mode=Mode.REPORT)
+    moved = announcing_store.save(
+        made, dataclasses.replace(made, status=Status.INVENTORY, reason="look_first", message="m")
+    )
+    announcing_store.save(moved, dataclasses.replace(moved, round=2))  # the same status: nothing to say
+    first, second = received(announcing_store, sent, 2)
+    assert first[:2] == ("INFO", "project_cleanup.deletion.accepted")
+    assert (first[2]["status_before"], first[2]["user_id"], first[2]["request_id"]) == ("", "u", "req-1")
+    assert second[:2] == ("INFO", "project_cleanup.deletion.inventory")
+    assert (second[2]["status_before"], second[2]["status"]) == ("accepted", "inventory")
+    assert (second[2]["reason"], second[2]["message"], second[2]["mode"]) == ("look_first", "m", "report")
+    assert [message["publisher_id"] for _, message, *_ in sent] == ["project_cleanup.here"] * 2
+
+
+def test_who_is_asked_for_an_approval_hears_it_once(announcing_store, sent):
+    asks = Condition("approval", True, "too_many_resources", "it is about 9 resources", world.T0)
+    made = create(announcing_store)
+    asked = announcing_store.save(made, dataclasses.replace(made, conditions=(asks,)))
+    more = dataclasses.replace(asks, message="it is about 10 resources")
+    still = announcing_store.save(asked, dataclasses.replace(asked, conditions=(more,)))
+    announcing_store.save(still, dataclasses.replace(still, conditions=(dataclasses.replace(asks, status=False),)))
+    _, (priority, event, payload) = received(announcing_store, sent, 2)
+    assert (priority, event) == ("INFO", "project_cleanup.deletion.approval_needed")
+    assert payload["approval_message"] == "it is about 9 resources"
+
+
+def test_what_lost_the_race_is_not_announced(announcing_store, sent):
+    made = create(announcing_store)
+    announcing_store.save(made, dataclasses.replace(made, round=2))
+    with pytest.raises(Exception, match="changed meanwhile"):
+        announcing_store.save(made, dataclasses.replace(made, status=Status.DRAINING))
+    assert [event for _, event, _ in received(announcing_store, sent, 1)] == ["project_cleanup.deletion.accepted"]
+
+
+def test_failed_and_stalled_are_errors_and_progress_is_not(announcing_store, sent):
+    made = create(announcing_store)
+    stuck = announcing_store.save(made, dataclasses.replace(made, conditions=(STALLED,)))
+    longer = dataclasses.replace(STALLED, message="blocked by image.image@R1: error")
+    still = announcing_store.save(stuck, dataclasses.replace(stuck, conditions=(longer,)))  # still stalled: nothing new
+    well = announcing_store.save(
+        still, dataclasses.replace(still, conditions=(dataclasses.replace(STALLED, status=False),))
+    )
+    announcing_store.save(well, dataclasses.replace(well, status=Status.FAILED))
+    found = received(announcing_store, sent, 4)
+    assert [(priority, event.rsplit(".", 1)[1]) for priority, event, _ in found] == [
+        ("INFO", "accepted"),
+        ("ERROR", "stalled"),
+        ("INFO", "resumed"),
+        ("ERROR", "failed"),
+    ]
+    assert found[1][2]["stalled_message"] == STALLED.message
+    assert (found[1][2]["stalled"], found[2][2]["stalled"]) == (True, False)
+
+
+def test_what_is_held_and_what_holds_it_are_announced(announcing_store, sent):
+    made = create(announcing_store)
+    lien = announcing_store.add_lien(Lien("l", "p", "billing", "an open invoice", world.T0, user_name="alice"))
+    on = announcing_store.set_brake(Brake(True, "the storage misbehaves", request_id="req-1"))
+    assert announcing_store.set_brake(Brake(True, "once more", request_id="req-2")) == on
+    held = Condition("held", True, "lien", "held by lien l", world.T0)
+    read = announcing_store.get(made.id)
+    stopped = announcing_store.save(read, dataclasses.replace(read, conditions=(held,)))
+    announcing_store.remove_lien(lien.id, "u")
+    announcing_store.remove_lien(lien.id, "u")
+    announcing_store.set_brake(Brake(False, "the storage misbehaves", request_id="req-3"))
+    read = announcing_store.get(stopped.id)
+    announcing_store.save(read, dataclasses.replace(read, conditions=(dataclasses.replace(held, status=False),)))
+    found = received(announcing_store, sent, 7)
+    assert [(priority, event.removeprefix("project_cleanup.")) for priority, event, _ in found] == [
+        ("INFO", "deletion.accepted"),
+        ("INFO", "lien.recorded"),
+        ("ERROR", "brake.pulled"),
+        ("INFO", "deletion.held"),
+        ("INFO", "lien.removed"),
+        ("INFO", "brake.lifted"),
+        ("INFO", "deletion.continued"),
+    ]
+    assert (found[3][2]["held"], found[3][2]["held_message"], found[6][2]["held"]) == (True, "held by lien l", False)
+    assert (found[1][2]["origin"], found[1][2]["expires_at"], found[4][2]["deleted_by"]) == ("billing", "", "u")
+    assert (found[2][2]["on"], found[2][2]["reason"]) == (True, "the storage misbehaves")
+    page = PAGE.read_text()
+    for payload in (found[1][2], found[2][2]):
+        assert [name for name in payload if f"``{name}``" not in page] == []
+
+
+@pytest.mark.parametrize(("before", "after"), sorted(MOVES))
+def test_every_legal_move_is_news(before, after):
+    assert notifications.news(world.deletion(status=before), world.deletion(status=after)) == (str(after),)
+
+
+def test_a_stalled_one_that_moves_on_is_one_piece_of_news():
+    before = world.deletion(conditions=(STALLED,))
+    assert notifications.news(before, world.deletion(status=Status.DRAINING)) == ("draining",)
+
+
+def test_the_counters_are_of_this_attempt(announcing_store, sent):
+    made = create(announcing_store)
+    step = next(s for s in announcing_store.steps(made.id) if s.kind is Kind.SURVEY)
+    waiting = dataclasses.replace(step, state="dispatched", round=1)
+    made = announcing_store.save(made, dataclasses.replace(made, status=Status.INVENTORY), [waiting])
+    _, mine = announcing_store.claim(step.id, "w", 60)
+    announcing_store.put_steps(mine, [dataclasses.replace(world.sweep_step("network.port"), round=1)])
+    announcing_store.finish(mine, Sweep(Outcome.CLEAR, calls=3))
+    sweep = next(s for s in announcing_store.steps(made.id) if s.kind is Kind.SWEEP)
+    made = announcing_store.get(made.id)
+    dispatched = dataclasses.replace(sweep, state="dispatched", round=made.round)
+    made = announcing_store.save(made, made, [dispatched])
+    _, mine = announcing_store.claim(sweep.id, "w", 60)
+    left = (Leftover("a", "a", Reason.PRESENT), Leftover("b", "b", Reason.PRESENT))
+    announcing_store.finish(mine, Sweep(Outcome.LEFTOVERS, "present", found=2, kept=1, calls=4, leftovers=left))
+    made = announcing_store.get(made.id)
+    announcing_store.save(made, dataclasses.replace(made, status=Status.DELETING))
+    *_, (_, event, payload) = received(announcing_store, sent, 3)
+    assert event == "project_cleanup.deletion.deleting"
+    counters = {"found": 2, "deleted": 0, "remaining": 2, "abandoned": 0, "kept": 1, "unknown": 0, "calls": 7}
+    assert payload["counters"] == counters
+
+
+def test_that_it_is_forced_is_announced_once_with_who_and_why(announcing_store, sent):
+    made = create(announcing_store)
+    made = announcing_store.save(made, dataclasses.replace(made, status=Status.DELETING))
+    asked = Force("burnt down", (), world.T0, 1, 1, "u2", "alice")
+    forced = announcing_store.save(made, dataclasses.replace(made, forced=asked))
+    announcing_store.save(forced, dataclasses.replace(forced, round=2))
+    *_, (priority, event, payload) = received(announcing_store, sent, 3)
+    assert (priority, event) == ("INFO", "project_cleanup.deletion.forced")
+    assert (payload["forced"], payload["forced_reason"], payload["forced_by"]) == (True, "burnt down", "u2")
+    assert payload["status"] == payload["status_before"] == "deleting"
+
+
+def test_a_lien_that_a_plugin_raises_or_ends_is_told_like_any_other(announcing_store, sent):
+    lien = Lien("l", "p", "plugin:image.image", "image: 1: shared with q", world.T0)
+    announcing_store._lien_changed(lien)
+    announcing_store._lien_changed(dataclasses.replace(lien, deleted_at=world.T0, deleted_by="plugin"))
+    told = received(announcing_store, sent, 2)
+    assert [event for _, event, _ in told] == ["project_cleanup.lien.recorded", "project_cleanup.lien.removed"]
+    assert told[0][2]["origin"] == "plugin:image.image" and told[1][2]["deleted_by"] == "plugin"
+
+
+def test_a_token_in_a_message_does_not_get_out(announcing_store, sent):
+    token = "gAAAAABk2x_Qv-7H9cXlP0aYc3b1ZC9xN5yK8wVt2mRrUuJp"
+    condition = dataclasses.replace(STALLED, message=f"X-Auth-Token: {token}")
+    create(announcing_store, status=Status.FAILED, message=f"refused {token}", conditions=(condition,))
+    for _, _, payload in received(announcing_store, sent, 2):
+        assert token not in str(payload)
+        assert payload["message"] == "refused ***"
+
+
+class Broker:
+    """Hangs, or fails, as long as the test wants."""
+
+    def __init__(self):
+        self.go, self.sent, self.error = threading.Event(), [], None
+
+    def info(self, ctxt, event_type, payload):
+        assert self.go.wait(120), "the test did not get as far as letting the broker go on"
+        if self.error:
+            raise self.error
+        self.sent.append(event_type)
+
+    error = info
+
+
+def counted(result):
+    return metrics.NOTIFICATIONS.labels(result)._value.get()
+
+
+def test_a_broker_that_hangs_holds_up_no_commit_and_its_queue_has_an_end():
+    broker = Broker()
+    announcer = notifications.Announcer(broker, lambda _: ())
+    before, failed = counted("dropped"), counted("failed")
+    for _ in range(notifications._WAITING + 50):
+        announcer.committed(None, world.deletion())
+    # The broker still hangs: no commit has waited for it. It has taken one of them, or none yet.
+    dropped = counted("dropped") - before
+    assert dropped in (49, 50)
+    broker.go.set()
+    announcer.close(60)
+    assert len(broker.sent) == notifications._WAITING + 50 - dropped
+    assert counted("failed") == failed
+
+
+def test_a_broker_that_fails_fails_nobody():
+    broker = Broker()
+    broker.error, before = ConnectionError("away"), counted("failed")
+    broker.go.set()
+    announcer = notifications.Announcer(broker, lambda _: ())
+    announcer.committed(None, world.deletion())
+    announcer.close(60)
+    assert counted("failed") == before + 1
+
+
+def test_a_store_that_fails_when_it_is_sent_fails_nobody():
+    def steps(_):
+        raise RuntimeError("no store")
+
+    broker = Broker()
+    broker.go.set()
+    announcer = notifications.Announcer(broker, steps)
+    announcer.committed(None, world.deletion())
+    announcer.close(60)
+    assert broker.sent == []
+
+
+@pytest.mark.parametrize("drivers", [[], ["noop"], [""]])
+def test_without_a_driver_there_is_nobody_who_sends(drivers):
+    conf = cfg.ConfigOpts()
+    conf([])
+    oslo_messaging.get_notification_transport(conf)
+    conf.set_override("driver", drivers, group="oslo_messaging_notifications")
+    assert rpc.notifier(conf, "x") is None
+
+
+@pytest.mark.parametrize(("asked", "tries"), [(-1, 5), (0, 0), (2, 2), (1000, 5)])
+def test_no_operator_can_have_it_tried_for_ever(asked, tries):
+    conf = cfg.ConfigOpts()
+    conf([])
+    oslo_messaging.get_notification_transport(conf)
+    conf.set_override("driver", ["messagingv2"], group="oslo_messaging_notifications")
+    conf.set_override("retry", asked, group="oslo_messaging_notifications")
+    assert rpc.notifier(conf, "x").retry == tries
+
+
+def test_times_are_utc_without_fractions():
+    at = datetime.datetime(2026, 1, 31, 23, 59, 59, 999999)
+    assert notifications.payload(None, world.deletion(created_at=at), [])["created_at"] == "2026-01-31T23:59:59Z"

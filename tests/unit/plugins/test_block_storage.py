@@ -1,0 +1,445 @@
+"""What Cinder's answers are taken for, and out of which states things are got."""
+
+import datetime
+
+import pytest
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.plugins import block_storage
+from cleanup_orchestrator.plugins.base import Refused, Resource
+from cleanup_orchestrator.worker.sweep.sweep import look
+from tests.unit.answers import connection, project
+
+OWNER = "os-vol-tenant-attr:tenant_id"
+SNAPSHOT_OWNER = "os-extended-snapshot-attributes:project_id"
+TYPES = {type_.name: type_ for type_ in block_storage.SERVICE.types}
+REFUSED = (400, {"badRequest": {"message": "Volume status must be available or error"}})
+
+
+def ago(**time):
+    """As Cinder says it: in UTC, without saying so."""
+    return (datetime.datetime.now(datetime.UTC) - datetime.timedelta(**time)).replace(tzinfo=None).isoformat()
+
+
+def volume(**row):
+    return Resource("v", "data", "p", {"id": "v", OWNER: "p", "status": "available", "created_at": ago(days=9), **row})
+
+
+def cinder(server_owner=None, delete=(202, {}), **collections):
+    """Cinder with these rows in its collections, and Nova with one server or none. Lists end after one page."""
+
+    def answer(method, path, query, body):
+        if method == "DELETE":
+            return delete.pop(0) if isinstance(delete, list) else delete
+        if method == "POST":
+            return 202, {}
+        name = path.strip("/").split("/")[0]
+        if path.startswith("/os-quota-sets"):
+            return 200, {"quota_set": {}}
+        if path.endswith("/detail"):
+            rows = [] if query.get("marker") else collections.get(name, [])
+            return 200, {name.removeprefix("volume-"): rows}
+        found = [row for row in collections.get(name, []) if row["id"] == path.rpartition("/")[2]]
+        return (200, {name.removesuffix("s"): found[0]}) if found else (404, {"itemNotFound": {"message": "no"}})
+
+    def nova(method, path, query, body):
+        if server_owner is None:
+            return 404, {"itemNotFound": {"message": "no"}}
+        return 200, {"server": {"id": "s", "tenant_id": server_owner}}
+
+    return connection(block_storage=answer, compute=nova)
+
+
+def reset(**status):
+    return [("POST", "/volumes/v/action", {"os-reset_status": status})]
+
+
+ATTACHMENT = {"id": "a", "volume_id": "v", "instance": "s"}
+GROUP = {"id": "g", "project_id": "p"}
+
+
+@pytest.mark.parametrize(
+    ("row", "cloud", "writes"),
+    [
+        ({}, {}, []),
+        ({"status": "error"}, {}, []),
+        ({"status": "error_restoring"}, {}, []),
+        ({"status": "error_deleting"}, {}, reset(status="error")),
+        ({"status": "error_backing-up"}, {}, reset(status="error")),
+        ({"status": "maintenance"}, {}, reset(status="error")),
+        ({"status": "awaiting-transfer"}, {}, reset(status="error")),
+        ({"status": "in-use"}, {}, reset(status="error", attach_status="detached")),
+        ({"status": "reserved"}, {}, reset(status="error", attach_status="detached")),
+        ({"status": "detaching"}, {}, reset(status="error", attach_status="detached")),
+        ({"attachments": [{"server_id": "s"}]}, {}, reset(status="error", attach_status="detached")),
+        ({"status": "creating"}, {}, reset(status="error")),
+        ({"status": "deleting"}, {}, reset(status="error")),
+        ({"migration_status": "success"}, {}, []),
+        ({"migration_status": "migrating"}, {}, reset(status="error", migration_status="none")),
+        ({"migration_status": "target:x", "updated_at": ago()}, {}, reset(status="error", migration_status="none")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_state_that_nothing_stands_behind_is_reset(row, cloud, writes):
+    made = cinder(**cloud)
+    block_storage.make_volume_deletable(made, project(), volume(**row))
+    assert made.block_storage.writes() == writes
+
+
+@pytest.mark.parametrize(
+    ("row", "cloud", "reason", "blocker"),
+    [
+        ({"status": "creating", "created_at": ago()}, {}, Reason.IN_USE, None),
+        ({"status": "uploading", "updated_at": ago(hours=3)}, {}, Reason.IN_USE, None),
+        ({"status": "deleting", "updated_at": ago()}, {}, Reason.DELETING, None),
+        ({"status": "deleting", "created_at": None}, {}, Reason.DELETING, None),
+        ({"migration_status": "migrating", "updated_at": ago()}, {}, Reason.IN_USE, None),
+        ({"group_id": "g"}, {"groups": [GROUP]}, Reason.IN_USE, ("block-storage.group", "g", "p")),
+        (
+            {"group_id": "g"},
+            {"groups": [{"id": "g", "project_id": "q"}]},
+            Reason.FOREIGN,
+            ("block-storage.group", "g", "q"),
+        ),
+        (
+            {"group_id": "g", "consistencygroup_id": "g"},
+            {},
+            Reason.IN_USE,
+            ("block-storage.consistency_group", "g", "p"),
+        ),
+        (
+            {"status": "in-use"},
+            {"attachments": [ATTACHMENT], "server_owner": "p"},
+            Reason.IN_USE,
+            ("compute.server", "s", "p"),
+        ),
+        (
+            {"status": "in-use"},
+            {"attachments": [ATTACHMENT], "server_owner": "q"},
+            Reason.FOREIGN,
+            ("compute.server", "s", "q"),
+        ),
+        (
+            {"status": "awaiting-transfer"},
+            {"volume-transfers": [{"id": "t", "volume_id": "v"}]},
+            Reason.IN_USE,
+            ("block-storage.transfer", "t", "p"),
+        ),
+        ({"status": "reserved"}, {"attachments": [ATTACHMENT]}, Reason.IN_USE, ("block-storage.attachment", "a", "p")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_volume_that_something_has_is_left_to_it_and_it_is_named(row, cloud, reason, blocker):
+    made = cinder(**cloud)
+    with pytest.raises(Refused) as refused:
+        block_storage.make_volume_deletable(made, project(), volume(**row))
+    verdict = refused.value.verdict
+    assert verdict.reason is reason
+    assert [(b["type"], b["id"], b["owner"]) for b in verdict.blocked_by] == ([blocker] if blocker else [])
+    assert not made.block_storage.writes()
+
+
+def test_a_snapshot_of_a_group_goes_with_that():
+    (make_deletable,) = TYPES["snapshot"].prepare
+    row = {"id": "s", "status": "available", "group_snapshot_id": "gs"}
+    cloud = cinder()
+    with pytest.raises(Refused) as refused:
+        make_deletable(cloud, project(), Resource("s", "", "p", row))
+    assert refused.value.verdict.reason is Reason.IN_USE
+    make_deletable(cloud, project(), Resource("s", "", "p", row | {"group_snapshot_id": None}))
+    assert not cloud.block_storage.asked
+
+
+def test_a_list_whose_marker_goes_is_read_anew(monkeypatch):
+    monkeypatch.setattr(block_storage, "PAGE", 1)
+    there = list("abc")
+
+    def answer(method, path, query, body):
+        if path.startswith("/os-quota-sets"):
+            return 200, {"quota_set": {}}
+        marker = query.get("marker")
+        if marker and marker not in there:
+            return 404, {"itemNotFound": {"message": f"Volume {marker} could not be found."}}
+        page = there[there.index(marker) + 1 if marker else 0 :][:1]
+        if page == ["b"]:
+            there.remove("b")  # it goes between two pages
+        return 200, {"volumes": [{**volume().data, "id": n} for n in page]}
+
+    found = look(TYPES["volume"], connection(block_storage=answer), project())
+    assert [leftover.id for leftover in found.leftovers] == ["a", "b", "c"]
+
+
+def test_a_list_whose_marker_always_goes_is_no_answer():
+    def answer(method, path, query, body):
+        return (404, {}) if query.get("marker") else (200, {"volumes": [volume().data]})
+
+    assert look(TYPES["volume"], connection(block_storage=answer), project()).reason == Reason.BAD_ANSWER
+
+
+def test_an_operator_says_after_how_long_something_is_stuck():
+    made, row = cinder(), volume(status="creating", created_at=ago(minutes=10))
+    with pytest.raises(Refused):
+        block_storage.make_volume_deletable(made, project(reset_after=3600), row)
+    block_storage.make_volume_deletable(made, project(reset_after=60), row)
+    assert made.block_storage.writes() == reset(status="error")
+
+
+@pytest.mark.parametrize(
+    ("owner", "reason"), [("p", Reason.IN_USE), ("q", Reason.FOREIGN), (None, Reason.FOREIGN)], ids=str
+)
+def test_a_volume_is_never_deleted_with_its_snapshots(owner, reason):
+    cloud = cinder(delete=REFUSED, snapshots=[{"id": "s", "volume_id": "v", SNAPSHOT_OWNER: owner}])
+    with pytest.raises(Refused) as refused:
+        block_storage.delete_volume(cloud, project(), volume())
+    assert refused.value.verdict.reason is reason
+    assert [(b["id"], b["owner"]) for b in refused.value.verdict.blocked_by] == [("s", owner or "")]
+    assert cloud.block_storage.writes() == [("DELETE", "/volumes/v", None)]
+
+
+def test_a_refusal_that_nothing_explains_is_a_stale_attachment():
+    cloud = cinder(delete=[REFUSED, (202, {})], volumes=[volume().data])
+    block_storage.delete_volume(cloud, project(), volume())
+    detached = reset(attach_status="detached")  # and its state stays: a frozen backend is refused in the same words
+    assert cloud.block_storage.writes() == [("DELETE", "/volumes/v", None), *detached, ("DELETE", "/volumes/v", None)]
+
+
+@pytest.mark.parametrize(
+    ("id_", "survives"),
+    [
+        ("5f1c7d9e4ab24b0f8f6f3c7a9d2e1b0c", True),
+        ("12345678901234567890123456789012", False),
+        ("1234567890123456e890123456789012", False),
+        ("12345678901234567890123456789e01", False),
+        ("01234567890123456789012345678901", True),
+        ("5e5e5678901234567890123456789012", True),
+        ("1234567890123456-7890123456789012", True),
+        ("None", False),
+    ],
+)
+def test_a_project_id_that_reads_as_a_number_is_not_sent_as_a_filter(id_, survives):
+    queries = []
+
+    def answer(method, path, query, body):
+        queries.append((path, query))
+        return 200, {"volumes": [], "quota_set": {}}
+
+    found = look(TYPES["volume"], connection(block_storage=answer), project(id_))
+    assert found.outcome is Outcome.CLEAR
+    ((_, query),) = [each for each in queries if each[0] == "/volumes/detail"]
+    assert query.get("project_id") == (id_ if survives else None) and query["all_tenants"] == "1"
+
+
+def test_the_copy_of_a_migration_is_kept_as_long_as_what_it_is_a_copy_of_is_there():
+    copies = [{"id": n, OWNER: "p", "migration_status": f"target:{of}"} for n, of in (("copy", "v"), ("orphan", "x"))]
+    cloud = cinder(volumes=[volume().data, *copies])
+    found = look(TYPES["volume"], cloud, project())
+    assert found.kept == 1 and {leftover.id for leftover in found.leftovers} == {"v", "orphan"}
+
+
+@pytest.mark.parametrize("name", ["volume", "snapshot", "group", "group_snapshot", "attachment", "transfer"])
+def test_who_is_no_admin_gets_no_list(name):
+    """Cinder would give him his own, and no word about it: that would look empty."""
+
+    def answer(method, path, query, body):
+        if path.startswith("/os-quota-sets"):
+            return 403, {"forbidden": {"message": "no"}}
+        return 200, {
+            key: [] for key in ("volumes", "snapshots", "groups", "group_snapshots", "attachments", "transfers")
+        }
+
+    found = look(TYPES[name], connection(block_storage=answer), project())
+    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
+
+
+@pytest.mark.parametrize("name", ["backup", "consistency_group", "consistency_group_snapshot"])
+def test_what_is_seen_from_the_project_alone_takes_a_token_of_it(name):
+    cloud = connection("own", block_storage=lambda *_: (200, {"backups": [], "consistencygroups": []}))
+    found = look(TYPES[name], cloud, project())
+    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
+    assert not [path for _, path, _ in cloud.block_storage.asked if not path.startswith("/os-quota-sets")]
+
+
+def test_the_old_kind_of_group_is_what_the_new_list_does_not_show():
+    old = [{"id": "old"}, {"id": "new"}]
+
+    def answer(method, path, query, body):
+        rows = old if path.startswith("/consistencygroups") else [{"id": "new", "project_id": "p"}]
+        return 200, {path.split("/")[1]: [] if query.get("marker") else rows}
+
+    found = look(TYPES["consistency_group"], connection("p", block_storage=answer), project())
+    assert [leftover.id for leftover in found.leftovers] == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ([volume(group_id="g").data], None),
+        ([{**volume(group_id="g").data, OWNER: "q"}], Reason.FOREIGN),
+        ([{**volume(group_id="g").data, OWNER: None}], Reason.FOREIGN),
+        ([{**volume(group_id="other").data, OWNER: "q"}], None),
+    ],
+    ids=["its own", "another project's", "nobody's", "the filter was ignored"],
+)
+def test_a_group_is_not_deleted_with_what_is_not_the_projects(members, reason):
+    group = Resource("g", "group", "p", {**GROUP, "status": "available"})
+    cloud = cinder(volumes=members)
+    if reason is None:
+        block_storage.check_group(cloud, project(), group)
+        return
+    with pytest.raises(Refused) as refused:
+        block_storage.check_group(cloud, project(), group)
+    assert refused.value.verdict.reason is reason
+
+
+@pytest.mark.parametrize(
+    ("server", "owner", "reason"),
+    [(None, None, None), ("s", None, None), ("s", "p", Reason.IN_USE), ("s", "q", Reason.FOREIGN)],
+    ids=["to no server", "to one that is gone", "to an own one", "to another project's"],
+)
+def test_an_attachment_is_only_deleted_when_there_is_no_server(server, owner, reason):
+    attachment = Resource("a", "", "p", {"id": "a", "volume_id": "v", "instance": server})
+    cloud = cinder(server_owner=owner)
+    if reason is None:
+        block_storage.check_attachment(cloud, project(), attachment)
+        return
+    with pytest.raises(Refused) as refused:
+        block_storage.check_attachment(cloud, project(), attachment)
+    assert refused.value.verdict.reason is reason
+
+
+def test_where_there_is_no_nova_no_server_has_a_volume():
+    attachment = Resource("a", "", "p", {"id": "a", "volume_id": "v", "instance": "s"})
+    block_storage.check_attachment(connection(block_storage=lambda *_: (500, "no")), project(), attachment)
+
+
+def test_an_attachment_is_its_volumes_and_its_secrets_are_not_passed_on():
+    rows = [{**ATTACHMENT, "connection_info": {"auth_password": "secret"}}, {"id": "b", "volume_id": "w"}]
+    cloud = cinder(attachments=rows, volumes=[volume().data, {"id": "w", OWNER: "q"}])
+    listed = list(TYPES["attachment"].list(cloud, project()))
+    assert [row["project_id"] for row in listed] == ["p", "q"]
+    assert not any("connection_info" in row for row in listed)
+
+
+def test_a_backup_that_others_build_on_waits_for_them():
+    backup = Resource("full", "", "p", {"id": "full", "status": "available", "has_dependent_backups": True})
+    child = {"id": "second", "os-backup-project-attr:project_id": "p"}
+    cloud = cinder(backups=[child])
+    with pytest.raises(Refused) as refused:
+        block_storage.delete_backup(cloud, project(), backup)
+    assert refused.value.verdict.reason is Reason.IN_USE
+    assert [b["id"] for b in refused.value.verdict.blocked_by] == ["second"]
+    assert not cloud.block_storage.writes()
+
+
+@pytest.mark.parametrize(("there", "reason"), [(True, Reason.UNREACHABLE), (False, None)])
+def test_a_backup_that_is_not_found_by_its_delete_is_looked_for(there, reason):
+    row = {"id": "full", "status": "available"}
+    cloud = cinder(
+        delete=(404, {"itemNotFound": {"message": "Service cinder-backup could not be found."}}),
+        backups=[row] if there else [],
+    )
+    backup = Resource("full", "", "p", row)
+    if reason is None:
+        block_storage.delete_backup(cloud, project(), backup)
+        return
+    with pytest.raises(Refused) as refused:
+        block_storage.delete_backup(cloud, project(), backup)
+    assert refused.value.verdict.reason is reason
+
+
+def test_an_accepted_transfer_is_history():
+    rows = [
+        {"id": "open", "volume_id": "v", "source_project_id": "p", "accepted": False},
+        {"id": "done", "volume_id": "v", "source_project_id": "p", "accepted": True},
+        {"id": "before Train", "volume_id": "v", "source_project_id": None},
+    ]
+    cloud = cinder(**{"volume-transfers": rows, "volumes": [volume().data]})
+    found = look(TYPES["transfer"], cloud, project())
+    assert found.kept == 1 and {leftover.id for leftover in found.leftovers} == {"open", "before Train"}
+
+
+# ------------------------------------------------------------------------------------------------------------- force
+FORCED = [
+    *reset(status="error", attach_status="detached", migration_status="none"),
+    ("POST", "/volumes/v/action", {"os-force_delete": {}}),
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "cloud", "reason", "blocker"),
+    [
+        ({"status": "creating"}, {}, None, ""),
+        ({"status": "deleting"}, {}, None, ""),
+        ({"status": "available", "migration_status": "migrating"}, {}, None, ""),
+        ({"status": "in-use"}, {"attachments": [ATTACHMENT]}, None, ""),  # of a server that nobody knows
+        ({"status": "in-use"}, {"attachments": [ATTACHMENT], "server_owner": "p"}, Reason.IN_USE, "compute.server"),
+        ({"status": "in-use"}, {"attachments": [ATTACHMENT], "server_owner": "x"}, Reason.FOREIGN, "compute.server"),
+        ({"group_id": "g"}, {"groups": [GROUP]}, Reason.IN_USE, "block-storage.group"),
+        ({"group_id": "g"}, {"groups": [{**GROUP, "project_id": "x"}]}, Reason.FOREIGN, "block-storage.group"),
+    ],
+    ids=str,
+)
+def test_by_force_a_busy_volume_is_reset_and_deleted_and_one_that_something_has_is_not(row, cloud, reason, blocker):
+    made = cinder(**cloud)
+    if reason is None:
+        TYPES["volume"].force(made, project(), volume(**row))
+        assert made.block_storage.writes() == FORCED
+        return
+    with pytest.raises(Refused) as caught:
+        TYPES["volume"].force(made, project(), volume(**row))
+    assert (caught.value.verdict.reason, caught.value.verdict.blocked_by[0]["type"]) == (reason, blocker)
+    assert made.block_storage.writes() == []
+
+
+@pytest.mark.parametrize(("owner", "reason"), [("p", Reason.IN_USE), ("x", Reason.FOREIGN)])
+def test_by_force_a_volume_with_snapshots_stays_and_they_are_named(owner, reason):
+    snapshots = [{"id": "s", "volume_id": "v", SNAPSHOT_OWNER: owner}]
+    ordinary = cinder(snapshots=snapshots).block_storage.answer
+
+    def refusing(method, path, query, body):
+        return REFUSED if "os-force_delete" in (body or {}) else ordinary(method, path, query, body)
+
+    with pytest.raises(Refused) as caught:
+        TYPES["volume"].force(connection(block_storage=refusing), project(), volume(status="deleting"))
+    assert caught.value.verdict.reason is reason
+    assert [b["id"] for b in caught.value.verdict.blocked_by] == ["s"]
+
+
+@pytest.mark.parametrize(("name", "path"), [("snapshot", "/snapshots/r/action"), ("backup", "/backups/r/action")])
+def test_by_force_a_busy_snapshot_or_backup_is_reset_and_deleted(name, path):
+    made = cinder()
+    TYPES[name].force(made, project(), Resource("r", "", "p", {"id": "r", "status": "deleting"}))
+    assert made.block_storage.writes() == [
+        ("POST", path, {"os-reset_status": {"status": "error"}}),
+        ("POST", path, {"os-force_delete": {}}),
+    ]
+
+
+def test_a_backup_whose_driver_knows_no_forced_delete_is_reset_and_deleted():
+    """Cinder's own answer, of a driver without support_force_delete."""
+    ordinary = cinder().block_storage.answer
+
+    def answer(method, path, query, body):
+        if "os-force_delete" in (body or {}):
+            return 405, {"badMethod": {"message": "Operation not supported: force delete."}}
+        return ordinary(method, path, query, body)
+
+    made = connection(block_storage=answer)
+    TYPES["backup"].force(made, project(), Resource("b", "", "p", {"id": "b", "status": "deleting"}))
+    assert [(method, path) for method, path, _ in made.block_storage.writes()] == [
+        ("POST", "/backups/b/action"),
+        ("POST", "/backups/b/action"),
+        ("DELETE", "/backups/b"),
+    ]
+
+
+def test_by_force_neither_the_base_of_other_backups_goes_nor_the_snapshot_of_a_group():
+    base = Resource("r", "", "p", {"id": "r", "status": "deleting", "has_dependent_backups": True})
+    made = cinder(backups=[{"id": "child", "os-backup-project-attr:project_id": "p"}])
+    with pytest.raises(Refused, match="base of"):
+        TYPES["backup"].force(made, project(), base)
+    member = Resource("r", "", "p", {"id": "r", "status": "deleting", "group_snapshot_id": "g"})
+    with pytest.raises(Refused, match="goes with"):
+        TYPES["snapshot"].force(made, project(), member)
+    assert made.block_storage.writes() == []

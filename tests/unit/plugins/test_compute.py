@@ -1,0 +1,256 @@
+"""What Nova's answers are taken for."""
+
+import datetime
+import types
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.plugins import compute
+from cleanup_orchestrator.plugins.base import Refused, Resource
+from cleanup_orchestrator.worker.sweep.sweep import look
+from tests.unit.answers import connection, project
+
+TASK = "OS-EXT-STS:task_state"
+TYPES = {type_.name: type_ for type_ in compute.SERVICE.types}
+
+
+def server(**row):
+    return Resource("s", "web", "p", {"id": "s", "tenant_id": "p", "status": "ACTIVE", TASK: None, **row})
+
+
+def ago(**time):
+    return (datetime.datetime.now(datetime.UTC) - datetime.timedelta(**time)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def nova(after, actions=()):
+    """Nova: what a server is after its delete, ``None`` when it is gone."""
+
+    def answer(method, path, query, body):
+        if method == "POST":
+            return 202, {}
+        if after is None:
+            return 404, {"itemNotFound": {"message": "no"}}
+        if path.endswith("/os-instance-actions"):
+            return 200, {"instanceActions": [{"action": action} for action in actions]}
+        return 200, {"server": after.data}
+
+    return connection(compute=answer)
+
+
+JUST_NOW = ago(hours=-9)  # the cases are collected long before the last one of them is run
+FORCE = ("POST", "/servers/s/action", {"forceDelete": None})
+RESET = ("POST", "/servers/s/action", {"os-resetState": {"state": "error"}})
+FAULT = {"fault": {"message": "no such domain"}}
+
+
+@pytest.mark.parametrize(
+    ("listed", "after", "actions", "writes", "reason"),
+    [
+        (server(), None, (), [FORCE], None),
+        (server(), server(**{TASK: "deleting"}), (), [FORCE], None),
+        (server(status="SOFT_DELETED"), None, (), [FORCE], None),
+        (server(**{TASK: "powering-off"}), None, (), [FORCE], None),
+        (server(**{TASK: "deleting"}, updated=JUST_NOW), None, (), [], None),
+        (server(**{TASK: "soft-deleting"}, updated=JUST_NOW), None, (), [], None),
+        (server(status="DELETED", updated=JUST_NOW), None, (), [], None),
+        (server(), server(status="DELETED"), (), [FORCE], None),
+        (server(**{TASK: "deleting"}, updated=ago(hours=1)), None, (), [RESET, FORCE], None),
+        (server(**{TASK: "deleting"}), None, (), [], None),
+        (server(), server(), (), [FORCE], Reason.REFUSED),
+        (server(), server(), ("create",), [FORCE], Reason.REFUSED),
+        (server(status="VERIFY_RESIZE"), server(), ("delete", "confirmResize"), [FORCE], None),
+        (server(), server(status="ERROR", **FAULT), ("delete", "create"), [FORCE], Reason.ERROR),
+    ],
+    ids=[
+        "gone at once",
+        "under way",
+        "soft-deleted",
+        "busy with something else",
+        "just being deleted",
+        "just being soft-deleted",
+        "its row is about to go",
+        "gone but for its row",
+        "deleting for an hour",
+        "deleting, it does not say since when",
+        "accepted and ignored",
+        "accepted and ignored, with a past",
+        "its resize is being confirmed first",
+        "failed at once",
+    ],
+)
+def test_a_delete_that_nova_accepts_is_looked_behind(listed, after, actions, writes, reason):
+    cloud = nova(after, actions)
+    if reason is None:
+        compute.delete_server(cloud, project(), listed)
+    else:
+        with pytest.raises(Refused) as refused:
+            compute.delete_server(cloud, project(), listed)
+        assert refused.value.verdict.reason is reason
+    assert cloud.compute.writes() == writes
+
+
+@pytest.mark.parametrize(
+    ("volumes", "new_enough", "released"),
+    [
+        (
+            [{"id": "root", "delete_on_termination": True}, {"id": "data", "delete_on_termination": False}],
+            True,
+            ["root"],
+        ),
+        ([{"id": "root", "delete_on_termination": True}], False, []),
+        ([{"id": "data"}], True, []),
+        ([], True, []),
+        (None, True, []),
+    ],
+    ids=["one goes with it", "an old Nova", "it does not say", "none", "none is shown"],
+)
+@pytest.mark.parametrize("status", [202, 404], ids=["done", "detached meanwhile"])
+def test_no_volume_goes_with_its_server(volumes, new_enough, released, status):
+    cloud = connection(compute=lambda *_: (status, {}))
+    cloud.compute.get_endpoint_data = lambda: types.SimpleNamespace(max_microversion=(2, 100 if new_enough else 84))
+    compute.release_volumes(cloud, project(), server(**{"os-extended-volumes:volumes_attached": volumes}))
+    body = {"delete_on_termination": False}
+    assert cloud.compute.writes() == [
+        ("PUT", f"/servers/s/os-volume_attachments/{id_}", {"volumeAttachment": {"volumeId": id_, **body}})
+        for id_ in released
+    ]
+
+
+@pytest.mark.parametrize("data", [None, types.SimpleNamespace(max_microversion=None)])
+def test_a_nova_that_does_not_tell_its_version_is_no_old_one(data):
+    """A document that cannot be read looks the same: the server stays, for its volumes would go with it."""
+    cloud = connection(compute=lambda *_: (202, {}))
+    cloud.compute.service_type, cloud.compute.get_endpoint_data = "compute", lambda: data
+    volumes = [{"id": "root", "delete_on_termination": True}]
+    with pytest.raises(BadAnswer, match="compute does not tell"):
+        compute.release_volumes(cloud, project(), server(**{"os-extended-volumes:volumes_attached": volumes}))
+    assert cloud.compute.asked == []
+
+
+def test_a_server_that_was_not_asked_for_says_that_the_filters_are_ignored():
+    """And with them the one without which soft-deleted servers are in no list."""
+    cloud = connection(compute=lambda *_: (200, {"servers": [{"id": "s", "tenant_id": "other"}]}))
+    found = look(TYPES["server"], cloud, project())
+    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
+
+
+def test_a_server_without_an_owner_is_protected():
+    def answer(method, path, query, body):
+        return 200, {"servers": [{"id": "s", "tenant_id": None}] if "soft_deleted" not in query else []}
+
+    found = look(TYPES["server"], connection(compute=answer), project())
+    assert [leftover.reason for leftover in found.leftovers] == [Reason.OWNER_UNKNOWN]
+
+
+def test_of_a_cell_that_does_not_answer_the_servers_are_named():
+    rows = [{"id": "up", "name": "web"}, {"id": "down", "status": "UNKNOWN"}]
+    cloud = connection("p", compute=lambda *_: (200, {"servers": rows}))
+    found = look(TYPES["unreachable_server"], cloud, project())
+    assert [leftover.id for leftover in found.leftovers] == ["down"]
+    with pytest.raises(BadAnswer):
+        list(compute.list_unreachable_servers(connection("own", compute=lambda *_: (200, {"servers": []})), project()))
+
+
+def test_no_server_is_deleted_that_cannot_be_reached():
+    with pytest.raises(Refused) as refused:
+        compute.refuse_unreachable(connection(), project(), server())
+    assert refused.value.verdict.reason is Reason.UNREACHABLE
+
+
+@given(
+    count=st.integers(0, 30),
+    gone=st.lists(st.lists(st.integers(0, 29), max_size=6), max_size=20),
+    pages=st.tuples(st.integers(2, 6), st.integers(1, 4)),  # pages of one cannot overlap: no Nova has such
+)
+def test_no_group_is_passed_over_when_others_go_while_they_are_paged(count, gone, pages):
+    """Either every group that is there to the end is listed, or it is said that there may be more."""
+    there = [{"id": str(number), "project_id": "p"} for number in range(count)]
+    steps = iter(gone)
+
+    def answer(method, path, query, body):
+        if path != "/os-server-groups":
+            return 200, {"servers": []}
+        page = there[query["offset"] :][: query["limit"]]
+        for number in next(steps, ()):
+            there[:] = [row for row in there if row["id"] != str(number)]
+        return 200, {"server_groups": page}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compute, "PAGE", pages[0])
+        patch.setattr(compute, "OVERLAP", pages[1])
+        try:
+            listed = {row["id"] for row in compute.list_server_groups(connection(compute=answer), project())}
+        except BadAnswer:
+            return
+    assert listed >= {row["id"] for row in there}
+
+
+def test_undisturbed_every_group_is_listed_once():
+    there = [{"id": str(number), "project_id": "p"} for number in range(2500)]
+
+    def answer(method, path, query, body):
+        if path != "/os-server-groups":
+            return 200, {"servers": []}
+        return 200, {"server_groups": there[query["offset"] :][: query["limit"]]}
+
+    cloud = connection(compute=answer)
+    assert list(compute.list_server_groups(cloud, project())) == there
+    assert len(cloud.compute.asked) <= 6
+
+
+def test_who_is_no_admin_gets_no_list_of_groups():
+    def answer(method, path, query, body):
+        return (200, {"server_groups": []}) if path == "/os-server-groups" else (403, {"forbidden": {"message": "no"}})
+
+    found = look(TYPES["server_group"], connection(compute=answer), project())
+    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "kept"),
+    [
+        ({"filter_tenant_id": "p"}, 1),
+        ({"filter_tenant_id3": "q, p"}, 1),
+        ({"filter_tenant_id": "pp"}, 0),
+        ({"colour": "p"}, 0),
+        ({}, 0),
+        (None, 0),
+    ],
+)
+def test_an_aggregate_that_is_set_apart_for_the_project_is_counted(metadata, kept):
+    rows = [{"id": 7, "name": "rack", "metadata": metadata}]
+    found = look(TYPES["aggregate"], connection(compute=lambda *_: (200, {"aggregates": rows})), project())
+    assert (found.outcome, found.kept) == (Outcome.CLEAR, kept)
+
+
+@pytest.mark.parametrize(
+    ("own", "of_member", "there"),
+    [({"cores": 20}, {"cores": 20}, False), ({"cores": 7}, {"cores": 7}, True), ({"cores": 20}, {"cores": 3}, True)],
+    ids=["the default", "another", "another for a member"],
+)
+def test_quotas_are_there_when_they_are_not_the_default(own, of_member, there):
+    def answer(method, path, query, body):
+        if path.endswith("/defaults"):
+            return 200, {"quota_set": {"id": "p", "cores": 20}}
+        return 200, {"quota_set": {"id": "p", **(of_member if query else own)}}
+
+    found = look(TYPES["quota_set"], connection(compute=answer), project(members=("u",)))
+    assert bool(found.leftovers) is there
+
+
+def test_flavor_access_is_not_looked_for_when_the_operator_does_not_want_it():
+    cloud = connection(compute=lambda *_: (500, "no"))
+    assert look(TYPES["flavor_access"], cloud, project(sweep_flavor_access=False)).outcome is Outcome.CLEAR
+    assert not cloud.compute.asked
+
+
+def test_by_force_a_server_is_reset_and_deleted_whatever_it_is_at():
+    listed = server(**{TASK: "deleting"}, updated=JUST_NOW)
+    cloud = nova(None)
+    TYPES["server"].force(cloud, project(), listed)
+    assert cloud.compute.writes() == [RESET, FORCE]

@@ -1,0 +1,182 @@
+"""Every declared type of every plugin keeps the contract; and the check notices when one does not."""
+
+import dataclasses
+
+import pytest
+
+from cleanup_orchestrator.core.dependencies import EVERYTHING, Cycle
+from cleanup_orchestrator.plugins import conformance, registry
+from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Rest, Sdk, Service
+
+INSTALLED = registry.load()
+EVERY_TYPE = [(s, t) for s in INSTALLED.services.values() for t in s.types]
+GOOD = ResourceType(
+    "port",
+    list=Sdk("network", "ports", project_id="{project_id}"),
+    show=Sdk("network", "get_port", "{id}"),
+    delete=Sdk("network", "delete_port", "{id}", ignore_missing=False),
+    source="neutron",
+)
+
+
+def service(*types):
+    return Service("network", types)
+
+
+def test_the_services_that_come_along_are_there():
+    assert set(INSTALLED.services) == {
+        "block-storage",
+        "compute",
+        "container-infrastructure-management",
+        "dns",
+        "identity",
+        "image",
+        "key-manager",
+        "load-balancer",
+        "network",
+        "object-store",
+        "orchestration",
+        "placement",
+        "shared-file-system",
+    }
+
+
+@pytest.mark.parametrize("name", sorted(INSTALLED.services))
+def test_every_plugin_keeps_the_contract(name):
+    others = [s for n, s in INSTALLED.services.items() if n != name]
+    assert conformance.problems(INSTALLED.services[name], *others) == []
+
+
+@pytest.mark.parametrize(("owner", "type_"), EVERY_TYPE, ids=[f"{s.service_type}.{t.name}" for s, t in EVERY_TYPE])
+def test_every_type_says_how_its_owner_is_known(owner, type_):
+    assert type_.owner
+    assert type_.source
+    if type_.delete is not None and not type_.dragged_by:
+        assert type_.show is not None or type_.fresh
+
+
+def test_the_order_over_all_plugins_is_without_cycle_and_identity_comes_last():
+    ordinary = [n for n in INSTALLED.order if not INSTALLED.find(*n.split(".")).residue]
+    last = {n for n in ordinary if EVERYTHING in INSTALLED.find(*n.split(".")).after}
+    assert last >= {"identity.application_credential", "identity.oauth1_access_token", "identity.trust"}
+    assert INSTALLED.find("identity", "credential").residue  # later still
+    assert max(ordinary.index(n) for n in ordinary if n not in last) < min(ordinary.index(n) for n in last)
+
+
+def test_a_good_type_has_no_problem():
+    assert conformance.problems(service(GOOD)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"list": Sdk("network", "portz", project_id="{project_id}")}, "has no call portz"),
+        ({"list": Sdk("netwurk", "ports", project_id="{project_id}")}, "has no proxy netwurk"),
+        ({"list": Sdk("network", "ports")}, "no owner filter"),
+        ({"list": Rest("network", "/ports", query={"project_id": "{project_id}"})}, "under which key"),
+        ({"list": Rest("network", "/ports", "ports", query={"project_id": "{project_id}"}, paging="x")}, "paging"),
+        ({"show": Sdk("network", "get_port")}, "missing a required argument"),
+        ({"delete": Sdk("network", "delete_port", "{id}", whatever=1)}, "unexpected keyword"),
+        ({"delete": Rest("network", "/ports", method="DELETE")}, "by its id"),
+        ({"show": None}, "without being read again"),
+        ({"owner": ""}, "owner"),
+        ({"source": ""}, "source"),
+        ({"after": ("prot",)}, "network.prot, which nobody declares"),
+        ({"after": ("no-such-service.thing",)}, "which nobody declares"),
+        ({"after": ("port",)}, "cycle"),
+        ({"dragged_by": ("nothing",)}, "dragged by network.nothing"),
+        ({"name": "Port"}, "lower case"),
+        ({"delete": lambda *_: None}, "no lambdas"),
+    ],
+)
+def test_what_breaks_the_contract_is_named(change, problem):
+    found = conformance.problems(service(dataclasses.replace(GOOD, **change)))
+    assert any(problem in line for line in found), found
+
+
+def test_a_service_that_is_not_installed_satisfies_an_edge():
+    waiting = dataclasses.replace(GOOD, after=("compute.server",))
+    assert conformance.problems(service(waiting)) == []
+
+
+def test_two_plugins_for_one_service_are_refused():
+    with pytest.raises(registry.InvalidPlugin, match="two plugins"):
+        registry.Registry([service(GOOD), service(GOOD)])
+
+
+def test_a_cycle_over_two_services_is_refused():
+    image = Service("image", (dataclasses.replace(GOOD, name="image", after=("network.port",)),))
+    port = service(dataclasses.replace(GOOD, after=("image.image",)))
+    with pytest.raises(Cycle):
+        registry.Registry([image, port])
+
+
+def test_what_a_service_waits_for_each_of_its_types_waits_for_but_residue_does_not():
+    quota = dataclasses.replace(GOOD, name="quota", residue=True)
+    network = Service("network", (GOOD, quota), after=("image.image",))
+    both = registry.Registry([network, INSTALLED.services["image"]])
+    assert both.after(network, GOOD) == ("image.image",)
+    assert both.after(network, quota) == ()
+    assert both.graph()["network.port"] == {"image.image"}
+
+
+# ------------------------------------------------------------------------------------------------------------- force
+def force_it(_connection, _project, _resource):
+    """Force it."""
+
+
+def may_force(_connection, _project):
+    """Say whether."""
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"force": Sdk("network", "delete_port", "{id}", ignore_missing=False)}, ""),
+        ({"force": force_it, "may_force": may_force}, ""),
+        ({"force": Sdk("network", "burn_port", "{id}")}, "force: openstacksdk's network has no call burn_port"),
+        ({"force": Rest("network", "/v2.0/burn", method="POST")}, "does not address a resource by its id"),
+        ({"force": force_it, "delete": None}, "would never be used"),
+        ({"force": force_it, "residue": True}, "would never be used"),
+        ({"may_force": may_force}, "has none"),
+    ],
+)
+def test_a_force_that_could_not_work_is_noticed(change, problem):
+    found = conformance.problems(service(dataclasses.replace(GOOD, **change)))
+    assert (problem in " ".join(found)) if problem else found == []
+
+
+@pytest.mark.parametrize(
+    ("proof", "problem"),
+    [
+        (Rest("network", "/quotas", key="quotas"), ""),
+        (Rest("network", "/quotas", method="POST"), "is no read"),
+    ],
+)
+def test_a_proof_that_could_change_something_is_noticed(proof, problem):
+    found = conformance.problems(dataclasses.replace(service(GOOD), proof=proof))
+    assert (problem in " ".join(found)) if problem else found == []
+
+
+@pytest.mark.parametrize(
+    ("change", "remedy"),
+    [
+        ({}, "as an admin, with openstacksdk: network.delete_port('7', ignore_missing=False)"),
+        (
+            {"delete": Rest("network", "/v2.0/ports/{id}", method="DELETE")},
+            "as an admin: DELETE /v2.0/ports/7 (network)",
+        ),
+        ({"delete": Rest("network", "/a/{row[x]}/{id}", method="DELETE")}, "as an admin, with the calls of: neutron"),
+        ({"delete": force_it}, "as an admin, with the calls of: neutron"),
+        ({"by_hand": "openstack port delete {id} # of {project_id}"}, "openstack port delete 7 # of p"),
+    ],
+)
+def test_what_is_let_go_of_is_left_with_a_remedy(change, remedy):
+    project = ProjectDefinition("p", "P", "default", "R1")
+    assert dataclasses.replace(GOOD, **change).remedy("7", project) == remedy
+
+
+@pytest.mark.parametrize(("owner", "type_"), EVERY_TYPE, ids=[f"{s.service_type}.{t.name}" for s, t in EVERY_TYPE])
+def test_every_type_has_a_remedy_for_what_is_let_go_of(owner, type_):
+    """Also those whose calls are hooks; a template that cannot be filled would lose the result of a sweep."""
+    assert type_.remedy("the-id", ProjectDefinition("p", "P", "default", "R1")).startswith("as an admin")

@@ -1,0 +1,87 @@
+"""Calls that a plugin declares instead of writing them: what is asked for, and what is no answer."""
+
+import pytest
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.plugins.base import ResourceType, Rest, in_the_way
+from tests.unit.answers import connection, project
+
+PROJECT = project("p")
+THINGS = Rest("image", "/things", key="things", query={"project_id": "{project_id}"}, paging="links")
+
+
+def listed(answer, call=THINGS):
+    return list(call.rows(connection(image=answer), PROJECT))
+
+
+@pytest.mark.parametrize("body", [{}, {"things": None}, {"things": {}}, {"others": []}, [], "no JSON"])
+def test_an_answer_without_the_collection_is_no_empty_collection(body):
+    with pytest.raises(BadAnswer):
+        listed(lambda *_: (200, body))
+
+
+def test_the_owner_filter_is_in_the_request_for_each_page():
+    """Several services leave it out of the link to the next page."""
+    pages = {None: {"things": [{"id": "1"}], "things_links": [{"rel": "next", "href": "http://other/x?marker=1"}]}}
+    pages["1"] = {"things": [{"id": "2"}]}
+    asked = []
+
+    def answer(_method, path, query, _body):
+        asked.append((path, query))
+        return 200, pages[query.get("marker")]
+
+    assert [row["id"] for row in listed(answer)] == ["1", "2"]
+    assert asked == [("/things", {"project_id": "p"}), ("/things", {"project_id": "p", "marker": "1"})]
+
+
+def test_a_list_that_says_that_it_was_cut_short_is_not_believed():
+    with pytest.raises(BadAnswer, match="cut short"):
+        listed(lambda *_: (200, {"things": [{"id": "1"}], "truncated": True}))
+
+
+@pytest.mark.parametrize("row", [{}, {"id": None}, {"id": ""}])
+def test_a_row_without_an_id_is_no_resource(row):
+    type_ = ResourceType("thing", THINGS, delete=None)
+    with pytest.raises(BadAnswer, match="without 'id'"):
+        type_.resource({"name": "n", "project_id": "p", **row}, PROJECT)
+
+
+@pytest.mark.parametrize("owner", [None, ""])
+def test_a_row_without_an_owner_belongs_to_no_project(owner):
+    assert ResourceType("thing", THINGS, delete=None).resource({"id": "1", "project_id": owner}, PROJECT).owner is None
+
+
+def test_an_id_is_quoted_in_a_path():
+    type_ = ResourceType("thing", THINGS, delete=None)
+    resource = type_.resource({"id": "a/b?c", "project_id": "p"}, PROJECT)
+    cloud = connection(image=lambda *_: (200, {}))
+    Rest("image", "/things/{id}", method="DELETE").call(cloud, PROJECT, resource)
+    assert cloud.image.writes() == [("DELETE", "/things/a%2Fb%3Fc", None)]
+
+
+def test_what_a_row_has_is_quoted_in_a_path_too():
+    """A service repeats what a user wrote: a name with a slash would lead to another resource."""
+    type_ = ResourceType("thing", THINGS, delete=None)
+    resource = type_.resource({"id": "1", "project_id": "p", "name": "a/b?c", "number": 7}, PROJECT)
+    cloud = connection(image=lambda *_: (200, {}))
+    body = {"name": "{row[name]}"}
+    call = Rest("image", "/{row[name]}/{row[number]}/{id}", method="DELETE", body=body)
+    call.call(cloud, PROJECT, resource)
+    assert cloud.image.writes() == [("DELETE", "/a%2Fb%3Fc/7/1", {"name": "a/b?c"})]
+
+
+@pytest.mark.parametrize(
+    ("owners", "reason", "named"),
+    [
+        ([], None, []),
+        (["p"], Reason.IN_USE, ["p"]),
+        (["p", "them", ""], Reason.FOREIGN, ["them", ""]),
+    ],
+)
+def test_of_several_blockers_those_of_other_projects_are_named(owners, reason, named):
+    blockers = [{"type": "x", "id": str(number), "owner": owner} for number, owner in enumerate(owners)]
+    verdict = in_the_way(PROJECT, blockers, lambda foreign, _: f"foreign: {foreign}")
+    assert (verdict and verdict.reason) == reason
+    assert [b["owner"] for b in (verdict.blocked_by if verdict else ())] == named
+    assert verdict is None or verdict.message == f"foreign: {reason is Reason.FOREIGN}"

@@ -1,0 +1,543 @@
+"""Heat's and Magnum's hooks: what is asked of the service, and what is made of its answer."""
+
+import dataclasses
+import datetime
+import itertools
+import json
+import types
+
+import pytest
+import requests
+from keystoneauth1.adapter import Adapter
+from openstack import exceptions
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.plugins import container_infrastructure_management as magnum
+from cleanup_orchestrator.plugins import orchestration as heat
+from cleanup_orchestrator.plugins.base import NOTHING, ProjectDefinition, Refused, Resource
+from cleanup_orchestrator.worker.sweep.sweep import listed
+
+ID = "0123456789abcdef0123456789abcdef"
+US = ProjectDefinition(ID, "Us", "default", "R1", options={"stack_user_domain": "heat"})
+NOW = datetime.datetime(2026, 6, 1, 12, 0, tzinfo=datetime.UTC)
+
+
+_numbers = itertools.count()
+
+
+class Api(Adapter):
+    """Answers by method and path with (status, body), or with what a function of the query returns."""
+
+    def __init__(self, answers):
+        super().__init__(session=None, endpoint_override=f"http://cloud/{next(_numbers)}")
+        self.answers, self.asked = answers, []
+
+    def request(self, url, method, params=None, **_):
+        self.asked.append(f"{method} {url}")
+        answer = self.answers[f"{method} {url}"]
+        status, body = answer(dict(params or {})) if callable(answer) else answer
+        response = requests.Response()
+        response.status_code, response.url = status, url
+        response._content = json.dumps(body).encode() if body is not None else b""
+        response.headers["Content-Type"] = "application/json"
+        response.request = requests.Request(method, f"http://cloud{url}").prepare()
+        return response
+
+    def get_endpoint(self, *_, **__):
+        return "http://cloud"
+
+
+def cloud(**apis):
+    session = types.SimpleNamespace(get_user_id=lambda: "we")
+    return types.SimpleNamespace(session=session, **{name: Api(answers) for name, answers in apis.items()})
+
+
+def page(rows, key="stacks"):
+    """A list that pages by marker."""
+
+    def answer(query):
+        ids = [row["id"] for row in rows]
+        start = ids.index(query["marker"]) + 1 if "marker" in query else 0
+        return 200, {key: rows[start : start + int(query.get("limit") or len(rows))]}
+
+    return answer
+
+
+def stack(id_, status="CREATE_COMPLETE", parent=None, **values):
+    return {"id": id_, "stack_name": f"n-{id_}", "project": ID, "stack_status": status, "parent": parent, **values}
+
+
+def resource(row):
+    return Resource(str(row["id"]), "", ID, row)
+
+
+@pytest.mark.parametrize(
+    ("rows", "orphans", "why"),
+    [
+        ([stack("root")], [], "no nested one"),
+        ([stack("root"), stack("child", parent="root")], [], "it goes with its root"),
+        ([stack("root"), stack("c", parent="root"), stack("g", parent="c")], [], "so does a grandchild"),
+        ([stack("child", parent="gone")], ["child"], "its root is gone"),
+        ([stack("g", parent="c"), stack("c", parent="gone"), stack("r")], ["g", "c"], "the whole branch"),
+        ([stack("a", parent="b"), stack("b", parent="a")], ["a", "b"], "a ring has no root, and ends"),
+    ],
+)
+def test_a_nested_stack_is_an_orphan_without_its_root(rows, orphans, why):
+    found = heat._orphaned_stacks(cloud(orchestration={"GET /stacks": page(rows)}), US)
+    assert [row["id"] for row in found] == orphans, why
+
+
+def test_failed_stacks_are_those_whose_delete_failed_or_is_under_way():
+    statuses = ["CREATE_COMPLETE", "CREATE_FAILED", "DELETE_FAILED", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS"]
+    rows = [stack(status, status) for status in statuses]
+    found = heat._failed_stacks(cloud(orchestration={"GET /stacks": page(rows)}), US)
+    assert [row["id"] for row in found] == ["DELETE_FAILED", "DELETE_IN_PROGRESS"]
+
+
+@pytest.mark.parametrize(
+    ("status", "updated", "under_way", "why"),
+    [
+        ("CREATE_COMPLETE", "2026-06-01T11:59:00Z", False, "nobody has asked for it"),
+        ("DELETE_FAILED", "2026-06-01T11:59:00Z", False, "it is over"),
+        ("DELETE_IN_PROGRESS", "2026-06-01T11:59:00Z", True, "since a minute"),
+        ("DELETE_IN_PROGRESS", "2026-06-01T11:59:00", True, "Heat's times are UTC, said or not"),
+        ("DELETE_IN_PROGRESS", "2026-06-01T10:59:00Z", False, "longer than Heat itself would let it"),
+        ("DELETE_IN_PROGRESS", None, False, "nobody knows since when"),
+    ],
+)
+def test_a_delete_that_is_under_way_is_not_begun_anew(status, updated, under_way, why):
+    assert heat._is_under_way(resource(stack("1", status, updated_time=updated)), NOW) is under_way, why
+
+
+DELETE = "DELETE /stacks/n-1/1"
+
+
+def test_a_stack_is_deleted_by_name_and_id():
+    api = cloud(orchestration={DELETE: (204, None)})
+    heat._delete_stack(api, US, resource(stack("1")))
+    assert api.orchestration.asked == [DELETE]
+
+
+def test_a_failed_delete_is_repeated_and_says_why_the_last_one_failed():
+    api = cloud(orchestration={DELETE: (204, None)})
+    failed = stack("1", "DELETE_FAILED", stack_status_reason="a port is in use")
+    with pytest.raises(Refused) as refused:
+        heat._delete_stack(api, US, resource(failed))
+    assert api.orchestration.asked == [DELETE]
+    assert refused.value.verdict.reason is Reason.ERROR and "a port is in use" in refused.value.verdict.message
+
+
+def trust(id_, trustor, trustee="heat", project=ID):
+    return {"id": id_, "trustor_user_id": trustor, "trustee_user_id": trustee, "project_id": project}
+
+
+TRUSTS = [
+    trust("made", "we"),
+    trust("stale", "she"),
+    trust("robot", "she", "mistral"),
+    trust("far", "she", project="y"),
+]
+
+
+def test_the_trust_of_a_creator_who_lost_his_role_goes_before_the_stack():
+    """Heat answers 500 as long as it is there: it tries to take it back in the creator's name."""
+    gone = []
+
+    def drop(_):
+        gone.append("stale")
+        return 204, None
+
+    identity = {"GET /OS-TRUST/trusts": (200, {"trusts": TRUSTS}), "DELETE /OS-TRUST/trusts/stale": drop}
+    api = cloud(identity=identity)
+    assert heat._drop_trusts(api, cloud(), US, resource(stack("1")), exceptions.HttpException(http_status=500))
+    assert api.identity.asked == list(identity)
+    assert gone == ["stale"]
+
+
+@pytest.mark.parametrize("status", [500, 503, 409])
+def test_another_error_of_heat_is_an_error(status):
+    identity = {"GET /OS-TRUST/trusts": (200, {"trusts": [TRUSTS[0], *TRUSTS[2:]]})}
+    api = cloud(identity=identity)
+    error = exceptions.HttpException(http_status=status)
+    assert not heat._drop_trusts(api, cloud(), US, resource(stack("1")), error)
+    assert api.identity.asked == (list(identity) if status == 500 else [])
+
+
+EVENTS = "GET /stacks/n-1/1/events"
+UNDER_WAY = stack("1", "DELETE_IN_PROGRESS", updated_time="2026-06-01T11:30:00Z")
+
+
+def event(id_, reason, time="2026-06-01T11:40:00Z", resource="/stacks/n-1/1/resources/one"):
+    link = {"rel": "resource", "href": f"http://cloud/v1/{ID}{resource}"}
+    return {"id": id_, "event_time": time, "resource_status_reason": reason, "links": [link]}
+
+
+def paused(when="pre", **values):
+    return event("e", f"CREATE paused until Hook {when}-delete is cleared", **values)
+
+
+@pytest.mark.parametrize(
+    ("events", "asked"),
+    [
+        ([], []),
+        ([event("e", "state changed")], []),
+        ([paused(time="2026-06-01T11:00:00Z")], []),  # of an earlier delete
+        ([paused()], ["POST /stacks/n-1/1/resources/one/signal"]),
+        (
+            [paused(resource="/stacks/below/2/resources/a%20b")],
+            ["POST /stacks/below/2/resources/a%20b/signal"],
+        ),
+        ([paused("post")], [DELETE]),
+        ([paused(resource="/stacks/1")], []),
+    ],
+)
+def test_while_heat_is_at_it_its_pauses_are_ended_and_nothing_else_is_asked(monkeypatch, events, asked):
+    monkeypatch.setattr(heat, "_now", lambda: NOW)
+    answers = dict.fromkeys(asked, (200, None))
+    api = cloud(orchestration={EVENTS: page(events, "events"), **answers})
+    heat._delete_stack(api, US, resource(UNDER_WAY))
+    assert [call for call in api.orchestration.asked if call != EVENTS] == asked
+
+
+def test_a_pause_that_somebody_has_ended_is_no_error(monkeypatch):
+    monkeypatch.setattr(heat, "_now", lambda: NOW)
+    signal = {"POST /stacks/n-1/1/resources/one/signal": (400, {})}
+    heat._delete_stack(cloud(orchestration={EVENTS: page([paused()], "events"), **signal}), US, resource(UNDER_WAY))
+
+
+FORBIDDEN = "Resource DELETE failed: Forbidden: resources.x: You are not authorized (HTTP 403) (Request-ID: req-1)"
+
+
+@pytest.mark.parametrize(
+    ("reason", "wished", "asked"),
+    [
+        (FORBIDDEN, False, DELETE),
+        (FORBIDDEN, True, f"{DELETE}/abandon"),
+        ("Resource DELETE failed: Conflict: resources.x: in use, 1403 of them", True, DELETE),
+    ],
+)
+def test_what_a_member_may_not_delete_is_abandoned_if_the_operator_wants_that(reason, wished, asked):
+    api = cloud(orchestration={asked: (204, None)})
+    us = dataclasses.replace(US, options={"abandon_forbidden_stacks": wished})
+    try:
+        heat._delete_stack(api, us, resource(stack("1", "DELETE_FAILED", stack_status_reason=reason)))
+    except Refused as refused:
+        assert asked == DELETE
+        assert ("abandon_forbidden_stacks" in refused.verdict.message) is (reason == FORBIDDEN)
+    assert api.orchestration.asked == [asked]
+
+
+def test_a_stack_is_read_again_out_of_the_list_even_when_heat_ignores_the_filter():
+    api = cloud(orchestration={"GET /stacks": (200, {"stacks": [stack("other"), stack("1", project="theirs")]})})
+    assert heat._show_stack(api, US, resource(stack("1")))["project"] == "theirs"
+    with pytest.raises(exceptions.NotFoundException):
+        heat._show_stack(api, US, resource(stack("2")))
+    with pytest.raises(BadAnswer):
+        heat._show_stack(cloud(orchestration={"GET /stacks": (200, {})}), US, resource(stack("1")))
+
+
+CONFIGS = [{"id": "c1", "project": ID}, {"id": "c2", "project": "theirs"}]
+DEPLOYMENTS = [{"id": "d1", "config_id": "c1", "server_id": "s1"}, {"id": "d2", "config_id": "c2", "server_id": "s2"}]
+
+
+ADMIN = {"GET /services": (200, {"services": []})}
+
+
+def outside(module, name):
+    """A type as it is listed with an admin's token: for all projects where it can be, else for its own."""
+    type_ = next(t for t in module.SERVICE.types if t.name == name)
+    return type_.everyones() or type_
+
+
+@pytest.mark.parametrize("name", ["software_config", "software_deployment", "stack", "failed_stack"])
+def test_whom_heat_takes_for_no_admin_learns_nothing_of_what_others_have(name):
+    """It lists his own project's things to him: the list of the whole cloud would look empty."""
+    empty = {"GET /stacks": page([]), "GET /software_configs": page([], "software_configs")}
+    refused = cloud(orchestration={"GET /services": (403, {"code": 403, "title": "Forbidden"}), **empty})
+    with pytest.raises(exceptions.ForbiddenException):
+        list(listed(outside(heat, name), refused, US))
+    assert list(listed(outside(heat, name), cloud(orchestration={**ADMIN, **empty}), US)) == []
+
+
+@pytest.mark.parametrize("name", ["cluster_template", "cluster", "failed_cluster"])
+def test_whom_magnum_takes_for_no_admin_learns_nothing_of_what_others_have(name):
+    """As with Heat."""
+    empty = {"GET /clustertemplates": page([], "clustertemplates"), "GET /clusters/detail": page([], "clusters")}
+    api = {magnum.TYPE.replace("-", "_"): {"GET /quotas": (403, {"errors": []}), **empty}}
+    with pytest.raises(exceptions.ForbiddenException):
+        list(listed(outside(magnum, name), cloud(**api), US))
+    api = {magnum.TYPE.replace("-", "_"): {"GET /quotas": page([], "quotas"), **empty}}
+    assert list(listed(outside(magnum, name), cloud(**api), US)) == []
+
+
+def test_a_deployment_is_the_projects_when_its_config_is():
+    api = cloud(
+        orchestration={
+            **ADMIN,
+            "GET /software_configs": page(CONFIGS, "software_configs"),
+            "GET /software_deployments": (200, {"software_deployments": DEPLOYMENTS}),
+        }
+    )
+    assert [(row["id"], row["project_id"]) for row in heat._deployments(api, US)] == [("d1", ID)]
+
+
+def test_without_a_config_the_list_of_the_whole_cloud_is_not_asked_for():
+    api = cloud(orchestration={**ADMIN, "GET /software_configs": page(CONFIGS[1:], "software_configs")})
+    assert list(heat._deployments(api, US)) == []
+
+
+@pytest.mark.parametrize(("config", "owner"), [("c1", ID), ("c2", None)])
+def test_a_deployment_whose_config_was_exchanged_has_no_known_owner(config, owner):
+    rows = [{"id": "another", "config_id": "c9"}, {"id": "d1", "config_id": config}]
+    api = cloud(orchestration={"GET /software_deployments": (200, {"software_deployments": rows})})
+    assert heat._show_deployment(api, US, resource(DEPLOYMENTS[0]))["project_id"] == owner
+
+
+def test_a_deployment_is_read_from_the_list_for_its_own_page_acts_on_what_a_user_wrote():
+    """Heat looks for the signal that the config's inputs name, with the caller's token, or answers with an error."""
+    api = cloud(orchestration={"GET /software_deployments": (200, {"software_deployments": []})})
+    with pytest.raises(exceptions.NotFoundException):
+        heat._show_deployment(api, US, resource(DEPLOYMENTS[0]))
+    assert api.orchestration.asked == ["GET /software_deployments"]
+
+
+@pytest.mark.parametrize("minutes", [1, 600])
+def test_of_a_project_that_is_gone_a_stack_is_never_abandoned_twice_at_once(minutes):
+    """Heat starts what the second call stops again, and then deletes it with our token; a hook is cleared."""
+    reason = "PRE_DELETE paused until Hook pre-delete is cleared"
+    link = {"rel": "resource", "href": "http://heat/v1/p/stacks/n-s/s/resources/one"}
+    event = {"id": "e", "event_time": "9999", "resource_status_reason": reason, "links": [link]}
+    signal = "POST /stacks/n-s/s/resources/one/signal"
+    answers = {"GET /stacks/n-s/s/events": page([], "events"), "GET /stacks/n-c/c/events": page([event], "events")}
+    rows = [stack("s"), stack("c", parent="s"), stack("x", parent="another")]
+    api = cloud(orchestration={**answers, "GET /stacks": page(rows), signal: (200, None)})
+    since = (NOW - datetime.timedelta(minutes=minutes)).isoformat()
+    one = resource(stack("s", "DELETE_IN_PROGRESS", updated_time=since))
+    heat._delete_stack(api, dataclasses.replace(US, gone=True), one)
+    assert signal in api.orchestration.asked
+    assert not [each for each in api.orchestration.asked if each.startswith("DELETE")]
+
+
+@pytest.mark.parametrize(
+    ("status", "owner", "refused"),
+    [(404, None, False), (400, None, False), (200, ID, False), (200, "theirs", True)],
+)
+def test_a_deployment_to_another_projects_server_is_left_alone(status, owner, refused):
+    api = cloud(compute={"GET /servers/s1": (status, {"server": {"tenant_id": owner}})})
+    if not refused:
+        heat._refuse_foreign_server(api, US, resource(DEPLOYMENTS[0]))
+        return
+    with pytest.raises(Refused) as refusal:
+        heat._refuse_foreign_server(api, US, resource(DEPLOYMENTS[0]))
+    assert refusal.value.verdict.blocked_by == ({"type": "compute.server", "id": "s1", "owner": "theirs"},)
+
+
+def test_a_deployment_whose_server_cannot_be_asked_for_is_not_deleted():
+    api = cloud(compute={"GET /servers/s1": (503, {})})
+    with pytest.raises(exceptions.HttpException):
+        heat._refuse_foreign_server(api, US, resource(DEPLOYMENTS[0]))
+
+
+NAME = f"{ID}-01234567-89ab-cdef-0123-456789a"  # as Heat cuts it: 64 characters
+MADE = {"id": "p", "name": NAME, "domain_id": "h", "description": "Heat stack user project"}
+
+
+@pytest.mark.parametrize(
+    ("change", "made"),
+    [
+        ({}, True),
+        ({"domain_id": "default"}, False),
+        ({"description": "mine"}, False),
+        ({"name": ID}, False),
+        ({"name": f"{ID}-web"}, False),
+        ({"name": NAME.replace("0123", "9999", 1)}, False),
+        ({"name": f"x{NAME}"}, False),
+        ({"name": None}, False),
+    ],
+)
+def test_a_project_is_heats_by_domain_description_and_name(change, made):
+    assert len(NAME) == 64
+    assert heat._made_for(US, "h", {**MADE, **change}) is made
+
+
+def test_of_the_users_in_it_only_heats_own_are_deleted():
+    users = {
+        "made": {"domain_id": "h", "default_project_id": "p"},
+        "guest": {"domain_id": "default", "default_project_id": "p"},
+        "other": {"domain_id": "h", "default_project_id": "q"},
+    }
+    rows = [{"user": {"id": name}} for name in users] + [{"group": {"id": "g"}}]
+    api = cloud(
+        identity={
+            "GET /role_assignments": (200, {"role_assignments": rows}),
+            **{f"GET /users/{name}": (200, {"user": user}) for name, user in users.items()},
+            "DELETE /users/made": (204, None),
+        }
+    )
+    heat._delete_users(api, US, resource(MADE))
+    assert [call for call in api.identity.asked if call.startswith("DELETE")] == ["DELETE /users/made"]
+
+
+def test_the_project_of_a_living_stack_is_left_to_heat():
+    rows = [stack("1", stack_user_project_id="p")]
+    with pytest.raises(Refused):
+        heat._refuse_used(cloud(orchestration={"GET /stacks": page(rows)}), US, resource(MADE))
+    heat._refuse_used(cloud(orchestration={"GET /stacks": page([stack("1")])}), US, resource(MADE))
+
+
+def test_a_domain_that_is_not_there_is_no_empty_list():
+    api = cloud(identity={"GET /domains": (200, {"domains": [{"id": "d", "name": "default"}]})})
+    with pytest.raises(BadAnswer, match="heat"):
+        list(heat._user_projects(api, US))
+
+
+CLUSTER = "/clusters/c"
+
+
+@pytest.mark.parametrize(
+    ("status", "then", "asked", "reason"),
+    [
+        ("CREATE_COMPLETE", "DELETE_IN_PROGRESS", True, None),
+        ("CREATE_FAILED", "CREATE_FAILED", True, Reason.DELETING),  # accepted, and nothing came of it yet
+        ("DELETE_FAILED", None, True, Reason.ERROR),
+        ("DELETE_IN_PROGRESS", None, False, None),
+    ],
+)
+def test_a_cluster_is_asked_for_once_and_what_came_of_it_is_said(status, then, asked, reason):
+    api = cloud(
+        container_infrastructure_management={
+            f"DELETE {CLUSTER}": (204, None),
+            f"GET {CLUSTER}": (200, {"uuid": "c", "status": then}),
+        }
+    )
+    cluster = Resource("c", "", ID, {"uuid": "c", "status": status, "status_reason": "no driver"})
+    found = None
+    try:
+        magnum._delete_cluster(api, US, cluster)
+    except Refused as refused:
+        found = refused.verdict.reason
+    assert found is reason
+    assert (f"DELETE {CLUSTER}" in api.container_infrastructure_management.asked) is asked
+
+
+ABANDON = "DELETE /stacks/n-s/s/abandon"
+NONE_ABANDONED = (400, {"error": {"type": "NotSupported", "message": "Stack Abandon is not supported."}})
+
+
+@pytest.mark.parametrize(
+    ("rows", "abandon", "asked", "reason"),
+    [
+        ([], None, False, None),
+        ([stack("s")], (200, {}), True, Reason.DELETING),  # Heat says yes before it is done
+        ([stack("s", "DELETE_IN_PROGRESS", updated_time=NOW.isoformat())], None, False, Reason.DELETING),
+        ([stack("s", "DELETE_FAILED")], (200, {}), True, Reason.PROJECT_GONE),
+        ([stack("s")], NONE_ABANDONED, True, Reason.PROJECT_GONE),
+        ([stack("s", project="theirs")], None, False, Reason.FOREIGN),
+    ],
+)
+def test_of_a_project_that_is_gone_heat_abandons_the_stack_before_the_cluster_goes(
+    rows, abandon, asked, reason, monkeypatch
+):
+    """Magnum would have Heat delete it with an admin's token, by a template that its users could write."""
+    monkeypatch.setattr(heat, "_now", lambda: NOW)
+    answers = {
+        "GET /stacks": page(rows),
+        "GET /stacks/n-s/s/events": page([], "events"),
+        f"DELETE /stacks/none/{heat.NOTHING}/abandon": NONE_ABANDONED,
+    }
+    api = cloud(
+        container_infrastructure_management={
+            f"DELETE {CLUSTER}": (204, None),
+            f"GET {CLUSTER}": (200, {"uuid": "c", "status": "DELETE_IN_PROGRESS"}),
+        },
+        orchestration=answers | ({ABANDON: abandon} if abandon else {}),
+    )
+    cluster = Resource("c", "", ID, {"uuid": "c", "status": "CREATE_COMPLETE", "stack_id": "s"})
+    found = None
+    try:
+        magnum._delete_cluster(api, dataclasses.replace(US, gone=True), cluster)
+    except Refused as refused:
+        found = refused.verdict.reason
+    assert found is reason
+    assert (ABANDON in api.orchestration.asked) is asked
+    assert (f"DELETE {CLUSTER}" in api.container_infrastructure_management.asked) is (not rows)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "reason", "owners"),
+    [
+        ([], None, []),
+        ([("a", ID)], Reason.IN_USE, [ID]),
+        ([("a", ID), ("b", "theirs")], Reason.FOREIGN, ["theirs"]),
+    ],
+)
+def test_who_uses_a_template_is_named(clusters, reason, owners):
+    rows = [{"uuid": u, "project_id": owner, "cluster_template_id": "t"} for u, owner in clusters]
+    rows.append({"uuid": "z", "project_id": "theirs", "cluster_template_id": "another"})
+    api = cloud(container_infrastructure_management={"GET /clusters/detail": (200, {"clusters": rows})})
+    verdict = magnum._explain_template(api, US, Resource("t", "", ID, {}))
+    assert (verdict and verdict.reason) is reason
+    assert [b["owner"] for b in verdict.blocked_by] == owners if verdict else not owners
+
+
+@pytest.mark.parametrize(
+    ("public", "wished", "protected"),
+    [(False, False, False), (True, False, True), (True, True, False), (None, False, True)],
+)
+def test_a_public_template_is_protected(public, wished, protected):
+    project = ProjectDefinition(ID, "", "", "", options={"delete_public_templates": wished})
+    assert bool(magnum._protect_public(Resource("t", "", ID, {"public": public}), project)) is protected
+
+
+# ------------------------------------------------------------------------------------------------------------- force
+PROBE = f"DELETE /stacks/none/{NOTHING}/abandon"
+
+
+def heat_says(kind, message="no"):
+    return {"error": {"type": kind, "message": message, "traceback": None}, "code": 0}
+
+
+def test_a_heat_that_would_abandon_a_stack_is_recognised_by_its_not_finding_one():
+    api = cloud(orchestration={PROBE: (404, heat_says("EntityNotFound"))})
+    assert heat.refuse_without_abandon(api, US) is None
+    assert api.orchestration.asked == [PROBE]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason", "words"),
+    [
+        (
+            400,
+            heat_says("NotSupported", "Stack Abandon is not supported."),
+            Reason.NOT_SUPPORTED,
+            "enable_stack_abandon",
+        ),
+        (403, {"code": 403, "title": "Forbidden"}, Reason.FORBIDDEN, "stacks:abandon"),
+    ],
+)
+def test_a_heat_that_would_not_is_quoted_with_what_to_change(status, body, reason, words):
+    with pytest.raises(Refused) as caught:
+        heat.refuse_without_abandon(cloud(orchestration={PROBE: (status, body)}), US)
+    assert caught.value.verdict.reason is reason
+    assert words in caught.value.verdict.message
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(404, None), (404, {"error": "no such page"}), (400, heat_says("ValueError")), (200, {}), (503, None)],
+)
+def test_any_other_answer_is_none(status, body):
+    """A proxy's 404, and whatever else is no word of Heat's on it."""
+    with pytest.raises((exceptions.HttpException, BadAnswer)):
+        heat.refuse_without_abandon(cloud(orchestration={PROBE: (status, body)}), US)
+
+
+@pytest.mark.parametrize("name", ["stack", "failed_stack", "nested_stack"])
+def test_by_force_a_stack_is_abandoned_by_its_own_id(name):
+    api = cloud(orchestration={"DELETE /stacks/web/s1/abandon": (200, {"id": "s1"})})
+    type_ = next(t for t in heat.SERVICE.types if t.name == name)
+    type_.force.call(api, US, Resource("s1", "web", ID, {"id": "s1", "stack_name": "web"}))
+    assert api.orchestration.asked == ["DELETE /stacks/web/s1/abandon"]
+    assert type_.may_force is heat.refuse_without_abandon
+    assert "openstack stack abandon s1" in type_.remedy("s1", US)

@@ -1,0 +1,544 @@
+"""Each hook of a plugin that compares an owner: what is the project's is taken, and nothing that is another's."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+
+import pytest
+from openstack import exceptions
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.plugins import (
+    block_storage,
+    compute,
+    container_infrastructure_management,
+    dns,
+    identity,
+    image,
+    network,
+    object_store,
+    orchestration,
+    shared_file_system,
+)
+from cleanup_orchestrator.plugins.base import Refused, Resource
+from tests.unit.answers import connection, project
+
+OURS, THEIRS = "p", "them"
+PROJECT = project(OURS)
+
+
+def resource(id_="1", owner=OURS, **row):
+    return Resource(id_, f"n-{id_}", owner, {"id": id_, "project_id": owner, **row})
+
+
+def ids(rows):
+    return [row["id"] for row in rows]
+
+
+def listing(module, name):
+    return next(type_.list for type_ in module.SERVICE.types if type_.name == name)
+
+
+def refusal(call, *args):
+    """Return the verdict with which a hook refuses, ``None`` if it does not."""
+    try:
+        call(*args)
+    except Refused as refused:
+        return refused.verdict
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------------- image
+class Glance:
+    """Images with their members, namespaces, and what it is asked."""
+
+    def __init__(self):
+        self.images = [
+            {"id": "own", "owner": OURS, "name": "own", "os_hidden": False},
+            {"id": "foreign", "owner": THEIRS, "name": "foreign", "os_hidden": False},
+            {"id": "hidden", "owner": THEIRS, "name": "hidden", "os_hidden": True},
+            {"id": "own-hidden", "owner": OURS, "name": "own-hidden", "os_hidden": True},
+        ]
+        self.members = {
+            "own": [OURS, "third"],
+            "own-hidden": [],
+            "foreign": ["third", OURS],
+            "hidden": ["third"],
+        }
+        self.queries = []
+
+    def answer(self, method, path, query, body):
+        self.queries.append((path, query))
+        if path == "/metadefs/namespaces":
+            owners = {"a": OURS, "b": THEIRS, "c": None}
+            return 200, {"namespaces": [{"namespace": name, "owner": owner} for name, owner in owners.items()]}
+        if path.endswith("/members"):
+            id_ = path.split("/")[2]
+            return 200, {
+                "members": [{"member_id": who, "image_id": id_, "status": "accepted"} for who in self.members[id_]]
+            }
+        hidden = query["os_hidden"] == "true"
+        owner = query.get("owner")
+        rows = [row for row in self.images if row["os_hidden"] is hidden and owner in (None, row["owner"])]
+        return 200, {"images": rows}
+
+
+def test_of_the_metadef_namespaces_the_projects_own_are_listed():
+    cloud = connection(image=Glance().answer)
+    assert [row["namespace"] for row in listing(image, "metadef_namespace")(cloud, PROJECT)] == ["a"]
+
+
+def test_memberships_are_the_projects_own_in_images_of_others():
+    found = list(listing(image, "membership")(connection(image=Glance().answer), PROJECT))
+    assert [(row["image_id"], row["member_id"]) for row in found] == [("foreign", OURS)]
+
+
+def test_images_are_asked_for_by_owner_and_the_hidden_ones_too():
+    glance = Glance()
+    found = list(listing(image, "image")(connection(image=glance.answer), PROJECT))
+    assert ids(found) == ["own", "own-hidden"]
+    assert [query["owner"] for _, query in glance.queries] == [OURS, OURS]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_glance_deletes_no_secret_that_an_image_names(named):
+    """With the policy ``on_image_deletion`` it would, with our token: also one of the orchestrator's own project."""
+    key = {"cinder_encryption_key_deletion_policy": "on_image_deletion"} if named else {}
+    cloud = connection(image=lambda *_: (200, {"id": "i", "cinder_encryption_key_id": "theirs", **key}))
+    image._keep_key(cloud, PROJECT, resource("i"))
+    change = [{"op": "remove", "path": "/cinder_encryption_key_deletion_policy"}]
+    assert [body for _, _, body in cloud.image.writes()] == ([change] if named else [])
+
+
+@pytest.mark.parametrize(
+    ("urls", "acts"),
+    [
+        (None, False),
+        ([], False),
+        (["rbd://f/pool/i/snap", "file:///images/i", "https://a/b"], False),
+        (["file:///images/i", "cinder://lvm/victim"], True),
+        (["CINDER://victim"], True),
+        (["swift+https://host.of.a.tenant/v1/AUTH_x/c/o"], True),
+    ],
+)
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_store_acts_on_an_images_locations_with_no_admins_token(urls, acts, gone):
+    """With a Glance that lets users write them. Of a project that is gone there is no other token."""
+    row = {"id": "i", **({} if urls is None else {"locations": [{"url": url} for url in urls]})}
+    assert image._is_where_a_user_says(Resource("i", "", OURS, row)) is acts
+    cloud = connection(image=lambda *_: (200, row))
+    verdict = refusal(image._refuse_where_a_user_says, cloud, dataclasses.replace(PROJECT, gone=gone), resource("i"))
+    assert (verdict is not None) is (acts and gone)
+
+
+def test_a_namespace_keeps_its_owner_when_its_protection_is_cleared():
+    cloud = connection(image=lambda *_: (200, {}))
+    row = {"namespace": "a", "visibility": "private", "owner": OURS, "protected": True, "schema": "/v2/x"}
+    image._unprotect_namespace(cloud, PROJECT, Resource("a", "a", OURS, row))
+    [(method, _, body)] = cloud.image.writes()
+    assert method == "PUT"
+    assert body == {"namespace": "a", "visibility": "private", "owner": OURS, "protected": False}
+
+
+# -------------------------------------------------------------------------------------------------------------- network
+class Neutron:
+    """The network proxy of a connection: rows by method; it writes down what it is told to change."""
+
+    def __init__(self, **rows):
+        self.rows, self.did = rows, []
+
+    def __getattr__(self, method):
+        if method.startswith(("delete_", "remove_", "update_")):
+            return lambda *args, **kwargs: self.did.append(
+                (method, *args, *(v for k, v in kwargs.items() if k == "port"))
+            )
+        if method.startswith("get_"):
+            return lambda id_: self.rows[method][id_]
+        if method in self.rows:
+            return lambda *args, **query: iter(self.filtered(method, *args, **query))
+        raise AttributeError(method)
+
+    def filtered(self, method, *args, **query):
+        """Return all rows, whatever is asked for: a filter that Neutron ignores must do no harm."""
+        rows = self.rows[method]
+        return rows[args[0]] if args else rows
+
+
+def neutron(scope="own", **rows):
+    session = types.SimpleNamespace(get_project_id=lambda: scope)
+    return types.SimpleNamespace(network=Neutron(**rows), session=session)
+
+
+def port(id_, owner, **row):
+    return {"id": id_, "project_id": owner, "network_id": "1", **row}
+
+
+@pytest.mark.parametrize(
+    ("owners", "foreign"), [([], []), ([OURS], []), ([OURS, THEIRS], [THEIRS]), ([THEIRS], [THEIRS]), ([""], [""])]
+)
+def test_a_network_goes_with_the_projects_own_subnets_and_with_no_others(owners, foreign):
+    subnets = [{"id": f"s{n}", "project_id": owner, "network_id": "1"} for n, owner in enumerate(owners)]
+    verdict = refusal(network.check_network, neutron(subnets=subnets), PROJECT, resource())
+    assert [b["owner"] for b in (verdict.blocked_by if verdict else ())] == foreign
+    assert verdict is None or verdict.reason is Reason.FOREIGN
+
+
+def test_a_subnet_with_a_port_of_another_project_stays():
+    on_it = {"fixed_ips": [{"subnet_id": "s"}]}
+    subnet = resource("s", network_id="1")
+    cloud = neutron(ports=[port("mine", OURS, **on_it), port("off", THEIRS, fixed_ips=[{"subnet_id": "other"}])])
+    assert refusal(network.check_subnet, cloud, PROJECT, subnet) is None
+    cloud.network.rows["ports"].append(port("theirs", THEIRS, **on_it))
+    verdict = refusal(network.check_subnet, cloud, PROJECT, subnet)
+    assert (verdict.reason, [b["id"] for b in verdict.blocked_by]) == (Reason.FOREIGN, ["theirs"])
+
+
+def test_of_a_router_the_projects_own_interfaces_are_removed_and_others_are_named():
+    owner = {"device_id": "1", "device_owner": "network:router_interface"}
+    rows = [port("mine", OURS, **owner), port("theirs", THEIRS, **owner), port("x", OURS, device_id="2")]
+    cloud = neutron(ports=rows)
+    verdict = refusal(network.remove_interfaces, cloud, PROJECT, resource())
+    assert cloud.network.did == [("remove_interface_from_router", "1", "mine")]
+    assert [b["id"] for b in verdict.blocked_by] == ["theirs"]
+    assert refusal(network.remove_interfaces, neutron(ports=rows[:1]), PROJECT, resource()) is None
+
+
+def test_conntrack_helpers_are_those_of_the_projects_routers():
+    routers = [{"id": "r1", "project_id": OURS}, {"id": "r2", "project_id": THEIRS}]
+    cloud = neutron(routers=routers, conntrack_helpers={"r1": [{"id": "h1"}], "r2": [{"id": "h2"}]})
+    assert ids(network.list_conntrack_helpers(cloud, PROJECT)) == ["h1"]
+
+
+def test_port_forwardings_are_those_of_the_projects_floating_ips():
+    addresses = [{"id": "f1", "project_id": OURS}, {"id": "f2", "project_id": THEIRS}]
+    cloud = neutron(ips=addresses, port_forwardings={"f1": [{"id": "w1"}], "f2": [{"id": "w2"}]})
+    found = list(network.list_port_forwardings(cloud, PROJECT))
+    assert [(row["id"], row["project_id"]) for row in found] == [("w1", OURS)]
+
+
+def test_a_port_forwarding_belongs_to_who_has_its_floating_ip_now():
+    cloud = neutron(get_ip={"f": {"id": "f", "project_id": THEIRS}})
+    row = network.show_port_forwarding(cloud, PROJECT, resource("w", floatingip_id="f"))
+    assert row["project_id"] == THEIRS
+
+
+def test_of_the_rules_that_name_an_address_group_the_projects_own_are_deleted():
+    rows = [
+        {"id": "mine", "project_id": OURS, "remote_address_group_id": "1"},
+        {"id": "theirs", "project_id": THEIRS, "remote_address_group_id": "1"},
+        {"id": "another", "project_id": OURS, "remote_address_group_id": "2"},
+    ]
+    cloud = neutron(security_group_rules=rows)
+    network.drop_own_rules(cloud, PROJECT, resource())
+    assert cloud.network.did == [("delete_security_group_rule", "mine")]
+
+
+def test_a_security_group_that_a_rule_of_another_project_names_stays():
+    mine = {"id": "mine", "project_id": OURS, "remote_group_id": "1"}
+    other = {"id": "other", "project_id": THEIRS, "remote_group_id": "2"}
+    assert (
+        refusal(network.check_security_group, neutron(security_group_rules=[mine, other]), PROJECT, resource()) is None
+    )
+    theirs = {"id": "theirs", "project_id": THEIRS, "remote_group_id": "1"}
+    verdict = refusal(network.check_security_group, neutron(security_group_rules=[mine, theirs]), PROJECT, resource())
+    assert [b["id"] for b in verdict.blocked_by] == ["theirs"]
+    assert verdict.reason is Reason.FOREIGN
+
+
+def test_a_list_of_groups_names_the_orchestrators_project_first_whose_default_group_it_may_create():
+    assert network._with_own(neutron(), PROJECT) == ["own", OURS]
+    with pytest.raises(BadAnswer):
+        network._with_own(neutron(scope=None), PROJECT)
+
+
+def test_neutrons_own_ports_are_kept_on_the_projects_networks_alone():
+    dhcp = {"device_owner": "network:dhcp"}
+    rows = [
+        {"id": "here", "project_id": OURS, "network_id": "own", **dhcp},
+        {"id": "there", "project_id": OURS, "network_id": "foreign", **dhcp},
+    ]
+    cloud = neutron(ports=rows, networks=[{"id": "own", "project_id": OURS}])
+    found = [resource(row["id"], **row) for row in network.list_ports(cloud, PROJECT)]
+    assert [bool(network.of_own_network(each, PROJECT)) for each in found] == [True, False]
+
+
+# ------------------------------------------------------------------------------------------------------------------ dns
+class Designate:
+    """Zones, recordsets, shares and keys; each list comes in one page, with the rows of every project."""
+
+    def __init__(self):
+        self.zones = [
+            {"id": "z", "name": "ours.example.", "project_id": OURS},
+            {"id": "t", "name": "theirs.example.", "project_id": THEIRS},
+            {"id": "n", "name": "unowned.example.", "project_id": ""},
+        ]
+        self.recordsets, self.in_zone = [], []
+        self.keys = [
+            {"id": "k", "name": "k", "scope": "ZONE", "resource_id": "z"},
+            {"id": "l", "name": "l", "scope": "ZONE", "resource_id": "t"},
+            {"id": "m", "name": "m", "scope": "POOL", "resource_id": "z"},
+        ]
+
+    def answer(self, method, path, query, body):
+        first = "marker" not in query
+        if path == "/zones":
+            rows = self.zones
+            if name := query.get("name"):
+                rows = [zone for zone in rows if zone["name"].endswith(name.removeprefix("*"))]
+            return 200, {"zones": rows if first else []}
+        if path == "/recordsets":
+            return 200, {"recordsets": self.recordsets if first else []}
+        if path == "/tsigkeys":
+            return 200, {"tsigkeys": self.keys if first else []}
+        if path.endswith("/recordsets"):
+            return 200, {"recordsets": self.in_zone if first else []}
+        if path.endswith("/shares"):
+            zone = path.split("/")[2]
+            return 200, {"shared_zones": [{"id": f"share-of-{zone}", "target_project_id": OURS}] if first else []}
+        return 200, {}
+
+
+ZONE = Resource("z", "ours.example.", OURS, {"id": "z", "name": "ours.example.", "project_id": OURS})
+
+
+@pytest.mark.parametrize(("owner", "foreign"), [(OURS, False), ("", False), (THEIRS, True)])
+def test_a_zone_with_a_recordset_of_another_project_stays(owner, foreign):
+    designate = Designate()
+    designate.in_zone = [{"id": "r", "project_id": owner}]
+    verdict = refusal(dns._refuse_used, connection(dns=designate.answer), PROJECT, ZONE)
+    assert (verdict is not None) is foreign
+    assert verdict is None or (verdict.reason, verdict.blocked_by[0]["id"]) == (Reason.FOREIGN, "r")
+
+
+@pytest.mark.parametrize(("owner", "foreign"), [(OURS, False), (THEIRS, True)])
+def test_a_zone_with_a_zone_of_another_project_below_it_stays(owner, foreign):
+    designate = Designate()
+    designate.zones.append({"id": "b", "name": "below.ours.example.", "project_id": owner})
+    verdict = refusal(dns._refuse_used, connection(dns=designate.answer), PROJECT, ZONE)
+    assert (verdict is not None) is foreign
+    assert verdict is None or (verdict.reason, verdict.blocked_by[0]["id"]) == (Reason.FOREIGN, "b")
+
+
+PTR = {"type": "PTR", "name": "4.113.0.203.in-addr.arpa."}
+
+
+@pytest.mark.parametrize(("holder", "kept"), [(OURS, False), ("", False), (THEIRS, True)])
+def test_the_record_of_an_address_is_its_holders(monkeypatch, holder, kept):
+    ips = [{"project_id": holder}] if holder else []
+    monkeypatch.setattr(dns, "_floating_ips", lambda _connection, **_query: iter(ips))
+    designate = Designate()
+    designate.recordsets = [
+        {"id": "in-own", "project_id": OURS, "zone_id": "z", **PTR},
+        {"id": "in-theirs", "project_id": OURS, "zone_id": "t", **PTR},
+    ]
+    cloud = connection(dns=designate.answer)
+    [row] = listing(dns, "recordset")(cloud, PROJECT)
+    assert row["id"] == "in-theirs", "those in the project's own zones go with these"
+    recordset = Resource(row["id"], "", OURS, row)
+    assert bool(dns.others_floating_ip(recordset, PROJECT)) is kept
+    verdict = refusal(dns._delete_recordset, cloud, PROJECT, recordset)
+    assert (verdict is not None) is kept
+    assert bool(cloud.dns.writes()) is not kept
+
+
+def test_shares_are_those_of_others_zones_with_the_project():
+    found = listing(dns, "zone_share")(connection(dns=Designate().answer), PROJECT)
+    assert ids(found) == ["share-of-t"]
+
+
+def test_keys_are_those_of_the_projects_zones():
+    cloud = connection(dns=Designate().answer)
+    assert ids(listing(dns, "tsig_key")(cloud, PROJECT)) == ["k"]
+
+
+# ------------------------------------------------------------------------------------------- Nova, Cinder, Manila, Heat
+def test_servers_out_of_reach_are_read_from_a_list_of_the_project_alone():
+    answer = lambda *_: (200, {"servers": [{"id": "s", "status": "UNKNOWN"}]})  # noqa: E731
+    assert ids(compute.list_unreachable_servers(connection(scope=OURS, compute=answer), PROJECT)) == ["s"]
+    with pytest.raises(BadAnswer, match="scoped into project them"):
+        list(compute.list_unreachable_servers(connection(scope=THEIRS, compute=answer), PROJECT))
+
+
+@pytest.mark.parametrize(("owner", "ours"), [(OURS, True), ("", True), (THEIRS, False)])
+def test_a_list_of_servers_with_one_of_another_project_is_no_answer(owner, ours):
+    """Nova ignores filters that its policy does not allow; one without an owner is protected by the sweep."""
+
+    def answer(method, path, query, body):
+        return 200, {"servers": [] if query.get("soft_deleted") else [{"id": "s", "tenant_id": owner}]}
+
+    cloud = connection(compute=answer)
+    if ours:
+        assert ids(compute.list_servers(cloud, PROJECT)) == ["s"]
+        return
+    with pytest.raises(BadAnswer, match="listed one of them"):
+        list(compute.list_servers(cloud, PROJECT))
+
+
+def test_flavor_access_is_the_projects():
+    def answer(method, path, query, body):
+        if path == "/flavors":
+            return 200, {"flavors": [{"id": "f", "name": "f"}]}
+        return 200, {"flavor_access": [{"flavor_id": "f", "tenant_id": who} for who in (THEIRS, OURS)]}
+
+    found = list(compute.list_flavor_access(connection(compute=answer), PROJECT))
+    assert [row["tenant_id"] for row in found] == [OURS]
+
+
+def cinder(**rows):
+    """Cinder: rows by collection, and volumes by id."""
+
+    def answer(method, path, query, body):
+        parts = path.strip("/").split("/")
+        if parts[0] == "volumes" and len(parts) == 2 and parts[1] != "detail":
+            return 200, {"volume": next(v for v in rows["volumes"] if v["id"] == parts[1])}
+        key = {"types": "volume_types"}.get(parts[0], parts[0])
+        if parts[-1] == "os-volume-type-access":
+            key = "volume_type_access"
+        return 200, {key: [] if "marker" in query or query.get("offset") else rows.get(key, [])}
+
+    return connection(scope=OURS, block_storage=answer, compute=lambda *_: (404, {}))
+
+
+def volume(id_, owner, **row):
+    return {"id": id_, "os-vol-tenant-attr:tenant_id": owner, "attachments": [], **row}
+
+
+def test_an_attachment_is_its_volumes_owners():
+    rows = [{"id": "a1", "volume_id": "v1"}, {"id": "a2", "volume_id": "v2"}]
+    cloud = cinder(volumes=[volume("v1", OURS), volume("v2", THEIRS)], attachments=rows)
+    found = {row["id"]: row["project_id"] for row in block_storage.list_attachments(cloud, PROJECT)}
+    assert found == {"a1": OURS, "a2": THEIRS}
+
+
+def test_a_group_with_a_volume_of_another_project_stays():
+    mine, theirs = volume("v1", OURS, group_id="1"), volume("v2", THEIRS, group_id="1")
+    group = resource(status="available")
+    assert refusal(block_storage.check_group, cinder(volumes=[mine]), PROJECT, group) is None
+    verdict = refusal(block_storage.check_group, cinder(volumes=[mine, theirs]), PROJECT, group)
+    assert (verdict.reason, [b["id"] for b in verdict.blocked_by]) == (Reason.FOREIGN, ["v2"])
+
+
+def test_a_list_that_rests_on_its_token_takes_a_token_of_the_project():
+    block_storage._scoped(connection(scope=OURS), PROJECT)
+    with pytest.raises(BadAnswer, match="scoped into project them"):
+        block_storage._scoped(connection(scope=THEIRS), PROJECT)
+
+
+def test_volume_type_access_is_the_projects():
+    access = [{"volume_type_id": "t", "project_id": who} for who in (THEIRS, OURS)]
+    cloud = cinder(volume_types=[{"id": "t", "name": "t"}], volume_type_access=access)
+    assert [row["project_id"] for row in block_storage.list_type_access(cloud, PROJECT)] == [OURS]
+
+
+def manila(**rows):
+    def answer(method, path, query, body):
+        key = path.strip("/").split("/")[0].replace("-", "_")
+        if path.endswith("/share_type_access"):
+            key = "share_type_access"
+        elif path.startswith("/types"):
+            key = "share_types"
+        return 200, {key: [] if query.get("offset") else rows.get(key, [])}
+
+    return connection(shared_file_system=answer)
+
+
+def test_replicas_and_backups_are_asked_for_of_the_projects_shares():
+    shares = [{"id": "s1", "project_id": OURS}, {"id": "s2", "project_id": THEIRS}]
+    assert set(ids(shared_file_system._own_shares(manila(shares=shares), PROJECT))) == {"s1"}
+
+
+def test_share_type_access_is_the_projects():
+    types_ = [{"id": "t", "name": "t", "share_type_access:is_public": False}]
+    access = [{"share_type_id": "t", "project_id": who} for who in (THEIRS, OURS)]
+    cloud = manila(share_types=types_, share_type_access=access)
+    found = list(listing(shared_file_system, "type_access")(cloud, PROJECT))
+    assert [row["project_id"] for row in found] == [OURS]
+
+
+class Heat:
+    """Configs of two projects, with a deployment of each."""
+
+    @staticmethod
+    def answer(method, path, query, body):
+        if path == "/software_configs":
+            rows = [{"id": "c1", "project": OURS}, {"id": "c2", "project": THEIRS}]
+            return 200, {"software_configs": [] if "marker" in query else rows}
+        rows = [{"id": "d1", "config_id": "c1"}, {"id": "d2", "config_id": "c2"}]
+        return 200, {"software_deployments": rows}
+
+
+def test_deployments_are_those_of_the_projects_configs():
+    assert ids(orchestration._deployments(connection(orchestration=Heat.answer), PROJECT)) == ["d1"]
+
+
+@pytest.mark.parametrize(("owner", "foreign"), [(OURS, False), (THEIRS, True)])
+def test_a_deployment_to_another_projects_server_stays(owner, foreign):
+    nova = lambda *_: (200, {"server": {"id": "s", "tenant_id": owner}})  # noqa: E731
+    deployment = resource("d", server_id="s")
+    verdict = refusal(orchestration._refuse_foreign_server, connection(compute=nova), PROJECT, deployment)
+    assert (verdict is not None) is foreign
+
+
+def test_of_the_trusts_given_to_heat_those_for_the_project_are_deleted():
+    trusts = [
+        {"id": "own", "project_id": OURS, "trustor_user_id": "cleanup", "trustee_user_id": "heat"},
+        {"id": "mine", "project_id": OURS, "trustor_user_id": "u", "trustee_user_id": "heat"},
+        {"id": "theirs", "project_id": THEIRS, "trustor_user_id": "u", "trustee_user_id": "heat"},
+        {"id": "another", "project_id": OURS, "trustor_user_id": "u", "trustee_user_id": "friend"},
+    ]
+    cloud = connection(identity=lambda method, *_: (200, {"trusts": trusts}) if method == "GET" else (204, {}))
+    error = exceptions.HttpException(http_status=500)
+    assert orchestration._drop_trusts(cloud, cloud, PROJECT, resource("s"), error)
+    assert [path for _, path, _ in cloud.identity.writes()] == ["/OS-TRUST/trusts/mine"]
+
+
+# -------------------------------------------------------------------------------------------- Keystone, Swift, Magnum
+def keystone(method, path, query, body):
+    """Two users; each has an application credential in each project, and the first one has the project as default."""
+    if path.startswith("/role_assignments"):
+        scope = {"project": {"id": OURS}}
+        return 200, {"role_assignments": [{"user": {"id": who}, "scope": scope} for who in ("u1", "u2")]}
+    if path.endswith("/application_credentials"):
+        user = path.split("/")[2]
+        rows = [{"id": f"{user}-{who}", "project_id": who} for who in (OURS, THEIRS)]
+        return 200, {"application_credentials": rows}
+    if path.startswith("/users/"):
+        user = path.split("/")[2]
+        default = OURS if user == "u1" else THEIRS
+        return 200, {"user": {"id": user, "default_project_id": default}}
+    return 200, {"things": [{"id": who, "project_id": who} for who in (OURS, THEIRS)]}
+
+
+def test_of_each_users_credentials_those_in_the_project_are_listed():
+    found = listing(identity, "application_credential")(connection(identity=keystone), PROJECT)
+    assert sorted(ids(found)) == ["u1-p", "u2-p"]
+
+
+def test_of_the_users_those_are_listed_whose_default_project_it_is():
+    assert ids(identity._default_project_users(connection(identity=keystone), PROJECT)) == ["u1"]
+
+
+def test_of_a_list_without_a_filter_the_projects_rows_are_taken():
+    assert ids(identity._mine("/things", "things")(connection(identity=keystone), PROJECT)) == [OURS]
+
+
+@pytest.mark.parametrize(
+    ("scope", "account", "ours"),
+    [(OURS, "AUTH_p", True), (OURS, "AUTH_them", False), (THEIRS, "AUTH_p", False), (THEIRS, "AUTH_them", False)],
+)
+def test_an_account_is_the_projects_by_its_token_and_by_its_name(scope, account, ours):
+    cloud = connection(scope=scope)
+    cloud.object_store = types.SimpleNamespace(get_endpoint=lambda: f"http://swift/v1/{account}")
+    if ours:
+        assert object_store._account(cloud, PROJECT) == f"http://swift/v1/{account}"
+        return
+    with pytest.raises(BadAnswer):
+        object_store._account(cloud, PROJECT)
+
+
+@pytest.mark.parametrize(("public", "protected"), [(False, False), (True, True), (None, True)])
+def test_a_public_cluster_template_is_protected(public, protected):
+    template = resource(public=public)
+    assert bool(container_infrastructure_management._protect_public(template, PROJECT)) is protected

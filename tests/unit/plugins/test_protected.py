@@ -1,0 +1,132 @@
+"""What others may be using is protected by default, and each protection has its own switch."""
+
+import re
+
+import pytest
+
+from cleanup_orchestrator.plugins import registry
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, Resource
+from cleanup_orchestrator.plugins.image import _refuse_shared
+from tests.unit.repository.test_docs import DOC
+
+INSTALLED = registry.load()
+NETWORK = {"is_shared": False, "is_router_external": False}
+
+#: (service, type, row, the switches that it takes; empty: nothing protects it)
+CASES = [
+    ("image", "image", {"visibility": "private"}, []),
+    ("image", "image", {"visibility": "shared"}, []),  # whether it has members takes a call: below
+    ("image", "image", {"visibility": "public"}, ["delete_public_images"]),
+    ("image", "image", {"visibility": "community"}, ["delete_community_images"]),
+    ("image", "metadef_namespace", {"visibility": "private"}, []),
+    ("image", "metadef_namespace", {"visibility": "public"}, ["delete_public_namespaces"]),
+    ("network", "network", NETWORK, []),
+    ("network", "network", {**NETWORK, "is_shared": True}, ["delete_shared"]),
+    ("network", "network", {**NETWORK, "is_router_external": True}, ["delete_external"]),
+    ("network", "network", {"is_shared": True, "is_router_external": True}, ["delete_shared", "delete_external"]),
+    ("network", "subnet_pool", {"is_shared": True}, ["delete_shared"]),
+    ("network", "subnet_pool", {"is_default": True}, ["delete_shared"]),
+    ("network", "address_scope", {"is_shared": True}, ["delete_shared"]),
+    ("network", "security_group", {"shared": True}, ["delete_shared"]),
+    ("network", "address_group", {"shared": True}, ["delete_shared"]),
+    ("network", "qos_policy", {"is_shared": True}, ["delete_shared"]),
+    ("network", "rbac_policy", {"target_project_id": "*"}, ["delete_shared"]),
+    ("network", "rbac_policy", {"target_project_id": "them"}, []),
+    ("network", "metering_label", {"is_shared": True}, ["delete_shared"]),
+    ("network", "firewall_policy", {"shared": True}, ["delete_shared"]),
+]
+
+
+def defaults(service, *on):
+    options = {option.dest: option.default for option in INSTALLED.services[service].options}
+    assert set(on) <= set(options)
+    return ProjectDefinition("us", "Us", "default", "R1", options=options | dict.fromkeys(on, True))
+
+
+def protected(service, type_, row, *on):
+    resource = Resource("1", "one", "us", {"id": "1", **row})
+    found = INSTALLED.find(service, type_)
+    return [why for rule in found.protect if (why := rule(resource, defaults(service, *on)))]
+
+
+@pytest.mark.parametrize(("service", "type_", "row", "switches"), CASES, ids=str)
+def test_it_is_protected_until_every_switch_of_its_own_is_on(service, type_, row, switches):
+    assert bool(protected(service, type_, row)) is bool(switches)
+    every = [o.dest for o in INSTALLED.services[service].options if o.default is False]
+    assert not protected(service, type_, row, *switches)
+    for one in switches:
+        assert protected(service, type_, row, *(s for s in every if s != one)), f"nothing but {one} stands for it"
+
+
+class Glance:
+    """An image's members."""
+
+    def __init__(self, *members):
+        self.members = [{"member_id": who, "status": status} for who, status in members]
+        self.image = self
+
+    def get(self, _path):
+        return type("Answer", (), {"status_code": 200, "json": lambda _: {"members": self.members}})()
+
+
+@pytest.mark.parametrize(
+    ("members", "refused"),
+    [
+        ([], False),
+        ([("us", "accepted")], False),
+        ([("them", "rejected")], False),
+        ([("them", "pending")], True),
+        ([("them", "accepted")], True),
+    ],
+    ids=str,
+)
+def test_an_image_that_others_are_members_of_takes_a_switch(members, refused):
+    image = Resource("1", "one", "us", {"visibility": "shared"})
+    _refuse_shared(Glance(*members), defaults("image", "delete_shared_images"), image)
+    if not refused:
+        _refuse_shared(Glance(*members), defaults("image"), image)
+        return
+    with pytest.raises(Refused, match="shared with project them"):
+        _refuse_shared(Glance(*members), defaults("image"), image)
+
+
+def test_the_manual_names_every_switch_and_no_other():
+    page = (DOC / "admin" / "configuration.rst").read_text()
+    table = page.partition("\nWhat others may be using\n")[2].partition("\nProtecting the cloud\n")[0]
+    named = set(re.findall(r"- ``\[service_(\w+)\] (\w+)``", table))
+    switches = {
+        (service.service_type.replace("-", "_"), option.dest)
+        for service in INSTALLED.services.values()
+        for option in service.options
+        if option.dest.startswith(("delete_", "drop_")) and option.dest != "delete_account"
+    }
+    ours = {"image", "network", "key_manager"}
+    assert {each for each in named if each[0] in ours} == {each for each in switches if each[0] in ours}
+    assert all(
+        option.default is False
+        for service in INSTALLED.services.values()
+        for option in service.options
+        if option.dest.startswith(("delete_", "drop_"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("visibility", "by", "option"),
+    [
+        ("public", "an admin made it", "delete_public_images"),
+        ("community", "a member of the project, or an admin, made it", "delete_community_images"),
+    ],
+)
+def test_the_report_says_who_made_an_image_so_and_what_clears_it(visibility, by, option):
+    (why,) = protected("image", "image", {"visibility": visibility})
+    assert by in why
+    assert why.endswith(f"an admin may make it private, or the operator sets [service_image] {option}")
+
+
+def test_the_report_says_with_whom_an_image_is_shared_and_whether_they_know():
+    image = Resource("1", "one", "us", {"id": "1", "visibility": "shared"})
+    with pytest.raises(Refused) as refused:
+        _refuse_shared(Glance(("them", "pending"), ("others", "accepted")), defaults("image"), image)
+    why = refused.value.verdict.message
+    assert "project them (pending), others (accepted), by a member of its own project" in why
+    assert why.endswith("or the operator sets [service_image] delete_shared_images")

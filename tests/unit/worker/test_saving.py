@@ -1,0 +1,90 @@
+"""What a worker does with the result of a step while the database is away."""
+
+import datetime
+import types
+
+import pytest
+import sqlalchemy.exc
+
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.step import Kind, Outcome, State, Step, Sweep
+from cleanup_orchestrator.worker import worker
+from tests.support.timing import SleepClock
+from tests.unit.world import T0, deletion
+
+AWAY = sqlalchemy.exc.OperationalError("UPDATE steps", {}, Exception("connection refused"))
+WRONG = sqlalchemy.exc.ProgrammingError("UPDATE steps", {}, Exception("no such column"))
+
+
+class Records:
+    """A store that raises what it is told, as often, before it saves."""
+
+    def __init__(self, *errors):
+        self.errors, self.saved = list(errors), []
+
+    def finish(self, step, result, events, yielded, **values):
+        if self.errors:
+            raise self.errors.pop(0)
+        self.saved.append(result)
+        return True
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    clock = SleepClock()
+    monkeypatch.setattr(worker, "time", clock)
+    return clock
+
+
+def task(records, lease=60):
+    conf = types.SimpleNamespace(worker=types.SimpleNamespace(lease=lease))
+    clouds = types.SimpleNamespace(seen_by=lambda _: None)
+    owner = types.SimpleNamespace(store=records, clouds=clouds, conf=conf, name="w", bus=None)
+    step = Step("s", "d", Kind.SWEEP, "R1", "network", "port", state=State.RUNNING, lease_until=T0)
+    made = worker._Task(owner, deletion(status=Status.DELETING, updated_at=T0 + datetime.timedelta(1)), step)
+    made._sweep = lambda: (Sweep(Outcome.CLEAR), {})
+    return made
+
+
+def test_a_result_waits_for_a_database_that_is_away(clock):
+    records = Records(*[AWAY] * 5)
+    task(records).run()
+    assert records.saved == [Sweep(Outcome.CLEAR)]
+
+
+def test_it_waits_for_as_long_as_a_lease_and_then_others_do_it_again(clock):
+    records = Records(*[AWAY] * 1000)
+    with pytest.raises(sqlalchemy.exc.OperationalError):
+        task(records, lease=10).run()
+    assert 10 <= clock.now <= 12
+    assert records.saved == []
+
+
+def test_what_the_database_will_never_take_is_not_tried_again_but_said(clock):
+    records = Records(WRONG)
+    task(records).run()
+    assert clock.now == 0
+    (saved,) = records.saved
+    assert (saved.outcome, saved.reason) == (Outcome.UNKNOWN, "bad_answer")
+    assert "no such column" in saved.message
+
+
+def test_a_worker_that_is_told_to_stop_does_not_wait(clock):
+    records = Records(*[AWAY] * 1000)
+    stopped = task(records)
+    clock.sleep = lambda seconds: setattr(stopped, "stopping", True)
+    with pytest.raises(sqlalchemy.exc.OperationalError):
+        stopped.run()
+
+
+def test_while_a_drain_may_be_at_work_nothing_that_it_recorded_is_taken_for_undone():
+    """After a hold the survey may run beside it: what the drain has written down, and does next, looks undone."""
+
+    class Recorded(Records):
+        def changes(self, deletion_id):
+            raise AssertionError("nobody looks at them now")
+
+    made = task(Recorded())
+    made.deletion = deletion(status=Status.DRAINING)
+    made._yield(None)
+    assert made.yielded == []

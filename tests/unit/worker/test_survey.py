@@ -1,0 +1,227 @@
+"""The survey and the coverage of the catalog, over a Keystone that answers from a table."""
+
+import re
+
+import pytest
+from oslo_config import cfg
+
+from cleanup_orchestrator.api import schemas
+from cleanup_orchestrator.cloud import catalog
+from cleanup_orchestrator.cloud.projects import Protection
+from cleanup_orchestrator.core.deletion import Origin
+from cleanup_orchestrator.core.step import Kind, Outcome
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.plugins.base import ResourceType, Service
+from cleanup_orchestrator.plugins.registry import Registry
+from cleanup_orchestrator.worker.steps import survey
+from tests.unit.world import deletion
+
+PORT = ResourceType("port", list=lambda *_: (), delete=None)
+VOLUME = ResourceType("volume", list=lambda *_: (), delete=None, after=("compute.server",))
+TRUST = ResourceType("trust", list=lambda *_: (), delete=None, after=("*",))
+ZONE = ResourceType("zone", list=lambda *_: (), delete=None)
+REGISTRY = Registry(
+    [
+        Service("network", (PORT,)),
+        Service("block-storage", (VOLUME,)),
+        Service("dns", (ZONE,), regional=False),
+        Service("identity", (TRUST,), regional=False),
+    ]
+)
+
+
+class Keystone:
+    """The adapter's ``get``, with one project and the given endpoints: (service type, region)."""
+
+    def __init__(self, *endpoints, project=None, subtree=None, **cut):
+        self.project = {"id": "p", "name": "P", "domain_id": "d", "enabled": True, **(project or {})}
+        self.subtree, self.cut = subtree, cut
+        types = sorted({t for t, _ in endpoints})
+        self.services = [{"id": t, "type": t, "name": t} for t in types]
+        self.endpoints = [{"id": f"{t}{r}", "service_id": t, "region_id": r} for t, r in endpoints]
+
+    def get(self, path):
+        if path == "/services":
+            body = {"services": self.services, "truncated": self.cut.get("services", False)}
+        elif path == "/endpoints":
+            body = {"endpoints": self.endpoints, "truncated": self.cut.get("endpoints", False)}
+        elif path.endswith("?subtree_as_ids"):
+            body = {"project": {**self.project, "subtree": self.subtree}}
+        elif path.startswith("/role_assignments"):
+            scope = {"project": {"id": "p"}}
+            body = {"role_assignments": [{"user": {"id": "u2"}, "role": {"id": "r"}, "scope": scope}]}
+        else:
+            body = {"project": self.project}
+        return type("Answer", (), {"json": lambda _: body})()
+
+
+def look(keystone, never=(), record=None, waivers=(), known=()):
+    conf = cfg.ConfigOpts()
+    for group, options in catalog.OPTS.items():
+        conf.register_opts(options, group=group)
+    conf([])
+    names = {s.service_type: tuple(t.name for t in s.types) for s in REGISTRY.services.values()}
+    covered = catalog.Coverage(conf, names)
+    protection = Protection(tuple(never), lambda: "own")
+    record = record or deletion(member_ids=("u1",))
+    return survey.survey(record, keystone, REGISTRY, covered, protection, waivers, known)
+
+
+def steps(found):
+    return sorted((s.kind, s.region, s.name) for s in found.steps)
+
+
+def test_every_type_in_every_region_and_identity_once():
+    found = look(
+        Keystone(("network", "R1"), ("network", "R2"), ("identity", "R1"), ("identity", "R2"), ("volumev3", "R2"))
+    )
+    assert steps(found) == [
+        (Kind.SWEEP, "", "identity.trust"),
+        (Kind.SWEEP, "R1", "network.port"),
+        (Kind.SWEEP, "R2", "block-storage.volume"),
+        (Kind.SWEEP, "R2", "network.port"),
+    ]
+    assert found.sweep.outcome is Outcome.CLEAR
+
+
+def test_two_names_of_one_service_are_one():
+    found = look(Keystone(("volumev2", "R1"), ("volumev3", "R1"), ("block-storage", "R1")))
+    assert steps(found) == [(Kind.SWEEP, "", "identity.trust"), (Kind.SWEEP, "R1", "block-storage.volume")]
+
+
+def test_identity_is_asked_though_the_catalog_has_it_not():
+    assert (Kind.SWEEP, "", "identity.trust") in steps(look(Keystone(("network", "R1"))))
+
+
+def test_what_nobody_answers_for_is_a_step_of_its_own_in_each_region():
+    found = look(Keystone(("workflow", "R1"), ("workflow", "R2"), ("made-up", "R1"), ("placement", "R1")))
+    assert [s for s in steps(found) if s[0] is Kind.UNCOVERED] == [
+        (Kind.UNCOVERED, "R1", "made-up."),
+        (Kind.UNCOVERED, "R1", "workflow."),
+        (Kind.UNCOVERED, "R2", "workflow."),
+    ]
+    assert all(s.reason == "no_plugin" for s in found.steps if s.kind is Kind.UNCOVERED)
+
+
+def test_members_that_were_seen_are_never_forgotten():
+    assert look(Keystone(("network", "R1"))).member_ids == ("u1", "u2")
+
+
+@pytest.mark.parametrize(
+    ("keystone", "never", "reason"),
+    [
+        (Keystone(("network", "R1"), project={"is_domain": True}), (), "project_is_domain"),
+        (Keystone(("network", "R1"), subtree={"c1": {"c2": None}}), (), "project_has_children"),
+        (Keystone(("network", "R1")), ("p",), "project_protected"),
+        (Keystone(("network", "R1"), project={"name": "Admin"}), ("admin",), "project_protected"),
+        (Keystone(("network", "R1"), project={"options": {"immutable": True}}), (), "project_immutable"),
+    ],
+)
+def test_what_must_not_be_deleted_is_said_before_anything_is_touched(keystone, never, reason):
+    found = look(keystone, never)
+    assert (found.sweep.outcome, found.sweep.reason, found.steps) == (Outcome.UNKNOWN, reason, ())
+
+
+def test_all_children_are_named():
+    message = look(Keystone(("network", "R1"), subtree={"c1": {"c2": None}, "c3": None})).sweep.message
+    assert all(child in message for child in ("c1", "c2", "c3"))
+
+
+@pytest.mark.parametrize("cut", ["services", "endpoints"])
+def test_a_catalog_that_was_cut_short_is_no_catalog(cut):
+    with pytest.raises(BadAnswer):
+        look(Keystone(("network", "R1"), **{cut: True}))
+
+
+def test_an_answer_about_another_project_is_not_taken():
+    with pytest.raises(BadAnswer):
+        look(Keystone(("network", "R1"), project={"id": "other"}))
+
+
+# ------------------------------------------------------------------------------------- two services of one type
+def several(*rows, interface="internal"):
+    """A Keystone with one endpoint for each (service id, type, name, interface, URL) in region R1."""
+    keystone = Keystone()
+    keystone.interface = interface
+    keystone.services = list({r[0]: {"id": r[0], "type": r[1], "name": r[2]} for r in rows}.values())
+    keystone.endpoints = [
+        {"id": str(n), "service_id": r[0], "region_id": "R1", "interface": r[3], "url": r[4]}
+        for n, r in enumerate(rows)
+    ]
+    return keystone
+
+
+def uncovered(found):
+    return [s.service for s in found.steps if s.kind is Kind.UNCOVERED]
+
+
+FIRST = ("s1", "network", "neutron", "internal", "http://neutron/")
+
+
+def test_a_second_service_of_one_type_is_one_that_nobody_answers_for():
+    found = look(several(FIRST, ("s2", "network", "Other SDN", "internal", "http://other")))
+    assert (Kind.SWEEP, "R1", "network.port") in steps(found)
+    [step] = [s for s in found.steps if s.kind is Kind.UNCOVERED]
+    assert (step.region, step.service, step.type, step.reason) == ("R1", "network.other-sdn", "", "no_plugin")
+    assert "Other SDN" in step.message and "only one" in step.message
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        ("s2", "network", "again", "internal", "http://neutron"),
+        ("s1", "network", "neutron", "public", "http://public"),
+    ],
+    ids=["the same URL", "another interface of the same service"],
+)
+def test_what_is_only_registered_twice_blocks_nothing(second):
+    assert uncovered(look(several(FIRST, second))) == []
+
+
+def test_one_cinder_under_its_old_types_blocks_nothing():
+    old = [(f"s{n}", f"volumev{n}", f"cinderv{n}", "internal", f"http://cinder/v{n}") for n in (2, 3)]
+    assert uncovered(look(several(*old))) == []
+
+
+def test_the_one_that_is_asked_has_an_endpoint_of_the_interface_that_is_called():
+    public = ("s0", "network", "hidden", "public", "http://hidden")
+    assert uncovered(look(several(public, FIRST))) == ["network.hidden"]
+    assert uncovered(look(several(public, FIRST, interface="publicURL"))) == ["network.neutron"]
+    keystone = several(("s0", "network", "off", "internal", "http://off"), FIRST)
+    keystone.services[0]["enabled"] = False
+    assert uncovered(look(keystone)) == ["network.off"]
+
+
+def test_those_of_one_name_are_told_apart_by_id_and_those_of_one_url_are_one():
+    same = [
+        (f"s{n}", "network", name, "internal", f"http://{n}") for n, name in ((2, "neutron"), (3, ""), (4, "x" * 255))
+    ]
+    again = ("s5", "network", "again", "internal", "http://2")
+    found = look(several(FIRST, *same, again))
+    assert uncovered(found) == ["network.s2", "network.s3", "network.s4"]
+
+
+def test_the_name_of_a_second_service_is_one_that_a_waiver_can_have():
+    long = ("s2" * 16, "n" * 120, "n", "internal", "http://n"), ("s3" * 16, "n" * 120, "n", "internal", "http://m")
+    odd = ("s4", "network", "Ünïcode: {id}@R1", "internal", "http://odd")
+    names = uncovered(look(several(FIRST, odd, *long)))
+    assert len(names) == 3
+    for name in names:
+        assert re.search(schemas.SERVICE_TYPE["pattern"], name) and len(name) <= schemas.SERVICE_TYPE["maxLength"]
+        assert catalog.by_any_name(name) == name
+
+
+def test_a_second_service_of_a_type_that_owns_nothing_owns_nothing():
+    two = [(f"s{n}", "placement", f"p{n}", "internal", f"http://{n}") for n in (1, 2)]
+    assert uncovered(look(several(*two))) == []
+
+
+def test_a_project_that_keystone_knows_is_no_orphan():
+    found = look(Keystone(("network", "R1")), record=deletion(origin=Origin.ADOPTED))
+    assert (found.sweep.outcome, found.sweep.reason, found.steps) == (Outcome.UNKNOWN, "project_known", ())
+
+
+def test_a_catalog_without_any_endpoint_is_no_catalog():
+    """Every project would look empty."""
+    with pytest.raises(BadAnswer, match="not a single endpoint"):
+        look(Keystone())

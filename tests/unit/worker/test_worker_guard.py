@@ -1,0 +1,373 @@
+"""What a worker asks before each write call of a step, and what it makes of the last steps of a deletion."""
+
+import dataclasses
+import types
+
+import pytest
+from keystoneauth1 import exceptions as ka_exceptions
+
+from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Protection
+from cleanup_orchestrator.core.deletion import Origin, Purpose, Status
+from cleanup_orchestrator.core.holds import Brake, Waiver
+from cleanup_orchestrator.core.maintenance_windows import Windows
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Kind, Leftover, Outcome, State, Step, Sweep
+from cleanup_orchestrator.errors import ProjectKnown, ProjectProtected, Stopped, WriteRefused
+from cleanup_orchestrator.plugins.base import NOTHING, ResourceType
+from cleanup_orchestrator.worker import worker as working
+from tests.unit.world import CLEAR, T0, deletion, sweep_step
+
+CLOSED = Windows.of(["thu 20:00-22:00"], "UTC")
+
+
+class Records:
+    """A store that answers what a test says, and writes down what it is told."""
+
+    def __init__(self, record, may=True):
+        self.record, self.may, self.asked, self.saved, self.waivers = record, may, [], [], ()
+        self.left, self.given_back = [], []
+
+    def may_write(self, step, windows=None):
+        self.asked.append(windows)
+        return self.may
+
+    def load(self, _deletion_id):
+        return self.record, (), T0
+
+    def finish(self, step, result, events, yielded, **values):
+        self.saved.append((result, values))
+        return True
+
+    def give_back(self, step):
+        self.given_back.append(step.id)
+        return True
+
+    def waivers_in_force(self, _project_id):
+        return self.waivers
+
+    def changes(self, _deletion_id):
+        return ()
+
+    def leftovers(self, *_, **__):
+        return [types.SimpleNamespace(leftover=one) for one in self.left]
+
+
+class Clouds:
+    """Sessions that only say what guard they were made with."""
+
+    def __init__(self):
+        self.guards = []
+
+    def seen_by(self, _made):
+        return self
+
+    def admin_session(self, guard=working.read_only):
+        self.guards.append(guard)
+        return types.SimpleNamespace(guard=guard)
+
+    def identity(self, session):
+        return session
+
+    def connection(self, _session, _region):
+        return None
+
+    def project_id(self):
+        return "own"
+
+
+def task(record=None, step=None, store=None, **conf):
+    record = record or deletion(status=Status.DELETING, purpose=Purpose.DELETE)
+    step = step or dataclasses.replace(sweep_step("network.port"), state=State.RUNNING, round=1)
+    clouds, store = Clouds(), store or Records(record)
+    options = {"never_delete_projects": (), "recovery_stop_servers": False, "recovery_window": 0}
+    worker = types.SimpleNamespace(
+        store=store,
+        clouds=clouds,
+        unlimited=clouds,
+        name="w",
+        bus=types.SimpleNamespace(step=lambda _: None),
+        protection=Protection(tuple(conf.get("never", ())), lambda: "own"),
+        windows=conf.get("windows", CLOSED),
+        conf=types.SimpleNamespace(
+            worker=types.SimpleNamespace(lease=60, most_listed=10, slice=60, parallel_deletes=1),
+            protection=types.SimpleNamespace(keep_tags=[], keep_properties=[], lien_types=[]),
+            deletion=types.SimpleNamespace(**options),
+        ),
+        registry=conf.get("registry"),
+    )
+    return working._Task(worker, record, step)
+
+
+def refused(made, error):
+    with pytest.raises(error) as caught:
+        made.guard("DELETE", "http://cloud/ports/1")
+    return caught.value
+
+
+# ------------------------------------------------------------------------------------------------------- the guard
+def test_a_write_passes_when_the_store_lets_it_by_the_hours_of_now():
+    made = task()
+    made.guard("DELETE", "http://cloud/ports/1")
+    assert made.store.asked == [CLOSED]
+
+
+def test_a_write_does_not_pass_when_the_store_does_not_let_it():
+    made = task(windows=Windows())
+    made.store.may = False
+    assert type(refused(made, Stopped)) is Stopped
+
+
+def test_what_holds_the_deletion_is_named():
+    made = task(windows=Windows())
+    made.store.may = False
+    made.store.record = dataclasses.replace(made.store.record, brake=Brake(True, "the storage misbehaves", T0))
+    assert "the storage misbehaves" in str(refused(made, Stopped))
+
+
+def test_a_dry_run_writes_nothing_even_if_the_store_would_let_it():
+    refused(task(deletion(dry_run=True, status=Status.DELETING, purpose=Purpose.DELETE)), WriteRefused)
+
+
+@pytest.mark.parametrize("never", ["p", "P"])
+def test_a_project_that_came_upon_the_never_delete_list_is_left_alone(never):
+    made = task(never=(never,))
+    refused(made, ProjectProtected)
+    assert made.store.asked == []
+
+
+@pytest.mark.parametrize("kind", [Kind.RELEASE, Kind.ACCESS])
+def test_the_never_delete_list_keeps_nothing_from_being_undone(kind):
+    task(step=Step("s", "d", kind, round=1), never=("p",)).guard("PUT", "http://cloud/projects/p")
+
+
+def test_a_worker_that_is_stopped_and_a_step_that_was_given_up_write_nothing():
+    stopping = task()
+    stopping.stopping = True
+    refused(stopping, Stopped)
+    hanging = task()
+    hanging.give_up("it hangs")
+    assert "it hangs" in str(refused(hanging, Stopped))
+    assert stopping.store.asked == hanging.store.asked == []
+
+
+def known(answer):
+    """Return ``Projects`` for which each project is known, or not, or of which Keystone says nothing."""
+
+    class Answers:
+        def __init__(self, _identity):
+            pass
+
+        def knows(self, project_id, own_id):
+            assert (project_id, own_id) == ("p", "own")
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    return Answers
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"), [(False, None), (True, ProjectKnown), (ka_exceptions.ConnectFailure("no answer"), Stopped)]
+)
+def test_what_a_dead_project_left_is_deleted_while_keystone_says_that_it_is_dead(monkeypatch, answer, error):
+    record = deletion(origin=Origin.ADOPTED, status=Status.DELETING, purpose=Purpose.DELETE)
+    monkeypatch.setattr(working, "Projects", known(answer))
+    made = task(record)
+    if error is None:
+        made.guard("DELETE", "http://cloud/ports/1")
+        assert len(made.store.asked) == 1
+        return
+    assert type(refused(made, error)) is error
+    assert made.store.asked == []
+
+
+@pytest.mark.parametrize(
+    ("url", "passes"),
+    [
+        (f"http://cloud/stacks/{NOTHING}/abandon", True),
+        (f"http://cloud/stacks/1/abandon?id={NOTHING}", False),
+        (f"http://cloud/stacks/x{NOTHING}/abandon", False),
+        ("http://cloud/stacks/1/abandon", False),
+    ],
+)
+def test_a_check_may_write_on_what_is_not_there_alone(url, passes):
+    if passes:
+        working._on_nothing("DELETE", url)
+        return
+    with pytest.raises(WriteRefused):
+        working._on_nothing("DELETE", url)
+
+
+# ---------------------------------------------------------------------------------------------------------- results
+def test_the_result_of_a_step_that_was_given_up_is_not_saved():
+    made = task()
+    made.give_up("it hangs")
+    made.save(CLEAR)
+    assert made.store.saved == []
+    other = task()
+    other.save(CLEAR)
+    assert len(other.store.saved) == 1
+
+
+@pytest.mark.parametrize("writing", [0, 1])
+def test_a_step_is_given_back_when_no_write_call_of_it_may_still_take_effect(writing):
+    made = task()
+    made.seen(types.SimpleNamespace(writing=writing, calls=0, end=lambda _: None))
+    assert made.hand_back() is not bool(writing)
+    assert made.store.given_back == ([] if writing else ["network.port"])
+
+
+# ----------------------------------------------------------------------------------------------------------- sweeps
+class Ports:
+    """A registry with one type, whose deletes are written down."""
+
+    def __init__(self):
+        self.deleted, self.rows = [], [{"id": "1", "name": "one", "project_id": "p"}]
+        self.services = {"network": None}
+
+    def find(self, _service, _type):
+        listing = lambda *_: list(self.rows)  # noqa: E731
+        return ResourceType("port", listing, self.delete, fresh="the test", force=self.force, source="the test")
+
+    def delete(self, _connection, _project, resource):
+        self.deleted.append(resource.id)
+
+    def force(self, _connection, _project, resource):
+        self.deleted.append(f"{resource.id} by force")
+
+    def options(self, *_):
+        return {}
+
+    def kin(self, *_):
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("values", "deleted"),
+    [
+        ({"purpose": Purpose.DELETE}, ["1"]),
+        ({"purpose": Purpose.DELETE, "dry_run": True}, []),
+        ({"purpose": Purpose.LOOK}, []),
+        ({"purpose": Purpose.NONE}, []),
+    ],
+)
+def test_a_sweep_deletes_in_a_round_of_deletes_and_never_in_a_dry_run(values, deleted):
+    ports = Ports()
+    made = task(deletion(status=Status.DELETING, **values), registry=ports)
+    made.store.tell = lambda *_: True
+    made._sweep()
+    assert ports.deleted == deleted
+    assert [guard == made.guard for guard in made.clouds.guards] == [bool(deleted)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "forced"),
+    [
+        (Reason.IN_USE, True),
+        (Reason.ERROR, True),
+        (Reason.PROTECTED, False),
+        (Reason.FOREIGN, False),
+        (Reason.OWNER_UNKNOWN, False),
+        (Reason.NOT_PLANNED, False),
+        (Reason.HELD, False),
+        (Reason.PRESENT, False),
+        (Reason.QUEUED, False),
+        (Reason.RATE_LIMITED, False),
+    ],
+)
+def test_force_is_used_on_what_an_ordinary_delete_left_and_no_other_project_uses(monkeypatch, reason, forced):
+    monkeypatch.setattr(working.forcing, "works", lambda _: True)
+    ports = Ports()
+    step = dataclasses.replace(sweep_step("network.port"), state=State.RUNNING, round=1, forcing=True)
+    made = task(step=step, registry=ports)
+    made.store.tell = lambda *_: True
+    made.store.left = [Leftover("1", "one", reason)]
+    made._sweep()
+    assert ports.deleted == (["1 by force"] if forced else ["1"])
+
+
+# ------------------------------------------------------------------------------------------------------ the removal
+class Removal:
+    """``Projects`` of one project, which goes when it is deleted, or does not."""
+
+    def __init__(self, enabled=False, goes=True):
+        self.enabled, self.goes, self.deleted = enabled, goes, []
+
+    def __call__(self, _identity):
+        return self
+
+    def get_uncached(self, project_id):
+        return self.get(project_id)
+
+    def get(self, project_id):
+        if self.deleted and self.goes:
+            raise ProjectNotFound("gone")
+        return Project(project_id, "P", "dom", self.enabled)
+
+    def delete(self, project_id, deletion_id):
+        self.deleted.append((project_id, deletion_id))
+
+
+WAIVER = Waiver("w", "dns", "gone for good", T0, T0)
+
+
+@pytest.mark.parametrize(
+    ("projects", "waivers", "in_force", "outcome", "deleted"),
+    [
+        (Removal(), (), (), Outcome.CLEAR, True),
+        (Removal(), (WAIVER,), (WAIVER,), Outcome.CLEAR, True),
+        (Removal(), (WAIVER,), (), Outcome.UNKNOWN, False),
+        (Removal(enabled=True), (), (), Outcome.UNKNOWN, False),
+        (Removal(goes=False), (), (), Outcome.UNKNOWN, True),
+    ],
+    ids=["closed", "waived", "a waiver ended", "enabled again", "Keystone keeps it"],
+)
+def test_what_the_removal_asks_and_believes(monkeypatch, projects, waivers, in_force, outcome, deleted):
+    projects = Removal(projects.enabled, projects.goes)
+    monkeypatch.setattr(working, "Projects", projects)
+    record = deletion(status=Status.VERIFYING, purpose=Purpose.RESIDUE, waivers=waivers)
+    made = task(record, Step("s", "d", Kind.REMOVE, round=1))
+    made.store.waivers = in_force
+    result, values = made._remove()
+    assert result.outcome is outcome
+    assert bool(projects.deleted) is deleted
+    if outcome is Outcome.UNKNOWN and not deleted:
+        assert (values["purpose"], values["empty_inventories"]) == ("", 0), "it is proven empty anew"
+    assert isinstance(result, Sweep)
+
+
+class Refusing(Removal):
+    """``Projects`` of one project, which Keystone neither disables nor deletes."""
+
+    def __init__(self, below=(), immutable=False):
+        super().__init__()
+        self.below, self.immutable = below, immutable
+
+    def get(self, project_id):
+        return dataclasses.replace(super().get(project_id), immutable=self.immutable)
+
+    def children(self, _project_id):
+        return self.below
+
+    def delete(self, *_):
+        raise ka_exceptions.Forbidden("no")
+
+
+@pytest.mark.parametrize("what", ["close", "remove"])
+@pytest.mark.parametrize(
+    ("projects", "reason", "named"),
+    [
+        (Refusing(), Reason.FORBIDDEN, "no"),
+        (Refusing(immutable=True), Reason.PROJECT_IMMUTABLE, "no"),
+        (Refusing(below=("c1", "c2")), Reason.PROJECT_HAS_CHILDREN, "c1, c2"),
+    ],
+    ids=["rights are missing", "immutable", "child projects"],
+)
+def test_why_keystone_keeps_a_project_is_said(monkeypatch, what, projects, reason, named):
+    monkeypatch.setattr(working, "Projects", projects)
+    made = task(deletion(status=Status.VERIFYING, purpose=Purpose.RESIDUE), Step("s", "d", Kind(what), round=1))
+    made.worker.driver = types.SimpleNamespace(close=projects.delete)
+    monkeypatch.setattr(made, "_ground", lambda: types.SimpleNamespace(projects=projects))
+    result, values = getattr(made, f"_{what}")()
+    assert (result.outcome, result.reason, values) == (Outcome.UNKNOWN, reason, {})
+    assert named in result.message
