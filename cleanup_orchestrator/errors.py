@@ -28,10 +28,10 @@ class Stopped(CleanupError):
     code = "stopped"
 
 
-class Held(Stopped):
+class OnHold(Stopped):
     """A lien, the brake or the hours withhold it for now: no further write call is made, and it goes on by itself."""
 
-    code = "held"
+    code = "on_hold"
 
 
 class WriteRefused(CleanupError):
@@ -104,8 +104,8 @@ def classify(error: BaseException) -> Failure:
     that the core does not import either. 404 is ``not_supported`` here: whoever deletes treats it as gone before.
     """
     message = short(_text(error), 500) or type(error).__name__
-    if isinstance(error, Held):
-        return Failure(Reason.HELD, message)
+    if isinstance(error, OnHold):
+        return Failure(Reason.ON_HOLD, message)
     if isinstance(error, ProjectKnown):
         return Failure(Reason.PROJECT_KNOWN, message)
     if isinstance(error, ProjectProtected):

@@ -77,7 +77,7 @@ class Parts:
         self.registry = registry.load()
         self.registry.register_options(conf)
         names = {s.service_type: tuple(t.name for t in s.types) for s in self.registry.services.values()}
-        self.coverage = catalog.Coverage(conf, names)
+        self.coverage = catalog.ServiceCatalog(conf, names)
         self.in_process = in_process
         self.transport = rpc.transport(conf, in_process)
         self.bus = rpc.Caster(self.transport)
@@ -300,7 +300,7 @@ class Running:
         ended = _join((*ends, *self._threads), deadline)
         if not ended:
             LOG.info("stopping: what is still under way is handed back")
-            backs = [_thread("hand-back", part.hand_back, _LAST_CALLS) for part in self._workers]
+            backs = [_thread("hand-back", part.release_claims, _LAST_CALLS) for part in self._workers]
             _join(backs, time.monotonic() + 2 * _LAST_CALLS)
             ended = _join((*ends, *self._threads), time.monotonic() + 1)
         if self.parts.announcer is not None:

@@ -18,8 +18,8 @@ from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, s
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.api import errors, policies, root
-from cleanup_orchestrator.api.context import EngineCaster, Wiring
-from cleanup_orchestrator.cloud.catalog import Coverage
+from cleanup_orchestrator.api.context import ApiContext, EngineCaster
+from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.cloud.projects import Projects, Protection
 from cleanup_orchestrator.cloud.session import Clouds
 from cleanup_orchestrator.core.decide import Rules
@@ -79,7 +79,7 @@ def build(
     conf: cfg.ConfigOpts,
     store: Store,
     clouds: Clouds,
-    coverage: Coverage,
+    coverage: ServiceCatalog,
     engine: EngineCaster,
     bus: Callable[[], Any] | None = None,
 ) -> Any:
@@ -91,12 +91,12 @@ def build(
     :raises keystoneauth1.exceptions.ClientException: when ``[keystone_authtoken]`` is not usable
     """
     identity = clouds.identity(clouds.admin_session())
-    wiring = Wiring(
+    wiring = ApiContext(
         store=store,
         projects=Projects(identity),
         answers=lambda waivers: coverage.answers(identity, waivers),
         engine=engine,
-        judge=policies.Judge(policies.enforcer(conf)),
+        enforcer=policies.PolicyEnforcer(policies.enforcer(conf)),
         # All that the answers depend on; the others are the engine's.
         rules=Rules(settle=datetime.timedelta(seconds=conf.drain.token_cache_time)),
         protection=lambda: Protection(tuple(conf.deletion.never_delete_projects), clouds.project_id),
@@ -120,7 +120,7 @@ def parts(store: Store, clouds: Clouds, bus: Callable[[], Any] | None) -> list[h
     return [*needed, *([health.Part("bus", bus, needed=False, without=without)] if bus else [])]
 
 
-def pipeline(conf: cfg.ConfigOpts, wiring: Wiring, checks: health.Health) -> Any:
+def pipeline(conf: cfg.ConfigOpts, wiring: ApiContext, checks: health.Health) -> Any:
     """Return pecan with everything around it."""
     handlers = pecan.make_app(
         root.Root(wiring),

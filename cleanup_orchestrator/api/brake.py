@@ -9,7 +9,7 @@ import webob
 from oslo_log import log
 
 from cleanup_orchestrator.api import policies, schemas, views
-from cleanup_orchestrator.api.context import Wiring
+from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core.holds import Brake
 
@@ -19,7 +19,7 @@ LOG = log.getLogger(__name__)
 class Brakes:
     """The handlers. There is one brake, so it has no id."""
 
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, wiring: ApiContext) -> None:
         self._w = wiring
 
     @pecan.expose("json")
@@ -65,5 +65,5 @@ class Brakes:
         return brake
 
     def _permit(self, req: webob.Request, rule: str) -> None:
-        if not self._w.judge.may(req.context, rule):
+        if not self._w.enforcer.may(req.context, rule):
             raise ApiError(403, "forbidden", "only an admin may see, pull or lift the brake")

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from oslo_log import log
 
-from cleanup_orchestrator.api.policies import Judge
+from cleanup_orchestrator.api.policies import PolicyEnforcer
 from cleanup_orchestrator.cloud.projects import Projects, Protection
 from cleanup_orchestrator.core.decide import Rules
 from cleanup_orchestrator.core.holds import Waiver
@@ -33,14 +33,14 @@ class EngineCaster(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Wiring:
+class ApiContext:
     """The parts of the API."""
 
     store: Store
     projects: Projects
     answers: Callable[[Iterable[Waiver]], Iterable[Any]]  #: ``coverage.Answer`` of every catalog entry
     engine: EngineCaster
-    judge: Judge
+    enforcer: PolicyEnforcer
     rules: Rules
     protection: Callable[[], Protection]  #: as the configuration has it now
     scan: Callable[..., OrphanScan]  #: a fresh orphan scan, by the configuration as it is now, with further fields

@@ -8,7 +8,7 @@ import pecan
 import webob
 
 from cleanup_orchestrator.api import policies, schemas, views
-from cleanup_orchestrator.api.context import Wiring
+from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.cloud.projects import ProjectNotFound
 
@@ -16,7 +16,7 @@ from cleanup_orchestrator.cloud.projects import ProjectNotFound
 class Services:
     """The handlers."""
 
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, wiring: ApiContext) -> None:
         self._w = wiring
 
     @pecan.expose("json")
@@ -26,21 +26,21 @@ class Services:
         :raises ApiError: 400 invalid_query; 403 forbidden; 503 keystone_unavailable
         """
         query = schemas.check_query(req, schemas.SERVICES_QUERY)
-        if not self._w.judge.may_somewhere(req.context, policies.SERVICES):
+        if not self._w.enforcer.may_somewhere(req.context, policies.SERVICES):
             raise ApiError(403, "forbidden", "only an admin, or a domain's manager with a token of it, may see this")
         project_id = query.get("project_id", [""])[0]
         if project_id and not self._may_see(req.context, project_id):
             raise ApiError(403, "forbidden", "only an admin, or a manager of the project's domain, may see this")
         waivers = self._w.store.waivers_in_force(project_id)
-        readable = self._w.judge.readable(req.context)
+        readable = self._w.enforcer.readable(req.context)
         return {"services": [views.service(answer, readable) for answer in self._w.answers(waivers)]}
 
     def _may_see(self, context: Any, project_id: str) -> bool:
         """Whether the requester may see what is waived for one project; who may not learns not whether it exists."""
-        if self._w.judge.may(context, policies.SERVICES):
+        if self._w.enforcer.may(context, policies.SERVICES):
             return True
         try:
             domain_id = self._w.projects.get(project_id).domain_id
         except ProjectNotFound:
             return False
-        return self._w.judge.may(context, policies.SERVICES, domain_id)
+        return self._w.enforcer.may(context, policies.SERVICES, domain_id)

@@ -16,12 +16,12 @@ from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import plans as api_plans
 from cleanup_orchestrator.api import policies, schemas, views
-from cleanup_orchestrator.api.context import Wiring, tell_engine
+from cleanup_orchestrator.api.context import ApiContext, tell_engine
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
 from cleanup_orchestrator.core import approvals, force, plans, transitions
-from cleanup_orchestrator.core.deletion import Approval, Deletion, Mode, Purpose, Status, accepted
+from cleanup_orchestrator.core.deletion import Approval, Deletion, Mode, RoundPurpose, Status, accepted
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS, Step
@@ -38,7 +38,7 @@ _NAMED = 50
 class Deletions:
     """The handlers; who is asking is ``request.context``."""
 
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, wiring: ApiContext) -> None:
         self._w = wiring
 
     # ------------------------------------------------------------------------------------------------- one and many
@@ -159,9 +159,9 @@ class Deletions:
             live = transitions.LIVE if schemas.LIVE in query["status"] else frozenset()
             filters["status"] = sorted({*query["status"], *map(str, live)} - {schemas.LIVE})
         domain_id = filters.get("domain_id")
-        if not self._w.judge.may(req.context, policies.LIST, domain_id, filters.get("project_id")):
+        if not self._w.enforcer.may(req.context, policies.LIST, domain_id, filters.get("project_id")):
             own = req.context.domain_id
-            if domain_id or not own or not self._w.judge.may(req.context, policies.LIST, own):
+            if domain_id or not own or not self._w.enforcer.may(req.context, policies.LIST, own):
                 raise _forbidden()
             filters["domain_id"] = own
         paging = Paging.of(query, self._w)
@@ -169,7 +169,7 @@ class Deletions:
             self._check_marker(req, paging.marker)
         shown, links = paging.cut(req, self._w.store.list(paging.page, **filters), lambda d: d.id)
         steps = self._w.store.steps_of([d.id for d in shown])
-        readable = self._w.judge.readable(req.context)
+        readable = self._w.enforcer.readable(req.context)
         return {
             "deletions": [
                 views.deletion(d, steps.get(d.id, ()), self._w.rules, self._href(req, d.id), readable, detail=False)
@@ -204,7 +204,7 @@ class Deletions:
         :raises ApiError: 400 invalid_query; 403 forbidden; 404 deletion_not_found
         """
         query = schemas.check_query(req, schemas.EVENTS_QUERY)
-        view = functools.partial(views.event, readable=self._w.judge.readable(req.context))
+        view = functools.partial(views.event, readable=self._w.enforcer.readable(req.context))
         return self._part(req, deletion_id, query, "events", self._w.store.events, view)
 
     # ------------------------------------------------------------------------------------------------------- actions
@@ -368,18 +368,18 @@ class Deletions:
     # ------------------------------------------------------------------------------------------------------- helpers
     def _project(self, context: Any, project_id: str) -> Project:
         """Return the project if the requester may delete it; to others it makes no difference whether it exists."""
-        judge = self._w.judge
+        enforcer = self._w.enforcer
         try:
             project = self._w.projects.get(project_id)
         except ProjectNotFound:
-            if not judge.may(context, policies.CREATE):
+            if not enforcer.may(context, policies.CREATE):
                 raise _forbidden() from None
             raise ApiError(404, "project_not_found", "Keystone has no project with this id") from None
         self._may_delete(context, project)
         return project
 
     def _may_delete(self, context: Any, project: Project) -> None:
-        if not self._w.judge.may(context, policies.CREATE, project.domain_id, project.id):
+        if not self._w.enforcer.may(context, policies.CREATE, project.domain_id, project.id):
             raise _forbidden()
         if project.is_domain:
             raise ApiError(400, "project_is_domain", "this is a domain's id: delete the projects in it, one by one")
@@ -393,7 +393,7 @@ class Deletions:
 
     def _refuse_liens(self, req: webob.Request, project_ids: Iterable[str]) -> None:
         if liens := self._w.store.liens_in_force(tuple(project_ids)):
-            raise _has_liens(liens, self._w.judge.readable(req.context))
+            raise _has_liens(liens, self._w.enforcer.readable(req.context))
 
     def _load(self, req: webob.Request, rule: str, deletion_id: str) -> tuple[Deletion, Sequence[Step], Any]:
         """Return a deletion with steps and time if the requester may do this to it.
@@ -407,18 +407,18 @@ class Deletions:
         except storage.NotFound:
             found = False
         else:
-            found = self._w.judge.may(req.context, rule, d.domain_id, d.project_id)
+            found = self._w.enforcer.may(req.context, rule, d.domain_id, d.project_id)
         if found:
             our_log.about(d.id, d.project_id)
             return d, steps, now
-        if self._w.judge.may_somewhere(req.context, rule):
+        if self._w.enforcer.may_somewhere(req.context, rule):
             raise ApiError(404, "deletion_not_found", "no deletion has this id; GET /v1/deletions lists them")
         raise _forbidden(rule)
 
     def _check_marker(self, req: webob.Request, marker: str) -> None:
         try:
             d = self._w.store.get(marker)
-            if self._w.judge.may(req.context, policies.LIST, d.domain_id, d.project_id):
+            if self._w.enforcer.may(req.context, policies.LIST, d.domain_id, d.project_id):
                 return
         except storage.NotFound:
             pass
@@ -442,10 +442,12 @@ class Deletions:
         return self._view(req, d, steps)
 
     def _view(self, req: webob.Request, d: Deletion, steps: Sequence[Step]) -> dict[str, Any]:
-        judge = self._w.judge
-        shown = views.deletion(d, steps, self._w.rules, self._href(req, d.id), judge.readable(req.context))
+        enforcer = self._w.enforcer
+        shown = views.deletion(d, steps, self._w.rules, self._href(req, d.id), enforcer.readable(req.context))
         shown["grants_removed"] = None
-        if any(judge.may(req.context, rule, d.domain_id, d.project_id) for rule in (policies.RESTORE, policies.CANCEL)):
+        if any(
+            enforcer.may(req.context, rule, d.domain_id, d.project_id) for rule in (policies.RESTORE, policies.CANCEL)
+        ):
             changes = self._w.store.changes(d.id) if d.holding else ()
             shown["grants_removed"] = [views.grant(each) for each in changes if each.type == drain.GRANT_REMOVED]
         return {"deletion": shown}
@@ -555,7 +557,7 @@ def _why_not(d: Deletion, to: Status) -> str:
     if to is Status.CANCELLING:
         if d.status is Status.CANCELLING:
             return "it is being cancelled already"
-        if d.purpose is Purpose.RESIDUE:
+        if d.purpose is RoundPurpose.PROJECT_SETTINGS:
             return "the project is being removed: this cannot be stopped any more"
         return f"it has ended ({d.status}): there is nothing to cancel"
     if d.status in transitions.LIVE:

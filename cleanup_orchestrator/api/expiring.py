@@ -13,7 +13,7 @@ from oslo_log import log
 
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import policies, schemas, views
-from cleanup_orchestrator.api.context import Wiring
+from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.core.holds import Lien, Waiver
@@ -23,7 +23,7 @@ T = TypeVar("T", Lien, Waiver)
 _NO_FILTERS = frozenset({"state", "limit", "marker", "sort"})
 
 
-class Timed(abc.ABC, Generic[T]):
+class Expiring(abc.ABC, Generic[T]):
     """Their handlers, but for ``create``."""
 
     noun: ClassVar[str]
@@ -31,7 +31,7 @@ class Timed(abc.ABC, Generic[T]):
     query: ClassVar[Any]  #: what a listing may be asked for
     rules: ClassVar[Mapping[str, str]]  #: the policy of each operation
 
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, wiring: ApiContext) -> None:
         self._w = wiring
         self._log = log.getLogger(type(self).__module__)
 
@@ -104,7 +104,7 @@ class Timed(abc.ABC, Generic[T]):
 
     # -------------------------------------------------------------------------------------------------------- helpers
     def _permit(self, req: webob.Request, operation: str) -> None:
-        if not self._w.judge.may(req.context, self.rules[operation]):
+        if not self._w.enforcer.may(req.context, self.rules[operation]):
             raise ApiError(403, "forbidden", f"only an admin may see, record or end {self.noun}s")
 
     def _find(self, id_: str) -> tuple[T, datetime.datetime]:

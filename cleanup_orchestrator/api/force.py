@@ -15,7 +15,7 @@ from cleanup_orchestrator.api import policies, schemas
 from cleanup_orchestrator.api.deletions import TRIES, Deletions
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core import force, transitions
-from cleanup_orchestrator.core.deletion import Deletion, Force, Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, Force, Mode, RoundPurpose, Status
 
 LOG = log.getLogger(__name__)
 
@@ -51,9 +51,9 @@ class Forcing(Deletions):
         :raises ApiError: 403 for who may force nothing
         """
         d = self._w.store.live(project_id) if schemas.is_project_id(project_id) else None
-        if d and self._w.judge.may(req.context, policies.FORCE, d.domain_id, d.project_id):
+        if d and self._w.enforcer.may(req.context, policies.FORCE, d.domain_id, d.project_id):
             return d
-        if not self._w.judge.may_somewhere(req.context, policies.FORCE):
+        if not self._w.enforcer.may_somewhere(req.context, policies.FORCE):
             raise ApiError(403, "forbidden", "only an admin may force a deletion")
         return None
 
@@ -138,6 +138,6 @@ def _why_not(d: Deletion) -> str:
         return f"{text}: cancel it, or wait for its end, and ask for a deletion with mode cascade"
     if d.status is Status.CANCELLING:
         return "it is being cancelled: ask for a new deletion when that is over"
-    if d.purpose is Purpose.RESIDUE:
+    if d.purpose is RoundPurpose.PROJECT_SETTINGS:
         return "the project is being removed: nothing is left to force"
     return f"it is not deleting yet ({d.status}): see its blockers; force it once it is 'deleting' or 'verifying'"

@@ -15,12 +15,12 @@ from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.api import policies, schemas, views
 from cleanup_orchestrator.api.context import tell_engine
 from cleanup_orchestrator.api.errors import ApiError
-from cleanup_orchestrator.api.expiring import Timed
+from cleanup_orchestrator.api.expiring import Expiring
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.store import Page
 
 
-class Liens(Timed[Lien]):
+class Liens(Expiring[Lien]):
     """The handlers. A lien stands above what a domain's manager may delete, so it is an admin's business by default."""
 
     noun, ended, query = "lien", "removed", schemas.LIENS_QUERY

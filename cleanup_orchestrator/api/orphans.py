@@ -16,7 +16,7 @@ from oslo_log import log
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import policies, schemas, views
-from cleanup_orchestrator.api.context import Wiring
+from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.core import approvals
@@ -29,7 +29,8 @@ LOG = log.getLogger(__name__)
 
 #: What the export has of each orphan, in this order.
 COLUMNS = (
-    "project_id", "region", "service", "type", "id", "name", "residue", "created_at", "age_known", "first_seen_at",
+    "project_id", "region", "service", "type", "id", "name", "project_setting", "created_at", "age_known",
+    "first_seen_at",
     "last_seen_at",
 )  # fmt: skip
 #: What a spreadsheet takes for the beginning of a formula.
@@ -41,7 +42,7 @@ _EXPORT_PAGE = 1000
 class OrphanScans:
     """The handlers. What is found is of all domains, so no domain's manager may do anything here by default."""
 
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, wiring: ApiContext) -> None:
         self._w = wiring
 
     @pecan.expose("json")
@@ -219,11 +220,11 @@ class OrphanScans:
         resp.status = 202
         resp.headers["Location"] = href
         d, steps, _now = self._w.store.load(record.id)
-        return {"deletion": views.deletion(d, steps, self._w.rules, href, self._w.judge.readable(req.context))}
+        return {"deletion": views.deletion(d, steps, self._w.rules, href, self._w.enforcer.readable(req.context))}
 
     # ------------------------------------------------------------------------------------------------------- helpers
     def _permit(self, req: webob.Request, rule: str) -> None:
-        if not self._w.judge.may(req.context, rule):
+        if not self._w.enforcer.may(req.context, rule):
             raise ApiError(403, "forbidden", "only an admin may do this; a reader of the whole system may look")
 
     def _find(self, scan_id: str) -> tuple[OrphanScan, Sequence[ScanPart]]:
@@ -302,7 +303,7 @@ def _detail(scan: OrphanScan, parts: Sequence[ScanPart]) -> dict[str, Any]:
                 "region": part.region,
                 "service": part.service,
                 "type": part.type,
-                "residue": part.residue,
+                "project_setting": part.project_setting,
                 "read": part.read,
                 "state": str(part.state),
                 "outcome": str(part.outcome),
@@ -324,7 +325,7 @@ def _orphan(orphan: Orphan) -> dict[str, Any]:
         "type": orphan.type,
         "id": orphan.resource_id,
         "name": orphan.name,
-        "residue": orphan.residue,
+        "project_setting": orphan.project_setting,
         "created_at": _time(orphan.created_at),
         "age_known": orphan.created_at is not None,
         "first_seen_at": _time(orphan.first_seen_at),
@@ -346,7 +347,7 @@ def _project(project: Any) -> dict[str, Any]:
         "deletion_id": project.deletion_id or None,
         "orphans": sum(project.counts.values()),
         "counts": rows(project.counts),
-        "residue": rows(project.residue),
+        "project_settings": rows(project.project_setting),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import webob
 
-from cleanup_orchestrator.api.context import Wiring
+from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.store import Page
 
@@ -24,7 +24,7 @@ class Paging:
     limit: int  #: items on a page
 
     @classmethod
-    def of(cls, query: Mapping[str, list[str]], wiring: Wiring) -> Paging:
+    def of(cls, query: Mapping[str, list[str]], wiring: ApiContext) -> Paging:
         """Read it; a larger limit than is allowed is cut to it."""
         wanted = int(query["limit"][0]) if "limit" in query else wiring.default_limit
         return cls(query, min(wanted, wiring.max_limit))

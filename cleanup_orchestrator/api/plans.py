@@ -11,7 +11,7 @@ import webob
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import policies, schemas, views
-from cleanup_orchestrator.api.context import Wiring
+from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.core import plans
@@ -29,7 +29,7 @@ _REASONS = {
 class Plans:
     """The handlers. The id of a plan is that of the dry run that made it."""
 
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, wiring: ApiContext) -> None:
         self._w = wiring
 
     @pecan.expose("json")
@@ -59,7 +59,7 @@ class Plans:
         return {"resources": [views.planned(row) for row in shown], **links}
 
 
-def find(wiring: Wiring, context: Any, plan_id: str) -> tuple[Deletion, tuple[Step, ...]]:
+def find(wiring: ApiContext, context: Any, plan_id: str) -> tuple[Deletion, tuple[Step, ...]]:
     """Return the dry run that left a plan, with its steps, if the requester may see it.
 
     :raises ApiError: 403 forbidden; 404 plan_not_found: there is none, or none that they may see
@@ -71,23 +71,23 @@ def find(wiring: Wiring, context: Any, plan_id: str) -> tuple[Deletion, tuple[St
     except storage.NotFound:
         found = False
     else:
-        found = plans.is_plan(d) and wiring.judge.may(context, policies.PLAN_GET, d.domain_id, d.project_id)
+        found = plans.is_plan(d) and wiring.enforcer.may(context, policies.PLAN_GET, d.domain_id, d.project_id)
     if found:
         our_log.about(d.id, d.project_id)
         return d, steps
-    if wiring.judge.may_somewhere(context, policies.PLAN_GET):
+    if wiring.enforcer.may_somewhere(context, policies.PLAN_GET):
         text = "no plan has this id: it is that of a dry run of a cascade that has ended as planned"
         raise ApiError(404, "plan_not_found", text)
     raise ApiError(403, "forbidden", "only an admin, or a manager of the project's domain, may see plans")
 
 
-def expires_at(wiring: Wiring, d: Deletion) -> datetime.datetime:
+def expires_at(wiring: ApiContext, d: Deletion) -> datetime.datetime:
     """Return until when a cascade may be bound to a plan."""
     assert d.finished_at is not None
     return d.finished_at + wiring.plan_max_age
 
 
-def bind(wiring: Wiring, context: Any, plan_id: str, plan_hash: str | None, project_id: str) -> str:
+def bind(wiring: ApiContext, context: Any, plan_id: str, plan_hash: str | None, project_id: str) -> str:
     """Check that a cascade of a project may be bound to a plan; return the plan's hash.
 
     :param plan_hash: that the requester has seen; none: it does not matter

@@ -166,7 +166,7 @@ def get_enforcer() -> policy.Enforcer:
 READ = {"lien": LIEN_GET, "waiver": WAIVER_GET, "brake": BRAKE_GET}
 
 
-class Judge:
+class PolicyEnforcer:
     """Answers "may they?". Never raises: what follows from a no is the caller's."""
 
     def __init__(self, enforcer_: policy.Enforcer) -> None:

@@ -13,7 +13,7 @@ from pecan import hooks
 from cleanup_orchestrator import log
 from cleanup_orchestrator.api import errors, schemas, views
 from cleanup_orchestrator.api.brake import Brakes
-from cleanup_orchestrator.api.context import Wiring
+from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.coverage import Services
 from cleanup_orchestrator.api.deletions import Deletions
 from cleanup_orchestrator.api.force import Forcing
@@ -70,7 +70,7 @@ class Request(pecan.Request):
 class Root:
     """Finds the handler for a path and a method. pecan's own walk over attributes is not used: the table is all."""
 
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, wiring: ApiContext) -> None:
         deletions, services, waivers = Deletions(wiring), Services(wiring), Waivers(wiring)
         brakes, liens = Brakes(wiring), Liens(wiring)
         forcing = Forcing(wiring)

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 from cleanup_orchestrator.core import force, plans
 from cleanup_orchestrator.core.decide import Rules, blockers, done, in_scope, settle_until
-from cleanup_orchestrator.core.deletion import Deletion, Purpose
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import Reason, remedy
-from cleanup_orchestrator.core.step import Kind, Leftover, Outcome, State, Step
+from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import cancellable, restorable, retryable
 
 #: What is said of a lien or a waiver to who may not read its text: what it is, and whom to ask.
@@ -182,7 +182,7 @@ def _condition_text(type_: str, status: bool, reason: str, message: str, readabl
 
     What holds a deletion is told in one message: who may not read all kinds of it reads none.
     """
-    needed = {"held": {"lien", "brake"}, "waived": {"waiver"}}.get(type_, set())
+    needed = {"on_hold": {"lien", "brake"}, "waived": {"waiver"}}.get(type_, set())
     if not status or needed <= set(readable):
         return message
     return _WITHOUT_TEXT.get(reason, message)
@@ -287,9 +287,9 @@ def progress(d: Deletion, steps: Iterable[Step]) -> dict[str, Any]:
     so far.
     """
     every = list(steps)
-    sweeps = [s for s in every if s.kind in (Kind.SWEEP, Kind.UNCOVERED)]
+    sweeps = [s for s in every if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)]
     present = [s for s in sweeps if in_scope(d, s)]
-    since = d.since_round if d.purpose is Purpose.NONE else d.round
+    since = d.since_round if d.purpose is RoundPurpose.NONE else d.round
     seen = [s for s in sweeps if _looked(d, s)]
     return {
         "steps": len(present),
@@ -310,7 +310,7 @@ def counts(d: Deletion, steps: Iterable[Step]) -> list[dict[str, Any]]:
     """Return the numbers of each resource type in each region; what this attempt has not looked at yet is ``idle``."""
     shown = []
     for s in steps:
-        if s.kind not in (Kind.SWEEP, Kind.UNCOVERED):
+        if s.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED):
             continue
         looked = _looked(d, s)
         shown.append(
@@ -323,10 +323,10 @@ def counts(d: Deletion, steps: Iterable[Step]) -> list[dict[str, Any]]:
                 "remaining": _remaining(d, s),
                 "abandoned": s.abandoned if looked else 0,
                 "kept": s.kept if looked else 0,
-                "newcomers": s.newcomers if looked else 0,
+                "unplanned": s.unplanned if looked else 0,
                 "calls": s.calls,
                 "outcome": str(s.outcome) if looked else "",
-                "state": str(s.state if looked else State.IDLE),
+                "state": str(s.state if looked else StepState.IDLE),
                 "reason": str(s.reason) if looked else "",
                 "message": s.message if looked else "",
             }
@@ -374,7 +374,7 @@ def plan(
     unknown = plans.gaps(d, steps)
     types = []
     for s in sorted(steps, key=lambda s: (s.region, s.service, s.type)):
-        if s.kind not in (Kind.SWEEP, Kind.UNCOVERED) or s.residue:
+        if s.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED) or s.project_setting:
             continue
         numbers = {"delete": 0, "keep": 0, "protect": 0}
         for reason, number in found.get((s.region, s.service, s.type), {}).items():
@@ -399,7 +399,7 @@ def plan(
         "keep": sum(each["keep"] for each in types),
         "protect": sum(each["protect"] for each in types),
         "order": [list(level) for level in plans.levels(steps)],
-        "with_project": sorted({s.name for s in steps if s.kind is Kind.SWEEP and s.residue}),
+        "with_project": sorted({s.name for s in steps if s.kind is StepKind.SWEEP and s.project_setting}),
         "types": types,
         "blockers": _blockers(d, steps),
         "links": [{"rel": "self", "href": href}],

@@ -13,13 +13,13 @@ import webob
 
 from cleanup_orchestrator.api import policies, schemas, views
 from cleanup_orchestrator.api.errors import ApiError
-from cleanup_orchestrator.api.expiring import Timed
+from cleanup_orchestrator.api.expiring import Expiring
 from cleanup_orchestrator.cloud.catalog import NEVER_WAIVED, by_any_name
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.store import Page
 
 
-class Waivers(Timed[Waiver]):
+class Waivers(Expiring[Waiver]):
     """The handlers. A waiver is about services of the cloud, so no domain's manager may do anything here by default."""
 
     noun, ended, query = "waiver", "withdrawn", schemas.WAIVERS_QUERY

@@ -52,7 +52,7 @@ class Entry:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
+class CatalogEntryStatus:
     """Who answers for an entry."""
 
     region: str
@@ -143,14 +143,14 @@ def _plain(service: Mapping[str, Any]) -> str:
     return re.sub(r"[^a-z0-9_-]+", "-", (service.get("name") or "").lower()).strip("-")
 
 
-class Coverage:
+class ServiceCatalog:
     """Answers for catalog entries, from the plugins' types and the operator's word."""
 
     def __init__(self, conf: cfg.ConfigOpts, types: Mapping[str, tuple[str, ...]]) -> None:
         """Take the type names of each service that has a plugin."""
         self._conf, self._types = conf, types
 
-    def answer(self, entry: Entry, waivers: Iterable[Waiver] = ()) -> Answer:
+    def answer(self, entry: Entry, waivers: Iterable[Waiver] = ()) -> CatalogEntryStatus:
         """Return who answers for one entry.
 
         :param waivers: those in force; they stand above plugins, since what they are for is a plugin that cannot answer
@@ -161,24 +161,26 @@ class Coverage:
         covering = [w for w in waivers if w.covers(entry.service_type, entry.region)]
         if covering and not nothing and entry.service_type not in NEVER_WAIVED:
             waiver = max(covering, key=lambda w: (w.expires_at, w.id))
-            return Answer(*base, "waived", message=f"not looked at: {waiver}", waiver=waiver)
+            return CatalogEntryStatus(*base, "waived", message=f"not looked at: {waiver}", waiver=waiver)
         if plugin:
-            return Answer(*base, "plugin", self._types[entry.service_type])
+            return CatalogEntryStatus(*base, "plugin", self._types[entry.service_type])
         if nothing:
-            return Answer(*base, "nothing_to_own", message="declared in [catalog] owns_nothing")
+            return CatalogEntryStatus(*base, "nothing_to_own", message="declared in [catalog] owns_nothing")
         if entry.second_of:
             message = (
                 f"the catalog has more than one service of type {entry.second_of} here, and only one of them is asked: "
                 f"what {entry.name} holds is unknown"
             )
-            return Answer(*base, "nobody", message=message)
-        return Answer(*base, "nobody", message=f"no plugin answers for {entry.service_type}: what it holds is unknown")
+            return CatalogEntryStatus(*base, "nobody", message=message)
+        return CatalogEntryStatus(
+            *base, "nobody", message=f"no plugin answers for {entry.service_type}: what it holds is unknown"
+        )
 
     def _owns_nothing(self, entry: Entry) -> bool:
         declared = self._conf.catalog.owns_nothing
         return entry.service_type in declared or (entry.second_of in declared and entry.second_of not in self._types)
 
-    def answers(self, identity: Adapter, waivers: Iterable[Waiver] = ()) -> tuple[Answer, ...]:
+    def answers(self, identity: Adapter, waivers: Iterable[Waiver] = ()) -> tuple[CatalogEntryStatus, ...]:
         """Return who answers for each entry of the catalog."""
         waivers = tuple(waivers)
         return tuple(self.answer(entry, waivers) for entry in read_catalog(identity))

@@ -83,6 +83,8 @@ def check_lien_types(conf: cfg.ConfigOpts, registry: Registry) -> None:
 
     :raises UnknownType: for such a name, or for one of what goes with the project, which no inventory looks at
     """
-    ordinary = {f"{s.service_type}.{t.name}" for s in registry.services.values() for t in s.types if not t.residue}
+    ordinary = {
+        f"{s.service_type}.{t.name}" for s in registry.services.values() for t in s.types if not t.project_setting
+    }
     if unknown := sorted(lien_types(conf) - ordinary):
         raise UnknownType(f"[protection] lien_types: no plugin has the ordinary type {', '.join(unknown)}")

@@ -10,10 +10,10 @@ import datetime
 from collections.abc import Sequence
 
 from cleanup_orchestrator.core import force
-from cleanup_orchestrator.core.deletion import Condition, Deletion, Purpose, Status
+from cleanup_orchestrator.core.deletion import Condition, Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Kind, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import LIVE, ORDER, By, move
 
 
@@ -30,7 +30,7 @@ class Move:
 class OpenRound:
     """Begin a new round: every result so far is history."""
 
-    purpose: Purpose
+    purpose: RoundPurpose
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class UseForce:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class LetGo:
+class Abandon:
     """Let go, by force, of what a step left, or of what it could not see."""
 
     step_id: str
@@ -82,7 +82,7 @@ class MarkRecoverable:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reprove:
-    """Forget the empty inventories, and leave the residue round if one is open: the project is proven empty anew."""
+    """Forget the empty inventories and leave the round of project settings: the project is proven empty anew."""
 
     why: str
 
@@ -109,7 +109,7 @@ Action = (
     | OpenRound
     | Dispatch
     | UseForce
-    | LetGo
+    | Abandon
     | CountEmpty
     | MarkDrained
     | MarkClosed
@@ -122,7 +122,7 @@ Actions = tuple[Action, ...]
 
 
 #: Kinds whose tries are counted anew in each round.
-_EACH_ROUND = frozenset({Kind.SWEEP, Kind.SURVEY, Kind.DRAIN, Kind.CLOSE, Kind.REMOVE})
+_EACH_ROUND = frozenset({StepKind.SWEEP, StepKind.SURVEY, StepKind.DRAIN, StepKind.CLOSE, StepKind.REMOVE})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -168,9 +168,9 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
                 again = True
             case CountEmpty():
                 after = dataclasses.replace(
-                    after, empty_inventories=after.empty_inventories + 1, purpose=Purpose.NONE, progress_at=now
+                    after, empty_inventories=after.empty_inventories + 1, purpose=RoundPurpose.NONE, progress_at=now
                 )
-                rest = " but for what was let go of" if any(force.let_go(after, s) for s in steps) else ""
+                rest = " but for what was let go of" if any(force.is_abandoned(after, s) for s in steps) else ""
                 text = f"inventory {after.round} is complete and empty{rest} ({after.empty_inventories} in a row)"
                 text += not_looked_at(after) + force.summary(after, steps)
                 events.append(Event("inventory.empty", text, data={"round": after.round}))
@@ -186,7 +186,7 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
                 events.append(Event("project.closed", f"the project is disabled since {at.isoformat()}Z"))
                 again = True
             case Reprove(why):
-                purpose = Purpose.NONE if after.purpose is Purpose.RESIDUE else after.purpose
+                purpose = RoundPurpose.NONE if after.purpose is RoundPurpose.PROJECT_SETTINGS else after.purpose
                 after = dataclasses.replace(after, empty_inventories=0, purpose=purpose)
                 events.append(Event("inventory.void", why))
                 again = True
@@ -202,14 +202,14 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
             case Dispatch(step_id):
                 step = by_id[step_id]
                 fresh = step.round < (after.round if step.kind in _EACH_ROUND else after.since_round)
-                failed = step.state is State.DONE and step.reason not in (Reason.QUEUED, Reason.HELD)
+                failed = step.state is StepState.DONE and step.reason not in (Reason.QUEUED, Reason.ON_HOLD)
                 attempt = 1 if fresh else step.attempt + failed
                 changed[step_id] = dataclasses.replace(
                     step,
                     round=after.round,
                     attempt=attempt,
                     forcing=step.forcing and not fresh,
-                    state=State.DISPATCHED,
+                    state=StepState.DISPATCHED,
                     dispatched_at=now,
                     lease_until=None,
                 )
@@ -221,7 +221,7 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
                 text = f"{step.name}: nothing moves any more, force is used on {step.remaining} left"
                 events.append(Event("force.used", text, data=_place(step)))
                 again = True
-            case LetGo(step_id):
+            case Abandon(step_id):
                 step = by_id[step_id]
                 lost = step.outcome is Outcome.UNKNOWN
                 count = step.abandoned if lost else step.remaining
@@ -231,7 +231,7 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
                 name = step.name if step.type else step.service
                 text = f"{name}: {what} by force ({step.reason}: {step.message})"
                 data = {**_place(step), "abandoned": count, "unseen": lost, "reason": step.reason}
-                events.append(Event("force.let_go", text, data=data))
+                events.append(Event("force.is_abandoned", text, data=data))
                 abandoned.append(step_id)
                 again = True
             case Wake(at):
@@ -247,7 +247,7 @@ def _place(step: Step) -> dict[str, str]:
 
 def _set_condition(d: Deletion, action: SetCondition, now: datetime.datetime) -> tuple[Deletion, Event | None]:
     old = next((c for c in d.conditions if c.type == action.type), None)
-    if old is None and not action.status and action.type in ("stalled", "held"):
+    if old is None and not action.status and action.type in ("stalled", "on_hold"):
         return d, None
     if old and (old.status, old.reason, old.message) == (action.status, action.reason, action.message):
         return d, None
@@ -266,17 +266,17 @@ def _set_condition(d: Deletion, action: SetCondition, now: datetime.datetime) ->
         data={"status": action.status, "reason": action.reason},
     )
     # What was held has not stood still by itself: from its end on, progress is measured anew.
-    progress = now if action.type == "held" and flipped else d.progress_at
+    progress = now if action.type == "on_hold" and flipped else d.progress_at
     # Of what holds it each change is told: one lien may go, and another come.
-    told = flipped or (action.type == "held" and action.status)
+    told = flipped or (action.type == "on_hold" and action.status)
     return dataclasses.replace(d, conditions=conditions, progress_at=progress), event if told else None
 
 
-def record(deletion: Deletion, step: Step, sweep: Sweep, now: datetime.datetime) -> tuple[Deletion, Step]:
+def record(deletion: Deletion, step: Step, sweep: StepResult, now: datetime.datetime) -> tuple[Deletion, Step]:
     """Return deletion and step with a finished sweep's result in them."""
     after = dataclasses.replace(
         step,
-        state=State.DONE,
+        state=StepState.DONE,
         outcome=Outcome.NONE if step.waived else sweep.outcome,  # it was waived while it ran: its result counts no more
         reason=str(Reason.WAIVED) if step.waived else sweep.reason,
         message=step.message if step.waived else sweep.message,
@@ -285,14 +285,14 @@ def record(deletion: Deletion, step: Step, sweep: Sweep, now: datetime.datetime)
         remaining=len(sweep.leftovers),
         abandoned=_abandoned(deletion, step, sweep),
         unseen=step.unseen and sweep.outcome is Outcome.UNKNOWN and force.works(deletion),
-        newcomers=sum(leftover.reason is Reason.NOT_PLANNED for leftover in sweep.leftovers),
+        unplanned=sum(leftover.reason is Reason.NOT_PLANNED for leftover in sweep.leftovers),
         digest=sweep.digest or step.digest,
         deleted=step.deleted + len(sweep.deleted),
         calls=step.calls + sweep.calls,
         finished_at=now,
         lease_until=None,
     )
-    if deletion.purpose is Purpose.DELETE and sweep.outcome is not Outcome.UNKNOWN:
+    if deletion.purpose is RoundPurpose.DELETE and sweep.outcome is not Outcome.UNKNOWN:
         # What an earlier listing had and neither listing of this sweep has went along with something else.
         along = max(0, step.remaining - sweep.found)
         after = dataclasses.replace(after, deleted=after.deleted + along)
@@ -304,7 +304,7 @@ def record(deletion: Deletion, step: Step, sweep: Sweep, now: datetime.datetime)
     return dataclasses.replace(deletion, progress_at=now if progress else deletion.progress_at, updated_at=now), after
 
 
-def _abandoned(deletion: Deletion, step: Step, sweep: Sweep) -> int:
+def _abandoned(deletion: Deletion, step: Step, sweep: StepResult) -> int:
     """Return how many of a step's leftovers count as let go of; what is not seen now was, and stays on record."""
     if not force.works(deletion):
         return 0

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from cleanup_orchestrator.core.deletion import Deletion, Mode
 from cleanup_orchestrator.core.journal import Event
-from cleanup_orchestrator.core.step import Kind, Step
+from cleanup_orchestrator.core.step import Step, StepKind
 
 TOO_MANY_DELETIONS = "too_many_deletions"
 TOO_MANY_RESOURCES = "too_many_resources"
@@ -46,8 +46,8 @@ def to_go(deletion: Deletion, steps: Iterable[Step]) -> int:
     What is kept, goes with the project (quotas and the like) or is not in the deletion's plan does not count; what is
     protected does, for it may not stay so. A container of objects counts as one.
     """
-    sweeps = [s for s in steps if s.kind is Kind.SWEEP and not s.residue and not s.waived]
-    left = sum(s.remaining - s.newcomers for s in sweeps if s.round >= deletion.since_round)
+    sweeps = [s for s in steps if s.kind is StepKind.SWEEP and not s.project_setting and not s.waived]
+    left = sum(s.remaining - s.unplanned for s in sweeps if s.round >= deletion.since_round)
     return left + sum(s.deleted for s in sweeps)
 
 

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cleanup_orchestrator.core import approvals, backoff, dependencies, force, plugin_liens
 from cleanup_orchestrator.core.actions import (
+    Abandon,
     Action,
     Actions,
     CountEmpty,
     Dispatch,
-    LetGo,
     MarkClosed,
     MarkDrained,
     MarkRecoverable,
@@ -31,10 +31,10 @@ from cleanup_orchestrator.core.actions import (
     not_looked_at,
 )
 from cleanup_orchestrator.core.blockers import Blocker
-from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Purpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.reasons import Reason, remedy
-from cleanup_orchestrator.core.step import Kind, Outcome, State, Step, Token
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState, Token
 from cleanup_orchestrator.core.transitions import LIVE, destructive, early
 
 #: Survey results with which a deletion cannot even begin.
@@ -88,19 +88,19 @@ def in_scope(deletion: Deletion, step: Step) -> bool:
     none (it was waived until now, or not in the catalog) stays in, and is unknown. What is waived is not looked at.
     What is informational is in each look, for the report.
     """
-    if step.kind not in (Kind.SWEEP, Kind.UNCOVERED) or step.waived or rests(deletion, step):
+    if step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED) or step.waived or rests(deletion, step):
         return False
-    if early(deletion, step) or (step.informational and deletion.purpose is Purpose.LOOK):
+    if early(deletion, step) or (step.informational and deletion.purpose is RoundPurpose.INVENTORY):
         return True
-    return step.residue is (deletion.purpose is Purpose.RESIDUE)
+    return step.project_setting is (deletion.purpose is RoundPurpose.PROJECT_SETTINGS)
 
 
 def rests(deletion: Deletion, step: Step) -> bool:
     """Whether a step rests on its last scoped look: it is not in any round any more, and so nothing can wait for it."""
     if deletion.closed_at is None or step.token is not Token.PROJECT:
         return False
-    proven = step.outcome is Outcome.CLEAR or force.let_go(deletion, step)
-    return step.residue or (done(step, deletion.since_round) and proven)
+    proven = step.outcome is Outcome.CLEAR or force.is_abandoned(deletion, step)
+    return step.project_setting or (done(step, deletion.since_round) and proven)
 
 
 def settle_until(deletion: Deletion, rules: Rules) -> datetime.datetime | None:
@@ -157,7 +157,7 @@ def retry_at(step: Step, rules: Rules) -> datetime.datetime:
 
 def done(step: Step, since: int) -> bool:
     """Whether the step has a result that is not older than round ``since``."""
-    return step.round >= since and step.state is State.DONE
+    return step.round >= since and step.state is StepState.DONE
 
 
 class _View:
@@ -169,12 +169,12 @@ class _View:
         self.wakes: list[datetime.datetime] = [now + rules.heartbeat]
         self.asks: approvals.Needed | None = None  #: an approval that it waits for
         self.hold = hold(deletion, now, rules.windows)
-        self.was_held = any(c.type == "held" and c.status for c in deletion.conditions)
+        self.was_on_hold = any(c.type == "on_hold" and c.status for c in deletion.conditions)
         self.resting = False  #: whether what is to be done next is a delete, which something holds
         self.moving = True  #: whether the present round may still change something by itself; see ``round_over``
 
     # -- single steps
-    def task(self, kind: Kind, since: int | None = None) -> Step | None:
+    def task(self, kind: StepKind, since: int | None = None) -> Step | None:
         """Return a deletion-wide step once it has a result; until then see that it gets one."""
         step = next(s for s in self.steps if s.kind is kind)
         since = self.deletion.since_round if since is None else since
@@ -196,10 +196,10 @@ class _View:
 
     def _under_way_until(self, step: Step) -> datetime.datetime | None:
         """Return when a step that is under way counts as lost, or did; ``None`` if it is not under way."""
-        if step.state is State.DISPATCHED:
+        if step.state is StepState.DISPATCHED:
             assert step.dispatched_at is not None
             return step.dispatched_at + self.rules.claim_timeout
-        if step.state is State.RUNNING:
+        if step.state is StepState.RUNNING:
             assert step.lease_until is not None
             return step.lease_until
         return None
@@ -214,13 +214,13 @@ class _View:
         else:
             self.wakes.append(at)
 
-    def tired_of(self, step: Step) -> bool:
+    def retries_exhausted_of(self, step: Step) -> bool:
         """Whether a task is not tried again: of a report after some tries, for it must not lock its user out for ever.
 
         And what the never-delete list withholds at once: nothing else would end the deletion.
         """
         tries = self.deletion.mode is Mode.REPORT and step.attempt >= self.rules.attempts
-        return (tries and step.reason != Reason.HELD) or step.reason == Reason.PROJECT_PROTECTED
+        return (tries and step.reason != Reason.ON_HOLD) or step.reason == Reason.PROJECT_PROTECTED
 
     def hold_back(self) -> None:
         """Withhold every dispatch of what must not happen now, and look again when that may be over."""
@@ -235,7 +235,9 @@ class _View:
     def held(self) -> bool:
         """Whether what is to be done next is held: then it is not stuck, but waits."""
         d = self.deletion
-        looking = d.status in (Status.ACCEPTED, Status.INVENTORY, Status.RECOVERABLE) or d.purpose is Purpose.LOOK
+        looking = (
+            d.status in (Status.ACCEPTED, Status.INVENTORY, Status.RECOVERABLE) or d.purpose is RoundPurpose.INVENTORY
+        )
         return self.hold is not None and (self.resting or not looking)
 
     def in_turn(self) -> list[Dispatch]:
@@ -245,9 +247,9 @@ class _View:
         each gets its turn. Whatever ends brings the engine here again, and what was lost is not counted any more.
         """
         by_id = {step.id: step for step in self.steps}
-        sweeps = [a for a in self.dispatches if by_id[a.step_id].kind is Kind.SWEEP]
+        sweeps = [a for a in self.dispatches if by_id[a.step_id].kind is StepKind.SWEEP]
         lost = {a.step_id for a in sweeps}
-        others = (self._under_way_until(s) for s in self.steps if s.kind is Kind.SWEEP and s.id not in lost)
+        others = (self._under_way_until(s) for s in self.steps if s.kind is StepKind.SWEEP and s.id not in lost)
         busy = [until for until in others if until is not None and until > self.now]
         free = max(0, self.rules.steps_at_once - len(busy))
         if len(sweeps) <= free:
@@ -256,34 +258,34 @@ class _View:
         def order(dispatch: Dispatch) -> tuple[bool, bool, datetime.datetime]:
             step = by_id[dispatch.step_id]
             again = step.round == self.deletion.round and step.finished_at is not None
-            under_way = step.state in (State.DISPATCHED, State.RUNNING) and step.round == self.deletion.round
+            under_way = step.state in (StepState.DISPATCHED, StepState.RUNNING) and step.round == self.deletion.round
             return not under_way, again, step.finished_at if again and step.finished_at else self.now
 
         chosen = {a.step_id for a in sorted(sweeps, key=order)[:free]}
         self.wakes += busy
-        return [a for a in self.dispatches if a.step_id in chosen or by_id[a.step_id].kind is not Kind.SWEEP]
+        return [a for a in self.dispatches if a.step_id in chosen or by_id[a.step_id].kind is not StepKind.SWEEP]
 
     # -- rounds
     @property
-    def patient(self) -> bool:
+    def waits_indefinitely(self) -> bool:
         """Whether an unknown is waited for, for ever. Not where that would lock out, or keep waiting, a user.
 
         Nor in an inventory under force: what is unknown there goes back to where it may be let go of.
         """
         d = self.deletion
-        if d.purpose is Purpose.LOOK and force.works(d):
+        if d.purpose is RoundPurpose.INVENTORY and force.works(d):
             return False
         deleting = d.mode is Mode.CASCADE and d.status in (Status.DELETING, Status.VERIFYING) and not d.dry_run
-        return deleting and not self.newcomers
+        return deleting and not self.unplanned
 
     @property
-    def newcomers(self) -> int:
+    def unplanned(self) -> int:
         """How many resources there are that are not in the deletion's plan, as far as is known in this attempt.
 
         They stay, so that it cannot come to its end by itself: then nothing is waited for for ever, and the project is
         given back with a report.
         """
-        return sum(s.newcomers for s in self.steps if s.round >= self.deletion.since_round and not s.waived)
+        return sum(s.unplanned for s in self.steps if s.round >= self.deletion.since_round and not s.waived)
 
     def uncounted(self, step: Step) -> bool:
         """Whether nobody knows how many a step would delete, where more than so many need an approval.
@@ -291,7 +293,7 @@ class _View:
         It is left out of the round: the look that follows waits for its answer, and then it is counted. Under force no
         look waits: what is left out is let go of, unseen, like all that gives no answer.
         """
-        limited = self.deletion.purpose is Purpose.DELETE and self.rules.approval_resources > 0
+        limited = self.deletion.purpose is RoundPurpose.DELETE and self.rules.approval_resources > 0
         return limited and step.round < self.deletion.round and step.outcome in (Outcome.UNKNOWN, Outcome.NONE)
 
     def unfinished(self, step: Step) -> bool:
@@ -299,10 +301,10 @@ class _View:
 
         A look does not wait for a second answer about what blocks nothing.
         """
-        looking = self.deletion.purpose is Purpose.LOOK
+        looking = self.deletion.purpose is RoundPurpose.INVENTORY
         if looking and step.informational:
             return False
-        final = looking or dependencies.only_newcomers(step, self.deletion.round)
+        final = looking or dependencies.only_unplanned(step, self.deletion.round)
         return step.outcome is Outcome.UNKNOWN or (step.outcome is Outcome.LEFTOVERS and not final)
 
     def patient_with(self, step: Step) -> bool:
@@ -310,36 +312,41 @@ class _View:
 
         Residue never keeps a project that is empty, and nobody gets a token for a project that is gone.
         """
-        patient = self.patient or self.to_be_known(step)
-        return patient and not step.residue and not self.out_of_reach(step) and not self.let_go(step)
+        waits_indefinitely = self.waits_indefinitely or self.to_be_known(step)
+        return (
+            waits_indefinitely
+            and not step.project_setting
+            and not self.out_of_reach(step)
+            and not self.is_abandoned(step)
+        )
 
     def to_be_known(self, step: Step) -> bool:
         """Whether nothing is deleted before this type was looked at: it might raise a lien."""
         d = self.deletion
         return d.status is Status.INVENTORY and plugin_liens.binding(d) and step.name in self.rules.lien_types
 
-    def let_go(self, step: Step) -> bool:
+    def is_abandoned(self, step: Step) -> bool:
         """Whether all that this round knows of a step was let go of by force."""
-        here = step.kind is Kind.UNCOVERED or done(step, self.deletion.round) or self.uncounted(step)
-        return here and force.let_go(self.deletion, step)
+        here = step.kind is StepKind.UNSUPPORTED or done(step, self.deletion.round) or self.uncounted(step)
+        return here and force.is_abandoned(self.deletion, step)
 
     @property
     def forcing(self) -> bool:
         """Whether force may take its turn in this round, once nothing moves any more. Not while something holds it."""
-        return self.hold is None and self.deletion.purpose is Purpose.DELETE and force.works(self.deletion)
+        return self.hold is None and self.deletion.purpose is RoundPurpose.DELETE and force.works(self.deletion)
 
     @property
-    def tired(self) -> bool:
+    def retries_exhausted(self) -> bool:
         """Whether nothing has moved for so long that it does."""
         return self.forcing and self.now - self.deletion.progress_at >= self.rules.force_patience
 
-    def hopeless(self, step: Step) -> bool:
+    def unrecoverable(self, step: Step) -> bool:
         """Whether enough has been tried, in a round in which force works, and something is left or not known."""
-        if not self.forcing or step.residue or self.let_go(step):
+        if not self.forcing or step.project_setting or self.is_abandoned(step):
             return False
-        if step.newcomers:  # what is not in the plan is not let go of either: it is reported, and the project stays
+        if step.unplanned:  # what is not in the plan is not let go of either: it is reported, and the project stays
             return False
-        if step.kind is Kind.UNCOVERED or (self.uncounted(step) and step.outcome is Outcome.UNKNOWN):
+        if step.kind is StepKind.UNSUPPORTED or (self.uncounted(step) and step.outcome is Outcome.UNKNOWN):
             return True
         tried = done(step, self.deletion.round) and step.attempt >= self.rules.force_attempts
         return tried and self.unfinished(step) and step.reason != Reason.QUEUED
@@ -360,9 +367,9 @@ class _View:
 
     def surveyed(self) -> Step | None:
         """Return the survey once this round's inventory may rely on it: what the catalog has *now*."""
-        if self.deletion.purpose is not Purpose.LOOK:
-            return self.task(Kind.SURVEY)
-        return self.task(Kind.SURVEY, self.deletion.round)
+        if self.deletion.purpose is not RoundPurpose.INVENTORY:
+            return self.task(StepKind.SURVEY)
+        return self.task(StepKind.SURVEY, self.deletion.round)
 
     def round_over(self) -> bool:
         """Drive the present round; ``True`` once every step of it has its final result."""
@@ -371,35 +378,35 @@ class _View:
         if survey is None or survey.outcome is not Outcome.CLEAR:
             return False
         over, stuck, moving = True, False, False
-        awaited = [s for s in self.steps if not rests(d, s) and not self.let_go(s)]
+        awaited = [s for s in self.steps if not rests(d, s) and not self.is_abandoned(s)]
         # What waits for something that this round does not settle is for another one.
-        unsettled, held_back = bool(self.newcomers) or any(self.uncounted(s) for s in self.subjects()), self.held_back()
+        unsettled, held_back = bool(self.unplanned) or any(self.uncounted(s) for s in self.subjects()), self.held_back()
         self.regain_access()
         for step in self.subjects():
-            if step.kind is Kind.UNCOVERED:
-                if self.patient and not self.let_go(step):
+            if step.kind is StepKind.UNSUPPORTED:
+                if self.waits_indefinitely and not self.is_abandoned(step):
                     over, stuck = False, True
             elif self.uncounted(step):
-                over = over and not self.hopeless(step)
+                over = over and not self.unrecoverable(step)
             elif step.round < d.round:
-                if d.purpose is Purpose.LOOK or not dependencies.waits_for(step, awaited, d.round):
+                if d.purpose is RoundPurpose.INVENTORY or not dependencies.waits_for(step, awaited, d.round):
                     over, moving = False, True
                     self.dispatches.append(Dispatch(step.id))
-                elif not step.residue and not unsettled and step.id not in held_back:
-                    # Residue may wait for residue that was given up: then it stays, too.
+                elif not step.project_setting and not unsettled and step.id not in held_back:
+                    # Residue may wait for project settings that was given up: then it stays, too.
                     over = False
             elif self.in_flight(step):
                 over, moving = False, True
             elif self.unfinished(step) and step.reason == Reason.QUEUED:
                 over, moving = False, True
                 self.again(step, step.finished_at)  # at once, behind whoever waits in the queue
-            elif self.tired and self.hopeless(step):
+            elif self.retries_exhausted and self.unrecoverable(step):
                 over = False  # it waits for the others to end, and for force to take its turn
             elif self.unfinished(step) and (
-                self.patient_with(step) or step.attempt < self.rules.attempts or step.reason == Reason.HELD
+                self.patient_with(step) or step.attempt < self.rules.attempts or step.reason == Reason.ON_HOLD
             ):
                 over = False
-                moving = moving or not self.hopeless(step)
+                moving = moving or not self.unrecoverable(step)
                 stuck = stuck or step.attempt >= self.rules.attempts
                 self.again(step)
         self.moving = moving
@@ -415,27 +422,27 @@ class _View:
     def regain_access(self) -> None:
         """See to the project-scoped token again where sweeps miss it: the project was enabled, or our role taken."""
         missing = any(done(s, self.deletion.round) and s.reason == Reason.NO_PROJECT_TOKEN for s in self.subjects())
-        if self.patient and missing and self.deletion.project_gone_at is None:
-            access = next(s for s in self.steps if s.kind is Kind.ACCESS)
+        if self.waits_indefinitely and missing and self.deletion.project_gone_at is None:
+            access = next(s for s in self.steps if s.kind is StepKind.ACCESS)
             if not self.in_flight(access) and access.finished_at is not None:
                 self.again(access, access.finished_at + self.rules.heartbeat)
 
     def results(self, outcome: Outcome) -> list[Step]:
         """Return the steps of the present round that ended so, as far as that matters for going on."""
         ended = (s for s in self.subjects() if s.outcome is outcome and not s.informational)
-        return [s for s in ended if not self.let_go(s)]
+        return [s for s in ended if not self.is_abandoned(s)]
 
     # -- ends
     def rest(self, to: Status, reason: str, message: str = "") -> Actions:
         """Move to a status that is not live, after every running step has ended and all that we changed is undone."""
-        running = [s for s in self.steps if s.state is State.RUNNING and s.kind is not Kind.RELEASE]
+        running = [s for s in self.steps if s.state is StepState.RUNNING and s.kind is not StepKind.RELEASE]
         waiting = [s.lease_until for s in running if s.lease_until and s.lease_until > self.now]
         if waiting:  # what is being changed right now would be left behind
             self.wakes.append(min(waiting))
             return ()
         if not self.deletion.holding:
             return (Move(to, reason, message),)
-        release = self.task(Kind.RELEASE)
+        release = self.task(StepKind.RELEASE)
         if release is not None and release.outcome is Outcome.CLEAR:
             self.again(release)  # it undid what it found, and still something is recorded: undo again
         return ()
@@ -449,7 +456,7 @@ class _View:
     @property
     def survey(self) -> Step:
         """The latest survey."""
-        return next(s for s in self.steps if s.kind is Kind.SURVEY)
+        return next(s for s in self.steps if s.kind is StepKind.SURVEY)
 
     @property
     def below(self) -> str:
@@ -489,7 +496,7 @@ class _View:
 
 # --------------------------------------------------------------------------------------------------------- decisions
 #: What changes the world of a decision: the rest is decided anew, at once.
-_TURNS = Move | OpenRound | UseForce | LetGo | CountEmpty | MarkDrained | MarkClosed | Reprove
+_TURNS = Move | OpenRound | UseForce | Abandon | CountEmpty | MarkDrained | MarkClosed | Reprove
 
 
 def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, rules: Rules | None = None) -> Actions:
@@ -503,8 +510,8 @@ def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, ru
         return ()
     view = _View(deletion, steps, now, rules or Rules())
     known = view.known() if deletion.origin is Origin.ADOPTED and deletion.status is not Status.CANCELLING else None
-    if not known and (was_held := _after_a_hold(view)):
-        return was_held
+    if not known and (was_on_hold := _after_a_hold(view)):
+        return was_on_hold
     actions = view.rest(Status.FAILED, known.reason, known.message) if known else _HANDLERS[deletion.status](view)
     if any(isinstance(a, _TURNS) for a in actions):
         return actions  # the world has changed: decided anew at once, in the new round or status
@@ -523,24 +530,24 @@ def _after_a_hold(view: _View) -> Actions:
     now, and nobody who looks then gets a token for it. An inventory follows it in any case.
     """
     d = view.deletion
-    if view.hold is not None or not view.was_held:
+    if view.hold is not None or not view.was_on_hold:
         return ()
-    over = SetCondition("held", False, "over", "nothing holds it any more")
+    over = SetCondition("on_hold", False, "over", "nothing holds it any more")
     survey = Dispatch(view.survey.id), Wake(view.now + view.rules.claim_timeout)
     if d.status is Status.DRAINING:
         return (over, *survey)
     if d.status is Status.DELETING:
-        return (over, OpenRound(Purpose.DELETE), *survey)
-    close = next(s for s in view.steps if s.kind is Kind.CLOSE)
+        return (over, OpenRound(RoundPurpose.DELETE), *survey)
+    close = next(s for s in view.steps if s.kind is StepKind.CLOSE)
     if close.round == d.round and not d.closed_at:
         return (over,)
-    if d.status is Status.VERIFYING and d.empty_inventories and d.purpose is not Purpose.RESIDUE:
+    if d.status is Status.VERIFYING and d.empty_inventories and d.purpose is not RoundPurpose.PROJECT_SETTINGS:
         return (over, Reprove("it was held: the project is proven empty anew"))
     return ()
 
 
 def _accepted(view: _View) -> Actions:
-    survey = view.task(Kind.SURVEY)
+    survey = view.task(StepKind.SURVEY)
     if survey is None:
         return ()
     if view.survey_failed():
@@ -564,7 +571,7 @@ def _accepted(view: _View) -> Actions:
 
 def _access(view: _View) -> bool:
     """Whether the question of a project-scoped token is answered, one way or the other."""
-    access = view.task(Kind.ACCESS)
+    access = view.task(StepKind.ACCESS)
     if access is None:
         return False
     if access.outcome is Outcome.CLEAR:
@@ -580,13 +587,13 @@ def _draining(view: _View) -> Actions:
     d = view.deletion
     if d.project_gone_at:
         return (Move(Status.INVENTORY, "project_gone", "somebody else deleted the project: nothing is left to lock"),)
-    survey = view.task(Kind.SURVEY)  # again, if it was held
+    survey = view.task(StepKind.SURVEY)  # again, if it was held
     if failed := view.survey_failed():
         view.dispatches.clear()
         return view.rest(Status.FAILED, failed.reason, failed.message)
     if survey is None or survey.outcome is not Outcome.CLEAR or not _access(view):
         return ()
-    drain = view.task(Kind.DRAIN)
+    drain = view.task(StepKind.DRAIN)
     if drain is None:
         return ()
     if drain.outcome is Outcome.CLEAR:
@@ -596,7 +603,7 @@ def _draining(view: _View) -> Actions:
             return (condition, Move(Status.INVENTORY, "drained_in_part", drain.message))
         condition = SetCondition("drained", True, "drained", drain.message)
         return (MarkDrained(drain.finished_at), condition, Move(Status.INVENTORY, "drained", drain.message))
-    if view.tired_of(drain):
+    if view.retries_exhausted_of(drain):
         view.dispatches.clear()
         return view.rest(Status.LEFTOVERS, "drain_failed", drain.message)
     return ()
@@ -604,10 +611,10 @@ def _draining(view: _View) -> Actions:
 
 def _inventory(view: _View) -> Actions:
     d = view.deletion
-    if d.purpose is Purpose.NONE:
+    if d.purpose is RoundPurpose.NONE:
         if not d.dry_run and not d.project_gone_at and not _access(view):
             return ()
-        return (OpenRound(Purpose.LOOK),)
+        return (OpenRound(RoundPurpose.INVENTORY),)
     over = view.round_over()
     if failed := view.survey_failed():
         view.dispatches.clear()
@@ -626,7 +633,9 @@ def _inventory(view: _View) -> Actions:
         return (Move(Status.DELETING, "cascade", summary),) if held is None else held
     if leftovers or unknown:
         return view.rest(Status.LEFTOVERS, "leftovers" if leftovers else "unknown", summary)
-    drained = any(s.kind is Kind.DRAIN and done(s, d.since_round) and s.outcome is Outcome.CLEAR for s in view.steps)
+    drained = any(
+        s.kind is StepKind.DRAIN and done(s, d.since_round) and s.outcome is Outcome.CLEAR for s in view.steps
+    )
     if not drained and not d.project_gone_at:
         if view.below and view.children_under_way:
             return view.await_children()
@@ -660,11 +669,11 @@ def _held_before_deleting(view: _View) -> Actions | None:
     looked at now and then meanwhile: the lien ends with its reason.
     """
     d, rules = view.deletion, view.rules
-    if not rules.lien_types or (view.hold is None and not view.was_held):
+    if not rules.lien_types or (view.hold is None and not view.was_on_hold):
         return None
     if view.hold is None:
-        over = SetCondition("held", False, "over", "nothing holds it any more: it looks once more")
-        return (over, OpenRound(Purpose.LOOK))
+        over = SetCondition("on_hold", False, "over", "nothing holds it any more: it looks once more")
+        return (over, OpenRound(RoundPurpose.INVENTORY))
     view.resting = True
     for step in plugin_liens.raised(d, view.subjects()):
         assert step.finished_at is not None
@@ -692,7 +701,7 @@ def _halts(view: _View) -> list[Step]:
     d = view.deletion
     if d.project_gone_at or d.origin is not Origin.REQUEST:  # nobody gets it back
         return []
-    return [s for s in view.steps if s.kind is Kind.HALT]
+    return [s for s in view.steps if s.kind is StepKind.HALT]
 
 
 def _halt(view: _View, halts: Sequence[Step]) -> Actions:
@@ -718,14 +727,14 @@ def _halt(view: _View, halts: Sequence[Step]) -> Actions:
 def _deleting(view: _View) -> Actions:
     d, rules = view.deletion, view.rules
     if force.pending(d):
-        return (OpenRound(Purpose.DELETE),)
-    if d.purpose is Purpose.NONE:
+        return (OpenRound(RoundPurpose.DELETE),)
+    if d.purpose is RoundPurpose.NONE:
         if d.reason == FOUND_AGAIN:  # what comes back each time must not make us go round and round at full speed
             at = d.status_at + backoff.delay((d.round - d.since_round) // 3, rules.retry_base, rules.retry_cap)
             if view.now < at:
                 view.wakes.append(at)
                 return ()
-        return (OpenRound(Purpose.DELETE),)
+        return (OpenRound(RoundPurpose.DELETE),)
     over = view.round_over()
     if failed := view.survey_failed() or view.protected():
         # Out of the round first, so that nothing is deleted any more; the next survey has the last word.
@@ -744,24 +753,24 @@ def _by_force(view: _View) -> Actions:
     """
     if not view.forcing:
         return ()
-    if not view.tired:
+    if not view.retries_exhausted:
         view.wakes.append(view.deletion.progress_at + view.rules.force_patience)
         return ()
     if view.moving:
         return ()
-    hopeless = [s for s in view.subjects() if view.hopeless(s)]
-    if usable := [s for s in hopeless if force.usable(view.deletion, s)]:
+    unrecoverable = [s for s in view.subjects() if view.unrecoverable(s)]
+    if usable := [s for s in unrecoverable if force.usable(view.deletion, s)]:
         return tuple(UseForce(s.id) for s in usable)
-    return tuple(LetGo(s.id) for s in hopeless)
+    return tuple(Abandon(s.id) for s in unrecoverable)
 
 
 def _verifying(view: _View) -> Actions:
     d, rules = view.deletion, view.rules
-    if d.purpose is Purpose.RESIDUE:
+    if d.purpose is RoundPurpose.PROJECT_SETTINGS:
         return _removing(view) or _leave(view)
     if force.pending(d):
         return (Move(Status.DELETING, "forced", f"going back: {force.asked(d)}"),)
-    if d.purpose is Purpose.LOOK:
+    if d.purpose is RoundPurpose.INVENTORY:
         over = view.round_over()
         if failed := view.survey_failed():
             view.dispatches.clear()
@@ -769,11 +778,11 @@ def _verifying(view: _View) -> Actions:
         if not over:
             return ()
         leftovers, unknown = view.results(Outcome.LEFTOVERS), view.results(Outcome.UNKNOWN)
-        if not leftovers and not unknown and not view.newcomers:
+        if not leftovers and not unknown and not view.unplanned:
             until = settle_until(d, rules)
             if until and d.round_opened_at and d.round_opened_at < until:  # the project vanished while we looked
                 view.wakes.append(until)
-                return (OpenRound(Purpose.LOOK),) if view.now >= until else ()
+                return (OpenRound(RoundPurpose.INVENTORY),) if view.now >= until else ()
             return (CountEmpty(),)
         summary = _summary(leftovers, unknown)
         held_back = view.held_back() if d.mode is Mode.CASCADE else ()
@@ -783,15 +792,15 @@ def _verifying(view: _View) -> Actions:
             return view.rest(Status.LEFTOVERS, "project_gone", text + summary)
         if d.mode is Mode.REPORT:
             return view.rest(Status.LEFTOVERS, FOUND_AGAIN, summary)
-        if view.newcomers:
-            text = f"{view.newcomers} are not in plan {d.plan_id}, and are not deleted: "
-            return view.rest(Status.LEFTOVERS, "newcomers", text + summary)
+        if view.unplanned:
+            text = f"{view.unplanned} are not in plan {d.plan_id}, and are not deleted: "
+            return view.rest(Status.LEFTOVERS, "unplanned", text + summary)
         view.asks = approvals.for_resources(d, view.steps, rules.approval_resources)
         if view.asks:
             return ()
         if any(c.type == "approval" and c.status for c in d.conditions):
             # It may have waited for days: what is deleted is what is there now, and no more than was approved.
-            return (SetCondition("approval", False, "ended", "it was given"), OpenRound(Purpose.LOOK))
+            return (SetCondition("approval", False, "ended", "it was given"), OpenRound(RoundPurpose.INVENTORY))
         return (Move(Status.DELETING, FOUND_AGAIN, f"going back: verification found {summary}"),)
     if _lost(view):
         return _drain_again(view)
@@ -801,12 +810,12 @@ def _verifying(view: _View) -> Actions:
             return (Move(Status.DELETED, "project_gone", text + not_looked_at(d)),)
         if not d.closed_at and not d.project_gone_at:
             return _close(view)
-        return (OpenRound(Purpose.RESIDUE),) if view.hold is None else ()
+        return (OpenRound(RoundPurpose.PROJECT_SETTINGS),) if view.hold is None else ()
     until = settle_until(d, rules)
-    if until and view.now < until and not view.newcomers:  # with some of them there is nothing to prove
+    if until and view.now < until and not view.unplanned:  # with some of them there is nothing to prove
         view.wakes.append(until)
         return ()
-    return (OpenRound(Purpose.LOOK),)
+    return (OpenRound(RoundPurpose.INVENTORY),)
 
 
 def _lost(view: _View) -> bool:
@@ -814,7 +823,7 @@ def _lost(view: _View) -> bool:
     d = view.deletion
     if d.drained_at or d.closed_at or d.project_gone_at or d.origin is Origin.NOTICED:
         return False
-    drain = next(s for s in view.steps if s.kind is Kind.DRAIN)
+    drain = next(s for s in view.steps if s.kind is StepKind.DRAIN)
     if not done(drain, d.since_round):
         return True
     return drain.outcome is Outcome.UNKNOWN or not drain.reason  # with a reason, it never held as a whole
@@ -822,13 +831,13 @@ def _lost(view: _View) -> bool:
 
 def _drain_again(view: _View) -> Actions:
     """Lock the project anew before anything counts: of what needs a token of the project this is the last chance."""
-    drain = view.task(Kind.DRAIN, view.deletion.round)
+    drain = view.task(StepKind.DRAIN, view.deletion.round)
     if drain is None:
         return ()
     if drain.outcome is Outcome.CLEAR:
         assert drain.finished_at is not None
         return (MarkDrained(drain.finished_at), SetCondition("drained", True, "drained", drain.message))
-    if view.tired_of(drain):
+    if view.retries_exhausted_of(drain):
         view.dispatches.clear()
         return view.rest(Status.LEFTOVERS, "drain_failed", drain.message)
     return ()
@@ -846,14 +855,14 @@ def _needed(d: Deletion, rules: Rules) -> int:
 
 
 def _close(view: _View) -> Actions:
-    close = view.task(Kind.CLOSE, view.deletion.round)  # an earlier one does not count: somebody enabled it again
+    close = view.task(StepKind.CLOSE, view.deletion.round)  # an earlier one does not count: somebody enabled it again
     if close is None:
         return ()
     if close.outcome is Outcome.CLEAR:
         assert close.finished_at is not None
         condition = SetCondition("drained", True, "project_disabled", close.message + _rests_on(view))
         return (MarkClosed(close.finished_at), condition)
-    if view.tired_of(close):
+    if view.retries_exhausted_of(close):
         view.dispatches.clear()
         return view.rest(Status.FAILED, close.reason, close.message)
     return ()
@@ -862,7 +871,7 @@ def _close(view: _View) -> Actions:
 def _rests_on(view: _View) -> str:
     """Say what the closing proves nothing about: nobody sees it any more."""
     d = view.deletion
-    looked = [s for s in view.steps if s.kind is Kind.SWEEP and not s.waived and not force.let_go(d, s)]
+    looked = [s for s in view.steps if s.kind is StepKind.SWEEP and not s.waived and not force.is_abandoned(d, s)]
     scoped = sorted({s.name for s in looked if s.token is Token.PROJECT})
     if not scoped:
         return ""
@@ -876,7 +885,7 @@ def _removing(view: _View) -> Actions:
     if view.deletion.origin is Origin.ADOPTED:
         text = "the project was gone already, and nothing of it is left" + not_looked_at(view.deletion)
         return (Move(Status.DELETED, "project_gone", text),)
-    remove = view.task(Kind.REMOVE, view.deletion.round)
+    remove = view.task(StepKind.REMOVE, view.deletion.round)
     if remove is None:
         return ()
     if remove.outcome is Outcome.CLEAR:
@@ -884,20 +893,22 @@ def _removing(view: _View) -> Actions:
         if force.asked(d) is not None:
             return (Move(Status.DELETED, "deleted_by_force", said + force.summary(d, view.steps)),)
         return (Move(Status.DELETED, "deleted", said),)
-    tired = view.tired_of(remove)
-    if tired or remove.reason in KEPT:  # nobody can cancel any more, so nobody else would give the project back
+    retries_exhausted = view.retries_exhausted_of(remove)
+    if (
+        retries_exhausted or remove.reason in KEPT
+    ):  # nobody can cancel any more, so nobody else would give the project back
         view.dispatches.clear()
         return view.rest(Status.FAILED, remove.reason, remove.message)
     return ()
 
 
 def _leave(view: _View) -> Actions:
-    """Leave the residue round of what is held, so that it can be cancelled; not once the project may be going.
+    """Leave the project settings round of what is held, so that it can be cancelled; not once the project may be going.
 
     Afterwards the project is proven empty anew.
     """
-    remove = next(s for s in view.steps if s.kind is Kind.REMOVE)
-    withheld = remove.state is State.DONE and remove.reason == Reason.HELD
+    remove = next(s for s in view.steps if s.kind is StepKind.REMOVE)
+    withheld = remove.state is StepState.DONE and remove.reason == Reason.ON_HOLD
     if view.hold is None or (remove.round == view.deletion.round and not withheld):
         return ()
     return (Reprove(f"the project is not removed now: {view.hold.message}"),)
@@ -961,12 +972,12 @@ def _conditions(view: _View) -> Iterator[Action]:
             f"tokens validated before the drain may be cached by services until {until.isoformat(timespec='seconds')}Z",
         )
     if view.hold is not None:
-        yield SetCondition("held", True, view.hold.reason, view.hold.message)
-    elif view.was_held:
-        yield SetCondition("held", False, "over", "nothing holds it any more")
+        yield SetCondition("on_hold", True, view.hold.reason, view.hold.message)
+    elif view.was_on_hold:
+        yield SetCondition("on_hold", False, "over", "nothing holds it any more")
     waiting = bool(view.below) and view.children_under_way
     waiting = waiting or d.status is Status.RECOVERABLE or view.asks is not None  # for a date, or for a person
-    held = view.held or (view.was_held and view.hold is None)  # its time without progress begins now
+    held = view.held or (view.was_on_hold and view.hold is None)  # its time without progress begins now
     stalled = not settling and not waiting and not held and now - d.progress_at >= view.rules.stall_after
     if stalled:
         names = sorted({f"{b.service}.{b.type}@{b.region}: {b.reason}" for b in blockers(d, view.steps)})
@@ -989,17 +1000,17 @@ def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
     """
     found = []
     for step in steps:
-        again = step.state in (State.DISPATCHED, State.RUNNING) and step.attempt > 1
-        known = (step.state is State.DONE or again) and step.round >= deletion.since_round
-        if not known or step.reason == Reason.HELD or step.informational:
+        again = step.state in (StepState.DISPATCHED, StepState.RUNNING) and step.attempt > 1
+        known = (step.state is StepState.DONE or again) and step.round >= deletion.since_round
+        if not known or step.reason == Reason.ON_HOLD or step.informational:
             continue
-        if step.kind is Kind.HALT and deletion.status is not Status.RECOVERABLE:
+        if step.kind is StepKind.HALT and deletion.status is not Status.RECOVERABLE:
             continue  # its time is over
-        if step.kind in (Kind.SWEEP, Kind.UNCOVERED):
-            current = step.round == deletion.round or step.kind is Kind.UNCOVERED
+        if step.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED):
+            current = step.round == deletion.round or step.kind is StepKind.UNSUPPORTED
             left = step.outcome is Outcome.LEFTOVERS and step.reason not in (Reason.PRESENT, Reason.QUEUED)
             blocks = current and in_scope(deletion, step) and (left or step.outcome is Outcome.UNKNOWN)
-            blocks = blocks and not force.let_go(deletion, step)
+            blocks = blocks and not force.is_abandoned(deletion, step)
         else:
             blocks = step.outcome is Outcome.UNKNOWN or step.reason == Reason.PROJECT_HAS_CHILDREN
         if blocks:

@@ -42,20 +42,21 @@ class Status(StrEnum):
     FAILED = "failed"  #: the deletion cannot go on as requested; the journal says why
 
 
-class Purpose(StrEnum):
+class RoundPurpose(StrEnum):
     """What a round of sweeps is for."""
 
     NONE = ""
-    LOOK = "look"  #: list only: an inventory
+    INVENTORY = "inventory"  #: list only: an inventory
     DELETE = "delete"  #: list, delete, list again
-    RESIDUE = "residue"  #: quota rows and the like, right before the project goes: the point of no return
+    #: quota rows and the like, right before the project goes: the point of no return
+    PROJECT_SETTINGS = "project_settings"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Condition:
     """One observed property of a deletion, Kubernetes style. It never changes the status by itself."""
 
-    #: ``approval``, ``drained``, ``forced``, ``halted``, ``held``, ``project_gone``, ``settled``, ``stalled``,
+    #: ``approval``, ``drained``, ``forced``, ``halted``, ``on_hold``, ``project_gone``, ``settled``, ``stalled``,
     #: ``waiting`` or ``waived``
     type: str
     status: bool
@@ -141,7 +142,7 @@ class Deletion:
     attempt: int = 1  #: one more with each retry
     round: int = 1  #: number of the present round of sweeps; grows over all attempts
     since_round: int = 1  #: the round in which the present attempt began: older results do not count
-    purpose: Purpose = Purpose.NONE  #: what the present round is for; none: no round is open
+    purpose: RoundPurpose = RoundPurpose.NONE  #: what the present round is for; none: no round is open
     round_opened_at: datetime.datetime | None = None
     empty_inventories: int = 0  #: complete and empty ones in a row in the present verification
     drained_at: datetime.datetime | None = None  #: when the drain took hold; none: it did not (yet)
@@ -184,8 +185,8 @@ class Deletion:
 _ASKING = {
     "stalled": ("stalled", ""),
     "approval": ("approval", ""),
-    "lien": ("held", "lien"),
-    "brake": ("held", "brake"),
+    "lien": ("on_hold", "lien"),
+    "brake": ("on_hold", "brake"),
 }
 
 

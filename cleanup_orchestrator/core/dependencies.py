@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from cleanup_orchestrator.core.step import Kind, Outcome, State, Step
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
 #: In ``Step.after``: every other type that does not itself say so.
 EVERYTHING = "*"
@@ -39,13 +39,13 @@ def check(graph: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
 
 def confirmed_gone(step: Step, round_: int) -> bool:
     """Whether the present round has confirmed that nothing of this type is left."""
-    return step.round == round_ and step.state is State.DONE and step.outcome is Outcome.CLEAR
+    return step.round == round_ and step.state is StepState.DONE and step.outcome is Outcome.CLEAR
 
 
-def only_newcomers(step: Step, round_: int) -> bool:
+def only_unplanned(step: Step, round_: int) -> bool:
     """Whether the present round left nothing of this type but what is not in the deletion's plan, and so stays."""
-    left = step.round == round_ and step.state is State.DONE and step.outcome is Outcome.LEFTOVERS
-    return left and 0 < step.newcomers == step.remaining
+    left = step.round == round_ and step.state is StepState.DONE and step.outcome is Outcome.LEFTOVERS
+    return left and 0 < step.unplanned == step.remaining
 
 
 def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]
             {
                 other.name
                 for other in steps
-                if _edge(step, other) and not confirmed_gone(other, round_) and not only_newcomers(other, round_)
+                if _edge(step, other) and not confirmed_gone(other, round_) and not only_unplanned(other, round_)
             }
         )
     )
@@ -85,10 +85,10 @@ def _matters(step: Step, other: Step) -> bool:
     """Whether an edge leads from ``step`` to ``other``."""
     if other.waived:  # an admin's word: go on without it
         return False
-    if step.residue:  # by then everything else is proven gone: only residue waits for residue
-        return other.residue and other.name in step.after
-    if other.kind is Kind.UNCOVERED:
+    if step.project_setting:  # by then everything else is proven gone: only project settings waits for project settings
+        return other.project_setting and other.name in step.after
+    if other.kind is StepKind.UNSUPPORTED:
         return EVERYTHING in step.after or any(name.split(".")[0] == other.service for name in step.after)
-    if other.kind is not Kind.SWEEP or other.residue:
+    if other.kind is not StepKind.SWEEP or other.project_setting:
         return False
     return other.name in step.after or (EVERYTHING in step.after and EVERYTHING not in other.after)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from cleanup_orchestrator.core.deletion import Deletion, Force, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Kind, Leftover, Outcome, Step, Sweep
+from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult
 
 
 def asked(deletion: Deletion) -> Force | None:
@@ -43,7 +43,7 @@ def usable(deletion: Deletion, step: Step) -> bool:
     return force is not None and left and step.name in force.types
 
 
-def let_go(deletion: Deletion, step: Step) -> bool:
+def is_abandoned(deletion: Deletion, step: Step) -> bool:
     """Whether all that its latest result has was let go of: it is on the report, and neither blocks nor is waited for.
 
     A single new leftover, or not knowing where something was known before, is not covered by that.
@@ -55,7 +55,7 @@ def let_go(deletion: Deletion, step: Step) -> bool:
     return step.outcome is Outcome.LEFTOVERS and 0 < step.remaining == step.abandoned
 
 
-def carried(sweep: Sweep, before: Mapping[str, Leftover], key: Callable[[str], str] = str) -> Sweep:
+def carried(sweep: StepResult, before: Mapping[str, Leftover], key: Callable[[str], str] = str) -> StepResult:
     """Return a result in which what was let go of before is still marked so, with what was said of it.
 
     :param before: what was let go of, by id
@@ -82,7 +82,7 @@ def unseen(deletion: Deletion, steps: Iterable[Step]) -> list[Step]:
     """Return what was let go of without knowing what is there: it is named, for nobody can list it."""
     if asked(deletion) is None:
         return []
-    found = [s for s in steps if s.kind in (Kind.SWEEP, Kind.UNCOVERED) and s.unseen and not s.waived]
+    found = [s for s in steps if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED) and s.unseen and not s.waived]
     return sorted(found, key=lambda s: (s.region, s.service, s.type))
 
 

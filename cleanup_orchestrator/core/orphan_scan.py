@@ -16,7 +16,7 @@ from typing import Any
 
 from cleanup_orchestrator.core import backoff
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome, State
+from cleanup_orchestrator.core.step import Outcome, StepState
 
 
 class ScanStatus(StrEnum):
@@ -67,10 +67,10 @@ class ScanPart:
     region: str = ""
     service: str = ""
     type: str = ""
-    residue: bool = False
+    project_setting: bool = False
     read: int = 0  #: which read it was last dispatched for; 0: for none
     attempt: int = 0  #: at that read
-    state: State = State.IDLE
+    state: StepState = StepState.IDLE
     outcome: Outcome = Outcome.NONE  #: of the latest attempt
     reason: str = ""
     message: str = ""
@@ -81,7 +81,7 @@ class ScanPart:
     candidates: int = 0  #: resources of projects that Keystone did not know at the first read
     orphans: int = 0  #: of these, still there at the second read, when Keystone still did not know their project
     calls: int = 0
-    fence: int = 0  #: one more with each claim
+    fencing_token: int = 0  #: one more with each claim
     worker: str = ""
     dispatched_at: datetime.datetime | None = None
     lease_until: datetime.datetime | None = None
@@ -104,7 +104,7 @@ class Orphan:
     type: str
     resource_id: str
     name: str
-    residue: bool = False  #: quota rows, default groups and the like: nothing that anybody made
+    project_setting: bool = False  #: quota rows, default groups and the like: nothing that anybody made
     created_at: datetime.datetime | None = None  #: as its service says; none: it does not say
     first_seen_at: datetime.datetime | None = None
     last_seen_at: datetime.datetime | None = None
@@ -210,20 +210,20 @@ def _drive(
             wakes.append(until)
         elif until is None and part.read == read and now < (at := _retry_at(part, rules)):
             wakes.append(at)
-        elif part.state is State.RUNNING and attempt >= rules.attempts:
+        elif part.state is StepState.RUNNING and attempt >= rules.attempts:
             text = f"its workers were lost {attempt} times"
             lost: dict[str, Any] = {"outcome": Outcome.UNKNOWN, "reason": str(Reason.TIMED_OUT), "message": text}
-            changed.append(dataclasses.replace(part, state=State.DONE, finished_at=now, lease_until=None, **lost))
+            changed.append(dataclasses.replace(part, state=StepState.DONE, finished_at=now, lease_until=None, **lost))
         else:
             ready.append(part)
     if over:
         return None
     for part in ready[: max(0, rules.parts_at_once - busy)]:
         attempt = part.attempt if part.read == read else 0
-        taken_up = attempt if part.state is State.DISPATCHED and attempt else attempt + 1
+        taken_up = attempt if part.state is StepState.DISPATCHED and attempt else attempt + 1
         changed.append(
             dataclasses.replace(
-                part, read=read, attempt=taken_up, state=State.DISPATCHED, dispatched_at=now, lease_until=None
+                part, read=read, attempt=taken_up, state=StepState.DISPATCHED, dispatched_at=now, lease_until=None
             )
         )
         casts.append(part.id)
@@ -234,9 +234,9 @@ def _drive(
 
 def _until(part: ScanPart, read: int, rules: Rules) -> datetime.datetime | None:
     """Return when a part that is under way counts as lost; ``None``: it is not under way."""
-    if part.read != read or part.state not in (State.DISPATCHED, State.RUNNING):
+    if part.read != read or part.state not in (StepState.DISPATCHED, StepState.RUNNING):
         return None
-    if part.state is State.RUNNING:
+    if part.state is StepState.RUNNING:
         assert part.lease_until is not None
         return part.lease_until
     assert part.dispatched_at is not None

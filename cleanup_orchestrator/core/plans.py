@@ -12,7 +12,7 @@ from graphlib import TopologicalSorter
 
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Status
 from cleanup_orchestrator.core.dependencies import EVERYTHING
-from cleanup_orchestrator.core.step import Kind, Outcome, State, Step
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
 
 def digest(ids: Iterable[str]) -> str:
@@ -47,9 +47,9 @@ def gaps(deletion: Deletion, steps: Iterable[Step]) -> tuple[str, ...]:
     """Return what a plan does not know, by name: types that could not be listed, services without an answer."""
     found = []
     for step in steps:
-        if step.waived or step.residue or step.kind not in (Kind.SWEEP, Kind.UNCOVERED):
+        if step.waived or step.project_setting or step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED):
             continue
-        seen = step.round >= deletion.since_round and step.state is State.DONE and step.digest
+        seen = step.round >= deletion.since_round and step.state is StepState.DONE and step.digest
         if not seen or step.outcome not in (Outcome.CLEAR, Outcome.LEFTOVERS):
             found.append(f"{step.name.rstrip('.')}@{step.region}")
     return tuple(sorted(found))
@@ -81,4 +81,4 @@ def levels(steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]:
 
 
 def _sweeps(steps: Iterable[Step]) -> list[Step]:
-    return [s for s in steps if s.kind is Kind.SWEEP and not s.residue and not s.waived]
+    return [s for s in steps if s.kind is StepKind.SWEEP and not s.project_setting and not s.waived]

@@ -21,7 +21,7 @@ class Reason(StrEnum):
     ERROR = "error"  #: its service answered 5xx, or the call broke
     UNREACHABLE = "unreachable"  #: no connection, or a time-out
     TIMED_OUT = "timed_out"  #: the step gave no sign of life for too long, or took too long: it was given up
-    HELD = "held"  #: a lien, the brake or the hours withheld its delete; the condition ``held`` names them
+    ON_HOLD = "on_hold"  #: a lien, the brake or the hours withheld its delete; the condition ``on_hold`` names them
     RATE_LIMITED = "rate_limited"  #: its service asked to slow down (429)
     NOT_SUPPORTED = "not_supported"  #: the list call is unknown there (404, 405); unknown, never empty
     BAD_ANSWER = "bad_answer"  #: the service answered in a shape that cannot be trusted
@@ -54,7 +54,7 @@ REMEDIES: dict[str, str] = {
     Reason.ERROR: "look into the service's log; it is tried again by itself",
     Reason.UNREACHABLE: "bring the endpoint back (it is tried again); if it is gone for good, let an admin waive it",
     Reason.TIMED_OUT: "look for a plugin or a service that hangs; it is tried again by itself, in a thread of its own",
-    Reason.HELD: "nothing: it goes on by itself; the condition 'held' says what holds it and how that is cleared",
+    Reason.ON_HOLD: "nothing: it goes on by itself; the condition 'on_hold' says what holds it and how that is cleared",
     Reason.RATE_LIMITED: "wait: it is tried again by itself",
     Reason.NOT_SUPPORTED: "the service does not know the list call: check its version and endpoint",
     Reason.BAD_ANSWER: "check what answers at the service's endpoint",

@@ -12,14 +12,14 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.redact import redact
 
 
-class Kind(StrEnum):
-    """What a step does. All but ``SWEEP``, ``UNCOVERED`` and ``HALT`` exist once in each deletion."""
+class StepKind(StrEnum):
+    """What a step does. All but ``SWEEP``, ``UNSUPPORTED`` and ``HALT`` exist once in each deletion."""
 
     SURVEY = "survey"  #: read the catalog: which services, regions and types there are
     ACCESS = "access"  #: make sure that the orchestrator can get a token scoped into the project
     DRAIN = "drain"  #: lock the project
     SWEEP = "sweep"  #: one resource type in one region
-    UNCOVERED = "uncovered"  #: a catalog entry that nobody answers for: always unknown
+    UNSUPPORTED = "unsupported"  #: a catalog entry that nobody answers for: always unknown
     HALT = "halt"  #: stop what runs of one resource type in one region, while the project can be had back
     CLOSE = "close"  #: the last turn of the lock, after which nobody gets a token: disable the project
     RELEASE = "release"  #: undo the recorded changes, in reverse
@@ -27,10 +27,10 @@ class Kind(StrEnum):
 
 
 #: What every deletion has from its first moment; the survey adds the others.
-TASKS = tuple(kind for kind in Kind if kind not in (Kind.SWEEP, Kind.UNCOVERED, Kind.HALT))
+TASKS = tuple(kind for kind in StepKind if kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED, StepKind.HALT))
 
 
-class State(StrEnum):
+class StepState(StrEnum):
     """Whether a step is under way. ``IDLE`` also means: not yet run in the present round."""
 
     IDLE = "idle"
@@ -62,22 +62,22 @@ class Token(StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """One resource type in one region within a deletion, or one of its few deletion-wide tasks (``Kind``)."""
+    """One resource type in one region within a deletion, or one of its few deletion-wide tasks (``StepKind``)."""
 
     id: str
     deletion_id: str
-    kind: Kind
+    kind: StepKind
     region: str = ""  #: empty for what is not regional
     service: str = ""  #: official service type, such as ``network``
     type: str = ""  #: resource type, such as ``port``
     after: tuple[str, ...] = ()  #: ``service.type`` names that must be confirmed gone first
-    residue: bool = False  #: goes with the project; does not count as a leftover
-    informational: bool = False  #: residue that a look names for the report; nothing waits for it
+    project_setting: bool = False  #: goes with the project; does not count as a leftover
+    informational: bool = False  #: project settings that a look names for the report; nothing waits for it
     token: Token = Token.ADMIN
     waived: str = ""  #: id of the waiver that says to go on without it: it is not looked at, and nothing waits for it
     round: int = 0  #: the round it was last dispatched in
     attempt: int = 0  #: sweeps within that round
-    state: State = State.IDLE
+    state: StepState = StepState.IDLE
     outcome: Outcome = Outcome.NONE
     reason: str = ""
     message: str = ""
@@ -87,11 +87,11 @@ class Step:
     forcing: bool = False  #: in the present round, what it could not delete is met with its type's force
     abandoned: int = 0  #: of the leftovers, those that were let go of by force
     unseen: bool = False  #: it was let go of by force without knowing what is there
-    newcomers: int = 0  #: of the leftovers, those that are not in the plan that the deletion is bound to
+    unplanned: int = 0  #: of the leftovers, those that are not in the plan that the deletion is bound to
     digest: str = ""  #: of the ids that may be deleted, as of the latest look; empty: it was not looked at
     deleted: int = 0  #: confirmed gone, over all sweeps
     calls: int = 0  #: API calls, over all sweeps
-    fence: int = 0  #: one more with each claim; a write with an older one is refused
+    fencing_token: int = 0  #: one more with each claim; a write with an older one is refused
     worker: str = ""
     dispatched_at: datetime.datetime | None = None
     started_at: datetime.datetime | None = None
@@ -128,7 +128,7 @@ class Leftover:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Sweep:
+class StepResult:
     """One attempt at a step and its result: what a worker hands to the store."""
 
     outcome: Outcome
@@ -141,6 +141,8 @@ class Sweep:
     deleted: tuple[tuple[str, str], ...] = ()  #: (id, name) of what the second listing no longer has
     digest: str = ""  #: of a look: see ``Step.digest``
     more: bool = False  #: the list was not read to its end: there is more than it has
-    spared: tuple[Leftover, ...] = ()  #: no leftovers, but named: each that is kept, for a plan; what is informational
+    kept_resources: tuple[
+        Leftover, ...
+    ] = ()  #: no leftovers, but named: each that is kept, for a plan; what is informational
     in_use: str | None = None  #: for a lien, what others use of it; empty: nothing; none: it was not asked, or not all
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)  #: for the journal

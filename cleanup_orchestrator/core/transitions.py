@@ -6,8 +6,8 @@ import dataclasses
 import datetime
 from enum import StrEnum
 
-from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Purpose, Status
-from cleanup_orchestrator.core.step import Kind, Step
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.step import Step, StepKind
 
 
 class By(StrEnum):
@@ -67,7 +67,7 @@ RESTING = frozenset(Status) - LIVE - FINAL
 
 
 #: Conditions that only what is under way has.
-_OF_LIVE = frozenset({"stalled", "held", "halted"})
+_OF_LIVE = frozenset({"stalled", "on_hold", "halted"})
 
 
 class IllegalMove(Exception):
@@ -79,8 +79,8 @@ class IllegalMove(Exception):
 
 
 def cancellable(deletion: Deletion) -> bool:
-    """Whether a cancel would still be taken. Not once the residue round is open: then the project is going."""
-    return (deletion.status, S.CANCELLING) in MOVES and deletion.purpose is not Purpose.RESIDUE
+    """Whether a cancel would still be taken. Not once the project settings round is open: then the project is going."""
+    return (deletion.status, S.CANCELLING) in MOVES and deletion.purpose is not RoundPurpose.PROJECT_SETTINGS
 
 
 def restorable(deletion: Deletion) -> bool:
@@ -97,7 +97,7 @@ def forcible(deletion: Deletion) -> bool:
     """Whether force would be taken: only where deletes are under way, and not once the project is being removed."""
     if deletion.mode is not Mode.CASCADE or deletion.dry_run or deletion.origin is not Origin.REQUEST:
         return False
-    return deletion.status in (S.DELETING, S.VERIFYING) and deletion.purpose is not Purpose.RESIDUE
+    return deletion.status in (S.DELETING, S.VERIFYING) and deletion.purpose is not RoundPurpose.PROJECT_SETTINGS
 
 
 def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason: str, message: str = "") -> Deletion:
@@ -118,7 +118,7 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
         updated_at=now,
         progress_at=now,
         wake_at=now,
-        purpose=Purpose.NONE,
+        purpose=RoundPurpose.NONE,
         round_opened_at=None,
         empty_inventories=0,
         finished_at=None if to in LIVE else now,
@@ -151,43 +151,43 @@ def destructive(deletion: Deletion, step: Step) -> bool:
 
     Looks, the orchestrator's own access and all undoing go on. ``CLOSE`` is a lock, and ``REMOVE`` a delete.
     """
-    if step.kind is Kind.SWEEP:
-        return deletion.purpose in (Purpose.DELETE, Purpose.RESIDUE)
-    return step.kind in (Kind.DRAIN, Kind.HALT, Kind.CLOSE, Kind.REMOVE)
+    if step.kind is StepKind.SWEEP:
+        return deletion.purpose in (RoundPurpose.DELETE, RoundPurpose.PROJECT_SETTINGS)
+    return step.kind in (StepKind.DRAIN, StepKind.HALT, StepKind.CLOSE, StepKind.REMOVE)
 
 
 def early(deletion: Deletion, step: Step) -> bool:
-    """Whether a step of residue has its turn in the rounds of deletes already.
+    """Whether a step of project settings has its turn in the rounds of deletes already.
 
     Of a project that is gone something may stay unknown for ever, and then the last round never comes. What anybody may
     have put there does not wait for that.
     """
-    return step.informational and deletion.purpose is Purpose.DELETE and deletion.project_gone_at is not None
+    return step.informational and deletion.purpose is RoundPurpose.DELETE and deletion.project_gone_at is not None
 
 
 def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
     """Whether a step may run, or (``writing``) make a write call, in the status that its deletion has now."""
     if deletion.status not in LIVE or step.round < deletion.since_round:
         return False
-    if step.kind is Kind.SWEEP and step.round != deletion.round:
+    if step.kind is StepKind.SWEEP and step.round != deletion.round:
         return False
-    if step.kind is Kind.RELEASE:
+    if step.kind is StepKind.RELEASE:
         return True
     if deletion.status is Status.CANCELLING:
         return False
-    if step.kind is Kind.HALT and deletion.status is not Status.RECOVERABLE:
+    if step.kind is StepKind.HALT and deletion.status is not Status.RECOVERABLE:
         return False
     if not writing:
         return True
     if deletion.dry_run or deletion.origin is Origin.NOTICED:
         return False
-    if deletion.origin is Origin.ADOPTED and step.kind is not Kind.SWEEP:  # there is no project to do anything to
+    if deletion.origin is Origin.ADOPTED and step.kind is not StepKind.SWEEP:  # there is no project to do anything to
         return False
     if (deletion.liens or deletion.brake is not None) and destructive(deletion, step):
         return False
-    if step.kind is Kind.SWEEP:
-        own = Purpose.RESIDUE if step.residue else Purpose.DELETE
+    if step.kind is StepKind.SWEEP:
+        own = RoundPurpose.PROJECT_SETTINGS if step.project_setting else RoundPurpose.DELETE
         return deletion.purpose is own or early(deletion, step)
-    if step.kind is Kind.REMOVE:
-        return deletion.purpose is Purpose.RESIDUE
-    return step.kind in (Kind.ACCESS, Kind.DRAIN, Kind.HALT, Kind.CLOSE)
+    if step.kind is StepKind.REMOVE:
+        return deletion.purpose is RoundPurpose.PROJECT_SETTINGS
+    return step.kind in (StepKind.ACCESS, StepKind.DRAIN, StepKind.HALT, StepKind.CLOSE)

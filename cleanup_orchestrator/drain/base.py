@@ -1,8 +1,8 @@
 """The public contract of drain drivers, version 1.
 
 A driver locks the project (``drain``) and turns the last lock before the project goes (``close``). Whatever it changes
-it first writes down through ``Ground.intend``; undoing is not its business but ``undo``'s, from the record, so that it
-also works after a crash, and for a driver that is no longer installed.
+it first records through ``DrainContext.record_intent``. ``undo`` undoes it from the record, so that it also works after
+a crash, and for a driver that is no longer installed.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Result:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Ground:
+class DrainContext:
     """What a driver works with."""
 
     deletion_id: str
@@ -102,7 +102,7 @@ class Ground:
     clouds: Clouds
     projects: Projects  #: its calls pass the guard
     guard: Guard
-    intend: Callable[[str, Mapping[str, Any]], None]  #: writes a change down; raises when it must not be made
+    record_intent: Callable[[str, Mapping[str, Any]], None]  #: writes a change down; raises when it must not be made
     #: Returns the ids of the roles that we gave our own user and have not taken back for good.
     added: Callable[[], Collection[str]] = tuple
     janitor_id: Callable[[], str] = str  #: returns the id of the janitor's user; empty: none is configured
@@ -112,50 +112,50 @@ class Driver(abc.ABC):
     """A way to lock a project."""
 
     @abc.abstractmethod
-    def drain(self, ground: Ground) -> Result:
+    def drain(self, context: DrainContext) -> Result:
         """Lock the project so that nothing new can be created, as far as this driver can. Idempotent."""
 
-    def held(self, ground: Ground) -> bool:
+    def held(self, context: DrainContext) -> bool:
         """Whether a drain that was full still is: others may have given roles on the project since. Read-only."""
         return True
 
-    def held_until_closed(self, ground: Ground) -> bool:
+    def held_until_closed(self, context: DrainContext) -> bool:
         """Whether a drain that was full was there until the project was disabled just now. May write nothing new."""
         return True
 
-    def close(self, ground: Ground) -> Result:
+    def close(self, context: DrainContext) -> Result:
         """Turn the last lock: nobody, the orchestrator included, gets a token for the project. Idempotent."""
-        return disable(ground)
+        return disable(context)
 
 
-def ensure_access(ground: Ground, role: str) -> Result:
+def ensure_access(context: DrainContext, role: str) -> Result:
     """Make sure that the orchestrator gets tokens scoped into the project, with a recorded grant if need be.
 
     :raises NoProjectToken: when it does not get one even so: the project is disabled
     """
     # Asked of Keystone anew: a token kept from before says nothing about the roles of now.
-    ground.clouds.project_auth(ground.project_id, fresh=True)
-    role_id = ground.projects.role_id(role)
-    direct = [r for r in ground.projects.assignments(ground.project_id) if INHERITED not in r.get("scope", {})]
+    context.clouds.project_auth(context.project_id, fresh=True)
+    role_id = context.projects.role_id(role)
+    direct = [r for r in context.projects.assignments(context.project_id) if INHERITED not in r.get("scope", {})]
     already = Result(True, message=f"the orchestrator's user has the role {role} on the project already")
-    if any(r.get("user", {}).get("id") == ground.user_id and r["role"]["id"] == role_id for r in direct):
+    if any(r.get("user", {}).get("id") == context.user_id and r["role"]["id"] == role_id for r in direct):
         # Not ours to record, and to take back: it was there before us, or is recorded already.
-        ground.clouds.project_roles(ground.project_id)
+        context.clouds.project_roles(context.project_id)
         return already
     try:
         # A role that comes through a group's grant on the project may go with the drain.
-        if role in ground.clouds.project_roles(ground.project_id) and not any("group" in r for r in direct):
+        if role in context.clouds.project_roles(context.project_id) and not any("group" in r for r in direct):
             return already
     except NoProjectToken:
         pass
-    ground.intend(GRANT_ADDED, {"actor": "users", "actor_id": ground.user_id, "role_id": role_id})
-    ground.projects.grant(ground.project_id, "users", ground.user_id, role_id)
-    ground.clouds.project_auth(ground.project_id, fresh=True)
-    ground.clouds.project_session(ground.project_id)
+    context.record_intent(GRANT_ADDED, {"actor": "users", "actor_id": context.user_id, "role_id": role_id})
+    context.projects.grant(context.project_id, "users", context.user_id, role_id)
+    context.clouds.project_auth(context.project_id, fresh=True)
+    context.clouds.project_session(context.project_id)
     return Result(True, message=f"gave the orchestrator's user the role {role} on the project")
 
 
-def disable(ground: Ground) -> Result:
+def disable(context: DrainContext) -> Result:
     """Disable the project and make sure that every Keystone process knows.
 
     Keystone drops its token cache before the database write, so that a validation in between keeps an old token good
@@ -163,38 +163,38 @@ def disable(ground: Ground) -> Result:
 
     :raises NotHeld: when Keystone still gives or takes a token for the project
     """
-    project = ground.projects.get_uncached(ground.project_id)
+    project = context.projects.get_uncached(context.project_id)
     if project.enabled:
-        ground.clouds.project_auth(ground.project_id, fresh=True)
+        context.clouds.project_auth(context.project_id, fresh=True)
     try:
         # Of a project that is disabled already, we may still have one from a try before.
-        canary = ground.clouds.project_session(ground.project_id).get_token()
+        canary = context.clouds.project_session(context.project_id).get_token()
     except NoProjectToken:
         canary = None  # a project that even we get no token for needs no canary
     if project.enabled:
-        ground.intend(PROJECT_DISABLED, {})
-        ground.projects.set_enabled(ground.project_id, False)
+        context.record_intent(PROJECT_DISABLED, {})
+        context.projects.set_enabled(context.project_id, False)
     for _ in range(2):
         time.sleep(_WAIT)
         # It drops the cached project, which somebody may have read right before the write and put back right after.
-        if ground.projects.get_uncached(ground.project_id).enabled:
-            raise NotHeld(f"somebody enabled project {ground.project_id} again while it was being disabled")
-        _flush_token_cache(ground)
-        if not _usable(ground, canary):
+        if context.projects.get_uncached(context.project_id).enabled:
+            raise NotHeld(f"somebody enabled project {context.project_id} again while it was being disabled")
+        _flush_token_cache(context)
+        if not _usable(context, canary):
             return Result(True, message="the project is disabled" if project.enabled else "it was disabled already")
-    raise NotHeld(f"project {ground.project_id} is disabled, and Keystone still gives or accepts a token for it")
+    raise NotHeld(f"project {context.project_id} is disabled, and Keystone still gives or accepts a token for it")
 
 
-def forget_tokens(ground: Ground) -> None:
+def forget_tokens(context: DrainContext) -> None:
     """Make Keystone forget which tokens it found valid before what was just changed.
 
     :raises NotHeld: when a Keystone process still remembers
     """
     time.sleep(_WAIT)
-    _flush_token_cache(ground)
+    _flush_token_cache(context)
 
 
-def _flush_token_cache(ground: Ground) -> None:
+def _flush_token_cache(context: DrainContext) -> None:
     """Empty Keystone's token cache, and see that all its processes share it.
 
     Taking a role from a user empties it in every release. (Revoking a token does so since Keystone 30 only.) So we give
@@ -205,48 +205,48 @@ def _flush_token_cache(ground: Ground) -> None:
     """
     mine = {
         row["role"]["id"]
-        for row in ground.projects.assignments(ground.project_id)
-        if row.get("user", {}).get("id") == ground.user_id
+        for row in context.projects.assignments(context.project_id)
+        if row.get("user", {}).get("id") == context.user_id
     }
-    roles = ground.projects.role_ids()
+    roles = context.projects.role_ids()
     role_id = next((role for role in roles if role not in mine), None)
     if role_id is None:  # each try that died right here has left one
-        added = ground.added()
+        added = context.added()
         role_id = next((role for role in roles if role in added), None)
     if role_id is None:
         raise CleanupError("the orchestrator's user has every role on the project: it can take none back")
-    ground.intend(GRANT_ADDED, {"actor": "users", "actor_id": ground.user_id, "role_id": role_id})
-    ground.projects.grant(ground.project_id, "users", ground.user_id, role_id)
-    ground.projects.ungrant(ground.project_id, "users", ground.user_id, role_id)
+    context.record_intent(GRANT_ADDED, {"actor": "users", "actor_id": context.user_id, "role_id": role_id})
+    context.projects.grant(context.project_id, "users", context.user_id, role_id)
+    context.projects.ungrant(context.project_id, "users", context.user_id, role_id)
 
-    session = ground.clouds.session(ground.clouds.scratch_auth(), ground.guard)
+    session = context.clouds.session(context.clouds.scratch_auth(), context.guard)
     scratch = session.get_token()
     assert scratch is not None
     for _ in range(PROBES):
-        _accepted(ground, scratch)
-    ground.clouds.identity(session).delete("/auth/tokens", headers={"X-Subject-Token": scratch})
-    if any(_accepted(ground, scratch) for _ in range(PROBES)):
+        _accepted(context, scratch)
+    context.clouds.identity(session).delete("/auth/tokens", headers={"X-Subject-Token": scratch})
+    if any(_accepted(context, scratch) for _ in range(PROBES)):
         raise NotHeld(
             "Keystone still accepts a token that was revoked: its processes do not share their cache. Set [cache] "
             "backend in keystone.conf to one that they share, such as memcached"
         )
 
 
-def _usable(ground: Ground, canary: str | None) -> bool:
+def _usable(context: DrainContext, canary: str | None) -> bool:
     """Whether a token for the project can be had, or the one that we had before is still good somewhere."""
-    ground.clouds.project_auth(ground.project_id, fresh=True)
+    context.clouds.project_auth(context.project_id, fresh=True)
     try:
-        ground.clouds.project_session(ground.project_id)
+        context.clouds.project_session(context.project_id)
         return True
     except NoProjectToken:
-        return canary is not None and any(_accepted(ground, canary) for _ in range(PROBES))
+        return canary is not None and any(_accepted(context, canary) for _ in range(PROBES))
 
 
-def _accepted(ground: Ground, token: str) -> bool:
+def _accepted(context: DrainContext, token: str) -> bool:
     """Whether the Keystone process that gets to answer accepts the token."""
-    session = ground.clouds.session(ground.clouds.admin_auth(), read_only, alone=True)
+    session = context.clouds.session(context.clouds.admin_auth(), read_only, alone=True)
     try:
-        ground.clouds.identity(session).get("/auth/tokens", headers={"X-Subject-Token": token})
+        context.clouds.identity(session).get("/auth/tokens", headers={"X-Subject-Token": token})
     except ka_exceptions.NotFound:
         return False
     return True

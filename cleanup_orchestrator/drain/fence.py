@@ -9,7 +9,7 @@ from keystoneauth1.adapter import Adapter
 
 from cleanup_orchestrator.cloud.session import read_only
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.drain.base import PROJECT_FENCED, Driver, Ground, NotHeld, Result
+from cleanup_orchestrator.drain.base import PROJECT_FENCED, DrainContext, Driver, NotHeld, Result
 from cleanup_orchestrator.errors import NoProjectToken
 from cleanup_orchestrator.keystone import protocol
 
@@ -23,63 +23,63 @@ _CHECK_USER = f"check [{protocol.GROUP}] user_id in the keystone.conf of every K
 class Fence(Driver):
     """Sets the token fence, and proves that it holds before it says so."""
 
-    def drain(self, ground: Ground) -> Result:
+    def drain(self, context: DrainContext) -> Result:
         """Fence the project.
 
         :raises NotHeld: when another deletion's fence is there, or when Keystone, or one of its processes, has none
         """
-        project = ground.projects.get_uncached(ground.project_id)
+        project = context.projects.get_uncached(context.project_id)
         found = project.fence
-        if found not in (None, ground.deletion_id):
+        if found not in (None, context.deletion_id):
             raise NotHeld(
-                f"project {ground.project_id} has the fence of deletion {found}: cancel that one; if there is no such "
+                f"project {context.project_id} has the fence of deletion {found}: cancel that one; if there is no such "
                 f"deletion any more, set the project's option {protocol.FENCE_OPTION} to null"
             )
-        ground.intend(PROJECT_FENCED, {"fence": ground.deletion_id})
+        context.record_intent(PROJECT_FENCED, {"fence": context.deletion_id})
         try:
-            ground.projects.set_fence(ground.project_id, ground.deletion_id)
+            context.projects.set_fence(context.project_id, context.deletion_id)
         except ka_exceptions.BadRequest as error:
             raise NotHeld(f"this Keystone has no token fence ({error.message}): {_INSTALL}") from error
         if not project.enabled:
             text = "the project is disabled: its fence is set, and cannot be seen to hold until it is enabled"
             return Result(False, str(Reason.NO_PROJECT_TOKEN), text)
         time.sleep(protocol.FENCE_MAX_AGE)
-        problem = _problem(ground)
+        problem = _problem(context)
         if problem:
             raise NotHeld(problem)
         return Result(True, message=f"the project has a token fence, seen over {PROBES} new connections")
 
-    def held(self, ground: Ground) -> bool:
+    def held(self, context: DrainContext) -> bool:
         """Whether our fence is still in effect, wherever we are answered.
 
         An update of the project by a Keystone process without our part removes it, whatever is updated.
         """
-        return not _problem(ground)
+        return not _problem(context)
 
-    def held_until_closed(self, ground: Ground) -> bool:
+    def held_until_closed(self, context: DrainContext) -> bool:
         """Whether the fence is still recorded: no token tells any more. Whatever removed it did so for good."""
-        return ground.projects.get_uncached(ground.project_id).fence == ground.deletion_id
+        return context.projects.get_uncached(context.project_id).fence == context.deletion_id
 
 
-def _problem(ground: Ground) -> str:
+def _problem(context: DrainContext) -> str:
     """Return what is wrong with the fence; nothing, if it holds. Read-only.
 
     Keystone is not asked for the project's option: each process may show the project for minutes as it was. Tokens are
     what it is about, and the canary's header names our fence.
     """
     # A token of now, since its refusal has to be the fence's doing. One from before may have been revoked meanwhile.
-    ground.clouds.project_auth(ground.project_id, fresh=True)
+    context.clouds.project_auth(context.project_id, fresh=True)
     try:
-        token = ground.clouds.project_session(ground.project_id).get_token()
+        token = context.clouds.project_session(context.project_id).get_token()
     except NoProjectToken as error:
-        return f"the orchestrator's own user {ground.user_id} gets no token for the project ({error}): {_CHECK_USER}"
+        return f"the orchestrator's own user {context.user_id} gets no token for the project ({error}): {_CHECK_USER}"
     for _ in range(PROBES):
-        identity = ground.clouds.identity(ground.clouds.session(ground.clouds.admin_auth(), read_only, alone=True))
+        identity = context.clouds.identity(context.clouds.session(context.clouds.admin_auth(), read_only, alone=True))
         headers = {"X-Subject-Token": str(token)}
         # Without this answer the next one would prove nothing: the token could be bad by itself.
         if not _accepted(identity, headers):
             return f"a Keystone process refuses the orchestrator's own token for the project: {_CHECK_USER}"
-        if _accepted(identity, headers | {protocol.CANARY_HEADER: ground.deletion_id}):
+        if _accepted(identity, headers | {protocol.CANARY_HEADER: context.deletion_id}):
             return f"a Keystone process still accepts tokens for the project: {_INSTALL}"
     return ""
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cleanup_orchestrator.cloud.session import JANITOR, GuardedSession
-from cleanup_orchestrator.drain.base import GRANT_ADDED, INHERITED, Ground
+from cleanup_orchestrator.drain.base import GRANT_ADDED, INHERITED, DrainContext
 from cleanup_orchestrator.errors import NoJanitor, NoProjectToken
 from cleanup_orchestrator.keystone import protocol
 
@@ -28,7 +28,7 @@ _ADMIN = "admin"
 _NAMED = 10  #: of what it has too much, in one message
 
 
-def session(ground: Ground, roles: Sequence[str], fenced: bool) -> GuardedSession:
+def session(context: DrainContext, roles: Sequence[str], fenced: bool) -> GuardedSession:
     """Return a session with the janitor's token for the project; its user gets its roles there if it has them not.
 
     :param roles: names; the token carries these and what they imply, and nothing else
@@ -36,28 +36,28 @@ def session(ground: Ground, roles: Sequence[str], fenced: bool) -> GuardedSessio
     :raises NoJanitor: when there is none, Keystone gives it no token, or its token could reach more than a member's of
         this project
     """
-    janitor_id = ground.janitor_id()
+    janitor_id = context.janitor_id()
     if not janitor_id:
         raise NoJanitor(_SET_UP)
-    role_ids = [ground.projects.role_id(role) for role in roles]
-    allowed = ground.projects.implied_roles(role_ids)
+    role_ids = [context.projects.role_id(role) for role in roles]
+    allowed = context.projects.implied_roles(role_ids)
     if _ADMIN in {role.lower() for role in allowed}:
         raise NoJanitor(f"[{JANITOR}] roles = {', '.join(roles)} makes the janitor an admin: give it a member's role")
-    rows = ground.projects.assignments_of(janitor_id)
-    groups = [f"group {name}" for name in ground.projects.groups_of(janitor_id)]
+    rows = context.projects.assignments_of(janitor_id)
+    groups = [f"group {name}" for name in context.projects.groups_of(janitor_id)]
     if beyond := groups + _beyond(rows, role_ids):
         named = "; ".join(beyond[:_NAMED])
         raise NoJanitor(
             f"the janitor, user {janitor_id}, must have no role and no group of its own, and has {named}: "
             "take them from it"
         )
-    there = {row["role"]["id"] for row in rows if row["scope"]["project"]["id"] == ground.project_id}
+    there = {row["role"]["id"] for row in rows if row["scope"]["project"]["id"] == context.project_id}
     for role_id in role_ids:
         if role_id not in there:
-            ground.intend(GRANT_ADDED, {"actor": "users", "actor_id": janitor_id, "role_id": role_id})
-            ground.projects.grant(ground.project_id, "users", janitor_id, role_id)
+            context.record_intent(GRANT_ADDED, {"actor": "users", "actor_id": janitor_id, "role_id": role_id})
+            context.projects.grant(context.project_id, "users", janitor_id, role_id)
     try:
-        made, found = ground.clouds.janitor_session(ground.project_id, ground.guard)
+        made, found = context.clouds.janitor_session(context.project_id, context.guard)
     except NoProjectToken as error:
         raise NoJanitor(
             f"the janitor, user {janitor_id}, gets no token for the project ({error}): check "
@@ -69,7 +69,7 @@ def session(ground: Ground, roles: Sequence[str], fenced: bool) -> GuardedSessio
             f"{', '.join(more)}; take them from it"
         )
     # With the token of one project a workflow would get one of every other project that is being deleted.
-    if not fenced and _WORKFLOW & made.service_types() and ground.clouds.can_rescope(made, ground.project_id):
+    if not fenced and _WORKFLOW & made.service_types() and context.clouds.can_rescope(made, context.project_id):
         raise NoJanitor(
             "the cloud has Mistral, a workflow of which may read the janitor's token, and Keystone exchanges that for "
             "one of another project: set [token] allow_rescope_scoped_token = false in keystone.conf, or use the "

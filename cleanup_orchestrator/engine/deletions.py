@@ -12,7 +12,7 @@ from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.core import decide as deciding
 from cleanup_orchestrator.core.actions import apply
-from cleanup_orchestrator.core.step import State
+from cleanup_orchestrator.core.step import StepState
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.messaging.rpc import Bus
 from cleanup_orchestrator.monitoring import activity, metrics
@@ -179,7 +179,7 @@ class Engine:
                     our_log.context(
                         deletion_id=deletion.id, project_id=deletion.project_id, request_id=deletion.request_id
                     ),
-                    activity.on("decide", deletion.id, deletion.project_id),
+                    activity.track("decide", deletion.id, deletion.project_id),
                 ):
                     self.store.save(deletion, applied.deletion, applied.steps, applied.events, applied.abandoned)
                     for event in applied.events:
@@ -190,7 +190,7 @@ class Engine:
             except NotFound:
                 LOG.warning("deletion %s is not in the store", deletion_id)
                 return
-            running = {step.id for step in steps if step.state is State.RUNNING}
+            running = {step.id for step in steps if step.state is StepState.RUNNING}
             for step in applied.steps:
                 if step.id in running:
                     metrics.TAKEOVERS.labels(str(step.kind)).inc()

@@ -25,7 +25,7 @@ from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanPart, ScanStatus
 from cleanup_orchestrator.core.redact import redact
-from cleanup_orchestrator.core.step import Kind, Outcome, Step
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind
 from cleanup_orchestrator.monitoring import metrics
 from cleanup_orchestrator.store import Store
 
@@ -63,7 +63,7 @@ def stalled(deletion: Deletion) -> bool:
 
 def held(deletion: Deletion) -> bool:
     """Whether a lien, the brake or the hours keep a deletion from going on."""
-    return any(c.type == "held" and c.status for c in deletion.conditions)
+    return any(c.type == "on_hold" and c.status for c in deletion.conditions)
 
 
 def asking(deletion: Deletion) -> str:
@@ -89,7 +89,7 @@ def news(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
         found.append("resumed")
     was = before is not None and held(before)
     if held(after) and not was:
-        found.append("held")
+        found.append("on_hold")
     elif was and not held(after) and not moved:
         found.append("continued")
     if asking(after) and not (before is not None and asking(before)):
@@ -100,9 +100,9 @@ def news(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
 def payload(before: Deletion | None, after: Deletion, steps: Iterable[Step]) -> dict[str, Any]:
     """Return what a notification says; the manual (``admin/monitoring``) has every field, and a test compares."""
     every = [s for s in steps if s.round >= after.since_round]
-    sweeps = [s for s in every if s.kind in (Kind.SWEEP, Kind.UNCOVERED)]
+    sweeps = [s for s in every if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)]
     blocked = next((c for c in after.conditions if c.type == "stalled" and c.status), None)
-    hold = next((c for c in after.conditions if c.type == "held" and c.status), None)
+    hold = next((c for c in after.conditions if c.type == "on_hold" and c.status), None)
     return {
         "deletion_id": after.id,
         "project_id": after.project_id,
@@ -124,8 +124,8 @@ def payload(before: Deletion | None, after: Deletion, steps: Iterable[Step]) -> 
         "forced_by": after.forced.user_id if after.forced else "",
         "stalled": blocked is not None,
         "stalled_message": redact(blocked.message) if blocked else "",
-        "held": hold is not None,
-        "held_message": redact(hold.message) if hold else "",
+        "on_hold": hold is not None,
+        "hold_message": redact(hold.message) if hold else "",
         "approval_message": asking(after),
         "point_of_no_return_at": _time(after.point_of_no_return_at),
         "user_id": after.user_id,
@@ -250,7 +250,7 @@ class AnnouncingStore(Store):
 
     announcer: Announcer | None = None
 
-    def create_all(self, wanted: Sequence[tuple[Deletion, Event]], kinds: Iterable[Kind]) -> tuple[Deletion, ...]:
+    def create_all(self, wanted: Sequence[tuple[Deletion, Event]], kinds: Iterable[StepKind]) -> tuple[Deletion, ...]:
         """See ``Store.create_all``."""
         made = super().create_all(wanted, kinds)
         for one in made:
@@ -335,6 +335,6 @@ def publisher_id() -> str:
 
 def event_types() -> tuple[str, ...]:
     """Return every event type there is."""
-    of_deletions = (*map(str, Status), "forced", "stalled", "resumed", "held", "continued", "approval_needed")
+    of_deletions = (*map(str, Status), "forced", "stalled", "resumed", "on_hold", "continued", "approval_needed")
     others = (f"{LIEN}.recorded", f"{LIEN}.removed", f"{BRAKE}.pulled", f"{BRAKE}.lifted")
     return (*(f"{PREFIX}.{what}" for what in of_deletions), *others)

@@ -27,7 +27,7 @@ _numbers = itertools.count()
 
 
 @contextlib.contextmanager
-def on(what: str, deletion_id: str, project_id: str = "", step_id: str = "") -> Iterator[None]:
+def track(what: str, deletion_id: str, project_id: str = "", step_id: str = "") -> Iterator[None]:
     """Say for the length of a block what this thread works on."""
     number = next(_numbers)
     _items[number] = Item(what, deletion_id, project_id, step_id, threading.current_thread().name, time.monotonic())

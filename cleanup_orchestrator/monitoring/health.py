@@ -16,7 +16,7 @@ import webob.dec
 from keystoneauth1 import exceptions as ka_exceptions
 from oslo_log import log
 
-from cleanup_orchestrator.monitoring.probe import Bounded, NoAnswer
+from cleanup_orchestrator.monitoring.probe import CachedProbe, NoAnswer
 
 if TYPE_CHECKING:
     from cleanup_orchestrator.cloud.session import Clouds
@@ -75,7 +75,7 @@ class Health:
     """Asks the parts, at once and not one after the other."""
 
     def __init__(self, parts: Sequence[Part], timeout: float = TIMEOUT, keep: float = KEEP) -> None:
-        self._asked = [(part, Bounded(part.check, timeout, keep)) for part in parts]
+        self._asked = [(part, CachedProbe(part.check, timeout, keep)) for part in parts]
         self._before: dict[str, str] = {}
 
     def answers(self) -> tuple[Answer, ...]:

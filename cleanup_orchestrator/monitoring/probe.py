@@ -36,7 +36,7 @@ class _Call:
         self.over.set()
 
 
-class Bounded(Generic[T]):
+class CachedProbe(Generic[T]):
     """A function whose answer is kept for a while, and waited for only so long.
 
     However many ask, it is called once at a time: one that hangs costs one thread, not one for each who asks.

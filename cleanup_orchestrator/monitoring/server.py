@@ -13,10 +13,10 @@ from prometheus_client.core import GaugeMetricFamily
 
 from cleanup_orchestrator import http_server
 from cleanup_orchestrator.core.deletion import Status
-from cleanup_orchestrator.core.step import State
+from cleanup_orchestrator.core.step import StepState
 from cleanup_orchestrator.monitoring.health import PATH, Health
 from cleanup_orchestrator.monitoring.metrics import PREFIX, REGISTRY
-from cleanup_orchestrator.monitoring.probe import Bounded
+from cleanup_orchestrator.monitoring.probe import CachedProbe
 from cleanup_orchestrator.store import Figures
 
 LOG = log.getLogger(__name__)
@@ -59,7 +59,7 @@ class StoreCollector:
     """Gives the store's figures to those who scrape. A store that does not answer gives none, and ``store_up`` 0."""
 
     def __init__(self, figures: Callable[[], Figures]) -> None:
-        self._figures = Bounded(figures, _TIMEOUT, _KEEP)
+        self._figures = CachedProbe(figures, _TIMEOUT, _KEEP)
 
     def describe(self) -> list[GaugeMetricFamily]:
         """Return the families without values: the store is not asked when the process starts."""
@@ -88,7 +88,7 @@ class StoreCollector:
         steps = GaugeMetricFamily(
             f"{PREFIX}_steps_under_way", "Steps handed out and not ended: dispatched or running.", labels=["state"]
         )
-        for state in (State.DISPATCHED, State.RUNNING):
+        for state in (StepState.DISPATCHED, StepState.RUNNING):
             steps.add_metric([str(state)], figures.steps.get(str(state), 0))
         return [
             *families,

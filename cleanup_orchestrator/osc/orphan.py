@@ -27,7 +27,7 @@ _ORPHANS = {
     "Type": "type",
     "ID": "id",
     "Name": "name",
-    "Residue": "residue",
+    "Project Setting": "project_setting",
     "Created At": "created_at",
     "First Seen At": "first_seen_at",
     "Last Seen At": "last_seen_at",
@@ -38,7 +38,7 @@ _PROJECTS = {
     "Domain ID": "domain_id",
     "Orphans": "orphans",
     "Counts": "counts",
-    "Residue": "residue",
+    "Project Setting": "project_setting",
 }
 SCAN_CREATE = "openstack project orphan scan create"
 
@@ -208,7 +208,7 @@ class ListOrphan(common.Lister):
         openstack project orphan list -f csv | tee orphans.csv
 
       Of one project, without its quotas and default groups:
-        openstack project orphan list --project 0123456789abcdef0123456789abcdef --no-residue
+        openstack project orphan list --project 0123456789abcdef0123456789abcdef --no-project-settings
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -220,7 +220,9 @@ class ListOrphan(common.Lister):
         parser.add_argument("--service", metavar="<service-type>", help="Only those of this service, such as network")
         parser.add_argument("--type", metavar="<type>", help="Only those of this type, such as port")
         parser.add_argument(
-            "--no-residue", action="store_true", help="Without quotas, default groups and the like, that nobody made"
+            "--no-project-settings",
+            action="store_true",
+            help="Without quotas, default groups and the like, that nobody made",
         )
         common.add_limit(parser, "orphans")
         return parser
@@ -230,7 +232,7 @@ class ListOrphan(common.Lister):
         filters = {name: getattr(parsed_args, name) for name in ("region", "service", "type")}
         scan_id = parsed_args.scan or _latest(self.client)
         rows = self.client.orphans(scan_id, limit=parsed_args.limit, project_id=parsed_args.project, **filters)
-        wanted = (row for row in rows if not (parsed_args.no_residue and row.get("residue")))
+        wanted = (row for row in rows if not (parsed_args.no_project_settings and row.get("project_setting")))
         cell = _cell if parsed_args.formatter == "csv" else lambda value: value
         return tuple(_ORPHANS), (tuple(cell(row.get(name)) for name in _ORPHANS.values()) for row in wanted)
 
@@ -259,7 +261,7 @@ class ListOrphanProject(common.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row for each project."""
         rows = self.client.orphan_projects(parsed_args.scan or _latest(self.client), limit=parsed_args.limit)
-        numbers = ("counts", "residue")
+        numbers = ("counts", "project_settings")
         return tuple(_PROJECTS), [
             tuple(Numbers(row.get(n) or []) if n in numbers else row.get(n) for n in _PROJECTS.values()) for row in rows
         ]

@@ -32,7 +32,7 @@ GIVE_UP = 300.0
 #: Characters of a message that has its details in a table below it.
 MESSAGE_WIDTH = 100
 #: What a round is for, where the status says it already.
-USUAL_PURPOSE = {Status.INVENTORY: "look", Status.DELETING: "delete", Status.VERIFYING: "look"}
+USUAL_PURPOSE = {Status.INVENTORY: "inventory", Status.DELETING: "delete", Status.VERIFYING: "inventory"}
 
 
 def ended(deletion: Mapping[str, Any]) -> bool:
@@ -123,7 +123,7 @@ def _cut(text: str, columns: int) -> str:
 
 
 @dataclasses.dataclass
-class Watched:
+class WatchedTask:
     """One deletion that is waited for, as it was last seen."""
 
     deletion: dict[str, Any]
@@ -152,14 +152,14 @@ class Waiter:
         self._timeout = timeout
         self._quiet = quiet
         self._start = time.monotonic()
-        self._watched: list[Watched] = []
+        self._watched: list[WatchedTask] = []
 
     def wait(self, deletions: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
         """Return the deletions as they were last seen, and the exit code.
 
         Ctrl-C is answered here: it ends the waiting and never the deletion.
         """
-        self._watched = [Watched(deletion) for deletion in deletions]
+        self._watched = [WatchedTask(deletion) for deletion in deletions]
         try:
             code = self._wait()
         except KeyboardInterrupt:
@@ -187,7 +187,7 @@ class Waiter:
                 return 1
         return 0 if all(self._wanted(w.deletion) and not w.error for w in self._watched) else 1
 
-    def _pending(self) -> list[Watched]:
+    def _pending(self) -> list[WatchedTask]:
         return [w for w in self._watched if not w.done]
 
     def _elapsed(self) -> float:
@@ -205,7 +205,7 @@ class Waiter:
             self._draw()
         return True
 
-    def _look(self, w: Watched) -> bool:
+    def _look(self, w: WatchedTask) -> bool:
         """Look at one deletion; return whether it moved."""
         try:
             w.deletion = self._client.get_deletion(w.deletion["id"])
@@ -226,7 +226,7 @@ class Waiter:
             self._tell(self._line(w))
         return moved
 
-    def _failed_look(self, w: Watched, exc: sdk_exceptions.SDKException) -> None:
+    def _failed_look(self, w: WatchedTask, exc: sdk_exceptions.SDKException) -> None:
         name, text = label(w.deletion), common.explain_deletion(exc)
         temporary = isinstance(exc, Unreachable) or (isinstance(exc, ApiError) and exc.temporary)
         now = time.monotonic()
@@ -245,7 +245,7 @@ class Waiter:
         if not self._quiet:
             self._screen.say([line])
 
-    def _tell_blockers(self, w: Watched) -> None:
+    def _tell_blockers(self, w: WatchedTask) -> None:
         """Say what blocks a stalled deletion, once for each change: somebody may come and clear it."""
         stalled = common.is_true(w.deletion, "stalled") and not ended(w.deletion)
         blockers = (
@@ -281,8 +281,8 @@ class Waiter:
         numbers = "" if status in (Status.ACCEPTED, Status.DRAINING) else common.progress_text(progress)
         if common.is_true(deletion, "waiting"):
             words = f"{words}, waits for the projects below"
-        if common.is_true(deletion, "held"):
-            held = next(c for c in deletion["conditions"] if c.get("type") == "held")
+        if common.is_true(deletion, "on_hold"):
+            held = next(c for c in deletion["conditions"] if c.get("type") == "on_hold")
             words = f"{words}, held ({one_line(held.get('reason') or '')})"
         if common.is_true(deletion, "approval"):
             words = f"{words}, waits for somebody's approval"
@@ -290,7 +290,7 @@ class Waiter:
             words = f"{words} until {one_line(deletion['point_of_no_return_at'])}"
         return words, numbers, settle, stalled, len(deletion.get("blockers") or ())
 
-    def _line(self, w: Watched) -> str:
+    def _line(self, w: WatchedTask) -> str:
         words, numbers, settle, stalled, blockers = self._state(w.deletion)
         parts = [f"{label(w.deletion)}: {words}"]
         if numbers:

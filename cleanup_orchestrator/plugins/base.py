@@ -319,7 +319,7 @@ Unblock = Callable[["Connection", "Connection", ProjectDefinition, Resource, Exc
 MOST_BLOCKERS = 50  #: named in one verdict; the report is for people
 
 
-def in_the_way(
+def blocking_verdict(
     project: ProjectDefinition,
     blockers: Iterable[Mapping[str, str]],
     say: Callable[[bool, Sequence[Mapping[str, str]]], str],
@@ -372,7 +372,7 @@ class ResourceType:
     show: Action | None = None  #: reads it again, for the owner check right before the delete; see ``fresh``
     fresh: str = ""  #: with no ``show``: why the listing, or the scope, is proof enough of the owner
     after: tuple[str, ...] = ()  #: types confirmed gone first: ``port``, ``compute.server``, or :data:`EVERYTHING`
-    dragged_by: tuple[str, ...] = ()  #: types whose delete takes this one along; it is listed, never called for
+    deleted_with: tuple[str, ...] = ()  #: types whose delete takes this one along; it is listed, never called for
     keep: tuple[
         Rule, ...
     ] = ()  #: a sentence when it is not the user's, or goes with its parent: neither deleted nor left
@@ -416,8 +416,10 @@ class ResourceType:
     unblock: Unblock | None = (
         None  #: asked after a delete was refused: removes what refused it, as far as that is the project's
     )
-    residue: bool = False  #: quota rows and the like: no leftover, removed right before the project
-    informational: bool = False  #: of residue only: a user owns it and it merely names the project, so that anybody may
+    project_setting: bool = False  #: quota rows and the like: no leftover, removed right before the project
+    informational: bool = (
+        False  #: of project settings only: a user owns it and it merely names the project, so that anybody may
+    )
     #: make one, with no role on the project. A report names each, with ``describe``; it never is a leftover, keeps no
     #: inventory from being empty, and nothing waits for it. Only for what is worth nothing without the project
     available: Callable[[Connection, ProjectDefinition], bool] | None = (
@@ -429,7 +431,7 @@ class ResourceType:
     note: str = ""  #: for the documentation: a trap that this declaration avoids
     source: str = ""  #: which service call, and where its behaviour was read
 
-    def everyones(self) -> ResourceType | None:
+    def all_projects_view(self) -> ResourceType | None:
         """Return the type with the list of all projects in place of its own; ``None``: it has none.
 
         ``all_projects`` is listed page by page with an admin's token, whatever ``token`` says, and each row shows its
@@ -439,7 +441,7 @@ class ResourceType:
             return None
         return dataclasses.replace(self, list=self.all_projects, token=Token.ADMIN)
 
-    def as_met(self, gone: bool) -> ResourceType:
+    def for_missing_project(self, gone: bool) -> ResourceType:
         """Return the type with the token that its calls are made with; of a project that is gone it may be another."""
         if not gone or self.token_if_gone is None:
             return self
@@ -476,7 +478,7 @@ class Service:
     service_type: str  #: official, as os-service-types has it: ``key-manager``
     types: tuple[ResourceType, ...]
     regional: bool = True  #: swept in every region of the catalog; identity is swept once
-    after: tuple[str, ...] = ()  #: other services' types that each type here (residue aside) waits for
+    after: tuple[str, ...] = ()  #: other services' types that each type here (project settings aside) waits for
     options: tuple[cfg.Opt, ...] = ()  #: registered in the group ``[service_<type with underscores>]``
     roles: str = ""  #: for the documentation: which roles the orchestrator needs there
     proof: Rest | None = (

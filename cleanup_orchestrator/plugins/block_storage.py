@@ -39,7 +39,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Verdict,
-    in_the_way,
+    blocking_verdict,
     knows_microversion,
 )
 
@@ -79,7 +79,7 @@ BUSY = frozenset(
     }
 )  # fmt: skip
 #: States of a volume that say that something else has it. When nothing does, they are stale.
-HELD = frozenset({"in-use", "reserved", "attaching", "detaching", "error_attaching", "error_detaching"})
+ON_HOLD = frozenset({"in-use", "reserved", "attaching", "detaching", "error_attaching", "error_detaching"})
 #: What ``migration_status`` says when nothing is migrating (volume/api.py, AVAILABLE_MIGRATION_STATUS).
 SETTLED = frozenset({None, "", "none", "deleting", "error", "success"})
 
@@ -190,7 +190,7 @@ def _verdict(project: ProjectDefinition, what: str, blockers: Iterable[Mapping[s
         kinds = " and ".join(sorted({b["type"].rpartition(".")[2].replace("_", " ") for b in named}))
         return f"{what} {whose[foreign]} {kinds}"
 
-    return in_the_way(project, blockers, say)
+    return blocking_verdict(project, blockers, say)
 
 
 def _refuse(verdict: Verdict | None) -> None:
@@ -344,7 +344,7 @@ def make_volume_deletable(connection: Connection, project: ProjectDefinition, vo
         if not str(migration).startswith("target:"):
             _wait_while_busy(project, row, "migrating")
         reset |= {"status": "error", "migration_status": "none"}
-    if status in HELD or row.get("attachments"):
+    if status in ON_HOLD or row.get("attachments"):
         _refuse(_verdict(project, "it is attached to", _attached_to(connection, project, volume.id)))
         reset |= {"status": "error", "attach_status": "detached"}
     if reset:
@@ -594,7 +594,7 @@ def delete_backup(connection: Connection, project: ProjectDefinition, backup: Re
     exceptions.raise_from_response(response)
 
 
-# -------------------------------------------------------------------------------------------------------- residue
+# ----------------------------------------------------------------------------------------------------- project settings
 
 
 def list_type_access(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -822,7 +822,7 @@ SERVICE = Service(
             ),
             id="volume_type_id",
             fresh="the call names the project, and removes nobody else's entry",
-            residue=True,
+            project_setting=True,
             unfiltered="there is no list of a project's types: the access list of every private type is asked for",
             source="GET /v3/types?is_public=False, GET /v3/types/{id}/os-volume-type-access, POST "
             "/v3/types/{id}/action removeProjectAccess; cinder api/contrib/volume_type_access.py",
@@ -837,7 +837,7 @@ SERVICE = Service(
             title="volume_type_id",
             fresh="it is addressed by the project's id",
             available=_knows_default_types,
-            residue=True,
+            project_setting=True,
             unfiltered="Cinder lists those of all projects; the rows are compared on this side",
             source="GET, DELETE /v3/default-types, microversion 3.62; cinder api/v3/default_types.py",
             note="What type the project's new volumes have; a setting.",
@@ -848,7 +848,7 @@ SERVICE = Service(
             all_projects="Cinder shows the quotas of one project at a time",
             delete=Rest(_SERVICE, "/os-quota-sets/{id}", method="DELETE"),
             fresh="it is addressed by the project's id",
-            residue=True,
+            project_setting=True,
             source="GET /v3/os-quota-sets/X and /os-quota-sets/X/defaults, DELETE /v3/os-quota-sets/X; cinder "
             "api/contrib/quotas.py, db/api.py (quota_destroy_by_project)",
             note="Cinder shows the default to whom has no row, so a row that equals it is not seen, and stays; and so "

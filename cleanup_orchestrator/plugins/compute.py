@@ -453,7 +453,7 @@ SERVICE = Service(
             all_projects="aggregates are the operator's, and merely name projects",
             delete=None,
             keep=(_keep_aggregate,),
-            residue=True,
+            project_setting=True,
             unfiltered="aggregates have no owner: their metadata is searched for the project's id",
             source="GET /os-aggregates; nova scheduler/request_filter.py, filter_tenant_id",
             note="Hosts set apart for the project by an operator (filter_tenant_id). They are counted, and stay as "
@@ -472,7 +472,7 @@ SERVICE = Service(
             id="flavor_id",
             owner="tenant_id",
             fresh="the call names the project, and removes nobody else's entry",
-            residue=True,
+            project_setting=True,
             available=_flavor_access_wanted,
             unfiltered="there is no list of a project's flavors: the access list of every private flavor is asked for",
             source="GET /flavors?is_public=false, GET /flavors/{id}/os-flavor-access, POST /flavors/{id}/action "
@@ -486,7 +486,7 @@ SERVICE = Service(
             all_projects="Nova shows the quotas of one project at a time",
             delete=Rest("compute", "/os-quota-sets/{id}", method="DELETE"),
             fresh="it is addressed by the project's id",
-            residue=True,
+            project_setting=True,
             source="GET /os-quota-sets/X, /os-quota-sets/X/defaults and ?user_id=U, DELETE /os-quota-sets/X; of a "
             "project that is gone GET /limits?tenant_id=X; nova api/openstack/compute/quota_sets.py, "
             "api/openstack/identity.py (verify_project_id), api/openstack/compute/limits.py",

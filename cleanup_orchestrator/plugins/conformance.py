@@ -63,15 +63,15 @@ def _type_problems(type_: ResourceType) -> Iterator[str]:
         yield "it does not say which attribute names the owner"
     if type_.owner != SCOPED and not type_.unfiltered and not callable(type_.list) and not _filtered(type_.list):
         yield "its list call carries no owner filter, and 'unfiltered' does not say why"
-    if type_.delete is not None and not type_.dragged_by and type_.show is None and not type_.fresh:
+    if type_.delete is not None and not type_.deleted_with and type_.show is None and not type_.fresh:
         yield "it is deleted without being read again, and 'fresh' does not say why that is safe"
-    if type_.residue and EVERYTHING in type_.after and type_.dragged_by:
-        yield "residue cannot be dragged along: by then nothing else is deleted"
-    if type_.informational and not type_.residue:
-        yield "what is only reported ('informational') is residue, too: it goes right before the project does"
+    if type_.project_setting and EVERYTHING in type_.after and type_.deleted_with:
+        yield "project settings cannot be dragged along: by then nothing else is deleted"
+    if type_.informational and not type_.project_setting:
+        yield "what is only reported ('informational') is project settings, too: it goes right before the project does"
     if type_.informational and type_.token is not Token.ADMIN:
         yield "what is only reported ('informational') is listed with an admin's token: the last round has no other"
-    if type_.force is not None and (type_.delete is None or type_.residue or type_.dragged_by):
+    if type_.force is not None and (type_.delete is None or type_.project_setting or type_.deleted_with):
         yield "its force would never be used: it has no delete of its own that may be left undone"
     if type_.may_force is not None and type_.force is None:
         yield "it says whether its force may be used, and has none"

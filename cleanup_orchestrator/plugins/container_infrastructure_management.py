@@ -32,7 +32,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Verdict,
-    in_the_way,
+    blocking_verdict,
 )
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _explain_template(connection: Connection, project: ProjectDefinition, templa
         {"type": f"{TYPE}.cluster", "id": str(row["uuid"]), "owner": str(row.get("project_id") or "")} for row in users
     ]
     whose = {True: "another project's", False: "the project's own"}
-    return in_the_way(project, blockers, lambda foreign, _named: f"it is used by {whose[foreign]} cluster")
+    return blocking_verdict(project, blockers, lambda foreign, _named: f"it is used by {whose[foreign]} cluster")
 
 
 _STACK = (
@@ -210,7 +210,7 @@ SERVICE = Service(
             title="resource",
             fresh="it is addressed by the project's id",
             unfiltered="Magnum lists the projects that have a quota row; one by id answers the default instead",
-            residue=True,
+            project_setting=True,
             source="GET /v1/quotas?all_tenants=true, DELETE /v1/quotas/X/Cluster; magnum api/controllers/v1/quota.py",
             note="404 without a row, which is gone.",
         ),

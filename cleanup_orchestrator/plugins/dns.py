@@ -28,7 +28,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Verdict,
-    in_the_way,
+    blocking_verdict,
     to_row,
 )
 
@@ -93,7 +93,7 @@ def _blocker(type_: str, row: Row) -> dict[str, str]:
 def _verdict(project: ProjectDefinition, what: str, blockers: Iterable[Mapping[str, str]]) -> Verdict | None:
     """Return who is in the way, if somebody is; see :func:`in_the_way`."""
     whose = {True: "other projects", False: "the project itself"}
-    return in_the_way(project, blockers, lambda foreign, _named: f"{whose[foreign]} {what}")
+    return blocking_verdict(project, blockers, lambda foreign, _named: f"{whose[foreign]} {what}")
 
 
 # ------------------------------------------------------------------------------------------------------------- zones
@@ -486,7 +486,7 @@ SERVICE = Service(
             show=Rest("dns", "/zones/{row[zone_id]}/shares/{id}", headers=ALL),
             delete=Rest("dns", "/zones/{row[zone_id]}/shares/{id}", method="DELETE", headers=ALL),
             owner="target_project_id",
-            residue=True,
+            project_setting=True,
             available=_shares_wanted,
             unfiltered="there is no list of a project's shares: each zone that is shared with it is asked",
             source="GET, DELETE /v2/zones/{zone}/shares; designate central/service.py, api/v2/controllers/zones/"
@@ -500,7 +500,7 @@ SERVICE = Service(
             all_projects="Designate shows the quotas of one project at a time",
             delete=Rest("dns", "/quotas/{project_id}", method="DELETE", headers=ALL),
             fresh="it is addressed by the project's id",
-            residue=True,
+            project_setting=True,
             source="GET, DELETE /v2/quotas/{project_id}; designate quota/base.py, quota/impl_storage.py",
             note="Designate answers the defaults where there is none, so a quota is what differs from the defaults; "
             "rows that say the same as those stay unseen, and mean nothing.",

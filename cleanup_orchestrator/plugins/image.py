@@ -352,7 +352,7 @@ SERVICE = Service(
             delete=Rest("image", "/images/{id}/members/{project_id}", method="DELETE"),
             id="image_id",
             owner="member_id",
-            residue=True,
+            project_setting=True,
             available=_memberships_wanted,
             unfiltered="there is no list of a project's memberships: the members of every shared image are asked for",
             source="GET /v2/images?visibility=shared&member_status=all, GET /v2/images/{id}/members; "

@@ -222,7 +222,7 @@ SERVICE = Service(
             all_projects="a quota is asked for by its project's id",
             delete=Rest("key-manager", "/project-quotas/{project_id}", method="DELETE"),
             fresh="the row's key is the project's id",
-            residue=True,
+            project_setting=True,
             after=("order", "container", "secret"),
             source="GET, DELETE /v1/project-quotas/{id}; barbican common/policies/quotas.py",
             note="404 says that the project has no quota of its own.",

@@ -103,7 +103,7 @@ def _child(name: str, collection: str, source: str, **declared: Any) -> Resource
         all_projects=_everyones(collection),
         delete=Rest("load-balancer", f"/lbaas/{collection}/{{id}}", method="DELETE"),
         fresh="never deleted by itself: it goes with its load balancer",
-        dragged_by=("load_balancer",),
+        deleted_with=("load_balancer",),
         after=("load_balancer",),
         tags="tags",
         source=source,
@@ -160,7 +160,7 @@ SERVICE = Service(
             id="project_id",
             title="project_id",
             fresh="it is addressed by the project's id",
-            residue=True,
+            project_setting=True,
             source="GET /v2/lbaas/quotas?project_id=X, GET /v2/lbaas/quotas/X/default, DELETE /v2/lbaas/quotas/X; "
             "octavia api/v2/controllers/quotas.py, base.py (_get_db_quotas), db/repositories.py",
             note="The row counts what the project uses, and Octavia has no means to remove it: the delete sets the "

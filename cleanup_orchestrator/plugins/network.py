@@ -30,7 +30,7 @@ from cleanup_orchestrator.plugins.base import (
     Sdk,
     Service,
     Verdict,
-    in_the_way,
+    blocking_verdict,
     to_row,
 )
 
@@ -144,7 +144,7 @@ def _blocker(type_: str, row: Row) -> dict[str, str]:
 def _verdict(project: ProjectDefinition, what: str, blockers: Iterable[Mapping[str, str]]) -> Verdict | None:
     """Return who is in the way, if somebody is; see :func:`in_the_way`."""
     whose = {True: "another project's", False: "the project's own"}
-    return in_the_way(project, blockers, lambda foreign, named: f"{what} {whose[foreign]} {_kinds(named)}")
+    return blocking_verdict(project, blockers, lambda foreign, named: f"{what} {whose[foreign]} {_kinds(named)}")
 
 
 def _kinds(blockers: Iterable[Mapping[str, str]]) -> str:
@@ -190,7 +190,7 @@ _PATHS = {
 }
 
 
-def everyones(plural: str) -> Rest:
+def all_projects_view(plural: str) -> Rest:
     """Return the list of all projects' rows, as Neutron has them: the SDK needs milliseconds for each.
 
     What is never paged ignores the limit, and gives no next link.
@@ -203,7 +203,7 @@ def everyones(plural: str) -> Rest:
 def _simple(name: str, plural: str, *, get: str = "", **declared: Any) -> ResourceType:
     """Return a type whose list, show and delete are plain SDK calls, the list with the owner filter."""
     declared.setdefault("list", Sdk("network", plural, project_id="{project_id}"))
-    declared.setdefault("all_projects", everyones(plural))
+    declared.setdefault("all_projects", all_projects_view(plural))
     declared.setdefault("show", Sdk("network", get or f"get_{name}", "{id}"))
     declared.setdefault("delete", Sdk("network", f"delete_{name}", "{id}", ignore_missing=False))
     return ResourceType(name=name, **declared)
@@ -282,7 +282,7 @@ def all_ports(of_routers: bool) -> Callable[[Connection, ProjectDefinition], Ite
     """Return a listing of all projects' ports that belong to routers, or of all others."""
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-        for row in everyones("ports").rows(connection, project):
+        for row in all_projects_view("ports").rows(connection, project):
             if (row.get("device_owner") in ROUTER_PORTS) is of_routers:
                 yield row
 
@@ -480,7 +480,7 @@ def _all_groups(plural: str, names: Iterable[str], defaults: bool) -> Callable[.
     default_names = frozenset(names)
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-        for row in everyones(plural).rows(connection, project):
+        for row in all_projects_view(plural).rows(connection, project):
             if (row.get("name") in default_names) is defaults:
                 yield row
 
@@ -725,7 +725,7 @@ CORE = (
         all_projects="it has no owner of its own, and goes with its router",
         delete=Sdk("network", "delete_conntrack_helper", "{id}", "{row[router_id]}", ignore_missing=False),
         fresh="never deleted by itself: it goes with its router",
-        dragged_by=("router",),
+        deleted_with=("router",),
         part_of=(("router", "router_id"),),
         after=("router",),
         available=extension("l3-conntrack-helper"),
@@ -803,7 +803,7 @@ CORE = (
         name="subnet",
         part_of=(("network", "network_id"),),
         list=list_subnets,
-        all_projects=everyones("subnets"),
+        all_projects=all_projects_view("subnets"),
         show=Sdk("network", "get_subnet", "{id}"),
         delete=Sdk("network", "delete_subnet", "{id}", ignore_missing=False),
         protect=(on_protected_network,),
@@ -930,7 +930,7 @@ CORE = (
         ),
         available=extension("security-groups-default-statefulness"),
         title="id",
-        residue=True,
+        project_setting=True,
         note="A setting, not a resource. The row without a project is the whole cloud's and never listed here.",
         source="/v2.0/security-groups-default-statefulness; neutron conf/policies of the same name",
     ),
@@ -939,7 +939,7 @@ CORE = (
         "network_segment_ranges",
         available=extension("network-segment-range"),
         protect=(shared,),
-        residue=True,
+        project_setting=True,
         note="An admin made it for the project, and only an admin can remove it: no leftover of a user. 409 while a "
         "network of the project lies in it.",
         source="/v2.0/network_segment_ranges; neutron services/network_segment_range/plugin.py",
@@ -954,7 +954,7 @@ CORE = (
         available=extension("security-group"),
         prepare=(check_security_group,),
         explain=explain_security_group,
-        residue=True,
+        project_setting=True,
         note="Neutron makes it with the project's first port, network or filtered list. An admin may delete it.",
         tags="tags",
         source="DELETE /v2.0/security-groups/S; neutron db/securitygroups_db.py, delete_security_group",
@@ -962,14 +962,14 @@ CORE = (
     ResourceType(
         name="quota",
         list=Sdk("network", "quotas"),
-        all_projects=everyones("quotas"),
+        all_projects=all_projects_view("quotas"),
         unfiltered="Neutron lists the projects that have a quota row; reading one by id answers the defaults instead",
         id="project_id",
         title="project_id",
         delete=Sdk("network", "delete_quota", "{project_id}", ignore_missing=False),
         fresh="it is addressed by the project's id",
         available=extension("quotas"),
-        residue=True,
+        project_setting=True,
         note="404 TenantQuotaNotFound without a row, which is gone.",
         source="/v2.0/quotas; neutron extensions/quotasv2.py",
     ),
@@ -1055,7 +1055,7 @@ FIREWALL = (
         delete=Sdk("network", "delete_firewall_group", "{id}", ignore_missing=False),
         available=extension("fwaas_v2"),
         prepare=(release_firewall_ports,),
-        residue=True,
+        project_setting=True,
         note="Only an admin may delete it. It takes its two policies along, but not their four rules.",
         source="neutron_fwaas db/firewall/v2/firewall_db_v2.py, delete_firewall_group",
     ),
@@ -1067,9 +1067,9 @@ FIREWALL = (
         show=Sdk("network", "get_firewall_policy", "{id}"),
         delete=Sdk("network", "delete_firewall_policy", "{id}", ignore_missing=False),
         available=extension("fwaas_v2"),
-        dragged_by=("default_firewall_group",),
+        deleted_with=("default_firewall_group",),
         after=("default_firewall_group",),
-        residue=True,
+        project_setting=True,
         source="neutron_fwaas db/firewall/v2/firewall_db_v2.py, delete_firewall_group",
     ),
     _simple(
@@ -1081,7 +1081,7 @@ FIREWALL = (
         delete=Sdk("network", "delete_firewall_rule", "{id}", ignore_missing=False),
         available=extension("fwaas_v2"),
         after=("default_firewall_policy",),
-        residue=True,
+        project_setting=True,
         note="Known by its name alone. A user's rule of that name is deleted as well, only later.",
         source="neutron_fwaas db/firewall/v2/firewall_db_v2.py, _create_default_firewall_rules",
     ),

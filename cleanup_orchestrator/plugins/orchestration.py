@@ -609,7 +609,7 @@ SERVICE = Service(
                 headers={FINAL_HEADER: "orchestration.stack_user_project"},
             ),
             prepare=(_refuse_used, _delete_users),
-            residue=True,
+            project_setting=True,
             available=_domain_named,
             source="GET /v3/projects?domain_id=D&name__startswith=X; DELETE /v3/projects/ID; heat "
             "engine/clients/os/keystone/heat_keystoneclient.py, create_stack_domain_project",

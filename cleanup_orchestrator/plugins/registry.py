@@ -70,7 +70,7 @@ class Registry:
     def after(self, service: Service, type_: ResourceType) -> tuple[str, ...]:
         """Return the full names that a type waits for; :data:`EVERYTHING` stays as it is."""
         names = {n if n == EVERYTHING or "." in n else f"{service.service_type}.{n}" for n in type_.after}
-        return tuple(sorted(names if type_.residue else names | set(service.after)))
+        return tuple(sorted(names if type_.project_setting else names | set(service.after)))
 
     def forcible(self) -> tuple[str, ...]:
         """Return the full names of the types that declare a force."""
@@ -81,7 +81,7 @@ class Registry:
         known = {f"{s.service_type}.{t.name}": (s, t) for s in self.services.values() for t in s.types}
         if len(known) != sum(len(s.types) for s in self.services.values()):
             raise InvalidPlugin("a service declares a type twice")
-        ordinary = {n for n, (_, t) in known.items() if EVERYTHING not in t.after and not t.residue}
+        ordinary = {n for n, (_, t) in known.items() if EVERYTHING not in t.after and not t.project_setting}
         official = ServiceTypes()
         graph: dict[str, set[str]] = {}
         for name, (service, type_) in known.items():
@@ -97,7 +97,7 @@ class Registry:
                     raise InvalidPlugin(f"{name} waits for {before}, which nobody declares")
                 if before in known:
                     edges.add(before)
-            for parent in type_.dragged_by:
+            for parent in type_.deleted_with:
                 full = parent if "." in parent else f"{service.service_type}.{parent}"
                 if full not in known:
                     raise InvalidPlugin(f"{name} is dragged by {full}, which nobody declares")
@@ -123,7 +123,7 @@ def _links(service: Service, part: ResourceType, whole: str) -> tuple[str, ...]:
     """Return by which attributes a type's resources belong to those of another one (its full name); "": by none."""
     full = lambda name: name if "." in name else f"{service.service_type}.{name}"  # noqa: E731
     declared = tuple(attribute for name, attribute in part.part_of if full(name) == whole)
-    return declared or (("",) if whole in map(full, part.dragged_by) else ())
+    return declared or (("",) if whole in map(full, part.deleted_with) else ())
 
 
 def load() -> Registry:

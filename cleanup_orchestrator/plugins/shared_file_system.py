@@ -29,7 +29,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Verdict,
-    in_the_way,
+    blocking_verdict,
     knows_microversion,
     to_row,
 )
@@ -99,7 +99,7 @@ def _verdict(project: ProjectDefinition, what: str, blockers: Iterable[Mapping[s
         kinds = " and ".join(sorted({b["type"].removeprefix(f"{SERVICE_TYPE}.").replace("_", " ") for b in named}))
         return f"{what} {whose[foreign]} {kinds}"
 
-    return in_the_way(project, blockers, say)
+    return blocking_verdict(project, blockers, say)
 
 
 # ------------------------------------------------------------------------------------------------------------ states
@@ -561,7 +561,7 @@ SERVICE = Service(
             list=_rest("/share-servers", key="share_servers", query={"project_id": "{project_id}"}),
             all_projects=_rest("/share-servers", key="share_servers"),
             title="id",
-            dragged_by=("share_network",),
+            deleted_with=("share_network",),
             after=("share_network",),
             describe=_describe,
             source="GET /v2/share-servers?project_id=X; manila api/v2/share_servers.py, share/manager.py",
@@ -595,7 +595,7 @@ SERVICE = Service(
                 "/types/{id}/action", method="POST", body={"removeProjectAccess": {"project": "{project_id}"}}
             ),
             fresh="it is addressed by the type's and the project's id",
-            residue=True,
+            project_setting=True,
             source="GET /v2/types?is_public=all, GET /v2/types/{id}/share_type_access, POST /v2/types/{id}/action; "
             "manila api/v2/share_types.py",
             note="One call for each private type of the cloud. The type is the operator's and stays.",
@@ -615,7 +615,7 @@ SERVICE = Service(
                 body={"removeProjectAccess": {"project": "{project_id}"}},
             ),
             fresh="it is addressed by the type's and the project's id",
-            residue=True,
+            project_setting=True,
             source="GET /v2/share-group-types?is_public=all, GET /v2/share-group-types/{id}/access, POST "
             "/v2/share-group-types/{id}/action; manila api/v2/share_group_types.py",
         ),
@@ -625,7 +625,7 @@ SERVICE = Service(
             all_projects=_QUOTAS,
             delete=_rest("/quota-sets/{project_id}", method="DELETE", query={"share_type": "{id}"}),
             fresh="it is addressed by the type's and the project's id",
-            residue=True,
+            project_setting=True,
             source="GET, DELETE /v2/quota-sets/X?share_type=T; manila api/v2/quota_sets.py",
             note="One call for each share type. A quota that says the same as the project's own stays unseen.",
         ),
@@ -635,7 +635,7 @@ SERVICE = Service(
             all_projects=_QUOTAS,
             delete=_rest("/quota-sets/{project_id}", method="DELETE"),
             fresh="it is addressed by the project's id",
-            residue=True,
+            project_setting=True,
             after=("type_quota",),
             source="GET, DELETE /v2/quota-sets/X, GET /v2/quota-sets/X/defaults; manila api/v2/quota_sets.py",
             note="Takes the quotas of single users in the project, and the counters of what it used, along. Manila "

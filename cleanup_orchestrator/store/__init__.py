@@ -1,7 +1,7 @@
 """The only package with a database session. Everything that is written is written here, under compare-and-swap.
 
-Rules that hold for every write: a deletion is saved only if its ``version`` is the one that was read; a step only
-if its ``version`` (engine) or its ``fence`` (worker) is. Whoever loses reads again and decides again. Times are the
+Rules that hold for every write: a deletion is saved only if its ``version`` is the one that was read; a step only if
+its ``version`` (engine) or its ``fencing_token`` (worker) is. The loser reads again and decides again. Times are the
 database's.
 """
 
@@ -23,7 +23,7 @@ from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Change, Event
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import TASKS, Kind, Leftover, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import LIVE, allowed, destructive
 from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
@@ -108,7 +108,7 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
         """
         live = t.deletions.c.live_project_id.is_not(None)
         of_live = t.steps.join(t.deletions, t.deletions.c.id == t.steps.c.deletion_id)
-        under_way = live & t.steps.c.state.in_([str(State.DISPATCHED), str(State.RUNNING)])
+        under_way = live & t.steps.c.state.in_([str(StepState.DISPATCHED), str(StepState.RUNNING)])
         by_state = (
             sa.select(t.steps.c.state, sa.func.count(), sa.func.min(t.steps.c.dispatched_at))
             .select_from(of_live)
@@ -117,7 +117,7 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
         )
         # The text only narrows it down: a condition that is over is there, too.
         conditions_text = sa.cast(t.deletions.c.conditions, sa.Text)
-        maybe_stalled = sa.or_(conditions_text.contains("stalled"), conditions_text.contains("held"))
+        maybe_stalled = sa.or_(conditions_text.contains("stalled"), conditions_text.contains("on_hold"))
         with self._begin() as c:
             now = database_time(c)
             counts = c.execute(sa.select(t.deletions.c.status, sa.func.count()).group_by(t.deletions.c.status)).all()
@@ -125,7 +125,7 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
             wake_at = c.execute(sa.select(sa.func.min(t.deletions.c.wake_at)).where(live)).scalar()
             liens, brake = count_liens(c, now), current_brake(c)
             states = {state: (count, since) for state, count, since in c.execute(by_state)}
-        _, since = states.get(str(State.DISPATCHED), (0, None))
+        _, since = states.get(str(StepState.DISPATCHED), (0, None))
         age = lambda at: max(0.0, (now - at).total_seconds()) if at else 0.0  # noqa: E731
         with_condition = lambda type_: sum(  # noqa: E731
             any(x["type"] == type_ and x["status"] for x in found) for found in conditions
@@ -136,19 +136,19 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
             steps={state: count for state, (count, _) in states.items()},
             unclaimed=age(since),
             overdue=age(wake_at),
-            held=with_condition("held"),
+            held=with_condition("on_hold"),
             liens=liens,
             brake=brake.on,
         )
 
     # -------------------------------------------------------------------------------------------------- deletions
-    def create(self, deletion: Deletion, kinds: Iterable[Kind], event: Event) -> Deletion:
+    def create(self, deletion: Deletion, kinds: Iterable[StepKind], event: Event) -> Deletion:
         """Record a new deletion with its deletion-wide steps; see :meth:`create_all`."""
         return self.create_all([(deletion, event)], kinds)[0]
 
     @transient
     @first_of_two  # whoever was in the way may have ended before we see who it was
-    def create_all(self, wanted: Sequence[tuple[Deletion, Event]], kinds: Iterable[Kind]) -> tuple[Deletion, ...]:
+    def create_all(self, wanted: Sequence[tuple[Deletion, Event]], kinds: Iterable[StepKind]) -> tuple[Deletion, ...]:
         """Record new deletions, each with its deletion-wide steps and its first journal line: all of them or none.
 
         The times are replaced by the database's.
@@ -317,7 +317,7 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
         return {deletion_id: tuple(steps) for deletion_id, steps in found.items()}
 
     def claim(self, step_id: str, worker: str, lease: float) -> tuple[Deletion, Step] | None:
-        """Take a dispatched step under a lease of so many seconds; its fence grows.
+        """Take a dispatched step under a lease of so many seconds; its fencing token grows.
 
         :returns: ``None`` when there is nothing to do: taken, finished, or the deletion has moved on
         """
@@ -334,13 +334,13 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
             deletion = _get(c, step.deletion_id)
             if step in tried:  # it was saved, and the connection broke before we heard so: nobody else would take it
                 return deletion, step
-            if step.state is not State.DISPATCHED or not allowed(deletion, step):
+            if step.state is not StepState.DISPATCHED or not allowed(deletion, step):
                 return None
             now = database_time(c)
             claimed = dataclasses.replace(
                 step,
-                state=State.RUNNING,
-                fence=step.fence + 1,
+                state=StepState.RUNNING,
+                fencing_token=step.fencing_token + 1,
                 worker=worker,
                 started_at=now,
                 lease_until=now + datetime.timedelta(seconds=lease),
@@ -359,9 +359,7 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
                 return False
             until = database_time(c) + datetime.timedelta(seconds=lease)
             result = c.execute(
-                t.steps.update()
-                .where(t.steps.c.id == step.id, t.steps.c.fence == step.fence, t.steps.c.state == State.RUNNING)
-                .values(lease_until=until, version=t.steps.c.version + 1)
+                t.steps.update().where(_claimed(step)).values(lease_until=until, version=t.steps.c.version + 1)
             )
             return result.rowcount == 1
 
@@ -369,14 +367,14 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
     def may_write(self, step: Step, windows: Windows = ALWAYS) -> bool:
         """Whether the holder of this step may make a write call now.
 
-        That takes its fence and its lease, and no cancel; for what locks or deletes also that no lien and no brake is
-        in force, and that it is within the hours for that.
+        That takes its fencing token and its lease, and no cancel; for what locks or deletes also that no lien and no
+        brake is in force, and that it is within the hours for that.
         """
         with self._begin() as c:
             return _may_write(c, step, windows)
 
     def finish(
-        self, step: Step, sweep: Sweep, events: Sequence[Event] = (), yielded: Iterable[Change] = (), **values: Any
+        self, step: Step, sweep: StepResult, events: Sequence[Event] = (), yielded: Iterable[Change] = (), **values: Any
     ) -> bool:
         """Save a sweep's result, with leftovers, journal, and the lien that it raises or that ends with it.
 
@@ -395,7 +393,12 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
 
     @transient
     def _finish(
-        self, step: Step, sweep: Sweep, events: Sequence[Event], yielded: Iterable[Change], values: Mapping[str, Any]
+        self,
+        step: Step,
+        sweep: StepResult,
+        events: Sequence[Event],
+        yielded: Iterable[Change],
+        values: Mapping[str, Any],
     ) -> list[Lien] | None:
         """Save a result, and return the liens that changed with it; ``None``: the step was not ours any more."""
         with self._begin() as c:
@@ -404,15 +407,13 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
             now = database_time(c)
             sweep = force.carried(sweep, _abandoned(c, held[1]), records.resource_id)
             deletion, after = record(*held, sweep, now)
-            # By fence and state, not by version: our own lease may be renewed at this very moment.
+            # By fencing token and state, not by version: our own lease may be renewed at this very moment.
             result = c.execute(
-                t.steps.update()
-                .where(t.steps.c.id == step.id, t.steps.c.fence == step.fence, t.steps.c.state == State.RUNNING)
-                .values(**{**_swept(after), "version": t.steps.c.version + 1})
+                t.steps.update().where(_claimed(step)).values(**{**_swept(after), "version": t.steps.c.version + 1})
             )
             if result.rowcount != 1:
                 return None
-            _replace_leftovers(c, after, (*sweep.leftovers, *sweep.spared))
+            _replace_leftovers(c, after, (*sweep.leftovers, *sweep.kept_resources))
             for change in yielded:
                 c.execute(t.changes.update().where(t.changes.c.id == change.id).values(undone=True))
             stored: dict[str, Any] = {"member_ids": list(values["member_ids"])} if "member_ids" in values else {}
@@ -432,7 +433,7 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
             write_journal(c, deletion.id, now, events)
             return _settle_lien(c, deletion, after, sweep, now)
 
-    def give_back(self, step: Step) -> bool:
+    def release_claim(self, step: Step) -> bool:
         """Give a step that we hold back to the queue, as if it had just been dispatched. ``False``: it is not ours.
 
         Only for a holder with no write call under way: the next one takes it at once, and a cancel does not wait for
@@ -441,21 +442,17 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
         with self._begin() as c:
             if _held(c, step) is None:
                 return False
-            values = {"state": str(State.DISPATCHED), "dispatched_at": database_time(c), "lease_until": None}
-            result = c.execute(
-                t.steps.update()
-                .where(t.steps.c.id == step.id, t.steps.c.fence == step.fence, t.steps.c.state == State.RUNNING)
-                .values(**values, version=t.steps.c.version + 1)
-            )
+            values = {"state": str(StepState.DISPATCHED), "dispatched_at": database_time(c), "lease_until": None}
+            result = c.execute(t.steps.update().where(_claimed(step)).values(**values, version=t.steps.c.version + 1))
             return result.rowcount == 1
 
     @transient
     def put_steps(self, holder: Step, wanted: Sequence[Step], catalog: Collection[tuple[str, str]] = ()) -> bool:
-        """Make the sweep steps of a deletion what a survey found, under the survey step's fence.
+        """Make the sweep steps of a deletion what a survey found, under the survey step's fencing token.
 
         Known ones keep their results. Those that nobody wants any more go, but not because their service or region
         vanished from the catalog under way: what the project has there is not gone, only out of sight. They stay, and
-        are asked, and cannot answer. ``UNCOVERED`` ones are marked unknown for the survey's round.
+        are asked, and cannot answer. ``UNSUPPORTED`` ones are marked unknown for the survey's round.
 
         What is waived has no result: whatever it had been found to be does not hold any more. What was seen of it
         stays on record, as leftovers: with the project gone it is all that anybody knows. When its waiver has ended it
@@ -473,9 +470,9 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
             beginning = held[0].status is Status.ACCEPTED
             for step in wanted:
                 old = known.pop(key(step), None)
-                uncovered = step.kind is Kind.UNCOVERED
+                uncovered = step.kind is StepKind.UNSUPPORTED
                 result: dict[str, Any] = (
-                    {"round": holder.round, "state": State.DONE, "outcome": Outcome.UNKNOWN, "reason": step.reason}
+                    {"round": holder.round, "state": StepState.DONE, "outcome": Outcome.UNKNOWN, "reason": step.reason}
                     | {"message": step.message, "finished_at": now}
                     if uncovered and not step.waived
                     else {}
@@ -483,8 +480,8 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
                 if not result and (step.waived or (old is not None and old.waived)):
                     result = {"waived": step.waived, "reason": step.reason, "message": step.message}
                     result |= {"outcome": str(Outcome.NONE)}
-                    if old is None or old.state is not State.RUNNING:  # one that runs may end; see actions.record
-                        result |= {"state": str(State.IDLE), "round": 0}
+                    if old is None or old.state is not StepState.RUNNING:  # one that runs may end; see actions.record
+                        result |= {"state": str(StepState.IDLE), "round": 0}
                 elif old is not None and old.waived:
                     result["waived"] = ""
                 if old is None:
@@ -496,7 +493,7 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
                         .where(t.steps.c.id == old.id)
                         .values(
                             after=list(step.after),
-                            residue=step.residue,
+                            project_setting=step.project_setting,
                             informational=step.informational,
                             token=step.token,
                             version=t.steps.c.version + 1,
@@ -505,13 +502,15 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
                     )
             for name, old in tuple(known.items()):
                 begun = not beginning or old.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN)
-                out_of_sight = old.kind is Kind.SWEEP and (old.region, old.service) not in catalog
+                out_of_sight = old.kind is StepKind.SWEEP and (old.region, old.service) not in catalog
                 if (begun and out_of_sight) or old.abandoned:  # what was let go of stays on record
                     del known[name]
             for gone in known.values():
                 c.execute(t.leftovers.delete().where(t.leftovers.c.step_id == gone.id))
                 c.execute(t.steps.delete().where(t.steps.c.id == gone.id))
-            if names := ", ".join(sorted(f"{s.name}@{s.region}" for s in known.values() if s.kind is not Kind.HALT)):
+            if names := ", ".join(
+                sorted(f"{s.name}@{s.region}" for s in known.values() if s.kind is not StepKind.HALT)
+            ):
                 write_journal(
                     c, holder.deletion_id, now, [Event("survey.dropped", f"need not be asked any more: {names}")]
                 )
@@ -554,7 +553,7 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
         return [EventRow(r.id, r.at, Event(r.type, r.message, r.actor, r.data, r.request_id)) for r in rows]
 
     @transient
-    def tell(self, step: Step, *events: Event) -> bool:
+    def append_events(self, step: Step, *events: Event) -> bool:
         """Append to the journal on behalf of a step that may write; see :meth:`may_write`. ``False``: it may not."""
         with self._begin() as c:
             if not _may_write(c, step):
@@ -564,7 +563,7 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
 
     # ---------------------------------------------------------------------------------------------------- changes
     @transient
-    def intend(self, step: Step, type_: str, data: Mapping[str, Any]) -> Change | None:
+    def record_intent(self, step: Step, type_: str, data: Mapping[str, Any]) -> Change | None:
         """Write down a change before it is made. ``None``: it must not be made, the step is not ours any more.
 
         The same change that is still to be undone is not written twice: a repeated drain records once. The deletion's
@@ -650,7 +649,7 @@ def _held(c: Connection, step: Step) -> tuple[Deletion, Step] | None:
     Also past the lease, as long as nobody has taken it: what was found out is true all the same.
     """
     row = c.execute(_STEP, {"step_id": step.id}).first()
-    if row is None or row.fence != step.fence or row.state != State.RUNNING:
+    if row is None or row.fencing_token != step.fencing_token or row.state != StepState.RUNNING:
         return None
     current, deletion = records.step(row), _get(c, step.deletion_id)
     waiting = deletion.status in LIVE and current.round >= deletion.since_round
@@ -689,7 +688,7 @@ def _get(c: Connection, deletion_id: str) -> Deletion:
 
 
 #: What a survey alone writes of a step that is there.
-_SURVEYED = frozenset({"after", "residue", "informational", "token", "waived"})
+_SURVEYED = frozenset({"after", "project_setting", "informational", "token", "waived"})
 
 
 def _swept(step: Step) -> dict[str, Any]:
@@ -728,7 +727,9 @@ def _abandon(c: Connection, step_id: str) -> list[Event]:
     return events
 
 
-def _settle_lien(c: Connection, deletion: Deletion, step: Step, sweep: Sweep, now: datetime.datetime) -> list[Lien]:
+def _settle_lien(
+    c: Connection, deletion: Deletion, step: Step, sweep: StepResult, now: datetime.datetime
+) -> list[Lien]:
     """Raise the lien that a result gives reason to, or end the one whose reason is gone; tell the journal."""
     if sweep.in_use is None or not plugin_liens.binding(deletion):
         return []
@@ -751,6 +752,13 @@ def _end_liens(c: Connection, deletion: Deletion, now: datetime.datetime) -> lis
     text = "it was about this deletion, which is not under way any more"
     write_journal(c, deletion.id, now, [Event("lien.ended", f"{text}: {lien}", data=lien.to_dict()) for lien in liens])
     return liens
+
+
+def _claimed(step: Step) -> sa.ColumnElement[bool]:
+    """Return the condition that a step is still held by the claim that gave it this fencing token."""
+    columns = t.steps.c
+    mine = columns.id == step.id, columns.fencing_token == step.fencing_token
+    return sa.and_(*mine, columns.state == StepState.RUNNING)
 
 
 def _replace_leftovers(c: Connection, step: Step, leftovers: Sequence[Leftover]) -> None:

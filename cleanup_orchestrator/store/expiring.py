@@ -17,7 +17,7 @@ T = TypeVar("T", Lien, Waiver)
 
 
 @dataclasses.dataclass(frozen=True)
-class Timed(Generic[T]):
+class Expiring(Generic[T]):
     """One table of them. Each method works within the caller's transaction; no row is ever deleted."""
 
     noun: str  #: for messages

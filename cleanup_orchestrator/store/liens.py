@@ -14,9 +14,9 @@ from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import Base, Page, database_time, transient
-from cleanup_orchestrator.store.expiring import Timed
+from cleanup_orchestrator.store.expiring import Expiring
 
-LIENS = Timed("lien", t.liens, records.lien)
+LIENS = Expiring("lien", t.liens, records.lien)
 
 
 class Liens(Base):

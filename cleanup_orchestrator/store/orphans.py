@@ -1,7 +1,7 @@
 """Orphan scans: their parts, what they found, and what is known of the projects that it belonged to.
 
-A part is written to by who holds it: its fence is the one that the claim gave, it is running, and its scan has not
-ended. What a claim writes, the next claim of the same read begins anew: nothing is counted twice, whoever died.
+A part is written to by who holds it: its fencing token is the one that the claim gave, it is running, and its scan has
+not ended. What a claim writes, the next claim of the same read begins anew: nothing is counted twice, whoever died.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from oslo_config import cfg
 from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanPart, ScanStatus
-from cleanup_orchestrator.core.step import Outcome, State
+from cleanup_orchestrator.core.step import Outcome, StepState
 from cleanup_orchestrator.errors import CleanupError
 from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
@@ -104,8 +104,8 @@ class OrphanProject:
     name: str  #: as our latest record has it; empty: there is none
     domain_id: str
     deletion_id: str  #: of that record
-    counts: Mapping[str, int]  #: ``service.type`` to number, residue aside
-    residue: Mapping[str, int]
+    counts: Mapping[str, int]  #: ``service.type`` to number, project settings aside
+    project_setting: Mapping[str, int]
 
 
 def new_scan(conf: cfg.ConfigOpts, **values: Any) -> OrphanScan:
@@ -231,12 +231,12 @@ class OrphanScans(Base):
             scan = _scan(c, part.scan_id)
             if part in tried:  # it was saved, and the connection broke before we heard so
                 return scan, part
-            if part.state is not State.DISPATCHED or scan.status not in SCANNING:
+            if part.state is not StepState.DISPATCHED or scan.status not in SCANNING:
                 return None
             until = database_time(c) + datetime.timedelta(seconds=lease)
-            fence, version = part.fence + 1, part.version + 1
+            token, version = part.fencing_token + 1, part.version + 1
             claimed = dataclasses.replace(
-                part, state=State.RUNNING, fence=fence, worker=worker, lease_until=until, version=version
+                part, state=StepState.RUNNING, fencing_token=token, worker=worker, lease_until=until, version=version
             )
             tried.append(claimed)
             known = sa.and_(_PARTS.c.id == part_id, _PARTS.c.version == part.version)
@@ -253,11 +253,11 @@ class OrphanScans(Base):
             until = database_time(c) + datetime.timedelta(seconds=lease)
             return _write_part(c, part, lease_until=until)
 
-    def give_back_scan_part(self, part: ScanPart) -> bool:
+    def release_scan_part(self, part: ScanPart) -> bool:
         """Give a part that we hold back to the queue, as if it had just been dispatched. ``False``: it is not ours."""
         with self._begin() as c:
             now = database_time(c)
-            return _write_part(c, part, state=str(State.DISPATCHED), dispatched_at=now, lease_until=None)
+            return _write_part(c, part, state=str(StepState.DISPATCHED), dispatched_at=now, lease_until=None)
 
     @transient
     def put_scan_parts(
@@ -291,12 +291,12 @@ class OrphanScans(Base):
         values = {name: records.part_values(part)[name] for name in names}
         with self._begin() as c:
             if not _write_part(
-                c, part, state=str(State.DONE), finished_at=database_time(c), lease_until=None, **values
+                c, part, state=str(StepState.DONE), finished_at=database_time(c), lease_until=None, **values
             ):
                 return False
             if part.outcome is Outcome.CLEAR:
                 mine = _ORPHANS.c.part_id == part.id
-                again = sa.and_(mine, _ORPHANS.c.seen_fence == part.fence)
+                again = sa.and_(mine, _ORPHANS.c.seen_fence == part.fencing_token)
                 if part.read == 2:
                     c.execute(_ORPHANS.update().where(again).values(confirmed=True))
                 column, which = ("orphans", again) if part.read == 2 else ("candidates", mine)
@@ -356,7 +356,7 @@ class OrphanScans(Base):
             # Compared here: to some databases "A" and "a" are the same.
             same = [row.id for row in c.execute(query) if owners.get(row.resource_id) == row.project_id]
             if same:
-                values = {"seen_fence": part.fence, "last_seen_at": database_time(c)}
+                values = {"seen_fence": part.fencing_token, "last_seen_at": database_time(c)}
                 c.execute(_ORPHANS.update().where(_ORPHANS.c.id.in_(same)).values(values))
             return True
 
@@ -388,7 +388,7 @@ class OrphanScans(Base):
         with self._begin() as c:
             column = _ORPHANS.c.project_id
             ids = list(c.execute(sa.select(column).where(there).distinct().order_by(column).limit(limit)).scalars())
-            by = (column, _ORPHANS.c.service, _ORPHANS.c.type, _ORPHANS.c.residue)
+            by = (column, _ORPHANS.c.service, _ORPHANS.c.type, _ORPHANS.c.project_setting)
             counted = c.execute(sa.select(*by, sa.func.count()).where(there, column.in_(ids)).group_by(*by)).all()
             d = t.deletions
             known = c.execute(
@@ -398,8 +398,8 @@ class OrphanScans(Base):
             )
             records_ = {row.project_id: row for row in known}  # the latest stands
         counts: dict[tuple[str, bool], dict[str, int]] = {}
-        for owner, service, type_, residue, number in counted:
-            counts.setdefault((owner, bool(residue)), {})[f"{service}.{type_}"] = number
+        for owner, service, type_, project_setting, number in counted:
+            counts.setdefault((owner, bool(project_setting)), {})[f"{service}.{type_}"] = number
         return [
             OrphanProject(
                 id_,
@@ -423,7 +423,12 @@ def _scan(c: Connection, scan_id: str) -> OrphanScan:
 def _write_part(c: Connection, part: ScanPart, **values: Any) -> bool:
     """Write to a part, if it is still its holder's and its scan has not ended; its row is locked from then on."""
     live = sa.exists().where(_SCANS.c.id == part.scan_id, _SCANS.c.live.is_not(None))
-    held = sa.and_(_PARTS.c.id == part.id, _PARTS.c.fence == part.fence, _PARTS.c.state == str(State.RUNNING), live)
+    held = sa.and_(
+        _PARTS.c.id == part.id,
+        _PARTS.c.fencing_token == part.fencing_token,
+        _PARTS.c.state == str(StepState.RUNNING),
+        live,
+    )
     return c.execute(_PARTS.update().where(held).values(**values, version=_PARTS.c.version + 1)).rowcount == 1
 
 

@@ -18,13 +18,13 @@ from cleanup_orchestrator.core.deletion import (
     Force,
     Mode,
     Origin,
-    Purpose,
+    RoundPurpose,
     Status,
 )
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanPart, ScanStatus
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Kind, Leftover, Outcome, State, Step, Token
+from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepState, Token
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import tables as t
 
@@ -45,7 +45,7 @@ def deletion_values(d: Deletion) -> dict[str, Any]:
     values["attention"] = d.attention
     values["forced"] = plain(d.forced.to_dict()) if d.forced else None
     values["approvals"] = [plain(a.to_dict()) for a in d.approvals]
-    return {k: str(v) if isinstance(v, Mode | Status | Purpose | Origin) else v for k, v in values.items()}
+    return {k: str(v) if isinstance(v, Mode | Status | RoundPurpose | Origin) else v for k, v in values.items()}
 
 
 _HOLDING = (
@@ -92,7 +92,7 @@ def deletion(row: Row[Any]) -> Deletion:
             "mode": Mode(row.mode),
             "origin": Origin(row.origin),
             "status": Status(row.status),
-            "purpose": Purpose(row.purpose),
+            "purpose": RoundPurpose(row.purpose),
             "member_ids": tuple(row.member_ids),
             "conditions": tuple(
                 Condition(**{**x, "last_transition_at": datetime.datetime.fromisoformat(x["last_transition_at"])})
@@ -180,7 +180,7 @@ def step_values(s: Step) -> dict[str, Any]:
     """Return what is stored of a step."""
     values = {f.name: getattr(s, f.name) for f in dataclasses.fields(s)}
     values |= {"after": list(s.after), "message": text(s.message)}
-    return {k: str(v) if isinstance(v, Kind | State | Outcome | Token) else v for k, v in values.items()}
+    return {k: str(v) if isinstance(v, StepKind | StepState | Outcome | Token) else v for k, v in values.items()}
 
 
 def step(row: Row[Any]) -> Step:
@@ -188,8 +188,8 @@ def step(row: Row[Any]) -> Step:
     return Step(
         **{
             **row._mapping,
-            "kind": Kind(row.kind),
-            "state": State(row.state),
+            "kind": StepKind(row.kind),
+            "state": StepState(row.state),
             "outcome": Outcome(row.outcome),
             "token": Token(row.token),
             "after": tuple(row.after),
@@ -214,12 +214,12 @@ def scan(row: Row[Any]) -> OrphanScan:
 def part_values(p: ScanPart) -> dict[str, Any]:
     """Return what is stored of a part of an orphan scan."""
     values = {f.name: getattr(p, f.name) for f in dataclasses.fields(p)} | {"message": text(p.message)}
-    return {k: str(v) if isinstance(v, State | Outcome) else v for k, v in values.items()}
+    return {k: str(v) if isinstance(v, StepState | Outcome) else v for k, v in values.items()}
 
 
 def part(row: Row[Any]) -> ScanPart:
     """Return the part of an orphan scan in a row."""
-    return ScanPart(**{**row._mapping, "state": State(row.state), "outcome": Outcome(row.outcome)})
+    return ScanPart(**{**row._mapping, "state": StepState(row.state), "outcome": Outcome(row.outcome)})
 
 
 def orphan(row: Row[Any]) -> Orphan:

@@ -9,9 +9,9 @@ from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import Base, Page, database_time, transient
-from cleanup_orchestrator.store.expiring import Timed
+from cleanup_orchestrator.store.expiring import Expiring
 
-WAIVERS = Timed("waiver", t.waivers, records.waiver)
+WAIVERS = Expiring("waiver", t.waivers, records.waiver)
 
 
 class Waivers(Base):

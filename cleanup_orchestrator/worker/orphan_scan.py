@@ -93,7 +93,7 @@ class Scanner:
         elif task.error is None:
             result = task.result
         elif isinstance(task.error, Stopped) and self.stopping:
-            if store.give_back_scan_part(part):
+            if store.release_scan_part(part):
                 self._worker.bus.orphan_scan_part(part.id)
             return
         else:
@@ -144,7 +144,7 @@ def _unknown(part: ScanPart, reason: Reason, message: str) -> ScanPart:
     return dataclasses.replace(part, outcome=Outcome.UNKNOWN, reason=str(reason), message=message)
 
 
-class _Task(watchdog.Watched):
+class _Task(watchdog.WatchedTask):
     """One claimed part."""
 
     def __init__(
@@ -186,10 +186,10 @@ class _Task(watchdog.Watched):
             region = answer.region if service.regional else ""
             for type_ in service.types:
                 key = (region, service.service_type, type_.name)
-                if type_.everyones() is None:
+                if type_.all_projects_view() is None:
                     missing[key] = str(type_.all_projects) or "its plugin does not say how all projects' are listed"
                 else:
-                    parts[key] = ScanPart(str(uuid.uuid4()), self.scan.id, *key, residue=type_.residue)
+                    parts[key] = ScanPart(str(uuid.uuid4()), self.scan.id, *key, project_setting=type_.project_setting)
         names = ("region", "service", "type", "reason")
         not_covered = [dict(zip(names, (*key, why), strict=True)) for key, why in sorted(missing.items())]
         if not self._store.put_scan_parts(self.part, parts.values(), not_covered):
@@ -203,7 +203,7 @@ class _Task(watchdog.Watched):
         """
         worker, part = self._worker, self.part
         declared: ResourceType = worker.registry.find(part.service, part.type)
-        type_ = declared.everyones()
+        type_ = declared.all_projects_view()
         if type_ is None:  # another release's worker made the part
             raise BadAnswer(f"{part.name} cannot be listed for all projects")
         nobody = ProjectDefinition(
@@ -269,7 +269,7 @@ class _Task(watchdog.Watched):
     def _orphan(self, resource: Resource, owner: str) -> Orphan:
         part = self.part
         return Orphan(
-            owner, part.region, part.service, part.type, resource.id, resource.name, part.residue,
+            owner, part.region, part.service, part.type, resource.id, resource.name, part.project_setting,
             orphan_scan.created_at(resource.data),
         )  # fmt: skip
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LOG = log.getLogger(__name__)
 
 
-class Watched:
+class WatchedTask:
     """What is done in a thread of its own that can be given up: its sessions are the signs of life that it gives."""
 
     def __init__(self) -> None:

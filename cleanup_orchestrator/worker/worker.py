@@ -20,26 +20,26 @@ from oslo_log import log
 from cleanup_orchestrator import drain as drain_drivers
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.cloud import protection
-from cleanup_orchestrator.cloud.catalog import Coverage
+from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects, Protection
 from cleanup_orchestrator.cloud.rate_limiter import Budget
 from cleanup_orchestrator.cloud.session import Clouds, Guard, GuardedSession, read_only
 from cleanup_orchestrator.core import force as forcing
 from cleanup_orchestrator.core import plugin_liens
 from cleanup_orchestrator.core.decide import hold
-from cleanup_orchestrator.core.deletion import Deletion, Origin, Purpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Change, Event
 from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Kind, Leftover, Outcome, Step, Sweep, Token
+from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, Token
 from cleanup_orchestrator.core.transitions import destructive
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain import janitor
 from cleanup_orchestrator.errors import (
     CleanupError,
-    Held,
     NoJanitor,
+    OnHold,
     ProjectGone,
     ProjectKnown,
     ProjectProtected,
@@ -55,7 +55,7 @@ from cleanup_orchestrator.store import Store, unavailable
 from cleanup_orchestrator.worker import watchdog
 from cleanup_orchestrator.worker.steps.survey import survey
 from cleanup_orchestrator.worker.sweep import sweep as sweeping
-from cleanup_orchestrator.worker.sweep.keep_marks import Marks
+from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
 
 LOG = log.getLogger(__name__)
 
@@ -140,7 +140,7 @@ _NOT_BY_FORCE = frozenset(
         Reason.FOREIGN,
         Reason.OWNER_UNKNOWN,
         Reason.NOT_PLANNED,
-        Reason.HELD,
+        Reason.ON_HOLD,
         Reason.PRESENT,
         Reason.QUEUED,
         Reason.RATE_LIMITED,
@@ -164,7 +164,7 @@ def _vanished(deletion: Deletion, now: datetime.datetime) -> dict[str, Any]:
 
 
 #: What is done to the project itself, and cannot be where it is gone.
-_ON_THE_PROJECT = frozenset({Kind.ACCESS, Kind.DRAIN, Kind.CLOSE})
+_ON_THE_PROJECT = frozenset({StepKind.ACCESS, StepKind.DRAIN, StepKind.CLOSE})
 
 #: Ids in one journal line.
 _CHUNK = 100
@@ -186,7 +186,7 @@ class Worker:
         store: Store,
         clouds: Clouds,
         registry: Registry,
-        coverage: Coverage,
+        coverage: ServiceCatalog,
         bus: Bus,
     ) -> None:
         self.conf, self.name = conf, name
@@ -212,7 +212,7 @@ class Worker:
         """Take no further step: a cast that still arrives is passed on to another worker."""
         self._refusing = True
 
-    def hand_back(self, patience: float) -> None:
+    def release_claims(self, patience: float) -> None:
         """Give every step that is under way back to the queue: the process ends. Its writes are withheld from now on.
 
         A write call that is under way may still take effect; whoever takes its step meanwhile, or cancels, could be
@@ -225,7 +225,7 @@ class Worker:
         deadline = time.monotonic() + patience
         for task in tuple(self._tasks):
             task.stopping = True
-        while waiting := [task for task in tuple(self._tasks) if not task.hand_back()]:
+        while waiting := [task for task in tuple(self._tasks) if not task.release_claims()]:
             if time.monotonic() >= deadline:
                 names = ", ".join(f"{task.step.name} ({task.step.id})" for task in waiting)
                 LOG.warning("a write call does not end: left until the lease runs out: %s", names)
@@ -248,7 +248,7 @@ class Worker:
         try:
             with task.context():
                 if why := self.hung.enter(step):
-                    task.save(Sweep(Outcome.UNKNOWN, str(Reason.TIMED_OUT), why))
+                    task.save(StepResult(Outcome.UNKNOWN, str(Reason.TIMED_OUT), why))
                 else:
                     self._see_through(task)
         except Exception:
@@ -269,7 +269,7 @@ class Worker:
         found = {name: "" for name in names if name not in options.never}
         deletion, steps, _now = self.store.load(deletion_id)
         for step in steps:
-            if step.kind is not Kind.SWEEP or step.waived or not step.remaining or step.name not in found:
+            if step.kind is not StepKind.SWEEP or step.waived or not step.remaining or step.name not in found:
                 continue
             try:
                 self._may_force(deletion, step)
@@ -281,7 +281,7 @@ class Worker:
 
     def _may_force(self, deletion: Deletion, step: Step) -> None:
         project = definition(self, deletion, step)
-        type_ = self.registry.find(step.service, step.type).as_met(project.gone)
+        type_ = self.registry.find(step.service, step.type).for_missing_project(project.gone)
         if type_.may_force is None:
             return
         if type_.token is Token.PROJECT:
@@ -310,7 +310,7 @@ class Worker:
             pass
         self.hung.add(thread, step, task.over)
         self.clouds.forget(task.deletion.project_id)  # whoever waits for what the thread holds there need not any more
-        result = Sweep(Outcome.UNKNOWN, str(Reason.TIMED_OUT), message, calls=task.calls)
+        result = StepResult(Outcome.UNKNOWN, str(Reason.TIMED_OUT), message, calls=task.calls)
         if self.store.finish(step, result, task.events(result)):
             metrics.step_ended(step, str(result.outcome), time.monotonic() - task.began)
 
@@ -349,7 +349,7 @@ def definition(worker: Worker, deletion: Deletion, step: Step) -> ProjectDefinit
     )
 
 
-class _Task(watchdog.Watched):
+class _Task(watchdog.WatchedTask):
     """One claimed step."""
 
     def __init__(self, worker: Worker, deletion: Deletion, step: Step) -> None:
@@ -374,7 +374,7 @@ class _Task(watchdog.Watched):
     def main(self) -> None:
         """Be the thread: do it, whatever it raises, and save what came out."""
         try:
-            with self.context(), activity.on(self.name, self.deletion.id, self.deletion.project_id, self.step.id):
+            with self.context(), activity.track(self.name, self.deletion.id, self.deletion.project_id, self.step.id):
                 try:
                     self.run()
                 except Exception as error:
@@ -395,12 +395,12 @@ class _Task(watchdog.Watched):
         """What it is, for the log."""
         return watchdog.where(self.step)
 
-    def hand_back(self) -> bool:
+    def release_claims(self) -> bool:
         """Give the step back, unless a write call of its is under way; return whether it is off our hands."""
         if self.writing:
             return False
         try:
-            if not self._given_back and self.store.give_back(self.step):
+            if not self._given_back and self.store.release_claim(self.step):
                 LOG.info("%s: handed back", self.name)
                 metrics.STEPS.labels(str(self.step.kind), "handed_back").inc()
                 self.worker.bus.step(self.step.id)
@@ -432,7 +432,7 @@ class _Task(watchdog.Watched):
         deletion, _steps, now = self.store.load(self.deletion.id)
         held = hold(deletion, now, self.worker.windows) if destructive(deletion, self.step) else None
         if held is not None:
-            return Held(f"{what} withheld: {held.message}")
+            return OnHold(f"{what} withheld: {held.message}")
         return Stopped(f"{what} withheld: the deletion was cancelled, or step {self.step.name} is not ours any more")
 
     def _expect_gone(self, method: str) -> None:
@@ -462,15 +462,15 @@ class _Task(watchdog.Watched):
 
     def run(self) -> None:
         """Do it and save what came out; an error is a result too."""
-        actions: dict[Kind, Callable[[], tuple[Sweep, dict[str, Any]]]] = {
-            Kind.SURVEY: self._survey,
-            Kind.ACCESS: self._access,
-            Kind.DRAIN: self._drain,
-            Kind.SWEEP: self._sweep,
-            Kind.HALT: self._halt,
-            Kind.CLOSE: self._close,
-            Kind.RELEASE: self._release,
-            Kind.REMOVE: self._remove,
+        actions: dict[StepKind, Callable[[], tuple[StepResult, dict[str, Any]]]] = {
+            StepKind.SURVEY: self._survey,
+            StepKind.ACCESS: self._access,
+            StepKind.DRAIN: self._drain,
+            StepKind.SWEEP: self._sweep,
+            StepKind.HALT: self._halt,
+            StepKind.CLOSE: self._close,
+            StepKind.RELEASE: self._release,
+            StepKind.REMOVE: self._remove,
         }
         values: dict[str, Any] = {}
         try:
@@ -481,19 +481,19 @@ class _Task(watchdog.Watched):
                 values = _vanished(self.deletion, self.store.now())
         self.save(result, **values)
 
-    def _failed(self, error: BaseException) -> Sweep:
+    def _failed(self, error: BaseException) -> StepResult:
         failure = classify(error)
         LOG.warning("%s: %s: %s", self.name, failure.reason, failure.message)
-        return Sweep(Outcome.UNKNOWN, str(failure.reason), failure.message)
+        return StepResult(Outcome.UNKNOWN, str(failure.reason), failure.message)
 
-    def save(self, result: Sweep, **values: Any) -> None:
+    def save(self, result: StepResult, **values: Any) -> None:
         """Save what came out, unless it is not ours any more; see ``Store.finish`` for the values."""
         if self._given_up:
             return
         if result.reason == Reason.UNREACHABLE:
             self.clouds.forget(self.deletion.project_id)  # the next try sees a catalog that was mended meanwhile
         if self.stopping:  # what was withheld made it look like a failure
-            self.hand_back()
+            self.release_claims()
             return
         result = dataclasses.replace(result, calls=self.calls)
         try:
@@ -505,7 +505,7 @@ class _Task(watchdog.Watched):
             why = " ".join(str(getattr(error, "orig", error)).split())[:200]
             LOG.error("%s: its result cannot be saved: %s: %s", self.name, type(error).__name__, why)
             text = f"what it found cannot be recorded: {type(error).__name__}: {why}"
-            result = Sweep(Outcome.UNKNOWN, str(Reason.BAD_ANSWER), text, calls=self.calls)
+            result = StepResult(Outcome.UNKNOWN, str(Reason.BAD_ANSWER), text, calls=self.calls)
             saved = self._save(result, {})
         if not saved:
             LOG.warning("%s: not ours any more, its result is dropped", self.name)
@@ -517,7 +517,7 @@ class _Task(watchdog.Watched):
             "%s: %s, %d found, %d gone, %d left, %d calls", self.name, outcome, result.found, gone, left, result.calls
         )
 
-    def _save(self, result: Sweep, values: Mapping[str, Any]) -> bool:
+    def _save(self, result: StepResult, values: Mapping[str, Any]) -> bool:
         """Save the result, and do not lose it to a database that is away: a sweep may have been an hour's work.
 
         For as long as a lease: by then others go on with the step, and see in the cloud what was done. Whether it is
@@ -528,13 +528,13 @@ class _Task(watchdog.Watched):
             try:
                 return self.store.finish(self.step, result, self.events(result), self.yielded, **values)
             except Exception as error:
-                tired = self.stopping or time.monotonic() - began >= self.worker.conf.worker.lease
-                if tired or not unavailable(error):
+                retries_exhausted = self.stopping or time.monotonic() - began >= self.worker.conf.worker.lease
+                if retries_exhausted or not unavailable(error):
                     raise
                 LOG.warning("%s: its result waits for the store, which does not answer", self.name)
             time.sleep(_STORE_AWAY)
 
-    def events(self, result: Sweep) -> list[Event]:
+    def events(self, result: StepResult) -> list[Event]:
         """Return the journal lines of a result."""
         where = {"region": self.step.region, "service": self.step.service, "type": self.step.type}
         events = [
@@ -552,7 +552,7 @@ class _Task(watchdog.Watched):
         ]
         changed = (str(result.outcome), result.reason) != (str(self.step.outcome), self.step.reason)
         events += self.notes
-        if self.step.kind is not Kind.SWEEP:
+        if self.step.kind is not StepKind.SWEEP:
             text = f"{self.step.kind}: {result.message or result.outcome}"
             events.append(Event(f"step.{self.step.kind}", text, self.worker.name, {"outcome": str(result.outcome)}))
         elif result.outcome is not Outcome.CLEAR and changed:
@@ -564,7 +564,7 @@ class _Task(watchdog.Watched):
         return events
 
     # -- what each kind does
-    def _survey(self) -> tuple[Sweep, dict[str, Any]]:
+    def _survey(self) -> tuple[StepResult, dict[str, Any]]:
         identity = self.clouds.identity(self._admin(writing=False))
         found = survey(
             self.deletion,
@@ -634,9 +634,9 @@ class _Task(watchdog.Watched):
             LOG.debug("project %s could not be read: %s", self.deletion.project_id, error)
         return False
 
-    def _ground(self) -> drain.Ground:
-        def intend(type_: str, data: Any) -> None:
-            if self.store.intend(self.step, type_, data) is None:
+    def _ground(self) -> drain.DrainContext:
+        def record_intent(type_: str, data: Any) -> None:
+            if self.store.record_intent(self.step, type_, data) is None:
                 raise self._refusal(type_)
 
         def added() -> frozenset[str]:
@@ -646,31 +646,31 @@ class _Task(watchdog.Watched):
             )
 
         session, user_id = self._admin(writing=True), self.clouds.user_id()
-        return drain.Ground(
+        return drain.DrainContext(
             self.deletion.id,
             self.deletion.project_id,
             user_id,
             self.clouds,
             Projects(self.clouds.identity(session)),
             self.guard,
-            intend,
+            record_intent,
             added,
             self.clouds.janitor_id,
         )
 
-    def _access(self) -> tuple[Sweep, dict[str, Any]]:
+    def _access(self) -> tuple[StepResult, dict[str, Any]]:
         return _done(drain.ensure_access(self._ground(), self.worker.conf.drain.project_role)), {}
 
-    def _drain(self) -> tuple[Sweep, dict[str, Any]]:
+    def _drain(self) -> tuple[StepResult, dict[str, Any]]:
         ground = self._ground()
         if self.step.attempt > 1:
             self._regain(ground)
         result = self.worker.driver.drain(ground)
         if result.reason == Reason.INHERITED_GRANTS and self.worker.conf.drain.inherited_grants == "block":
-            return Sweep(Outcome.UNKNOWN, result.reason, result.message), {}
+            return StepResult(Outcome.UNKNOWN, result.reason, result.message), {}
         return _done(result), {}
 
-    def _regain(self, ground: drain.Ground) -> None:
+    def _regain(self, ground: drain.DrainContext) -> None:
         """Take our role on the project once more: a drain may fail because somebody took it from us.
 
         It is no condition of the drain: what else is wrong the driver says in its own words.
@@ -682,7 +682,7 @@ class _Task(watchdog.Watched):
         except Exception as error:
             LOG.info("no token of project %s before it is drained again: %s", ground.project_id, error)
 
-    def _close(self) -> tuple[Sweep, dict[str, Any]]:
+    def _close(self) -> tuple[StepResult, dict[str, Any]]:
         ground = self._ground()
         try:
             result = self.worker.driver.close(ground)
@@ -696,10 +696,10 @@ class _Task(watchdog.Watched):
         values = {"drained_at": now, "closed_at": now, "empty_inventories": 0}
         return _done(dataclasses.replace(result, message=text)), values
 
-    def _release(self) -> tuple[Sweep, dict[str, Any]]:
+    def _release(self) -> tuple[StepResult, dict[str, Any]]:
         projects = Projects(self.clouds.identity(self._admin(writing=True)))
         count = release(self.store, projects, self.step, self.deletion.project_id, self.worker.name, self._start)
-        return Sweep(Outcome.CLEAR, message=f"{count} changes undone"), {}
+        return StepResult(Outcome.CLEAR, message=f"{count} changes undone"), {}
 
     def _start(self, change: Change) -> str:
         """Start what we stopped for the recovery window; see ``sweep.start``."""
@@ -720,13 +720,13 @@ class _Task(watchdog.Watched):
         wanted = options.recovery_stop_servers and options.recovery_window > 0
         return bool(wanted) and plugin_liens.binding(self.deletion) and self.deletion.origin is Origin.REQUEST
 
-    def _halt(self) -> tuple[Sweep, dict[str, Any]]:
+    def _halt(self) -> tuple[StepResult, dict[str, Any]]:
         if not self._halting:
-            return Sweep(Outcome.CLEAR, message="nothing is stopped: [deletion] recovery_stop_servers is off"), {}
+            return StepResult(Outcome.CLEAR, message="nothing is stopped: [deletion] recovery_stop_servers is off"), {}
         where = {"region": self.step.region, "service": self.step.service, "type": self.step.type}
 
         def record(resource: Resource) -> None:
-            if self.store.intend(self.step, drain.RESOURCE_STOPPED, {**where, "id": resource.id}) is None:
+            if self.store.record_intent(self.step, drain.RESOURCE_STOPPED, {**where, "id": resource.id}) is None:
                 raise self._refusal("the stop")
 
         type_ = self.worker.registry.find(self.step.service, self.step.type)
@@ -736,7 +736,7 @@ class _Task(watchdog.Watched):
             self.clouds.connection(self._session(type_, self.guard), self.step.region),
             project,
             record,
-            Marks.from_conf(self.worker.conf),
+            KeepMarks.from_conf(self.worker.conf),
             self._kin(type_, project),
             self.worker.conf.worker.most_listed,
             self._planned(self.step.service, type_),
@@ -781,13 +781,13 @@ class _Task(watchdog.Watched):
         holding = {w.id for w in self.store.waivers_in_force(self.deletion.project_id)}
         return next((w for w in self.deletion.waivers if w.id not in holding), None)
 
-    def _remove(self) -> tuple[Sweep, dict[str, Any]]:
+    def _remove(self) -> tuple[StepResult, dict[str, Any]]:
         if ended := self._waiver_ended():
-            # Out of the residue round, and look again: what was left out is looked for, or blocks.
+            # Out of the project settings round, and look again: what was left out is looked for, or blocks.
             text = f"it has expired, or was withdrawn, before the project went: {ended}"
-            return Sweep(Outcome.UNKNOWN, str(Reason.STOPPED), text), {
+            return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), text), {
                 "empty_inventories": 0,
-                "purpose": str(Purpose.NONE),
+                "purpose": str(RoundPurpose.NONE),
             }
         projects = Projects(self.clouds.identity(self._admin(writing=True)))
         try:
@@ -795,9 +795,12 @@ class _Task(watchdog.Watched):
             project = projects.get_uncached(self.deletion.project_id)
             if project.enabled:
                 self._yield(project)
-                # All looks since the closing are void: out of the residue round, close it and look again.
+                # All looks since the closing are void: out of the project settings round, close it and look again.
                 text = "somebody enabled the project again: it is closed and proven empty anew"
-                return Sweep(Outcome.UNKNOWN, str(Reason.STOPPED), text), {**_REOPENED, "purpose": str(Purpose.NONE)}
+                return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), text), {
+                    **_REOPENED,
+                    "purpose": str(RoundPurpose.NONE),
+                }
             projects.delete(self.deletion.project_id, self.deletion.id)
         except ProjectNotFound:
             pass
@@ -810,10 +813,12 @@ class _Task(watchdog.Watched):
                 event = Event("drain.undone", f"{change.type}: gone with the project", self.worker.name)
                 if not self.store.undone(self.step, change, event):
                     raise Stopped(f"step {self.step.name} is not ours any more") from None
-            return Sweep(Outcome.CLEAR, message="Keystone does not know the project any more"), {}
-        return Sweep(Outcome.UNKNOWN, str(Reason.ERROR), "Keystone accepted the delete and still knows the project"), {}
+            return StepResult(Outcome.CLEAR, message="Keystone does not know the project any more"), {}
+        return StepResult(
+            Outcome.UNKNOWN, str(Reason.ERROR), "Keystone accepted the delete and still knows the project"
+        ), {}
 
-    def _refused(self, projects: Projects, error: ka_exceptions.Forbidden) -> Sweep:
+    def _refused(self, projects: Projects, error: ka_exceptions.Forbidden) -> StepResult:
         """Return why Keystone refuses to disable or to delete the project.
 
         Keystone deletes no project with another one below it, and disables none with an enabled one below it.
@@ -821,22 +826,24 @@ class _Task(watchdog.Watched):
         text = classify(error).message
         project = projects.get(self.deletion.project_id)
         if project.immutable:
-            return Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), text)
+            return StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), text)
         if children := projects.children(project.id):
             text = f"it has child projects: {', '.join(children)}; Keystone says: {text}"
-            return Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_HAS_CHILDREN), text)
-        return Sweep(Outcome.UNKNOWN, str(Reason.FORBIDDEN), text)
+            return StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_HAS_CHILDREN), text)
+        return StepResult(Outcome.UNKNOWN, str(Reason.FORBIDDEN), text)
 
-    def _sweep(self) -> tuple[Sweep, dict[str, Any]]:
+    def _sweep(self) -> tuple[StepResult, dict[str, Any]]:
         project = definition(self.worker, self.deletion, self.step)
-        type_ = self.worker.registry.find(self.step.service, self.step.type).as_met(project.gone)
-        deleting = self.deletion.purpose in (Purpose.DELETE, Purpose.RESIDUE) and not self.deletion.dry_run
+        type_ = self.worker.registry.find(self.step.service, self.step.type).for_missing_project(project.gone)
+        deleting = (
+            self.deletion.purpose in (RoundPurpose.DELETE, RoundPurpose.PROJECT_SETTINGS) and not self.deletion.dry_run
+        )
         guard = self.guard if deleting else read_only
-        outside = type_.everyones() if type_.token is Token.PROJECT and project.gone else None
+        outside = type_.all_projects_view() if type_.token is Token.PROJECT and project.gone else None
         if outside is not None:
             type_, deleting, guard = outside, False, read_only
         connection = self.clouds.connection(self._session(type_, guard, project.gone), self.step.region)
-        marks = Marks.from_conf(self.worker.conf)
+        marks = KeepMarks.from_conf(self.worker.conf)
         kin = self._kin(type_, project)
         options = self.worker.conf.worker
         if outside is not None:
@@ -856,17 +863,17 @@ class _Task(watchdog.Watched):
                 ask=self.step.name in protection.lien_types(self.worker.conf),
             )
             return self._with_lien(self._still_lost(look) if project.gone else look, complete=not look.more), {}
-        forced = self.deletion.purpose is Purpose.DELETE and forcing.works(self.deletion)
+        forced = self.deletion.purpose is RoundPurpose.DELETE and forcing.works(self.deletion)
         if forced and self.step.forcing:
             left = self._left(options.most_listed)
             self.stuck = frozenset(one.id for one in left if one.reason not in _NOT_BY_FORCE)
         # Residue is little, and at the point of no return nothing is put off.
-        seconds = options.slice if self.deletion.purpose is Purpose.DELETE else math.inf
+        seconds = options.slice if self.deletion.purpose is RoundPurpose.DELETE else math.inf
         result = sweeping.delete(
             type_,
             connection,
             project,
-            self._intend,
+            self._record_intent,
             options.parallel_deletes,
             seconds,
             self.step.attempt,
@@ -882,7 +889,7 @@ class _Task(watchdog.Watched):
             result = dataclasses.replace(result, leftovers=tuple(left))
         return self._with_lien(result, complete=False), {}
 
-    def _with_lien(self, result: Sweep, complete: bool) -> Sweep:
+    def _with_lien(self, result: StepResult, complete: bool) -> StepResult:
         """Return a result with what others use of the type, if that raises a lien; what changes nothing tells of it.
 
         :param complete: whether each resource was asked about, so that a lien ends with its reason
@@ -898,7 +905,7 @@ class _Task(watchdog.Watched):
             self.notes.append(Event("lien.foreseen", text, self.worker.name, where))
         return result
 
-    def _still_lost(self, look: Sweep) -> Sweep:
+    def _still_lost(self, look: StepResult) -> StepResult:
         """Return a look whose leftovers are what the deletes before it have left for want of the project.
 
         Else they would look as if they had come anew, and would be deleted, looked at, and deleted again without end.
@@ -921,11 +928,11 @@ class _Task(watchdog.Watched):
 
         What goes with the project is in no plan: its turn comes when nothing else is left.
         """
-        if not self.deletion.plan_id or type_.residue:
+        if not self.deletion.plan_id or type_.project_setting:
             return None
         return self.store.planned(self.deletion.plan_id, self.step.region, service, type_.name)
 
-    def _kin(self, type_: ResourceType, project: ProjectDefinition) -> list[sweeping.Kin]:
+    def _kin(self, type_: ResourceType, project: ProjectDefinition) -> list[sweeping.RelatedType]:
         """Return the types whose keep marks count for this step's, too."""
         registry = self.worker.registry
         found = []
@@ -933,9 +940,9 @@ class _Task(watchdog.Watched):
             own = service.service_type == self.step.service
             options = registry.options(self.worker.conf, service.service_type)
             found.append(
-                sweeping.Kin(
+                sweeping.RelatedType(
                     other.name if own else f"{service.service_type}.{other.name}",
-                    other.as_met(project.gone),
+                    other.for_missing_project(project.gone),
                     dataclasses.replace(project, options=options),
                     whole,
                     attribute,
@@ -944,7 +951,7 @@ class _Task(watchdog.Watched):
             )
         return found
 
-    def _intend(self, resources: Sequence[Resource]) -> None:
+    def _record_intent(self, resources: Sequence[Resource]) -> None:
         where = {"region": self.step.region, "service": self.step.service, "type": self.step.type}
         by_force = [r for r in resources if r.id in self.stuck]
         ordinary = [r for r in resources if r.id not in self.stuck]
@@ -958,7 +965,7 @@ class _Task(watchdog.Watched):
             )
             if chunk
         ]
-        if not self.store.tell(self.step, *events):
+        if not self.store.append_events(self.step, *events):
             raise self._refusal("DELETE")
 
 
@@ -1015,8 +1022,8 @@ def _unseen(type_: ResourceType) -> str:
     return f"nobody gets a token for the project any more, and no other shows its {type_.name}s{why}"
 
 
-def _done(result: drain.Result) -> Sweep:
-    return Sweep(Outcome.CLEAR, result.reason, result.message)
+def _done(result: drain.Result) -> StepResult:
+    return StepResult(Outcome.CLEAR, result.reason, result.message)
 
 
 def _chunks(items: Sequence[Any]) -> list[Sequence[Any]]:

@@ -189,8 +189,8 @@ def _sentence(text: str) -> str:
 
 
 def _deleted(type_: ResourceType) -> str:
-    if type_.dragged_by:
-        return f"never by a call: goes with its {' or '.join(f'``{name}``' for name in type_.dragged_by)}"
+    if type_.deleted_with:
+        return f"never by a call: goes with its {' or '.join(f'``{name}``' for name in type_.deleted_with)}"
     if type_.delete is None:
         return "never"
     return call(type_.delete)
@@ -223,7 +223,7 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
     if type_.owner == SCOPED:
         owner = "the token's scope: the service shows nothing else"
     token = "of the orchestrator's own project" if type_.token is Token.ADMIN else "scoped into the project"
-    if type_.as_met(gone=True).token is not type_.token:
+    if type_.for_missing_project(gone=True).token is not type_.token:
         token += "; once Keystone does not know the project any more, of the orchestrator's own"
     fields = [
         _field("Listed with", call(type_.list)),
@@ -271,7 +271,7 @@ def _last(type_: ResourceType) -> str:
             "anybody may make one, with no role on the project: a report names it, it is no leftover, nothing waits "
             "for it, and it goes right before the project does"
         )
-    return "it is no leftover: it goes right before the project does" if type_.residue else ""
+    return "it is no leftover: it goes right before the project does" if type_.project_setting else ""
 
 
 def waves(names: Iterable[str], waits: Callable[[str], Iterable[str]]) -> list[list[str]]:
@@ -289,14 +289,14 @@ def waves(names: Iterable[str], waits: Callable[[str], Iterable[str]]) -> list[l
 
 def _order(service: Service, known: registry.Registry) -> str:
     own = service.service_type
-    ordinary = [t for t in service.types if not t.residue]
+    ordinary = [t for t in service.types if not t.project_setting]
     graph = known.graph()
     inside = {f"{own}.{t.name}" for t in ordinary}
     steps = waves(inside, lambda name: graph[name] & inside)
     lines = [", ".join(f"``{name.removeprefix(own + '.')}``" for name in step) for step in steps]
     text = "".join(f"#. {line}\n" for line in lines)
-    if residue := [t.name for t in service.types if t.residue]:
-        named = ", ".join(f"``{name}``" for name in residue)
+    if project_setting := [t.name for t in service.types if t.project_setting]:
+        named = ", ".join(f"``{name}``" for name in project_setting)
         text += f"\nRight before the project itself, when everything else has been proven gone: {named}.\n"
     return text
 
@@ -333,7 +333,7 @@ def index(services: dict[str, tuple[Service, str]], known: registry.Registry) ->
     """Return the page over all."""
     pages = "\n".join(f"   {name}" for name in services)
     graph = known.graph()
-    ordinary = {name for name in graph if not known.find(*name.split(".")).residue}
+    ordinary = {name for name in graph if not known.find(*name.split(".")).project_setting}
     steps = waves(ordinary, lambda name: graph[name] & ordinary)
     order = "Each type as early as its waits allow; none waits for its step as a whole.\n\n"
     order += "".join(f"#. {', '.join(f'``{name}``' for name in step)}\n" for step in steps)

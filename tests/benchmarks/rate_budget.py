@@ -28,7 +28,7 @@ from tests.support.rate_budget import configuration
 THREADS = 8
 
 
-class Watched:
+class WatchedTask:
     """A store whose visits are timed."""
 
     def __init__(self, store: Store) -> None:
@@ -50,7 +50,7 @@ class Watched:
 def work(url: str, seconds: float, limit: float) -> None:
     """Be one process: take turns, and say what they cost."""
     store = Store.from_url(url)
-    watched = Watched(store)
+    watched = WatchedTask(store)
     most = {"calls_per_second": limit, "deletes_per_second": 0, "calls_at_once": 0 if limit == 0 else 1000}
     longest = 0.0
 

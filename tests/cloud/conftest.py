@@ -20,7 +20,7 @@ from keystoneauth1.identity.v3 import Password
 from openstack.connection import Connection
 
 from cleanup_orchestrator.cloud.session import GuardedSession, http_pool, read_only
-from cleanup_orchestrator.core.step import Sweep, Token
+from cleanup_orchestrator.core.step import StepResult, Token
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Service
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.worker.sweep import sweep
@@ -208,7 +208,9 @@ class Sweeper:
             options={option.dest: option.default for option in service.options} | options,
         )
 
-    def run(self, service: Service, filled: Filled, *more: str, write: bool, **options: object) -> dict[str, Sweep]:
+    def run(
+        self, service: Service, filled: Filled, *more: str, write: bool, **options: object
+    ) -> dict[str, StepResult]:
         """Every type of the service in its order: looked at, or deleted."""
         self.enter(filled)
         definition = self.definition(service, filled, *more, **options)
@@ -225,10 +227,10 @@ class Sweeper:
                 results[type_.name] = sweep.look(type_, connection, definition)
         return results
 
-    def look(self, service: Service, filled: Filled, *more: str, **options: object) -> dict[str, Sweep]:
+    def look(self, service: Service, filled: Filled, *more: str, **options: object) -> dict[str, StepResult]:
         return self.run(service, filled, *more, write=False, **options)
 
-    def delete(self, service: Service, filled: Filled, *more: str, **options: object) -> dict[str, Sweep]:
+    def delete(self, service: Service, filled: Filled, *more: str, **options: object) -> dict[str, StepResult]:
         return self.run(service, filled, *more, write=True, **options)
 
     def dump(self, *services: str) -> str:

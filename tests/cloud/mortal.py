@@ -8,7 +8,7 @@ import types
 from cleanup_orchestrator.core import transitions
 from cleanup_orchestrator.core.actions import Dispatch, apply
 from cleanup_orchestrator.core.deletion import Status
-from cleanup_orchestrator.core.step import Kind, State
+from cleanup_orchestrator.core.step import StepKind, StepState
 from cleanup_orchestrator.engine.deletions import Engine
 from cleanup_orchestrator.store import Store
 from cleanup_orchestrator.worker.worker import Worker
@@ -31,7 +31,7 @@ def _parts(config: pathlib.Path, fuse: mortal.Fuse) -> tuple[Store, Engine, Work
     return parts.store, parts.engine(), parts.worker()
 
 
-def _do(store: Store, worker: Worker, deletion_id: str, kind: Kind) -> None:
+def _do(store: Store, worker: Worker, deletion_id: str, kind: StepKind) -> None:
     record, steps, now = store.load(deletion_id)
     step = next(s for s in steps if s.kind is kind)
     applied = apply(record, steps, (Dispatch(step.id),), now)
@@ -41,13 +41,13 @@ def _do(store: Store, worker: Worker, deletion_id: str, kind: Kind) -> None:
 
 def lock(config: pathlib.Path, fuse: mortal.Fuse, deletion_id: str) -> None:
     store, _, worker = _parts(config, fuse)
-    for kind in (Kind.ACCESS, Kind.DRAIN, Kind.CLOSE):
+    for kind in (StepKind.ACCESS, StepKind.DRAIN, StepKind.CLOSE):
         _do(store, worker, deletion_id, kind)
 
 
 def survey(config: pathlib.Path, fuse: mortal.Fuse, deletion_id: str) -> None:
     store, _, worker = _parts(config, fuse)
-    _do(store, worker, deletion_id, Kind.SURVEY)
+    _do(store, worker, deletion_id, StepKind.SURVEY)
 
 
 def cancel(config: pathlib.Path, fuse: mortal.Fuse, deletion_id: str) -> None:
@@ -57,11 +57,11 @@ def cancel(config: pathlib.Path, fuse: mortal.Fuse, deletion_id: str) -> None:
         store.save(record, transitions.move(record, Status.CANCELLING, transitions.By.USER, store.now(), "cancel"))
     while store.get(deletion_id).status is Status.CANCELLING:
         for step in store.steps(deletion_id):
-            if step.state is State.RUNNING:
+            if step.state is StepState.RUNNING:
                 store.renew(step, -1)  # of a process that died: time goes by
         engine.handle(deletion_id)
         for step in store.steps(deletion_id):
-            if step.state is State.DISPATCHED:
+            if step.state is StepState.DISPATCHED:
                 worker.handle(step.id)
 
 

@@ -104,11 +104,11 @@ class Orchestrator:
         clouds = Clouds(conf)
         guard = lambda method, url: None  # noqa: E731
         self.projects = Projects(clouds.identity(clouds.admin_session(guard)))
-        self.ground = base.Ground(
-            str(uuid.uuid4()), project_id, clouds.user_id(), clouds, self.projects, guard, self._intend
+        self.ground = base.DrainContext(
+            str(uuid.uuid4()), project_id, clouds.user_id(), clouds, self.projects, guard, self._record_intent
         )
 
-    def _intend(self, type_: str, data: Mapping[str, Any]) -> None:
+    def _record_intent(self, type_: str, data: Mapping[str, Any]) -> None:
         self.changes.append(Change(str(uuid.uuid4()), self.ground.deletion_id, len(self.changes) + 1, type_, data))
 
     def undo(self) -> list[str]:
@@ -410,11 +410,11 @@ def test_the_driver_writes_it_down_first_and_can_be_repeated(shared, project, tm
     orchestrator = Orchestrator(shared, tmp_path, project)
     base.ensure_access(orchestrator.ground, "admin")
     written: list[list[tuple]] = []
-    intend = orchestrator._intend
+    record_intent = orchestrator._record_intent
 
     def noted(type_: str, data: Mapping[str, Any]) -> None:
         written.append(rows(shared, project))
-        intend(type_, data)
+        record_intent(type_, data)
 
     object.__setattr__(orchestrator.ground, "intend", noted)
     assert Fence().drain(orchestrator.ground).full
@@ -450,7 +450,7 @@ def test_a_fence_of_another_deletion_is_left_alone(shared, project, tmp_path):
     with pytest.raises(base.NotHeld, match="another-deletion"):
         Fence().drain(orchestrator.ground)
     assert [change.type for change in orchestrator.changes] == [base.GRANT_ADDED]
-    orchestrator._intend(base.PROJECT_FENCED, {"fence": orchestrator.ground.deletion_id})
+    orchestrator._record_intent(base.PROJECT_FENCED, {"fence": orchestrator.ground.deletion_id})
     assert "the fence is not there any more, or is another deletion's" in orchestrator.undo()
     assert rows(shared, project) == [(protocol.FENCE_OPTION_ID, '"another-deletion"')]
 
@@ -498,7 +498,7 @@ def test_a_fence_is_lifted_through_a_keystone_process_that_does_not_know_it(mixe
     ours, stock = mixed.keystone_urls
     identity = orchestrator.projects._identity
     for url in (ours, stock):
-        orchestrator._intend(base.PROJECT_FENCED, {"fence": orchestrator.ground.deletion_id})
+        orchestrator._record_intent(base.PROJECT_FENCED, {"fence": orchestrator.ground.deletion_id})
         fence_by_hand(mixed, project_id, orchestrator.ground.deletion_id, ours)
         identity.endpoint_override = url
         orchestrator.undo()

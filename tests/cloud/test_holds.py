@@ -53,7 +53,7 @@ def test_a_lien_refuses_the_brake_holds_and_somebody_has_to_approve(orchestrator
     deadline = time.monotonic() + 600
 
     def held():
-        return [c for c in orchestrator.under_way(name)["conditions"] if c["type"] == "held" and c["status"]]
+        return [c for c in orchestrator.under_way(name)["conditions"] if c["type"] == "on_hold" and c["status"]]
 
     while not held():
         assert time.monotonic() < deadline, orchestrator.under_way(name)

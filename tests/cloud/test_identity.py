@@ -119,8 +119,8 @@ def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
     assert len(there["application_credential"]) == 3
     named = found["credential"]  # anybody may make one: they are named, and none is left over
     assert (named.outcome, named.leftovers) == (Outcome.CLEAR, ())
-    assert {one.id for one in named.spared} == there["credential"] and len(there["credential"]) == 2
-    assert all(target.user_id in one.message for one in named.spared)
+    assert {one.id for one in named.kept_resources} == there["credential"] and len(there["credential"]) == 2
+    assert all(target.user_id in one.message for one in named.kept_resources)
     assert {left.id for left in found["oauth1_access_token"].leftovers} == there["access_token"]
     dead = set(target.ids["dead trust"])
     assert {left.id for left in found["trust"].leftovers} == there["trust"] - dead

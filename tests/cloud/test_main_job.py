@@ -8,7 +8,7 @@ import openstack.exceptions
 import pytest
 from openstack.connection import Connection
 
-from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.dependencies import confirmed_gone
 from cleanup_orchestrator.core.step import Outcome
 from tests.cloud import filler
@@ -61,7 +61,7 @@ def test_a_dry_run_writes_nothing_at_all_anywhere(cloud, admin, sweeper, orchest
 
 
 def test_a_cascade_leaves_nothing_and_touches_nobody_else(cloud, admin, orchestrator, bystander):
-    spared = left(cloud, bystander.project_id)
+    kept_resources = left(cloud, bystander.project_id)
     filled = filler.fill(admin, "doomed", partner=bystander.project_id, objects=20)
     image = next(i for i in filled.ids["image"] if admin.image.get_image(i).visibility == "community")
     deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
@@ -79,10 +79,12 @@ def test_a_cascade_leaves_nothing_and_touches_nobody_else(cloud, admin, orchestr
     admin.image.update_image(image, visibility="private")
     record = orchestrator.wait(deletion_id, Status.DELETED)
     assert left(cloud, filled.project_id) == {}
-    assert left(cloud, bystander.project_id) == spared
+    assert left(cloud, bystander.project_id) == kept_resources
     assert record.drained_at < record.closed_at
     events = orchestrator.store.events(deletion_id, 10000)
-    opened = [e.at for e in events if e.event.data.get("purpose") == Purpose.LOOK and e.at > record.drained_at]
+    opened = [
+        e.at for e in events if e.event.data.get("purpose") == RoundPurpose.INVENTORY and e.at > record.drained_at
+    ]
     settled = record.drained_at + datetime.timedelta(seconds=5)
     assert len([at for at in opened if at >= settled]) >= 3, "two before the project was disabled, one after"
     assert orchestrator.store.changes(deletion_id) == ()

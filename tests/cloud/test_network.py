@@ -29,7 +29,7 @@ def rows(sweeper):
 
 
 def delete(sweeper, target, **options):
-    """Sweep until nothing more is to be had: first what counts as left over, then the residue too."""
+    """Sweep until nothing more is to be had: first what counts as left over, then the project settings too."""
     for _ in range(PASSES):
         swept = sweeper.delete(SERVICE, target, **options)
         if not left(swept):

@@ -6,7 +6,7 @@ import datetime
 import uuid
 from contextlib import contextmanager
 
-from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.step import Outcome
 from tests.cloud import filler
@@ -39,7 +39,7 @@ def test_inherited_grants_are_named_and_only_what_follows_the_closing_counts(clo
         record = orchestrator.wait(deletion_id, Status.DELETED)
         settled = record.closed_at + datetime.timedelta(seconds=5)
         events = orchestrator.store.events(deletion_id, 1000)
-        opened = [e.at for e in events if e.event.data.get("purpose") == Purpose.LOOK]
+        opened = [e.at for e in events if e.event.data.get("purpose") == RoundPurpose.INVENTORY]
         assert len([at for at in opened if at >= settled]) == 2
     finally:
         cloud.admin.call("DELETE", f"/OS-INHERIT/domains/default/users/{heir}/roles/{role}/inherited_to_projects")

@@ -152,7 +152,7 @@ def test_a_scan_reports_what_the_dead_project_owns_and_nothing_of_a_living_one(j
     missing = {identity: place for identity, place in wanted.items() if identity not in reported}
     assert not missing
     known = {plain(value) for value in of(there, dead).ids()}
-    made = {plain(row["ID"]) for row in ours if not row["Residue"]} - {
+    made = {plain(row["ID"]) for row in ours if not row["Project Setting"]} - {
         plain(row["ID"]) for row in ours if row["Type"] == "metadef_namespace"
     }
     assert made <= known, "of each there is a row that names the project"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from cleanup_orchestrator.core.deletion import Mode, Origin, Status
-from cleanup_orchestrator.core.step import Kind, Outcome, Token
+from cleanup_orchestrator.core.step import Outcome, StepKind, Token
 from cleanup_orchestrator.engine.keystone_listener import Listener
 from cleanup_orchestrator.store import Page
 from tests.cloud import filler
@@ -153,7 +153,7 @@ def test_a_deletion_whose_project_vanishes_goes_on_and_says_so(noisy, only):
     record = orchestrator.wait(deletion_id)
     rows = Sweeper(cloud).rows("glance", "SELECT id FROM images WHERE owner = ? AND deleted = 0", filled.project_id)
     # A task that was under way when the project vanished, such as "access", failed: what counts is what is listed.
-    sweeps = [s for s in orchestrator.store.steps(deletion_id) if s.kind is Kind.SWEEP]
+    sweeps = [s for s in orchestrator.store.steps(deletion_id) if s.kind is StepKind.SWEEP]
     unknown = [s.name for s in sweeps if s.outcome is Outcome.UNKNOWN]
     assert rows == []
     assert not record.holding

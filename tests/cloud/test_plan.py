@@ -66,7 +66,7 @@ def test_a_cascade_by_a_plan_deletes_what_was_planned_and_names_what_came_later(
     orchestrator.parts.bus.deletion("bound")
     ended = orchestrator.wait("bound", Status.LEFTOVERS, seconds=600)
 
-    assert ended.reason == "newcomers"
+    assert ended.reason == "unplanned"
     rows = {r.leftover.id: r.leftover for r in orchestrator.store.leftovers("bound", 1000)}
     assert {i for i, r in rows.items() if r.reason == "not_planned"} == {newcomer.id, part.id, widened.id}
     assert part.id in rows[widened.id].message, "it would have taken its new subnet along"

@@ -83,7 +83,7 @@ def test_a_dead_region_blocks_its_own_part_and_completion_and_the_deletion_ends_
             return False
         seen.clear()
         seen.update(blocked(orchestrator, deletion_id))
-        first = [s for s in orchestrator.store.steps(deletion_id) if s.region == "RegionOne" and not s.residue]
+        first = [s for s in orchestrator.store.steps(deletion_id) if s.region == "RegionOne" and not s.project_setting]
         return seen == dead and first and all(confirmed_gone(step, record.round) for step in first)
 
     orchestrator.wait(deletion_id, until=all_else_is_gone, seconds=600)

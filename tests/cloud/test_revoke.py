@@ -61,13 +61,13 @@ class Keystones:
     def enable(self, enabled: bool) -> None:
         self.cloud.admin.call("PATCH", f"/projects/{self.id}", {"project": {"enabled": enabled}})
 
-    def ground(self) -> base.Ground:
-        def intend(type_, data):
+    def ground(self) -> base.DrainContext:
+        def record_intent(type_, data):
             self.changes.append((type_, dict(data)))
 
         projects = Projects(self.clouds.identity(self.clouds.admin_session(lambda *_: None)))
         guard = lambda *_: None  # noqa: E731
-        return base.Ground("d", self.id, self.me, self.clouds, projects, guard, intend)
+        return base.DrainContext("d", self.id, self.me, self.clouds, projects, guard, record_intent)
 
     def undo(self) -> None:
         for type_, data in reversed(self.changes):

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from cleanup_orchestrator.core.deletion import Deletion, Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, Mode, RoundPurpose, Status
 from tests.cloud.conftest import Sweeper, free_port_base
 from tests.cloud.launcher import Cloud
 from tests.cloud.orchestrator import Orchestrator
@@ -78,7 +78,7 @@ def slow_cloud(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def patient(slow_cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orchestrator]:
+def waits_indefinitely(slow_cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orchestrator]:
     """An orchestrator that knows how long that is."""
     made = Orchestrator(slow_cloud, tmp_path_factory.mktemp("orchestrator"))
     settle(made, SETTLE)
@@ -106,7 +106,7 @@ def counted_from(orchestrator: Orchestrator, record: Deletion) -> list[datetime.
     looked = None
     for line in events:
         if line.event.type == "round.opened":
-            looked = line.at if line.event.data["purpose"] == Purpose.LOOK else None
+            looked = line.at if line.event.data["purpose"] == RoundPurpose.INVENTORY else None
         elif line.event.type == "inventory.empty":
             assert looked is not None
             begun.append(looked)
@@ -131,43 +131,45 @@ def created_behind_the_drain(orchestrator: Orchestrator, member: Member, mode: M
 
 
 @pytest.fixture(autouse=True)
-def unsettled(patient: Orchestrator) -> Iterator[None]:
+def unsettled(waits_indefinitely: Orchestrator) -> Iterator[None]:
     """Each test begins with a settling time that does not end by itself."""
-    settle(patient, SETTLE)
+    settle(waits_indefinitely, SETTLE)
     yield
 
 
-def test_a_cascade_deletes_what_an_old_token_made_behind_the_drain(slow_cloud, patient):
+def test_a_cascade_deletes_what_an_old_token_made_behind_the_drain(slow_cloud, waits_indefinitely):
     member = Member(slow_cloud)
-    deletion_id, late = created_behind_the_drain(patient, member, Mode.CASCADE)
+    deletion_id, late = created_behind_the_drain(waits_indefinitely, member, Mode.CASCADE)
     assert late <= left(slow_cloud, member.project_id)
-    record = patient.wait(deletion_id, Status.DELETED)
-    events = patient.store.events(deletion_id, 10000)
+    record = waits_indefinitely.wait(deletion_id, Status.DELETED)
+    events = waits_indefinitely.store.events(deletion_id, 10000)
     gone = {r["id"] for e in events if e.event.type == "resource.deleted" for r in e.event.data["resources"]}
     assert late <= gone
     assert left(slow_cloud, member.project_id) == set()
-    begun = counted_from(patient, record)
+    begun = counted_from(waits_indefinitely, record)
     assert len(begun) >= 3
-    assert min(begun) >= record.drained_at + patient.parts.engine().rules.settle
+    assert min(begun) >= record.drained_at + waits_indefinitely.parts.engine().rules.settle
 
 
-def test_a_report_names_what_an_old_token_made_behind_the_drain_and_gives_the_project_back(slow_cloud, patient):
+def test_a_report_names_what_an_old_token_made_behind_the_drain_and_gives_the_project_back(
+    slow_cloud, waits_indefinitely
+):
     member = Member(slow_cloud)
-    deletion_id, late = created_behind_the_drain(patient, member, Mode.REPORT)
-    record = patient.wait(deletion_id, Status.LEFTOVERS)
+    deletion_id, late = created_behind_the_drain(waits_indefinitely, member, Mode.REPORT)
+    record = waits_indefinitely.wait(deletion_id, Status.LEFTOVERS)
     assert record.reason == "found_while_verifying"
-    named = {row.leftover.id for row in patient.store.leftovers(deletion_id, 1000)}
+    named = {row.leftover.id for row in waits_indefinitely.store.leftovers(deletion_id, 1000)}
     assert late <= named
     assert late <= left(slow_cloud, member.project_id)
-    assert counted_from(patient, record) == []
-    assert patient.store.changes(deletion_id) == ()
+    assert counted_from(waits_indefinitely, record) == []
+    assert waits_indefinitely.store.changes(deletion_id) == ()
     assert member.login().status_code == 201
 
 
-def test_without_settling_the_same_token_leaves_something_behind(slow_cloud, patient):
+def test_without_settling_the_same_token_leaves_something_behind(slow_cloud, waits_indefinitely):
     """What the other tests test: were nothing waited for, they would fail."""
     member = Member(slow_cloud)
-    settle(patient, datetime.timedelta(0))
-    patient.wait(patient.request(member.project_id, Mode.CASCADE), Status.DELETED)
+    settle(waits_indefinitely, datetime.timedelta(0))
+    waits_indefinitely.wait(waits_indefinitely.request(member.project_id, Mode.CASCADE), Status.DELETED)
     late = set(member.create())
     assert left(slow_cloud, member.project_id) == late

@@ -154,16 +154,16 @@ class Emulated:
         self.identity.grants[target].add((actor, user, next(r.id for r in roles if r.get("name") == role)))
 
     # -- what a test asks
-    def left(self, project: str, residue: bool = True, history: bool = False) -> dict[str, int]:
+    def left(self, project: str, project_setting: bool = True, history: bool = False) -> dict[str, int]:
         """How many of what belongs to a project, by type, over all regions. Empty: nothing is left."""
         found: dict[str, int] = {}
         for table in self.state.tables.values():
-            if (table.kind.residue and not residue) or (table.kind.history and not history):
+            if (table.kind.project_setting and not project_setting) or (table.kind.history and not history):
                 continue
             rows = list(table.owned.get(project, {}).values())
-            if not residue and table.kind.service == "network":  # defaults that Neutron makes, and their rules
+            if not project_setting and table.kind.service == "network":  # defaults that Neutron makes, and their rules
                 rows = [row for row in rows if not str(row.get("name") or "").startswith("default")]
-            if not residue and table.kind.name == "security_group_rule":
+            if not project_setting and table.kind.name == "security_group_rule":
                 continue
             if rows:
                 found[table.kind.full] = found.get(table.kind.full, 0) + len(rows)
@@ -177,7 +177,7 @@ class Emulated:
         """The types of what belongs to a project in tables, by id, without what services make for every project."""
         found = {}
         for table in self.state.tables.values():
-            if table.kind.residue or table.kind.history or table.kind.name == "security_group_rule":
+            if table.kind.project_setting or table.kind.history or table.kind.name == "security_group_rule":
                 continue
             for id_, row in table.owned.get(project, {}).items():
                 if table.kind.service != "network" or not str(row.get("name") or "").startswith("default"):
@@ -198,7 +198,7 @@ class Emulated:
 
     def project_deleted(self, project: str) -> None:
         """Keystone deleted a project: note what it had."""
-        if left := self.left(project, residue=False):
+        if left := self.left(project, project_setting=False):
             self.audit.not_empty.append((project, left))
 
     def move(self, project: str, parent: str) -> None:

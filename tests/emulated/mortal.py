@@ -15,9 +15,9 @@ import sys
 import types
 from collections.abc import Callable
 
-from cleanup_orchestrator.core.deletion import Deletion, Purpose
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose
 from cleanup_orchestrator.core.orphan_scan import SCANNING
-from cleanup_orchestrator.core.step import State
+from cleanup_orchestrator.core.step import StepState
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.engine import orphan_scans as engine_scans
 from cleanup_orchestrator.plugins.base import EVERYTHING, Service
@@ -26,7 +26,7 @@ from cleanup_orchestrator.store import Store
 from cleanup_orchestrator.worker import orphan_scan as scanning
 from tests.support import mortal
 
-#: A few types of each sort: with dependencies, over a token of the project, residue, Keystone's own.
+#: A few types of each sort: with dependencies, over a token of the project, project settings, Keystone's own.
 TYPES = frozenset(
     {
         "network.network",
@@ -88,18 +88,18 @@ UNTIL: dict[str, Callable[[Store, Deletion], bool]] = {
     "": lambda store, record: False,
     "closed": lambda store, record: record.closed_at is not None,
     "halted": lambda store, record: any(c.type == "halted" and c.status for c in record.conditions),
-    "held": lambda store, record: (
-        any(c.type == "held" and c.status for c in record.conditions) and _at_rest(store, record)
+    "on_hold": lambda store, record: (
+        any(c.type == "on_hold" and c.status for c in record.conditions) and _at_rest(store, record)
     ),
     "stuck": lambda store, record: (
-        record.purpose is Purpose.DELETE and _at_rest(store, record) and _tried(store, record)
+        record.purpose is RoundPurpose.DELETE and _at_rest(store, record) and _tried(store, record)
     ),
 }
 
 
 def _at_rest(store: Store, record: Deletion) -> bool:
     """Whether nothing of the present round is under way."""
-    return not any(step.state in (State.DISPATCHED, State.RUNNING) for step in store.steps(record.id))
+    return not any(step.state in (StepState.DISPATCHED, StepState.RUNNING) for step in store.steps(record.id))
 
 
 def _tried(store: Store, record: Deletion) -> bool:

@@ -42,7 +42,7 @@ class Kind:
     takes: tuple[tuple[str, str], ...] = ()  #: (kind, attribute) of rows that go along without a word
     clears: tuple[tuple[str, str], ...] = ()  #: (kind, attribute) of rows that merely lose the reference
     extension: str = ""  #: Neutron's alias
-    residue: bool = False  #: bookkeeping of the service: a project without more is empty
+    project_setting: bool = False  #: bookkeeping of the service: a project without more is empty
     history: bool = False  #: nobody can delete it, and nobody has to
 
     @property

@@ -212,10 +212,10 @@ NETWORK = (
     _network("metering_label", "metering/metering-labels", extension="metering"),
     _network("log", "log/logs", extension="logging"),
     _network("security_groups_default_statefulness", "security-groups-default-statefulness",
-             extension="security-groups-default-statefulness", residue=True),
-    _network("network_segment_range", "network_segment_ranges", extension="network-segment-range", residue=True,
+             extension="security-groups-default-statefulness", project_setting=True),
+    _network("network_segment_range", "network_segment_ranges", extension="network-segment-range", project_setting=True,
              owner=("project_id",)),
-    _network("quota", "quotas", extension="quotas", id="project_id", residue=True),
+    _network("quota", "quotas", extension="quotas", id="project_id", project_setting=True),
 )  # fmt: skip
 
 #: What other packages add to Neutron, for which there is no real one here to compare with: our name, path, key, alias,
@@ -279,7 +279,8 @@ KEY_MANAGER = (
         for name in ("order", "container", "secret")
     ),
     Kind("key-manager", "project_quota", "project-quotas", "project_quotas", "project_quotas",
-         {"secrets": 500, "orders": 500, "containers": 500, "consumers": None, "cas": None}, owner=(), residue=True),
+         {"secrets": 500, "orders": 500, "containers": 500, "consumers": None, "cas": None},
+         owner=(), project_setting=True),
 )  # fmt: skip
 
 SERVER = {

@@ -340,12 +340,12 @@ class Chaos:
         """What live deletions without progress are blocked by, by project."""
         return self.having("stalled")
 
-    def end_windows(self, spared: Iterable[str]) -> None:
+    def end_windows(self, kept_resources: Iterable[str]) -> None:
         """Let the recovery windows of all projects but these be over.
 
         The test decides how long a window is, and no clock: each is a day long, and ends here.
         """
-        names = ", ".join(f"'{project}'" for project in (*spared, "-"))
+        names = ", ".join(f"'{project}'" for project in (*kept_resources, "-"))
         past = "'2000-01-01 00:00:00'"
         self.sql(
             f"UPDATE deletions SET point_of_no_return_at = {past}, wake_at = {past}, version = version + 1 "

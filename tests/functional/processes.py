@@ -75,12 +75,12 @@ class Keystone(ks.Keystone):
         self._go.clear()
         self._hold = (method, path)
 
-    def let_go(self):
+    def is_abandoned(self):
         self._hold = None
         self._go.set()
 
     def close(self):
-        self.let_go()
+        self.is_abandoned()
         super().close()
 
     def _answer(self, method, path, environ):
@@ -136,7 +136,7 @@ class Processes:
         return child
 
     def close(self):
-        self.keystone.let_go()
+        self.keystone.is_abandoned()
         self.children.stop()
         self.store.close()
 

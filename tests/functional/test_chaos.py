@@ -117,7 +117,7 @@ class Wanted:
         }
         for project in self.planned:  # else nothing that takes a token of the project is in the plan
             call("let_in", project=project)
-        self.newcomers = {}
+        self.unplanned = {}
         self.add = add
         self.all = [*projects, *self.empty]
         call("audit.under_deletion", projects=self.all)
@@ -255,7 +255,7 @@ class Users:
 
     def _unshare(self, projects):
         """Let the image be the project's alone again, once its lien holds the deletion."""
-        for project in projects & {*self.chaos.having("held")}:
+        for project in projects & {*self.chaos.having("on_hold")}:
             nothing_deleted(self.chaos, project)
             where = {"region": "RegionOne", "kind": IMAGE, "id": self.wanted.public[project]}
             self.chaos.cloud.call("change", **where, values={"visibility": "private"})
@@ -267,8 +267,8 @@ class Users:
             plan, status, _ = latest[project]
             if status is not Status.PLANNED:
                 continue
-            if project in self.wanted.outgrown and project not in self.wanted.newcomers:
-                self.wanted.newcomers[project] = self.wanted.add(IMAGE, project, name="newcomer")
+            if project in self.wanted.outgrown and project not in self.wanted.unplanned:
+                self.wanted.unplanned[project] = self.wanted.add(IMAGE, project, name="newcomer")
             body = {"project_id": project, "mode": "cascade", "plan_id": plan}
             code, answer = self.chaos.insist("POST", "/v1/deletions", body)
             if code == 202:
@@ -423,7 +423,7 @@ def until_nothing_moves(chaos, wanted):
         chaos.end_windows(wanted.restored)
         rows = chaos.sql("SELECT id, project_id, status, progress_at FROM deletions")
         live = {project for _, project, status, _ in rows if Status(status) in LIVE}
-        waiting = {*chaos.stalled()} & wanted.blocked | {*chaos.having("held")} & wanted.lien_stays
+        waiting = {*chaos.stalled()} & wanted.blocked | {*chaos.having("on_hold")} & wanted.lien_stays
         if live <= waiting and waiting == wanted.blocked | wanted.lien_stays:
             return
         now = sorted(tuple(map(str, row)) for row in rows)
@@ -449,7 +449,7 @@ def check(chaos, wanted):
     there = {project for project in wanted.all if call("exists", project=project)}
     gone = {p for p, s in statuses.items() if s is Status.DELETED} - wanted.dead
     assert gone == set(wanted.all) - there - wanted.dead
-    left = {p: call("left", project=p, residue=False) for p in gone - wanted.forced}
+    left = {p: call("left", project=p, project_setting=False) for p in gone - wanted.forced}
     assert {p: found for p, found in left.items() if found} == {}
     ends = lambda projects: {statuses[project] for project in projects}  # noqa: E731
     assert ends(wanted.cascades) == {Status.DELETED}
@@ -528,7 +528,7 @@ def check_plans(chaos, wanted, statuses):
     for project in wanted.outgrown:
         assert statuses[project] is Status.LEFTOVERS
         left = chaos.cloud.call("left_ids", project=project)
-        assert wanted.newcomers[project] in left
+        assert wanted.unplanned[project] in left
         servers_run(chaos, project)
 
 
@@ -550,7 +550,7 @@ def check_adopted(chaos, wanted, statuses):
     """Of a dead project nothing is left that an admin can delete without it."""
     for project in wanted.dead:
         assert statuses[project] in (Status.LEFTOVERS, Status.DELETED)
-        left = {kind.partition(".")[0] for kind in chaos.cloud.call("left", project=project, residue=False)}
+        left = {kind.partition(".")[0] for kind in chaos.cloud.call("left", project=project, project_setting=False)}
         assert not left & {"network", "image", "compute"}, left
 
 

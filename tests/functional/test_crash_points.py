@@ -23,7 +23,7 @@ from cleanup_orchestrator.core import plans, transitions
 from cleanup_orchestrator.core.deletion import Force, Mode, Origin, Status, accepted
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.orphan_scan import ScanStatus
-from cleanup_orchestrator.core.step import TASKS, State
+from cleanup_orchestrator.core.step import TASKS, StepState
 from cleanup_orchestrator.store import Page, orphans
 from cleanup_orchestrator.store.orphans import new_scan
 from tests.emulated import Emulated
@@ -209,7 +209,7 @@ class Way:
             told = [*self.journal("resource.deleting", id_), *self.journal("resource.forcing", id_)]
             intents |= {r["id"] for event in told for r in event.data["resources"]}
             # A step of the dead may be left as it was, once nothing waits for it any more: but under no lease.
-            running = [step for step in self.store.steps(id_) if step.state is State.RUNNING]
+            running = [step for step in self.store.steps(id_) if step.state is StepState.RUNNING]
             assert [step.name for step in running if step.lease_until > self.store.now()] == []
         # Nothing is deleted that was not written down before; and what is gone, is not deleted once more.
         own = ("identity.token", "identity.grant", "identity.project")
@@ -289,7 +289,7 @@ class RevokedReport(FencedReport):
 
 
 class FencedCancel(Way):
-    """A cancel when most is changed: drained and disabled, everything deleted but the residue."""
+    """A cancel when most is changed: drained and disabled, everything deleted but the project settings."""
 
     stages = (Stage("closed"), Stage(first="cancelled"))
     way = "accepted draining inventory deleting verifying cancelling cancelled"
@@ -371,7 +371,7 @@ class Forced(Way):
         assert [(row.id, row.owner) for row in rows] == [(self.image.id, self.project)]
         told = [r["id"] for event in self.journal("resource.abandoned") for r in event.data["resources"]]
         assert told == [self.image.id]
-        assert [event.data["abandoned"] for event in self.journal("force.let_go")] == [1]
+        assert [event.data["abandoned"] for event in self.journal("force.is_abandoned")] == [1]
         self.not_empty = ((self.project, {"image.image": 1}),)
         self.check_always()
 
@@ -396,7 +396,7 @@ class Planned(Way):
 
     def check(self):
         quota = self.project
-        assert self.store.get(self.id).reason == "newcomers"
+        assert self.store.get(self.id).reason == "unplanned"
         self.check_given_back(Status.LEFTOVERS, {self.newcomer.id, quota})
 
 
@@ -404,7 +404,7 @@ class Lien(Way):
     """A plugin's lien on an image that a neighbour uses, until the neighbour does not any more."""
 
     options = {"protection": {"lien_types": "image.image"}, "service_image": {"delete_shared_images": "false"}}
-    stages = (Stage("held"), Stage(first="unshare"))
+    stages = (Stage("on_hold"), Stage(first="unshare"))
     points = (Point("bus: deletion", 9),)  # the lien is on record, and no engine knows
 
     def furnish(self, project):

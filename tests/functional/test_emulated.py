@@ -21,7 +21,7 @@ from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.step import Outcome, Token
-from cleanup_orchestrator.drain.base import Ground
+from cleanup_orchestrator.drain.base import DrainContext
 from cleanup_orchestrator.drain.fence import Fence
 from cleanup_orchestrator.keystone import protocol
 from cleanup_orchestrator.plugins import registry
@@ -612,7 +612,7 @@ def test_looks_through_a_fence_survive_that_a_tenth_of_the_calls_fails(emulated,
     emulated.identity.projects[project].options[protocol.FENCE_OPTION] = "d"
     emulated.grant(project, emulated.orchestrator_id, "admin")
     projects = Projects(parts.clouds.identity(parts.clouds.admin_session()))
-    ground = Ground("d", project, emulated.orchestrator_id, parts.clouds, projects, read_only, lambda *_: None)
+    ground = DrainContext("d", project, emulated.orchestrator_id, parts.clouds, projects, read_only, lambda *_: None)
     emulated.faults.errors(0.1, {"error": 1, "unavailable": 1, "throttled": 1, "reset": 1})
     assert [Fence().held(ground) for _ in range(3)] == [True] * 3
     assert emulated.faults.seen.total() > 5
@@ -656,7 +656,9 @@ def test_projects_are_deleted_while_a_tenth_of_all_calls_fails(emulated, kinds, 
         emulated.faults.clear()
         assert {i: running.blockers(i) for i, end in ends.items() if end is not Status.DELETED} == {}
         assert [project for project in emulated.projects if emulated.exists(project)] == []
-        assert {project: left for project in emulated.projects if (left := emulated.left(project, residue=False))} == {}
+        assert {
+            project: left for project in emulated.projects if (left := emulated.left(project, project_setting=False))
+        } == {}
         assert emulated.audit.foreign_writes() == []
         assert emulated.audit.deleted_while_not_empty() == []
         assert {project: emulated.left(project) for project in emulated.bystanders} == before

@@ -17,7 +17,7 @@ from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.orphan_scan import ScanPart, ScanStatus
-from cleanup_orchestrator.core.step import TASKS, Kind, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, ScanUnderWay, Store, tables
 from tests.support import orphaned
@@ -26,7 +26,7 @@ from tests.unit.world import deletion
 
 SOURCES = Path(cleanup_orchestrator.__path__[0])
 EVENT = Event("note", "of a zombie")
-DONE = Sweep(Outcome.CLEAR, message="of a zombie")
+DONE = StepResult(Outcome.CLEAR, message="of a zombie")
 GRANT = {"actor": "users", "actor_id": "u", "role_id": "r"}
 
 
@@ -39,9 +39,9 @@ class Scene:
         self.record = store.create(made, TASKS, Event("deletion.accepted", "x"))
         self.step = self.dispatch()
         _, self.mine = store.claim(self.step.id, "zombie", 60)
-        self.change = store.intend(self.mine, "grant_removed", GRANT)
+        self.change = store.record_intent(self.mine, "grant_removed", GRANT)
 
-    def dispatch(self, kind=Kind.DRAIN):
+    def dispatch(self, kind=StepKind.DRAIN):
         return dispatched(self.store, self.record, kind)
 
     def move(self, to, by=By.USER):
@@ -65,10 +65,10 @@ class Scene:
         self.dispatch()
 
     def finished(self):
-        assert self.store.finish(self.mine, Sweep(Outcome.CLEAR, message="done"))
+        assert self.store.finish(self.mine, StepResult(Outcome.CLEAR, message="done"))
 
     def given_back(self):
-        assert self.store.give_back(self.mine)
+        assert self.store.release_claim(self.mine)
 
     def cancelled(self):
         self.move(Status.CANCELLING)
@@ -105,10 +105,10 @@ class Scene:
 BY_FENCE = {
     "renew": lambda s: s.store.renew(s.mine, 60),
     "finish": lambda s: s.store.finish(s.mine, DONE, [EVENT], [s.change], project_name="of a zombie"),
-    "give_back": lambda s: s.store.give_back(s.mine),
-    "put_steps": lambda s: s.store.put_steps(s.mine, [Step("", s.record.id, Kind.SWEEP, "R", "network", "port")]),
-    "tell": lambda s: s.store.tell(s.mine, EVENT),
-    "intend": lambda s: s.store.intend(s.mine, "project_disabled", {}) is not None,
+    "give_back": lambda s: s.store.release_claim(s.mine),
+    "put_steps": lambda s: s.store.put_steps(s.mine, [Step("", s.record.id, StepKind.SWEEP, "R", "network", "port")]),
+    "tell": lambda s: s.store.append_events(s.mine, EVENT),
+    "intend": lambda s: s.store.record_intent(s.mine, "project_disabled", {}) is not None,
     "undone": lambda s: s.store.undone(s.mine, s.change, EVENT),
 }
 #: What goes before a write call, or says that one was made: only with a lease, and while the deletion wants it.
@@ -171,7 +171,7 @@ def saved_with_an_old_step(scene):
     assert scene.store.renew(scene.mine, 60)
     step = next(s for s in steps if s.id == scene.mine.id)
     with pytest.raises(Conflict):
-        scene.store.save(record, record, [dataclasses.replace(step, state=State.IDLE)], [EVENT])
+        scene.store.save(record, record, [dataclasses.replace(step, state=StepState.IDLE)], [EVENT])
     assert scene.store.get(scene.record.id).version == record.version
 
 
@@ -185,7 +185,7 @@ def saved_after_a_result(scene):
 
 def saved_after_an_intent(scene):
     record = scene.store.get(scene.record.id)
-    assert scene.store.intend(scene.mine, "project_disabled", {})
+    assert scene.store.record_intent(scene.mine, "project_disabled", {})
     with pytest.raises(Conflict):
         scene.store.save(record, dataclasses.replace(record, message="of a zombie"))
 
@@ -273,13 +273,15 @@ class ScanScene:
     def handed_out_again(self):
         scan, parts, now = self.store.orphan_scan(self.scan.id)
         part = next(p for p in parts if p.id == self.mine.id)
-        self.store.save_orphan_scan(scan, scan, [dataclasses.replace(part, state=State.DISPATCHED, dispatched_at=now)])
+        self.store.save_orphan_scan(
+            scan, scan, [dataclasses.replace(part, state=StepState.DISPATCHED, dispatched_at=now)]
+        )
 
     def finished(self):
         assert self.store.finish_scan_part(dataclasses.replace(self.mine, outcome=Outcome.CLEAR))
 
     def given_back(self):
-        assert self.store.give_back_scan_part(self.mine)
+        assert self.store.release_scan_part(self.mine)
 
     def cancelled(self):
         self.store.cancel_orphan_scan(self.scan.id, "cancelled")
@@ -296,7 +298,7 @@ class ScanScene:
 #: How a holder of a part writes.
 BY_PART = {
     "renew_scan_part": lambda s: s.store.renew_scan_part(s.mine, 60),
-    "give_back_scan_part": lambda s: s.store.give_back_scan_part(s.mine),
+    "give_back_scan_part": lambda s: s.store.release_scan_part(s.mine),
     "put_scan_parts": lambda s: s.store.put_scan_parts(s.mine, [ScanPart("x", s.scan.id, "R", "dns", "zone")], []),
     "note_orphans": lambda s: s.store.note_orphans(s.mine, [orphaned.port("of a zombie")]),
     "see_orphans_again": lambda s: s.store.see_orphans_again(s.mine, [orphaned.port("p1")]),

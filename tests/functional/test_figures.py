@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from cleanup_orchestrator.core.deletion import Condition, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
-from cleanup_orchestrator.core.step import Kind, Outcome, State, Sweep
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState
 from cleanup_orchestrator.store import Figures, tables
 from tests.support import stores
 from tests.unit import world
@@ -20,14 +20,14 @@ def create(store, **values):
     return stores.create(store, project_id=uuid.uuid4().hex, **values)
 
 
-def step(store, deletion, kind=Kind.SURVEY):
+def step(store, deletion, kind=StepKind.SURVEY):
     return next(s for s in store.steps(deletion.id) if s.kind is kind)
 
 
-def dispatched(store, deletion, kind=Kind.SURVEY, ago=0):
+def dispatched(store, deletion, kind=StepKind.SURVEY, ago=0):
     at = store.now() - datetime.timedelta(seconds=ago)
     one = step(store, deletion, kind)
-    changed = dataclasses.replace(one, state=State.DISPATCHED, round=1, dispatched_at=at, attempt=1)
+    changed = dataclasses.replace(one, state=StepState.DISPATCHED, round=1, dispatched_at=at, attempt=1)
     store.save(store.get(deletion.id), store.get(deletion.id), [changed])
     return one.id
 
@@ -37,7 +37,7 @@ def test_an_empty_store_has_nothing(store):
 
 
 def test_what_is_held_and_what_holds_it(store):
-    held = Condition("held", True, "lien", "held by lien l", world.T0)
+    held = Condition("on_hold", True, "lien", "held by lien l", world.T0)
     create(store, status=Status.DELETING, conditions=(held,))
     create(store, status=Status.DELETING, conditions=(dataclasses.replace(held, status=False),))
     store.add_lien(Lien("l", "p", "ops", "x", store.now()))
@@ -55,7 +55,7 @@ def test_figures(store):
     create(store, status=Status.DELETED)
     create(store, status=Status.FAILED, conditions=(stalled,))  # not live: nobody waits for its progress
     dispatched(store, one, ago=30)
-    dispatched(store, one, Kind.ACCESS, ago=10)
+    dispatched(store, one, StepKind.ACCESS, ago=10)
     store.claim(dispatched(store, two, ago=3600), "w", 60)
     late = store.now() - datetime.timedelta(seconds=100)
     before = store.get(two.id)
@@ -90,18 +90,18 @@ def test_figures_read_the_past_only_for_the_count_by_status(store):
 
 def test_a_step_that_is_given_back_is_there_for_the_next_one_at_once(store):
     deletion = create(store)
-    id_ = dispatched(store, deletion, Kind.DRAIN, ago=1000)
+    id_ = dispatched(store, deletion, StepKind.DRAIN, ago=1000)
     _, mine = store.claim(id_, "one", 300)
     assert store.may_write(mine)
-    assert store.give_back(mine)
-    given = step(store, deletion, Kind.DRAIN)
-    assert (given.state, given.lease_until, given.fence) == (State.DISPATCHED, None, 1)
+    assert store.release_claim(mine)
+    given = step(store, deletion, StepKind.DRAIN)
+    assert (given.state, given.lease_until, given.fencing_token) == (StepState.DISPATCHED, None, 1)
     assert given.dispatched_at > store.now() - datetime.timedelta(seconds=60), "its cast is not overdue"
     assert not store.may_write(mine)
     assert not store.renew(mine, 300)
-    assert not store.finish(mine, Sweep(Outcome.CLEAR))
+    assert not store.finish(mine, StepResult(Outcome.CLEAR))
     _, theirs = store.claim(id_, "two", 300)
-    assert theirs.fence == 2
+    assert theirs.fencing_token == 2
     assert store.may_write(theirs)
     assert not store.may_write(mine)
 
@@ -110,14 +110,14 @@ def test_only_its_holder_gives_a_step_back_and_only_once(store):
     deletion = create(store)
     id_ = dispatched(store, deletion)
     _, mine = store.claim(id_, "one", 300)
-    assert store.give_back(mine)
-    assert not store.give_back(mine)
+    assert store.release_claim(mine)
+    assert not store.release_claim(mine)
     _, theirs = store.claim(id_, "two", 300)
-    assert not store.give_back(mine)
+    assert not store.release_claim(mine)
     assert step(store, deletion).worker == "two"
-    assert store.finish(theirs, Sweep(Outcome.CLEAR))
-    assert not store.give_back(theirs)
-    assert step(store, deletion).state is State.DONE
+    assert store.finish(theirs, StepResult(Outcome.CLEAR))
+    assert not store.release_claim(theirs)
+    assert step(store, deletion).state is StepState.DONE
 
 
 def test_an_engine_that_decided_on_the_step_as_it_was_looks_again(store):
@@ -125,10 +125,10 @@ def test_an_engine_that_decided_on_the_step_as_it_was_looks_again(store):
     deletion = create(store)
     _, mine = store.claim(dispatched(store, deletion), "one", 300)
     seen = step(store, deletion)
-    assert store.give_back(mine)
+    assert store.release_claim(mine)
     d = store.get(deletion.id)
     with pytest.raises(Exception, match="changed meanwhile"):
-        store.save(d, d, [dataclasses.replace(seen, state=State.DISPATCHED)])
+        store.save(d, d, [dataclasses.replace(seen, state=StepState.DISPATCHED)])
 
 
 def test_the_tables_are_as_the_figures_need_them():

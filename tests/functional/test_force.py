@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from cleanup_orchestrator.core import transitions
-from cleanup_orchestrator.core.deletion import Force, Purpose, Status
+from cleanup_orchestrator.core.deletion import Force, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
@@ -90,7 +90,7 @@ def stuck(orchestrator, emulated, project_id):
     def tried_in_vain():
         d, steps, _ = orchestrator.store.load(deletion_id)
         tried = any(s.name == IMAGE and s.remaining and s.round == d.round and s.attempt > 1 for s in steps)
-        return d.status is Status.DELETING and d.purpose is Purpose.DELETE and tried
+        return d.status is Status.DELETING and d.purpose is RoundPurpose.DELETE and tried
 
     wait("it is tried in vain", tried_in_vain, LONG)
     return deletion_id
@@ -137,9 +137,9 @@ def test_what_goes_by_force_alone_goes_and_the_rest_is_let_go_of_by_name(emulate
     assert {row.leftover.id} == images.eternal
     assert (row.leftover.message, row.leftover.remedy) == ("not even so", f"burn {row.leftover.id} again")
     journal = [each.event.type for each in orchestrator.store.events(deletion_id, 1000)]
-    first = {kind: journal.index(kind) for kind in ("force.used", "resource.forcing", "force.let_go")}
+    first = {kind: journal.index(kind) for kind in ("force.used", "resource.forcing", "force.is_abandoned")}
     assert list(first) == sorted(first, key=first.get), "the intent is on record before the call"
-    assert journal[journal.index("force.let_go") :].count("inventory.empty") >= 2
+    assert journal[journal.index("force.is_abandoned") :].count("inventory.empty") >= 2
 
 
 def test_what_a_worker_answers_names_why_not_and_asking_changes_nothing(emulated, images, orchestrator):
@@ -183,7 +183,7 @@ def test_a_dead_service_is_let_go_of_unseen_and_named(emulated, images, orchestr
     def only_images():
         d, steps, _ = orchestrator.store.load(deletion_id)
         lost = {s.name for s in steps if s.outcome is Outcome.UNKNOWN and s.round == d.round}
-        return d.status is Status.DELETING and d.purpose is Purpose.DELETE and IMAGE in lost
+        return d.status is Status.DELETING and d.purpose is RoundPurpose.DELETE and IMAGE in lost
 
     wait("nothing but the images is unknown", only_images, LONG)
     force(orchestrator, deletion_id, [])

@@ -95,7 +95,7 @@ def test_deletes_end_at_once_on_every_worker(tmp_path, capsys):
 
         for _ in range(ROUNDS):
             numbers["brake"].append(scene.measure("brake", lambda: ask("POST", "/v1/brake", {"reason": "a test"})))
-            held = wait("it says so", lambda: conditions(scene.status(first)).get("held"), 60, 0.5)
+            held = wait("it says so", lambda: conditions(scene.status(first)).get("on_hold"), 60, 0.5)
             assert held["reason"] == "brake"
             ask("DELETE", "/v1/brake")
         for _ in range(ROUNDS):
@@ -103,7 +103,7 @@ def test_deletes_end_at_once_on_every_worker(tmp_path, capsys):
             made = {}
             act = lambda made=made, lien=lien: made.update(ask("POST", "/v1/liens", lien))  # noqa: E731
             numbers["lien"].append(scene.measure("lien", act, second))
-            held = wait("it says so", lambda: conditions(scene.status(second)).get("held"), 60, 0.5)
+            held = wait("it says so", lambda: conditions(scene.status(second)).get("on_hold"), 60, 0.5)
             assert (held["reason"], made["lien"]["id"] in held["message"]) == ("lien", True)
             ask("DELETE", f"/v1/liens/{made['lien']['id']}")
         for project in (first, second):

@@ -65,13 +65,13 @@ def test_what_admins_wrote_is_not_shown_to_a_manager_of_the_domain(emulated, tmp
         assert made.wait([dry], LONG) == {dry: Status.PLANNED}
         made.store.set_brake(Brake(True, "SECRET-BRAKE", **who))
         id_ = made.request(project)
-        wait("it is held", lambda: any(c.type == "held" and c.status for c in made.store.get(id_).conditions), LONG)
+        wait("it is held", lambda: any(c.type == "on_hold" and c.status for c in made.store.get(id_).conditions), LONG)
 
         assert told(seen(site, "default-manager-token", dry, id_)) == nobody
         shown = site.get(f"/v1/deletions/{id_}", "default-manager-token").json["deletion"]
         assert shown["liens"] == [{"id": lien.id, "project_id": project, "origin": "legal", "expires_at": None}]
         conditions = {c["type"]: (c["reason"], c["message"]) for c in shown["conditions"]}
-        assert conditions["held"][0] == "lien" and "admin" in conditions["held"][1]
+        assert conditions["on_hold"][0] == "lien" and "admin" in conditions["on_hold"][1]
 
         all_of_it = told(seen(site, ks.ADMIN, dry, id_))
         texts = [paths for secret, paths in all_of_it.items() if secret.isupper()]

@@ -6,7 +6,7 @@ import datetime
 
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.holds import Brake, Lien
-from cleanup_orchestrator.core.step import Kind, State
+from cleanup_orchestrator.core.step import StepKind, StepState
 from tests.emulated.orchestrator import Orchestrator
 from tests.support.emulated_site import LEAN, DeleteGate
 from tests.support.stores import cancel
@@ -19,7 +19,7 @@ WAITING = {"orchestrator": {"call_timeout": 300}}
 
 
 def condition(made, id_):
-    return next((c for c in made.store.get(id_).conditions if c.type == "held" and c.status), None)
+    return next((c for c in made.store.get(id_).conditions if c.type == "on_hold" and c.status), None)
 
 
 def is_own_access(write):
@@ -42,9 +42,9 @@ def decides_not_to_drain(made, id_):
     def state(kind):
         return next(step.state for step in made.store.steps(id_) if step.kind is kind)
 
-    wait("the step access is done", lambda: state(Kind.ACCESS) is State.DONE, LONG)
+    wait("the step access is done", lambda: state(StepKind.ACCESS) is StepState.DONE, LONG)
     made.parts.engine().handle(id_)
-    return made.store.get(id_).status is Status.DRAINING and state(Kind.DRAIN) is State.IDLE
+    return made.store.get(id_).status is Status.DRAINING and state(StepKind.DRAIN) is StepState.IDLE
 
 
 def untouched(emulated, project):
@@ -79,7 +79,7 @@ def test_one_that_comes_while_it_deletes_stops_it_and_a_cancel_gives_the_project
         gate.open()
         wait("it is held", lambda: condition(made, id_), LONG)
         # What was sent before is answered, and what had been begun comes to its end without a further write.
-        wait("all is quiet", lambda: all(s.state is not State.RUNNING for s in made.store.steps(id_)), LONG)
+        wait("all is quiet", lambda: all(s.state is not StepState.RUNNING for s in made.store.steps(id_)), LONG)
         left = emulated.left(project)
         assert left, "it was stopped before the end"
         record = made.store.get(id_)

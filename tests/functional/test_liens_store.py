@@ -7,12 +7,12 @@ import uuid
 
 import pytest
 
-from cleanup_orchestrator.core.deletion import Mode, Origin, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Kind, Leftover, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.store import Conflict, NotFound, Page
 from tests.support.stores import claimed, create
 
@@ -51,11 +51,11 @@ def test_only_those_that_hold_are_in_force(store):
 @pytest.mark.parametrize(
     ("kind", "values", "held"),
     [
-        (Kind.DRAIN, {"status": Status.DRAINING}, True),
-        (Kind.CLOSE, {"status": Status.VERIFYING}, True),
-        (Kind.REMOVE, {"status": Status.VERIFYING, "purpose": Purpose.RESIDUE}, True),
-        (Kind.ACCESS, {"status": Status.INVENTORY}, False),
-        (Kind.RELEASE, {"status": Status.CANCELLING}, False),
+        (StepKind.DRAIN, {"status": Status.DRAINING}, True),
+        (StepKind.CLOSE, {"status": Status.VERIFYING}, True),
+        (StepKind.REMOVE, {"status": Status.VERIFYING, "purpose": RoundPurpose.PROJECT_SETTINGS}, True),
+        (StepKind.ACCESS, {"status": Status.INVENTORY}, False),
+        (StepKind.RELEASE, {"status": Status.CANCELLING}, False),
     ],
 )
 @pytest.mark.parametrize("hold", ["lien", "brake", "window"])
@@ -91,9 +91,9 @@ def test_a_lien_that_has_expired_holds_nothing(store):
 def test_what_was_undone_is_marked_whatever_holds_by_now(store):
     """A project that is gone by its removal has its changes marked: that is no write to the cloud."""
     step = claimed(store, create(store))
-    change = store.intend(step, "project_disabled", {})
+    change = store.record_intent(step, "project_disabled", {})
     protect(store)
-    assert store.intend(step, "project_fenced", {}) is None
+    assert store.record_intent(step, "project_fenced", {}) is None
     assert store.undone(step, change, Event("drain.undone", "x"))
     assert store.changes(step.deletion_id) == ()
 
@@ -128,7 +128,7 @@ def test_many_who_pull_at_once_pull_it_once(store):
 
 
 # --------------------------------------------------------------------------------------------- liens of plugins
-USED = Sweep(
+USED = StepResult(
     Outcome.LEFTOVERS, "protected", leftovers=(Leftover("1", "one", Reason.PROTECTED, "shared with q"),), in_use="1"
 )
 UNUSED = dataclasses.replace(USED, leftovers=(), outcome=Outcome.CLEAR, in_use="")
@@ -137,14 +137,14 @@ NOT_ASKED = dataclasses.replace(USED, in_use=None)
 
 def looked(store, record, *results):
     """Save looks at images, one after the other, each by a worker of its own; return what the last was told."""
-    if not any(step.kind is Kind.SWEEP for step in store.steps(record.id)):
-        survey = claimed(store, record, Kind.SURVEY)
-        assert store.put_steps(survey, [Step("", record.id, Kind.SWEEP, "R", "image", "image")])
-        assert store.finish(survey, Sweep(Outcome.CLEAR))
+    if not any(step.kind is StepKind.SWEEP for step in store.steps(record.id)):
+        survey = claimed(store, record, StepKind.SURVEY)
+        assert store.put_steps(survey, [Step("", record.id, StepKind.SWEEP, "R", "image", "image")])
+        assert store.finish(survey, StepResult(Outcome.CLEAR))
     said = None
     for result in results:
-        values = {"status": Status.INVENTORY, "purpose": Purpose.LOOK}
-        said = store.finish(claimed(store, record, Kind.SWEEP, **values), result)
+        values = {"status": Status.INVENTORY, "purpose": RoundPurpose.INVENTORY}
+        said = store.finish(claimed(store, record, StepKind.SWEEP, **values), result)
     return said
 
 
@@ -164,7 +164,7 @@ def told(store, record):
         ([UNUSED], False, []),
         ([NOT_ASKED], False, []),
         ([USED, NOT_ASKED], True, ["lien.raised"]),
-        ([USED, Sweep(Outcome.UNKNOWN, "error")], True, ["lien.raised"]),
+        ([USED, StepResult(Outcome.UNKNOWN, "error")], True, ["lien.raised"]),
         ([USED, UNUSED], False, ["lien.raised", "lien.ended"]),
         ([USED, UNUSED, UNUSED], False, ["lien.raised", "lien.ended"]),
         ([USED, UNUSED, USED], True, ["lien.raised", "lien.ended", "lien.raised"]),
@@ -222,7 +222,7 @@ def test_one_ends_with_its_deletion_and_a_retry_raises_it_again(store, status):
 def test_a_worker_that_is_too_late_raises_none_and_ends_none(store):
     record = create(store)
     looked(store, record, UNUSED)
-    late = claimed(store, record, Kind.SWEEP, status=Status.INVENTORY, purpose=Purpose.LOOK)
+    late = claimed(store, record, StepKind.SWEEP, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY)
     assert looked(store, record, USED) is True
     assert store.finish(late, UNUSED) is False and len(raised_on(store)) == 1
     assert store.finish(late, USED) is False and told(store, record) == ["lien.raised"]
@@ -231,11 +231,11 @@ def test_a_worker_that_is_too_late_raises_none_and_ends_none(store):
 def test_the_lien_and_the_result_are_saved_together_or_not_at_all(store, monkeypatch):
     record = create(store)
     looked(store, record, UNUSED)
-    step = claimed(store, record, Kind.SWEEP, status=Status.INVENTORY, purpose=Purpose.LOOK)
+    step = claimed(store, record, StepKind.SWEEP, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY)
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
         patch.setattr("cleanup_orchestrator.store.raise_lien", _dies)
         store.finish(step, USED)
-    assert next(s for s in store.steps(record.id) if s.id == step.id).state is State.RUNNING
+    assert next(s for s in store.steps(record.id) if s.id == step.id).state is StepState.RUNNING
     assert raised_on(store) == [] and told(store, record) == []
     assert store.finish(step, USED) and len(raised_on(store)) == 1
 
@@ -248,7 +248,7 @@ def test_it_is_there_before_anybody_can_decide_to_delete(store):
     """An engine that decided on what it read before the lien cannot save its decision any more."""
     record = create(store)
     looked(store, record, UNUSED)
-    step = claimed(store, record, Kind.SWEEP, status=Status.INVENTORY, purpose=Purpose.LOOK)
+    step = claimed(store, record, StepKind.SWEEP, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY)
     read = store.load(record.id)[0]
     store.finish(step, USED)
     with pytest.raises(Conflict):

@@ -99,9 +99,9 @@ def test_everything_that_an_admin_can_list_of_a_dead_project_is_found_and_nothin
     }
     own = next(p.id for p in emulated.identity.projects.values() if p.name == OWN_PROJECT)
     assert touched <= {own}, "Neutron's default group of our own project, with the first list"
-    residue = {orphan.type for orphan in found if orphan.residue}
-    assert {"default_security_group", "quota"} <= residue
-    assert not {"port", "image", "router"} & residue
+    project_setting = {orphan.type for orphan in found if orphan.project_setting}
+    assert {"default_security_group", "quota"} <= project_setting
+    assert not {"port", "image", "router"} & project_setting
 
 
 def test_in_a_cloud_without_dead_projects_one_read_is_enough(emulated, running):
@@ -244,14 +244,14 @@ def adopt(running, project_id, dry_run=False):
 @with_cloud(without=("network",))
 def test_an_adopted_project_is_cleared_of_what_is_in_reach_and_the_rest_is_named(emulated, running):
     dead = emulated.projects[0]
-    before = emulated.left(dead, residue=False)
+    before = emulated.left(dead, project_setting=False)
     die(emulated, dead)
     deletion = adopt(running, dead)
     assert running.wait([deletion]) == {deletion: Status.LEFTOVERS}
     record = running.store.get(deletion)
     assert record.reason == "project_gone"
     assert "key-manager.secret" in record.message and "object-store" not in record.message
-    left = emulated.left(dead, residue=False)
+    left = emulated.left(dead, project_setting=False)
     in_reach = {"image.image", "object-store.container"}
     assert in_reach <= set(before)
     assert not in_reach & set(left), left

@@ -30,7 +30,7 @@ def liens(made, **which):
 
 
 def is_held(made, id_):
-    return any(c.type == "held" and c.status for c in made.store.get(id_).conditions)
+    return any(c.type == "on_hold" and c.status for c in made.store.get(id_).conditions)
 
 
 def told(made, id_):
@@ -53,7 +53,9 @@ def held_by_it(made, emulated, image):
 def owned(emulated):
     """The ids of what the project has, but for what Neutron has of every project."""
     [project] = emulated.projects
-    tables = [table for table in emulated.state.tables.values() if not (table.kind.residue or table.kind.history)]
+    tables = [
+        table for table in emulated.state.tables.values() if not (table.kind.project_setting or table.kind.history)
+    ]
     services = [table for table in tables if table.kind.service != "identity"]  # what is Keystone's waits for all else
     rows = [row for table in services for row in table.owned.get(project, {}).values()]
     default = [row.id for row in rows if str(row.get("name")).startswith("default")]

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from cleanup_orchestrator.core.step import Kind
+from cleanup_orchestrator.core.step import StepKind
 from cleanup_orchestrator.engine.deletions import Engine
 from cleanup_orchestrator.messaging import rpc
 from tests.functional.test_rpc import served
@@ -172,9 +172,9 @@ def test_a_worker_leaves_a_step_alone_that_is_not_handed_out(site, state):
     made = site.record()
     step = site.step(made)
     if state != "idle":
-        _, held = site.store.claim(site.dispatch(made, Kind.SWEEP, "port").id, "another", 60)
+        _, held = site.store.claim(site.dispatch(made, StepKind.SWEEP, "port").id, "another", 60)
         if state == "done":
-            site.worker.store.give_back(held)
+            site.worker.store.release_claim(held)
             site.worker.handle(step.id)
     before = site.step(made)
     site.worker.handle(step.id)
@@ -185,14 +185,14 @@ def test_a_thousand_doubled_messages_do_a_step_once(site):
     made = site.record()
     begun = []
     site.with_hooks(list=lambda *_: begun.append(1) or [])
-    step = site.dispatch(made, Kind.SWEEP, "port")
+    step = site.dispatch(made, StepKind.SWEEP, "port")
     threads = [threading.Thread(target=lambda: [site.worker.handle(step.id) for _ in range(50)]) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(begun) == 1
-    assert site.step(made).fence == 1
+    assert site.step(made).fencing_token == 1
 
 
 def test_ids_that_no_column_can_hold_are_nobodys_on_every_database(store):

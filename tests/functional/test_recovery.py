@@ -155,7 +155,7 @@ def test_the_brake_withholds_each_stop(emulated, running, networks, tmp_path):
         wait("one is stopped", networks.waiting.is_set, LONG)
         made.store.set_brake(Brake(True, "something is wrong"))
         networks.gate.set()
-        wait("it says so", lambda: (c := condition(made, id_)) and c.reason == "held", LONG)
+        wait("it says so", lambda: (c := condition(made, id_)) and c.reason == "on_hold", LONG)
         assert len(networks.log) == 1, "and no other one"
         made.store.set_brake(Brake(False))
         made.parts.bus.deletion(id_)

@@ -10,7 +10,7 @@ import pytest
 from cleanup_orchestrator.core.decide import blockers
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.holds import Waiver
-from cleanup_orchestrator.core.step import Kind, Outcome
+from cleanup_orchestrator.core.step import Outcome, StepKind
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.worker import worker as working
 from tests.emulated.orchestrator import Orchestrator
@@ -46,7 +46,12 @@ def there(emulated, region, *services):
     """What the project has in a region, by type, but for what goes with the project itself."""
     found = {}
     for (where, name), table in emulated.state.tables.items():
-        if where == region and not table.kind.residue and not table.kind.history and name.split(".")[0] in services:
+        if (
+            where == region
+            and not table.kind.project_setting
+            and not table.kind.history
+            and name.split(".")[0] in services
+        ):
             rows = [r for r in table.owned.get(emulated.projects[0], {}).values() if not is_default(r)]
             if rows and table.kind.name != "security_group_rule":
                 found[name] = len(rows)
@@ -103,7 +108,7 @@ def test_a_region_that_is_down_blocks_its_own_part_and_completion_and_nothing_el
     for service in services:
         emulated.faults.up(service, region=SOUTH)
     assert running.wait([deletion_id], PATIENCE) == {deletion_id: Status.DELETED}, running.blockers(deletion_id)
-    assert emulated.left(project, residue=False) == {}
+    assert emulated.left(project, project_setting=False) == {}
     assert emulated.audit.deleted_while_not_empty() == []
     assert emulated.left(emulated.bystanders[0]) == bystander
 
@@ -139,7 +144,7 @@ def test_a_waiver_for_another_project_or_region_helps_nobody(emulated, running):
     north = waive(running, "image", NORTH)
     waive(running, "image", SOUTH, "another")
     until(lambda: set(blocked(running, deletion_id)) == {(SOUTH, "image")}, lambda: blocked(running, deletion_id))
-    surveys = lambda: next(s.attempt for s in running.store.steps(deletion_id) if s.kind is Kind.SURVEY)  # noqa: E731
+    surveys = lambda: next(s.attempt for s in running.store.steps(deletion_id) if s.kind is StepKind.SURVEY)  # noqa: E731
     first = surveys()
     until(lambda: surveys() > first + 1, surveys)
     assert set(blocked(running, deletion_id)) <= {(SOUTH, "image")}
@@ -208,7 +213,7 @@ def test_what_nobody_answers_for_blocks_until_it_is_waived_also_when_it_leaves_t
     )
     remove_from_catalog(emulated, "workflow")
     said = lambda: next(  # noqa: E731
-        s.message for s in running.store.steps(deletion_id) if s.kind is Kind.UNCOVERED
+        s.message for s in running.store.steps(deletion_id) if s.kind is StepKind.UNSUPPORTED
     )
     until(lambda: "left the catalog" in said(), said)
     assert blocked(running, deletion_id) == workflow

@@ -14,7 +14,7 @@ from tests.support.timing import wait
 
 pytestmark = pytest.mark.real
 
-LOOK = ("GET", "/v3/projects/p1")  #: the first call of a survey
+INVENTORY = ("GET", "/v3/projects/p1")  #: the first call of a survey
 UNDO = ("DELETE", "/v3/projects/p1/users/u/roles/r")  #: the write with which a recorded grant is taken back
 
 
@@ -55,15 +55,15 @@ def test_a_step_that_hangs_in_a_read_is_handed_back_and_taken_by_another_worker_
     all_ = processes(patience=2, lease=300)
     all_.start("engine")
     doomed = all_.start("worker", "doomed")
-    all_.keystone.hold(*LOOK)
+    all_.keystone.hold(*INVENTORY)
     deletion = all_.record()
-    held(all_, LOOK)
+    held(all_, INVENTORY)
     survivor = all_.start("worker", "survivor")
     began = time.monotonic()
     doomed.signal(signal.SIGTERM)
     assert ended(doomed, 60) == 0
     assert time.monotonic() - began > 2, "the step had its time"
-    taken = wait("another takes it", lambda: (s := all_.step(deletion, "survey")).fence > 1 and s, 60)
+    taken = wait("another takes it", lambda: (s := all_.step(deletion, "survey")).fencing_token > 1 and s, 60)
     assert worker_of(taken) == survivor.popen.pid
     assert "survey@-: handed back" in doomed.log.read_text()
     assert "Traceback" not in doomed.log.read_text()
@@ -82,13 +82,13 @@ def test_a_step_that_hangs_in_a_write_stays_until_its_lease_is_over(processes):
     doomed.signal(signal.SIGTERM)
     assert ended(doomed, 60) == 0
     left = all_.step(deletion, "release")
-    assert (left.state, left.fence, worker_of(left)) == ("running", 1, doomed.popen.pid)
+    assert (left.state, left.fencing_token, worker_of(left)) == ("running", 1, doomed.popen.pid)
     assert left.lease_until > all_.store.now()
     assert "a write call does not end" in doomed.log.read_text()
 
     def taken_over():
         all_.nudge(deletion)
-        return (step := all_.step(deletion, "release")).fence == 2 and step
+        return (step := all_.step(deletion, "release")).fencing_token == 2 and step
 
     taken = wait("another takes it", taken_over, 150, 0.3)
     assert taken.started_at >= left.lease_until
@@ -108,7 +108,7 @@ def test_a_write_that_is_answered_at_last_is_handed_back_before_the_process_ends
     said(doomed, "what is still under way is handed back")  # the patience is over: it waits for the write
     assert doomed.popen.poll() is None
     assert all_.step(deletion, "release").state == "running"
-    all_.keystone.let_go()
+    all_.keystone.is_abandoned()
     assert ended(doomed, 60) == 0
     assert all_.step(deletion, "release").state == "dispatched"
 
@@ -116,16 +116,16 @@ def test_a_write_that_is_answered_at_last_is_handed_back_before_the_process_ends
 def test_a_step_that_ends_in_time_is_finished_by_the_worker_that_has_it(processes):
     all_ = processes(patience=30, lease=300)
     engine, worker = all_.start("engine"), all_.start("worker")
-    all_.keystone.hold(*LOOK)
+    all_.keystone.hold(*INVENTORY)
     deletion = all_.record()
-    held(all_, LOOK)
+    held(all_, INVENTORY)
     worker.signal(signal.SIGTERM)
     said(worker, "SIGTERM: stopping")
     assert worker.popen.poll() is None
-    all_.keystone.let_go()
+    all_.keystone.is_abandoned()
     assert ended(worker, 60) == 0
     survey = all_.step(deletion, "survey")
-    assert (survey.fence, survey.finished_at is not None) == (1, True)
+    assert (survey.fencing_token, survey.finished_at is not None) == (1, True)
     assert worker_of(survey) == worker.popen.pid
     engine.signal(signal.SIGTERM)
     assert ended(engine, 60) == 0
@@ -135,16 +135,16 @@ def test_a_worker_that_is_being_stopped_takes_nothing_new(processes):
     all_ = processes(patience=60, lease=300)
     all_.start("engine")
     doomed = all_.start("worker", "doomed")
-    all_.keystone.hold(*LOOK)
+    all_.keystone.hold(*INVENTORY)
     all_.record()
-    held(all_, LOOK)
+    held(all_, INVENTORY)
     survivor = all_.start("worker", "survivor")
     doomed.signal(signal.SIGTERM)
     # The broker gives every second step to each of two workers that listen.
     wait("one of two listens", lambda: listeners(all_.values["exchange"], "worker") == 1)
     others = [all_.record(project_id) for project_id in ("p2", "parent", "child-1", "child-2")]
     for other in others:
-        taken = wait("it is taken", lambda other=other: (s := all_.step(other, "survey")).fence and s)
+        taken = wait("it is taken", lambda other=other: (s := all_.step(other, "survey")).fencing_token and s)
         assert worker_of(taken) == survivor.popen.pid
     assert doomed.popen.poll() is None
 
@@ -152,17 +152,17 @@ def test_a_worker_that_is_being_stopped_takes_nothing_new(processes):
 def test_the_all_in_one_process_hands_its_steps_to_its_successor(processes):
     all_ = processes(patience=1, lease=300, default="")
     first = all_.start("all_in_one", "first")
-    all_.keystone.hold(*LOOK)
+    all_.keystone.hold(*INVENTORY)
     deletion = all_.record()
-    held(all_, LOOK)
+    held(all_, INVENTORY)
     first.signal(signal.SIGTERM)
     assert ended(first, 60) == 0
     assert all_.step(deletion, "survey").state == "dispatched"
-    all_.keystone.let_go()
+    all_.keystone.is_abandoned()
     all_.start("all_in_one", "second")
     all_.nudge(deletion)
     # Its cast went with the first one's bus: it is due again after [engine] claim_timeout.
-    wait("it is taken", lambda: all_.nudge(deletion) or all_.step(deletion, "survey").fence > 1, 45, 1)
+    wait("it is taken", lambda: all_.nudge(deletion) or all_.step(deletion, "survey").fencing_token > 1, 45, 1)
 
 
 @pytest.mark.parametrize("again", [signal.SIGTERM, signal.SIGINT])
@@ -170,9 +170,9 @@ def test_a_second_signal_ends_a_process_at_once(processes, again):
     all_ = processes(patience=120, lease=300)
     all_.start("engine")
     worker = all_.start("worker")
-    all_.keystone.hold(*LOOK)
+    all_.keystone.hold(*INVENTORY)
     deletion = all_.record()
-    held(all_, LOOK)
+    held(all_, INVENTORY)
     worker.signal(signal.SIGTERM)
     said(worker, "SIGTERM: stopping")
     assert worker.popen.poll() is None
@@ -185,17 +185,17 @@ def test_the_api_answers_the_requests_that_it_has_and_takes_no_others(processes)
     all_ = processes(patience=30)
     api = all_.start("api")
     wait("it listens", lambda: all_.up(all_.port))
-    all_.keystone.hold(*LOOK)
+    all_.keystone.hold(*INVENTORY)
     answers = []
     asking = threading.Thread(
         target=lambda: answers.append(all_.ask("/v1/deletions", method="POST", body={"project_id": "p1"}))
     )
     asking.start()
-    held(all_, LOOK)
+    held(all_, INVENTORY)
     api.signal(signal.SIGTERM)
     wait("it takes no others", lambda: not reachable(all_.port), 60)
     assert api.popen.poll() is None
-    all_.keystone.let_go()
+    all_.keystone.is_abandoned()
     asking.join(120)
     assert [status for status, *_ in answers] == [202]
     assert ended(api, 60) == 0

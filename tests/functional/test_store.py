@@ -14,11 +14,11 @@ import sqlalchemy.exc
 
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.core import actions
-from cleanup_orchestrator.core.deletion import Condition, Force, Purpose, Status
+from cleanup_orchestrator.core.deletion import Condition, Force, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import TASKS, Kind, Leftover, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, Store, tables
 from tests.support.databases import SERVERS, filled
@@ -77,7 +77,7 @@ def test_a_step_is_claimed_once(store):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         claims = [c for c in pool.map(lambda i: store.claim(step.id, f"w{i}", 60), range(8)) if c]
     assert len(claims) == 1
-    assert claims[0][1].fence == 1
+    assert claims[0][1].fencing_token == 1
     assert store.claim("no such step", "w", 60) is None
 
 
@@ -105,7 +105,7 @@ def test_a_claim_that_was_saved_is_ours_though_we_did_not_hear_so(forgetful):
     step = dispatched(forgetful, create(forgetful))
     forgetful.broken = 1
     _, claimed = forgetful.claim(step.id, "w", 60)
-    assert claimed.fence == 1
+    assert claimed.fencing_token == 1
     assert forgetful.renew(claimed, 60)
     assert forgetful.claim(step.id, "w", 60) is None, "another thread of the same worker has not taken it"
 
@@ -130,31 +130,31 @@ def test_a_request_that_was_saved_is_not_refused_as_under_way_though_we_did_not_
 
 def test_a_zombie_saves_nothing_and_may_not_write(store):
     record = create(store)
-    step = dispatched(store, record, Kind.DRAIN)
+    step = dispatched(store, record, StepKind.DRAIN)
     _, zombie = store.claim(step.id, "zombie", 0)  # its lease is over at once
     assert not store.may_write(zombie)
-    dispatched(store, record, Kind.DRAIN)
+    dispatched(store, record, StepKind.DRAIN)
     _, owner = store.claim(step.id, "owner", 60)
     assert not store.may_write(zombie)
     assert not store.renew(zombie, 60)
-    assert not store.finish(zombie, Sweep(Outcome.CLEAR))
-    assert store.intend(zombie, "grant_added", {}) is None
+    assert not store.finish(zombie, StepResult(Outcome.CLEAR))
+    assert store.record_intent(zombie, "grant_added", {}) is None
     assert store.may_write(owner)
     assert store.renew(owner, 60)
-    assert store.finish(owner, Sweep(Outcome.CLEAR, message="done"))
-    assert not store.finish(owner, Sweep(Outcome.CLEAR)), "a result is saved once"
+    assert store.finish(owner, StepResult(Outcome.CLEAR, message="done"))
+    assert not store.finish(owner, StepResult(Outcome.CLEAR)), "a result is saved once"
 
 
 @pytest.mark.parametrize(
     ("kind", "values", "may"),
     [
-        (Kind.DRAIN, {}, True),
-        (Kind.DRAIN, {"status": Status.CANCELLING}, False),
-        (Kind.DRAIN, {"dry_run": True}, False),
-        (Kind.RELEASE, {"status": Status.CANCELLING}, True),
-        (Kind.REMOVE, {"status": Status.VERIFYING, "purpose": Purpose.LOOK}, False),
-        (Kind.REMOVE, {"status": Status.VERIFYING, "purpose": Purpose.RESIDUE}, True),
-        (Kind.SURVEY, {}, False),
+        (StepKind.DRAIN, {}, True),
+        (StepKind.DRAIN, {"status": Status.CANCELLING}, False),
+        (StepKind.DRAIN, {"dry_run": True}, False),
+        (StepKind.RELEASE, {"status": Status.CANCELLING}, True),
+        (StepKind.REMOVE, {"status": Status.VERIFYING, "purpose": RoundPurpose.INVENTORY}, False),
+        (StepKind.REMOVE, {"status": Status.VERIFYING, "purpose": RoundPurpose.PROJECT_SETTINGS}, True),
+        (StepKind.SURVEY, {}, False),
     ],
 )
 def test_a_write_call_is_made_only_where_the_status_wants_it(store, kind, values, may):
@@ -168,20 +168,20 @@ def test_a_write_call_is_made_only_where_the_status_wants_it(store, kind, values
 
 def test_a_cancel_stops_the_next_write_and_the_next_claim(store):
     record = create(store)
-    step = dispatched(store, record, Kind.DRAIN)
+    step = dispatched(store, record, StepKind.DRAIN)
     _, held = store.claim(step.id, "w", 60)
     assert store.may_write(held)
     read = store.get(record.id)
     store.save(read, move(read, Status.CANCELLING, By.USER, read.created_at, "cancel"))
     assert not store.may_write(held)
-    waiting = dispatched(store, record, Kind.ACCESS)
+    waiting = dispatched(store, record, StepKind.ACCESS)
     assert store.claim(waiting.id, "w", 60) is None
 
 
 def test_a_result_is_not_lost_to_the_renewal_of_its_own_lease(store):
     record = create(store)
     for _ in range(15):
-        _, held = store.claim(dispatched(store, record, Kind.DRAIN).id, "w", 60)
+        _, held = store.claim(dispatched(store, record, StepKind.DRAIN).id, "w", 60)
         over = threading.Event()
 
         def renew(held=held, over=over):
@@ -191,7 +191,7 @@ def test_a_result_is_not_lost_to_the_renewal_of_its_own_lease(store):
         thread = threading.Thread(target=renew)
         thread.start()
         try:
-            assert store.finish(held, Sweep(Outcome.CLEAR))
+            assert store.finish(held, StepResult(Outcome.CLEAR))
         finally:
             over.set()
             thread.join()
@@ -278,11 +278,11 @@ def test_a_result_that_moves_nothing_leaves_the_time_that_somebody_set_meanwhile
             return actions.record(*args)
 
         monkeypatch.setattr(storage, "record", meanwhile)
-        assert ours.finish(held, Sweep(Outcome.UNKNOWN, "unavailable"))
+        assert ours.finish(held, StepResult(Outcome.UNKNOWN, "unavailable"))
         assert other.get(record.id).progress_at == later
         monkeypatch.undo()
         _, held = ours.claim(dispatched(other, record).id, "w", 60)
-        assert ours.finish(held, Sweep(Outcome.CLEAR))
+        assert ours.finish(held, StepResult(Outcome.CLEAR))
         assert other.get(record.id).progress_at not in (later, record.progress_at), "this one moves it"
 
 
@@ -290,9 +290,9 @@ def test_many_leftovers_do_not_take_a_round_trip_each(store):
     """The step is locked meanwhile: 100,000 of them would take longer than its lease."""
     record = create(store)
     _, survey = store.claim(dispatched(store, record).id, "w", 60)
-    store.put_steps(survey, [Step("", "", Kind.SWEEP, "R1", "network", "port")])
-    store.finish(survey, Sweep(Outcome.CLEAR))
-    _, held = store.claim(dispatched(store, record, Kind.SWEEP).id, "w", 60)
+    store.put_steps(survey, [Step("", "", StepKind.SWEEP, "R1", "network", "port")])
+    store.finish(survey, StepResult(Outcome.CLEAR))
+    _, held = store.claim(dispatched(store, record, StepKind.SWEEP).id, "w", 60)
     left = tuple(Leftover(f"{i:04}", f"%s {i}", Reason.FOREIGN, "", ({"id": "x"},)) for i in range(1200))
     sent = []
 
@@ -301,7 +301,7 @@ def test_many_leftovers_do_not_take_a_round_trip_each(store):
             sent.append(parameters)
 
     sqlalchemy.event.listen(store._engine, "before_cursor_execute", note)
-    assert store.finish(held, Sweep(Outcome.LEFTOVERS, "foreign", leftovers=left))
+    assert store.finish(held, StepResult(Outcome.LEFTOVERS, "foreign", leftovers=left))
     assert [(r.leftover.id, r.leftover.name) for r in store.leftovers(record.id, 2000)] == [
         (one.id, one.name) for one in left
     ]
@@ -356,8 +356,8 @@ def test_the_drivers_take_the_timeouts(store):
 def test_a_survey_lays_out_the_steps_and_keeps_their_results(store):
     record = create(store)
     _, survey = store.claim(dispatched(store, record).id, "w", 60)
-    port = Step("", "", Kind.SWEEP, "R1", "network", "port", after=("network.trunk",))
-    dns = Step("", "", Kind.UNCOVERED, "R1", "dns", reason="no_plugin", message="nobody")
+    port = Step("", "", StepKind.SWEEP, "R1", "network", "port", after=("network.trunk",))
+    dns = Step("", "", StepKind.UNSUPPORTED, "R1", "dns", reason="no_plugin", message="nobody")
     assert store.put_steps(survey, [port, dns])
     by_name = {s.name: s for s in store.steps(record.id)}
     assert by_name["network.port"].after == ("network.trunk",)
@@ -373,12 +373,14 @@ def test_a_survey_lays_out_the_steps_and_keeps_their_results(store):
 def test_leftovers_are_replaced_and_the_journal_only_grows(store):
     record = create(store)
     _, survey = store.claim(dispatched(store, record).id, "w", 60)
-    store.put_steps(survey, [Step("", "", Kind.SWEEP, "R1", "network", "port")])
-    store.finish(survey, Sweep(Outcome.CLEAR))
+    store.put_steps(survey, [Step("", "", StepKind.SWEEP, "R1", "network", "port")])
+    store.finish(survey, StepResult(Outcome.CLEAR))
     for names in (("a", "b", "c"), ("b",)):
-        _, held = store.claim(dispatched(store, record, Kind.SWEEP).id, "w", 60)
+        _, held = store.claim(dispatched(store, record, StepKind.SWEEP).id, "w", 60)
         left = tuple(Leftover(n, n, Reason.FOREIGN, "theirs", ({"type": "port", "id": "x"},)) for n in names)
-        assert store.finish(held, Sweep(Outcome.LEFTOVERS, "foreign", leftovers=left), [Event("sweep.leftovers", "…")])
+        assert store.finish(
+            held, StepResult(Outcome.LEFTOVERS, "foreign", leftovers=left), [Event("sweep.leftovers", "…")]
+        )
     rows = store.leftovers(record.id, 10)
     assert [(r.type, r.leftover.id, r.leftover.blocked_by) for r in rows] == [
         ("port", "b", ({"type": "port", "id": "x"},))
@@ -388,17 +390,17 @@ def test_leftovers_are_replaced_and_the_journal_only_grows(store):
         "sweep.leftovers",
         "sweep.leftovers",
     ]
-    step = next(s for s in store.steps(record.id) if s.kind is Kind.SWEEP)
-    assert (step.state, step.remaining) == (State.DONE, 1)
+    step = next(s for s in store.steps(record.id) if s.kind is StepKind.SWEEP)
+    assert (step.state, step.remaining) == (StepState.DONE, 1)
 
 
 @pytest.mark.parametrize("name", ["nul \0 here", "lone \ud800 surrogate", "\x1b[2J", "🗑", "'; --", "x" * 9000])
 def test_a_name_of_any_kind_is_kept_somehow(store, name):
     record = create(store)
-    _, held = store.claim(dispatched(store, record, Kind.DRAIN).id, "w", 60)
-    assert store.tell(held, Event("resource.deleting", name, "w", {"resources": [{"id": name, "name": name}]}))
+    _, held = store.claim(dispatched(store, record, StepKind.DRAIN).id, "w", 60)
+    assert store.append_events(held, Event("resource.deleting", name, "w", {"resources": [{"id": name, "name": name}]}))
     left = Leftover(name, name, Reason.IN_USE, name, ({"id": name},))
-    assert store.finish(held, Sweep(Outcome.LEFTOVERS, "in_use", name, leftovers=(left,), deleted=((name, name),)))
+    assert store.finish(held, StepResult(Outcome.LEFTOVERS, "in_use", name, leftovers=(left,), deleted=((name, name),)))
     (row,) = store.leftovers(record.id, 10)
     assert len(row.leftover.name) == min(len(name), 512)
     assert store.events(record.id, 10)[-1].event.data["resources"][0]["name"] in (name, row.leftover.message)
@@ -406,18 +408,18 @@ def test_a_name_of_any_kind_is_kept_somehow(store, name):
 
 def test_a_change_is_written_down_once_and_undone_once(store):
     record = create(store)
-    _, held = store.claim(dispatched(store, record, Kind.DRAIN).id, "w", 60)
+    _, held = store.claim(dispatched(store, record, StepKind.DRAIN).id, "w", 60)
     grant = {"actor": "users", "actor_id": "u", "role_id": "r"}
-    first = store.intend(held, "grant_removed", grant)
-    assert store.intend(held, "grant_removed", dict(grant)).id == first.id, "a repeated drain records once"
-    second = store.intend(held, "project_disabled", {})
+    first = store.record_intent(held, "grant_removed", grant)
+    assert store.record_intent(held, "grant_removed", dict(grant)).id == first.id, "a repeated drain records once"
+    second = store.record_intent(held, "project_disabled", {})
     assert [c.id for c in store.changes(record.id)] == [first.id, second.id]
     assert store.get(record.id).holding
     for change in (second, first):
         assert store.undone(held, change, Event("drain.undone", "…"))
     assert store.changes(record.id) == ()
     assert not store.get(record.id).holding
-    assert store.intend(held, "grant_removed", grant).sequence == 3
+    assert store.record_intent(held, "grant_removed", grant).sequence == 3
 
 
 def test_what_is_due_is_found_and_what_rests_is_not(store):
@@ -466,15 +468,15 @@ def surveying(store, record, *steps, catalog=()):
     """Run a survey that finds these steps and this catalog."""
     held = store.claim(dispatched(store, record).id, "w", 60)[1]
     assert store.put_steps(held, steps, catalog)
-    store.finish(held, Sweep(Outcome.CLEAR))
+    store.finish(held, StepResult(Outcome.CLEAR))
 
 
 def test_what_vanishes_from_the_catalog_under_way_is_still_asked(store):
     """An admin deletes an endpoint: what the project has there is unknown from then on, and not gone."""
     record = create(store)
-    image = Step("", "", Kind.SWEEP, "R1", "image", "image")
-    dns = Step("", "", Kind.UNCOVERED, "R1", "dns", reason="no_plugin")
-    port = Step("", "", Kind.SWEEP, "R1", "network", "port")
+    image = Step("", "", StepKind.SWEEP, "R1", "image", "image")
+    dns = Step("", "", StepKind.UNSUPPORTED, "R1", "dns", reason="no_plugin")
+    port = Step("", "", StepKind.SWEEP, "R1", "network", "port")
     whole = {("R1", "image"), ("R1", "network"), ("R1", "dns")}
     surveying(store, record, image, dns, port, catalog=whole)
     # Nothing was looked at yet: the catalog is as it is. Whether nobody answers for something, the survey says.
@@ -495,56 +497,56 @@ WAIVED = {"waived": "w", "reason": "waived", "message": "by alice"}
 
 def sweeping(store, record, result, **where):
     """Dispatch the one sweep step and finish it so."""
-    _, held = store.claim(dispatched(store, record, Kind.SWEEP).id, "w", 60)
+    _, held = store.claim(dispatched(store, record, StepKind.SWEEP).id, "w", 60)
     assert store.finish(held, result)
 
 
 def test_a_waived_step_has_no_result_and_keeps_what_was_seen(store):
     record = create(store)
-    zone = Step("", "", Kind.SWEEP, "R1", "dns", "zone")
-    seen = Sweep(Outcome.LEFTOVERS, "in_use", leftovers=(Leftover("z", "zone", Reason.IN_USE),), found=1)
+    zone = Step("", "", StepKind.SWEEP, "R1", "dns", "zone")
+    seen = StepResult(Outcome.LEFTOVERS, "in_use", leftovers=(Leftover("z", "zone", Reason.IN_USE),), found=1)
     surveying(store, record, zone)
     sweeping(store, record, seen)
     surveying(store, record, dataclasses.replace(zone, **WAIVED))
-    [step] = [s for s in store.steps(record.id) if s.kind is Kind.SWEEP]
-    assert (step.waived, step.outcome, step.state, step.reason) == ("w", Outcome.NONE, State.IDLE, "waived")
+    [step] = [s for s in store.steps(record.id) if s.kind is StepKind.SWEEP]
+    assert (step.waived, step.outcome, step.state, step.reason) == ("w", Outcome.NONE, StepState.IDLE, "waived")
     assert [r.leftover.id for r in store.leftovers(record.id, 10)] == ["z"]
     assert (step.found, step.remaining) == (1, 1)
 
 
-@pytest.mark.parametrize("result", [Sweep(Outcome.CLEAR), Sweep(Outcome.UNKNOWN, "unreachable", "no answer")])
+@pytest.mark.parametrize("result", [StepResult(Outcome.CLEAR), StepResult(Outcome.UNKNOWN, "unreachable", "no answer")])
 def test_a_step_begins_anew_when_its_waiver_has_ended(store, result):
     """Its old result, and the round in which it had it, would look like one of the present round."""
     record = create(store)
-    zone = Step("", "", Kind.SWEEP, "R1", "dns", "zone")
+    zone = Step("", "", StepKind.SWEEP, "R1", "dns", "zone")
     surveying(store, record, zone)
     sweeping(store, record, result)
     surveying(store, record, dataclasses.replace(zone, **WAIVED))
     surveying(store, record, zone)
-    [step] = [s for s in store.steps(record.id) if s.kind is Kind.SWEEP]
-    assert (step.waived, step.outcome, step.state, step.round) == ("", Outcome.NONE, State.IDLE, 0)
+    [step] = [s for s in store.steps(record.id) if s.kind is StepKind.SWEEP]
+    assert (step.waived, step.outcome, step.state, step.round) == ("", Outcome.NONE, StepState.IDLE, 0)
     assert (step.reason, step.message) == ("", "")
 
 
 def test_a_waiver_that_comes_while_a_step_runs_lets_it_end_and_takes_no_result(store):
     record = create(store)
-    zone = Step("", "", Kind.SWEEP, "R1", "dns", "zone")
+    zone = Step("", "", StepKind.SWEEP, "R1", "dns", "zone")
     surveying(store, record, zone)
-    _, held = store.claim(dispatched(store, record, Kind.SWEEP).id, "w", 60)
+    _, held = store.claim(dispatched(store, record, StepKind.SWEEP).id, "w", 60)
     surveying(store, record, dataclasses.replace(zone, **WAIVED))
     assert store.renew(held, 60)
-    assert store.finish(held, Sweep(Outcome.CLEAR, deleted=(("1", "one"),)))
-    [step] = [s for s in store.steps(record.id) if s.kind is Kind.SWEEP]
+    assert store.finish(held, StepResult(Outcome.CLEAR, deleted=(("1", "one"),)))
+    [step] = [s for s in store.steps(record.id) if s.kind is StepKind.SWEEP]
     assert (step.waived, step.outcome, step.reason, step.deleted) == ("w", Outcome.NONE, "waived", 1)
     surveying(store, record, zone)
-    [step] = [s for s in store.steps(record.id) if s.kind is Kind.SWEEP]
-    assert (step.waived, step.outcome, step.state, step.round) == ("", Outcome.NONE, State.IDLE, 0)
+    [step] = [s for s in store.steps(record.id) if s.kind is StepKind.SWEEP]
+    assert (step.waived, step.outcome, step.state, step.round) == ("", Outcome.NONE, StepState.IDLE, 0)
 
 
 def test_a_waived_service_without_a_plugin_is_no_unknown_until_its_waiver_ends(store):
     record = create(store)
-    dns = Step("", "", Kind.UNCOVERED, "R1", "dns", reason="no_plugin", message="nobody")
-    uncovered = lambda: next(s for s in store.steps(record.id) if s.kind is Kind.UNCOVERED)  # noqa: E731
+    dns = Step("", "", StepKind.UNSUPPORTED, "R1", "dns", reason="no_plugin", message="nobody")
+    uncovered = lambda: next(s for s in store.steps(record.id) if s.kind is StepKind.UNSUPPORTED)  # noqa: E731
     surveying(store, record, dns)
     assert uncovered().outcome is Outcome.UNKNOWN
     surveying(store, record, dataclasses.replace(dns, **WAIVED))
@@ -556,10 +558,10 @@ def test_a_waived_service_without_a_plugin_is_no_unknown_until_its_waiver_ends(s
 def test_a_retry_does_not_forget_what_could_not_be_seen(store):
     """An attempt ends with a dead service; somebody takes it from the catalog; the next attempt asks for it still."""
     record = create(store)
-    image = Step("", "", Kind.SWEEP, "R1", "image", "image")
-    port = Step("", "", Kind.SWEEP, "R1", "network", "port")
+    image = Step("", "", StepKind.SWEEP, "R1", "image", "image")
+    port = Step("", "", StepKind.SWEEP, "R1", "network", "port")
     surveying(store, record, image, catalog={("R1", "image")})
-    sweeping(store, record, Sweep(Outcome.UNKNOWN, "unreachable", "no answer"))
+    sweeping(store, record, StepResult(Outcome.UNKNOWN, "unreachable", "no answer"))
     assert store.get(record.id).status is Status.ACCEPTED
     surveying(store, record, port, catalog={("R1", "network")})
     assert {s.service for s in store.steps(record.id) if s.service} == {"network", "image"}
@@ -607,14 +609,14 @@ def test_a_waiver_is_withdrawn_once_and_stays_on_record(store):
 def test_a_deletion_keeps_the_waivers_that_it_relied_upon(store):
     record, made = create(store), waiver(store)
     _, held = store.claim(dispatched(store, record).id, "w", 60)
-    assert store.finish(held, Sweep(Outcome.CLEAR), waivers=(made,))
+    assert store.finish(held, StepResult(Outcome.CLEAR), waivers=(made,))
     store.withdraw_waiver(made.id, "alice")
     assert store.get(record.id).waivers == (made,)
 
 
 # ------------------------------------------------------------------------------------------------------------- force
 ASKED = Force("burnt down", ("block-storage.volume",), T0, 1, 1, "u", "alice", "req-1")
-VOLUME = Step("", "", Kind.SWEEP, "R1", "block-storage", "volume")
+VOLUME = Step("", "", StepKind.SWEEP, "R1", "block-storage", "volume")
 LEFT = (
     Leftover("a", "A", Reason.ERROR, "error_deleting", owner="p", remedy="by hand"),
     Leftover("b", "B", Reason.IN_USE, "in use", ({"type": "compute.server", "id": "s", "owner": "p"},), owner="p"),
@@ -626,22 +628,22 @@ def forced(store):
     record = create(store)
     surveying(store, record, VOLUME)
     before = store.get(record.id)
-    after = dataclasses.replace(before, status=Status.DELETING, purpose=Purpose.DELETE, round=2, forced=ASKED)
+    after = dataclasses.replace(before, status=Status.DELETING, purpose=RoundPurpose.DELETE, round=2, forced=ASKED)
     store.save(before, after)
-    sweeping(store, record, Sweep(Outcome.LEFTOVERS, "error", leftovers=LEFT))
-    let_go(store, record)
+    sweeping(store, record, StepResult(Outcome.LEFTOVERS, "error", leftovers=LEFT))
+    is_abandoned(store, record)
     return record
 
 
-def let_go(store, record):
+def is_abandoned(store, record):
     before, steps, now = store.load(record.id)
-    [step] = [s for s in steps if s.kind is Kind.SWEEP]
-    made = actions.apply(before, steps, (actions.LetGo(step.id),), now)
+    [step] = [s for s in steps if s.kind is StepKind.SWEEP]
+    made = actions.apply(before, steps, (actions.Abandon(step.id),), now)
     store.save(before, made.deletion, made.steps, made.events, made.abandoned)
 
 
 def volume_step(store, record):
-    [step] = [s for s in store.steps(record.id) if s.kind is Kind.SWEEP]
+    [step] = [s for s in store.steps(record.id) if s.kind is StepKind.SWEEP]
     return step
 
 
@@ -664,11 +666,13 @@ def test_what_is_let_go_of_is_marked_and_named_in_the_same_transaction(store):
 def test_who_read_old_facts_lets_go_of_nothing(store):
     record = create(store)
     surveying(store, record, VOLUME)
-    sweeping(store, record, Sweep(Outcome.LEFTOVERS, "error", leftovers=LEFT))
+    sweeping(store, record, StepResult(Outcome.LEFTOVERS, "error", leftovers=LEFT))
     before, steps, now = store.load(record.id)
     step = volume_step(store, record)
-    made = actions.apply(before, steps, (actions.LetGo(step.id),), now)
-    sweeping(store, record, Sweep(Outcome.LEFTOVERS, "error", leftovers=(*LEFT, Leftover("new", "", Reason.ERROR))))
+    made = actions.apply(before, steps, (actions.Abandon(step.id),), now)
+    sweeping(
+        store, record, StepResult(Outcome.LEFTOVERS, "error", leftovers=(*LEFT, Leftover("new", "", Reason.ERROR)))
+    )
     with pytest.raises(Conflict):
         store.save(before, made.deletion, made.steps, made.events, made.abandoned)
     assert store.leftovers(record.id, 10, abandoned=True) == []
@@ -678,7 +682,7 @@ def test_who_read_old_facts_lets_go_of_nothing(store):
 def test_a_later_look_keeps_the_marks_and_counts_what_is_new(store):
     record = forced(store)
     there = tuple(Leftover(id_, id_, Reason.PRESENT) for id_ in ("a", "b", "new"))
-    sweeping(store, record, Sweep(Outcome.LEFTOVERS, "present", leftovers=there))
+    sweeping(store, record, StepResult(Outcome.LEFTOVERS, "present", leftovers=there))
     step = volume_step(store, record)
     assert (step.abandoned, step.remaining) == (2, 3)
     rows = {row.leftover.id: row.leftover for row in store.leftovers(record.id, 10)}
@@ -688,12 +692,12 @@ def test_a_later_look_keeps_the_marks_and_counts_what_is_new(store):
 
 def test_what_is_not_seen_any_more_stays_on_record_and_what_is_gone_does_not(store):
     record = forced(store)
-    sweeping(store, record, Sweep(Outcome.UNKNOWN, "unreachable", "no answer"))
+    sweeping(store, record, StepResult(Outcome.UNKNOWN, "unreachable", "no answer"))
     assert [row.leftover.id for row in store.leftovers(record.id, 10, abandoned=True)] == ["a", "b"]
     assert (volume_step(store, record).abandoned, volume_step(store, record).unseen) == (2, False)
-    let_go(store, record)
+    is_abandoned(store, record)
     assert (volume_step(store, record).abandoned, volume_step(store, record).unseen) == (2, True)
-    sweeping(store, record, Sweep(Outcome.LEFTOVERS, "error", leftovers=LEFT[:1]))
+    sweeping(store, record, StepResult(Outcome.LEFTOVERS, "error", leftovers=LEFT[:1]))
     step = volume_step(store, record)
     assert (step.abandoned, step.remaining, step.unseen) == (1, 1, False)
 
@@ -702,7 +706,7 @@ def test_once_force_is_withdrawn_nothing_is_marked_any_more(store):
     record = forced(store)
     before = store.get(record.id)
     store.save(before, dataclasses.replace(before, forced=None))
-    sweeping(store, record, Sweep(Outcome.LEFTOVERS, "error", leftovers=LEFT))
+    sweeping(store, record, StepResult(Outcome.LEFTOVERS, "error", leftovers=LEFT))
     assert volume_step(store, record).abandoned == 0
 
 

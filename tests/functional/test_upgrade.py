@@ -12,7 +12,7 @@ from alembic.script import ScriptDirectory
 
 from cleanup_orchestrator import opts
 from cleanup_orchestrator.cmd import manage
-from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.deletion import Condition, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS, Step
 from cleanup_orchestrator.service import OPTS
@@ -24,16 +24,25 @@ PAGE = (ROOT / "doc" / "source" / "admin" / "upgrade.rst").read_text()
 REVISIONS = [s.revision for s in ScriptDirectory.from_config(manage._alembic()).walk_revisions()][::-1]
 
 
+#: Renamed columns and words: releases before it stop before it, those after it do not.
+BREAK = "0011"
+WORDS = {"unplanned": "newcomers", "project_setting": "residue", "fencing_token": "fence", "inventory": "look"}
+
+
 @pytest.mark.parametrize("before", REVISIONS[:-1])
-def test_the_release_before_goes_on_working_on_the_new_schema(empty_database_url, before):
-    """What it inserts, it inserts without the columns that it does not know; what it reads is all still there."""
+def test_what_the_release_before_wrote_is_read_after_the_upgrade(empty_database_url, before):
+    """From the break on it goes on inserting on the new schema, without the columns that it does not know."""
     manage.upgrade(empty_database_url, before)
     engine = sa.create_engine(empty_database_url)
     old = sa.MetaData()
     old.reflect(engine)  # the tables as the release before knows them
-    manage.upgrade(empty_database_url)
+    word = WORDS if before < BREAK else {}
+    if before >= BREAK:
+        manage.upgrade(empty_database_url)
 
-    deletion = world.deletion(id=str(uuid.uuid4()), status=Status.DELETING)
+    held = Condition("on_hold", True, "lien", "a lien", world.T0)
+    of_round = {"status": Status.DELETING, "purpose": RoundPurpose.INVENTORY, "conditions": (held,)}
+    deletion = world.deletion(id=str(uuid.uuid4()), **of_round)
     values = {
         "deletions": records.deletion_values(deletion),
         "steps": records.step_values(Step(str(uuid.uuid4()), deletion.id, TASKS[0])),
@@ -47,16 +56,22 @@ def test_the_release_before_goes_on_working_on_the_new_schema(empty_database_url
     }  # fmt: skip
     with engine.begin() as connection:
         for name, row in values.items():
+            row = {word.get(column, column): value for column, value in row.items()}
             known = {column: value for column, value in row.items() if column in old.tables[name].c}
+            if before < BREAK and name == "deletions":
+                known["purpose"] = WORDS[str(known["purpose"])]
+                known["conditions"] = [c | {"type": "held"} for c in known["conditions"]]
             connection.execute(old.tables[name].insert(), [_plain(old.tables[name], known)])
         for table in old.sorted_tables:
             connection.execute(sa.select(table)).all()
     engine.dispose()
+    if before < BREAK:
+        manage.upgrade(empty_database_url)
 
     store = Store.from_url(empty_database_url)
     found, steps, _ = store.load(deletion.id)
     unknown = {f.name for f in dataclasses.fields(deletion)} - set(old.tables["deletions"].c.keys())
-    for name in ("id", "project_id", "status", "mode", *(unknown - {"holding", "children"})):
+    for name in ("id", "project_id", "status", "mode", "purpose", "conditions", *(unknown - {"holding", "children"})):
         assert getattr(found, name) == getattr(deletion, name), name
     assert found.holding and len(steps) == 1
     store.create(world.deletion(id=str(uuid.uuid4()), project_id="other"), TASKS, Event("deletion.accepted", "new"))

@@ -151,7 +151,7 @@ def test_a_worker_that_comes_back_from_the_dead_deletes_nothing_and_saves_nothin
     fleet.start("worker", "successor")
     table = fleet.cloud.state.table("RegionOne", "network.port")
     wait("the successor deletes the port", lambda: fleet.port not in table.rows)
-    wait("the successor has the step", lambda: fleet.step(deletion, "network.port").fence > held.fence)
+    wait("the successor has the step", lambda: fleet.step(deletion, "network.port").fencing_token > held.fencing_token)
     (theirs,) = fleet.cloud.bystanders
     fleet.cloud.state.add("RegionOne", "network.port", theirs, id=fleet.port, name="of somebody else")
     writes = len(fleet.cloud.audit.writes)
@@ -205,7 +205,7 @@ def test_an_engine_that_comes_back_from_the_dead_overtakes_nobody(fleet):
     other = wait("another one is recorded", lambda: fleet.store.live("another") or record(fleet, "another"))
     wait(
         "the zombie goes on with it",
-        lambda: fleet.store.get(other.id).status is not Status.ACCEPTED or fleet.step(other.id, "survey").fence,
+        lambda: fleet.store.get(other.id).status is not Status.ACCEPTED or fleet.step(other.id, "survey").fencing_token,
     )
     assert (fleet.store.load(deletion)[:2], fleet.journal(deletion)) == before
     statuses = [e.type for e in before[1] if e.type.startswith("deletion.")]
@@ -262,5 +262,5 @@ def test_workers_whose_clocks_are_hours_apart_delete_a_project_together(fleet):
     events = [row.at for row in fleet.store.events(deletion, 100_000)]
     assert events == sorted(events) and record.created_at <= events[0] <= events[-1] <= now
     assert fleet.cloud.audit.foreign_writes() == fleet.cloud.defects == []
-    takeovers = [step.name for step in fleet.store.steps(deletion) if step.fence > 12]
+    takeovers = [step.name for step in fleet.store.steps(deletion) if step.fencing_token > 12]
     assert takeovers == [], "nobody's lease ran out because of a clock"

@@ -371,7 +371,7 @@ MUTATIONS = (
     Mutation(
         "What has left the catalog without an answer blocks no more",
         SURVEY,
-        'elif step.kind is Kind.UNCOVERED and answer.answered_by != "nothing_to_own":',
+        'elif step.kind is StepKind.UNSUPPORTED and answer.answered_by != "nothing_to_own":',
         "elif False:",
         tests("core/waivers"),
     ),

@@ -128,7 +128,7 @@ MUTATIONS = (
         SWEEP,
         '    except Exception as error:  # every failed listing is "unknown", whatever went wrong in it\n'
         "        return _unknown(error)",
-        "    except Exception:\n        return Sweep(Outcome.CLEAR)",
+        "    except Exception:\n        return StepResult(Outcome.CLEAR)",
         tests("worker/sweep"),
     ),
     Mutation(
@@ -137,30 +137,30 @@ MUTATIONS = (
         "        first = _list(type_, connection, project, forbids, unplanned, collect, most)\n"
         "    except Exception as error:\n        return _unknown(error)",
         "        first = _list(type_, connection, project, forbids, unplanned, collect, most)\n"
-        "    except Exception:\n        return Sweep(Outcome.CLEAR)",
+        "    except Exception:\n        return StepResult(Outcome.CLEAR)",
         tests("worker/sweep"),
     ),
     Mutation(
         "What was deleted counts as gone without the second list",
         SWEEP,
         "return _unknown(error, found=len(names) + len(first.left))",
-        "return Sweep(Outcome.CLEAR, deleted=tuple(names.items()))",
+        "return StepResult(Outcome.CLEAR, deleted=tuple(names.items()))",
         tests("worker/sweep"),
     ),
     Mutation(
         "A 404 of a list counts as empty",
         SWEEP,
-        "def _unknown(error: BaseException, found: int = 0) -> Sweep:\n    failure = classify(error)\n",
-        "def _unknown(error: BaseException, found: int = 0) -> Sweep:\n    failure = classify(error)\n"
-        "    if failure.status == 404:\n        return Sweep(Outcome.CLEAR)\n",
+        "def _unknown(error: BaseException, found: int = 0) -> StepResult:\n    failure = classify(error)\n",
+        "def _unknown(error: BaseException, found: int = 0) -> StepResult:\n    failure = classify(error)\n"
+        "    if failure.status == 404:\n        return StepResult(Outcome.CLEAR)\n",
         tests("worker/sweep"),
     ),
     Mutation(
         "A 403 of a list counts as empty",
         SWEEP,
-        "def _unknown(error: BaseException, found: int = 0) -> Sweep:\n    failure = classify(error)\n",
-        "def _unknown(error: BaseException, found: int = 0) -> Sweep:\n    failure = classify(error)\n"
-        "    if failure.status == 403:\n        return Sweep(Outcome.CLEAR)\n",
+        "def _unknown(error: BaseException, found: int = 0) -> StepResult:\n    failure = classify(error)\n",
+        "def _unknown(error: BaseException, found: int = 0) -> StepResult:\n    failure = classify(error)\n"
+        "    if failure.status == 403:\n        return StepResult(Outcome.CLEAR)\n",
         tests("worker/sweep"),
     ),
     Mutation(
@@ -222,7 +222,7 @@ MUTATIONS = (
     Mutation(
         "What is informational is left over",
         SWEEP,
-        'return dataclasses.replace(result, outcome=Outcome.CLEAR, reason="", message="", leftovers=(), spared=said)',
+        'return dataclasses.replace(result, outcome=Outcome.CLEAR, reason="", message="", leftovers=(), kept_resources=said)',
         "return result",
         tests("worker/outsiders"),
     ),
@@ -236,8 +236,8 @@ MUTATIONS = (
     Mutation(
         "What is about to be deleted is written down afterwards",
         SWEEP,
-        "            intend(chunk)\n            list(run(one, chunk))\n",
-        "            list(run(one, chunk))\n            intend(chunk)\n",
+        "            record_intent(chunk)\n            list(run(one, chunk))\n",
+        "            list(run(one, chunk))\n            record_intent(chunk)\n",
         tests("worker/sweep"),
     ),
     Mutation(
@@ -250,7 +250,7 @@ MUTATIONS = (
     Mutation(
         "What is dragged along by another type is deleted by a call of its own",
         SWEEP,
-        "    if type_.dragged_by:\n        attempted.tried.update(names)\n    else:",
+        "    if type_.deleted_with:\n        attempted.tried.update(names)\n    else:",
         "    if False:\n        attempted.tried.update(names)\n    else:",
         tests("worker/sweep"),
     ),
@@ -410,7 +410,7 @@ MUTATIONS = (
     Mutation(
         "What a hold withheld counts as stopped for good",
         ERRORS,
-        "    if isinstance(error, Held):\n        return Failure(Reason.HELD, message)\n",
+        "    if isinstance(error, OnHold):\n        return Failure(Reason.ON_HOLD, message)\n",
         "",
         tests("core/held worker/sweep"),
     ),

@@ -136,14 +136,14 @@ MUTATIONS = (
     Mutation(
         "A worker deletes in a dry run",
         WORKER,
-        "deleting = self.deletion.purpose in (Purpose.DELETE, Purpose.RESIDUE) and not self.deletion.dry_run",
-        "deleting = self.deletion.purpose in (Purpose.DELETE, Purpose.RESIDUE)",
+        "(RoundPurpose.DELETE, RoundPurpose.PROJECT_SETTINGS) and not self.deletion.dry_run",
+        "(RoundPurpose.DELETE, RoundPurpose.PROJECT_SETTINGS)",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "A worker does not ask for the plan",
         WORKER,
-        "if not self.deletion.plan_id or type_.residue:",
+        "if not self.deletion.plan_id or type_.project_setting:",
         "if True:",
         tests("core/plans"),
     ),
@@ -172,28 +172,27 @@ MUTATIONS = (
     Mutation(
         "A project counts as removed although Keystone still knows it",
         WORKER,
-        'return Sweep(Outcome.UNKNOWN, str(Reason.ERROR), "Keystone accepted the delete and still knows the '
-        'project"), {}',
-        "return Sweep(Outcome.CLEAR), {}",
+        '            Outcome.UNKNOWN, str(Reason.ERROR), "Keystone accepted the delete',
+        '            Outcome.CLEAR, "", "Keystone accepted the delete',
         tests("worker/worker_guard"),
     ),
     # -------------------------------------------------------------------------------------------------- drain drivers
     Mutation(
         "A grant is removed before it is written down",
         REVOKE,
-        '                ground.intend(GRANT_REMOVED, {"actor": actor, "actor_id": actor_id, "role_id": role_id})\n'
-        "                ground.projects.ungrant(ground.project_id, actor, actor_id, role_id)\n",
-        "                ground.projects.ungrant(ground.project_id, actor, actor_id, role_id)\n"
-        '                ground.intend(GRANT_REMOVED, {"actor": actor, "actor_id": actor_id, "role_id": role_id})\n',
+        '                context.record_intent(GRANT_REMOVED, {"actor": actor, "actor_id": actor_id, "role_id": role_id})\n'
+        "                context.projects.ungrant(context.project_id, actor, actor_id, role_id)\n",
+        "                context.projects.ungrant(context.project_id, actor, actor_id, role_id)\n"
+        '                context.record_intent(GRANT_REMOVED, {"actor": actor, "actor_id": actor_id, "role_id": role_id})\n',
         tests("drain/undo"),
     ),
     Mutation(
         "The janitor's grant is made before it is written down",
         JANITOR,
-        '            ground.intend(GRANT_ADDED, {"actor": "users", "actor_id": janitor_id, "role_id": role_id})\n'
-        '            ground.projects.grant(ground.project_id, "users", janitor_id, role_id)\n',
-        '            ground.projects.grant(ground.project_id, "users", janitor_id, role_id)\n'
-        '            ground.intend(GRANT_ADDED, {"actor": "users", "actor_id": janitor_id, "role_id": role_id})\n',
+        '            context.record_intent(GRANT_ADDED, {"actor": "users", "actor_id": janitor_id, "role_id": role_id})\n'
+        '            context.projects.grant(context.project_id, "users", janitor_id, role_id)\n',
+        '            context.projects.grant(context.project_id, "users", janitor_id, role_id)\n'
+        '            context.record_intent(GRANT_ADDED, {"actor": "users", "actor_id": janitor_id, "role_id": role_id})\n',
         tests("drain/janitor"),
     ),
     Mutation(
@@ -248,8 +247,8 @@ MUTATIONS = (
     Mutation(
         "A drain with new direct grants still holds",
         REVOKE,
-        "return not self._direct(ground) and not self._others(ground)",
-        "return not self._others(ground)",
+        "return not self._direct(context) and not self._others(context)",
+        "return not self._others(context)",
         tests("drain/undo"),
     ),
     Mutation(
@@ -286,7 +285,7 @@ MUTATIONS = (
     Mutation(
         "A project counts as closed although a token for it is still good",
         BASE,
-        "        if not _usable(ground, canary):\n",
+        "        if not _usable(context, canary):\n",
         "        if True:\n",
         tests("drain/drain"),
     ),
@@ -300,21 +299,21 @@ MUTATIONS = (
     Mutation(
         "A fence is set over that of another deletion",
         FENCE,
-        "if found not in (None, ground.deletion_id):",
+        "if found not in (None, context.deletion_id):",
         "if False:",
         tests("drain/undo"),
     ),
     Mutation(
         "A fence is set before it is written down",
         FENCE,
-        '        ground.intend(PROJECT_FENCED, {"fence": ground.deletion_id})\n        try:\n',
+        '        context.record_intent(PROJECT_FENCED, {"fence": context.deletion_id})\n        try:\n',
         "        try:\n",
         tests("drain/undo"),
     ),
     Mutation(
         "A fence that does not stop a token counts as holding",
         FENCE,
-        "        if _accepted(identity, headers | {protocol.CANARY_HEADER: ground.deletion_id}):\n",
+        "        if _accepted(identity, headers | {protocol.CANARY_HEADER: context.deletion_id}):\n",
         "        if False:\n",
         tests("drain/undo"),
     ),

@@ -8,13 +8,13 @@ from typing import Any
 
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api.deletions import Deletions
-from cleanup_orchestrator.cloud.catalog import Coverage
+from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.core import approvals, decide, force, orphan_scan, plugin_liens
 from cleanup_orchestrator.core.actions import Move
 from cleanup_orchestrator.core.deletion import Mode
 from cleanup_orchestrator.core.journal import Change
-from cleanup_orchestrator.core.step import Outcome, Sweep
+from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain.revoke import Revoke
 from cleanup_orchestrator.engine.deletions import Engine
@@ -182,7 +182,7 @@ def _finish_without_fence() -> Iterator[Patch]:
         with self._begin() as c:
             row = c.execute(t.steps.select().where(t.steps.c.id == step.id)).first()
             if row is not None:
-                step = dataclasses.replace(step, fence=row.fence)
+                step = dataclasses.replace(step, fence=row.fencing_token)
         return real(self, step, *args, **values)
 
     yield Store, "finish", finish
@@ -197,7 +197,7 @@ def _one_look_is_enough() -> Iterator[Patch]:
 
 
 def _unknown_is_clear() -> Iterator[Patch]:
-    yield sweep, "_unknown", lambda _error, found=0: Sweep(Outcome.CLEAR, found=found)
+    yield sweep, "_unknown", lambda _error, found=0: StepResult(Outcome.CLEAR, found=found)
 
 
 def _every_row_is_ours() -> Iterator[Patch]:
@@ -239,13 +239,13 @@ def _rests_without_release() -> Iterator[Patch]:
 
 
 def _everything_is_covered() -> Iterator[Patch]:
-    real = Coverage.answer
+    real = ServiceCatalog.answer
 
-    def answer(self: Coverage, entry: Any, waivers: Any = ()) -> Any:
+    def answer(self: ServiceCatalog, entry: Any, waivers: Any = ()) -> Any:
         found = real(self, entry, waivers)
         return dataclasses.replace(found, answered_by="nothing_to_own") if found.answered_by == "nobody" else found
 
-    yield Coverage, "answer", answer
+    yield ServiceCatalog, "answer", answer
 
 
 def _looks_delete() -> Iterator[Patch]:
@@ -410,7 +410,9 @@ BREAKAGES: dict[str, Breakage] = {
     "force abandons what it has not recorded": Breakage(
         _abandons_the_unrecorded, "with something left", _forced, first=20
     ),
-    "a deletion without force abandons resources": Breakage(_abandons_without_force, "residue goes last", _stuck),
+    "a deletion without force abandons resources": Breakage(
+        _abandons_without_force, "project settings goes last", _stuck
+    ),
     "no tick makes up for lost messages": Breakage(_no_tick, "", _dropping),
     "a lease never ends": Breakage(_endless_lease, "does not come to its end", _crashing),
     "new access after the drain is not noticed": Breakage(_new_access_is_not_noticed, "empty looks", _inviting),

@@ -25,7 +25,7 @@ TYPES = {
     "identity": ("credential",),
 }
 UNSHOWN = frozenset({"network.quota", "key-manager.secret"})
-RESIDUE = frozenset({"network.quota"})
+PROJECT_SETTINGS = frozenset({"network.quota"})
 SCOPED = frozenset({"key-manager.secret"})  #: only a token of the project sees them
 SHARED_LISTS = frozenset({"image.image", "identity.credential"})  #: their listings show everybody's
 FORCIBLE = frozenset({"network.port", "block-storage.volume", "image.image"})  #: types that have a force
@@ -83,7 +83,7 @@ class Cloud:
             self._remember(project)
         for region, name in self.things:
             self._furnish(PROJECT, region, name, self.plan.fill)
-            if name not in RESIDUE | SCOPED:
+            if name not in PROJECT_SETTINGS | SCOPED:
                 self._add(region, name, BYSTANDER)
             if name in SHARED_LISTS:
                 self._add(region, name, None)
@@ -105,7 +105,7 @@ class Cloud:
             thing = self._add(region, name, owner)
             thing.stubborn = int(self.plan.slow_deletes > 0 and n == 0)
             thing.running = thing.wanted_running = name == SERVER and self.rng.random() < 0.8
-        if name in RESIDUE:
+        if name in PROJECT_SETTINGS:
             self._add(region, name, owner)
 
     def _connect(self, owner: str) -> None:
@@ -125,9 +125,9 @@ class Cloud:
         """The obstacle that is there: not each fits into each world."""
         fits = {
             "foreign": "network" in self.plan.services,
-            "ownerless": any(n not in SHARED_LISTS | SCOPED | RESIDUE for _, n in self.things),
+            "ownerless": any(n not in SHARED_LISTS | SCOPED | PROJECT_SETTINGS for _, n in self.things),
             "protected": any(n not in UNSHOWN for _, n in self.things),
-            "stuck": any(n not in RESIDUE for _, n in self.things),
+            "stuck": any(n not in PROJECT_SETTINGS for _, n in self.things),
         }
         plan = self.plan.obstacle
         return plan if fits.get(plan, True) else "uncovered"
@@ -147,11 +147,11 @@ class Cloud:
             thing = self._add(*next(key for key in self.things if key[1] not in UNSHOWN), owner)
             thing.shared, thing.used_since = True, thing.born
         elif self.obstacle == "ownerless":
-            self._add(*next(k for k in self.things if k[1] not in SHARED_LISTS | SCOPED | RESIDUE), None)
+            self._add(*next(k for k in self.things if k[1] not in SHARED_LISTS | SCOPED | PROJECT_SETTINGS), None)
         elif self.obstacle == "stuck":
             mine = [t for things in self.things.values() for t in things.values() if t.owner == owner]
             self.rng.choice(
-                [t for t in mine if t.type not in RESIDUE] or [self._add(*next(iter(self.things)), owner)]
+                [t for t in mine if t.type not in PROJECT_SETTINGS] or [self._add(*next(iter(self.things)), owner)]
             ).stuck = True
         elif self.obstacle == "broken":
             self.broken_at = next(iter(self.things))
@@ -170,7 +170,9 @@ class Cloud:
     def empty(self) -> None:
         """Have members remove all that their projects have."""
         for things in self.things.values():
-            for thing in [t for t in things.values() if t.owner in self.keystone.projects and t.type not in RESIDUE]:
+            for thing in [
+                t for t in things.values() if t.owner in self.keystone.projects and t.type not in PROJECT_SETTINGS
+            ]:
                 del things[thing.id]
 
     def calm(self) -> None:
@@ -212,14 +214,16 @@ class Cloud:
 
     def of(self, owner: str) -> list[Thing]:
         """Return all that a project has, but for what goes with it."""
-        return [t for region, name in self.things if name not in RESIDUE for t in self.mine(region, name, owner)]
+        return [
+            t for region, name in self.things if name not in PROJECT_SETTINGS for t in self.mine(region, name, owner)
+        ]
 
     def left(self, owner: str) -> list[Thing]:
         """Return what keeps a project from being empty, whether or not it can be seen."""
         return [
             thing
             for region, name in self.things
-            if name not in RESIDUE
+            if name not in PROJECT_SETTINGS
             for thing in self.there(region, name)
             if thing.owner == owner or (thing.owner is None and name not in SHARED_LISTS)
         ]
@@ -237,11 +241,11 @@ class Cloud:
     def _all(self) -> list[Thing]:
         """Return what all projects have."""
         owners = self.keystone.projects
-        ordinary = [key for key in self.things if key[1] not in RESIDUE]
+        ordinary = [key for key in self.things if key[1] not in PROJECT_SETTINGS]
         return [t for owner in owners for region, name in ordinary for t in self.mine(region, name, owner)]
 
     def _create(self, pick: Callable[[list[Any]], Any]) -> bool:
-        keys = [key for key in self.things if key[1] not in RESIDUE]
+        keys = [key for key in self.things if key[1] not in PROJECT_SETTINGS]
         projects = [p.id for p in self.keystone.projects.values() if self.keystone.members_work(p)]
         wanted = pick([(key, id_) for key in keys for id_ in projects])
         if wanted is None:
@@ -302,7 +306,7 @@ class Cloud:
         return project is not None
 
     def _unfence(self, pick: Callable[[list[Any]], Any]) -> bool:
-        project = pick([p for p in self.keystone.there() if p.fence])
+        project = pick([p for p in self.keystone.there() if p.fencing_token])
         if project is not None:
             project.fence = ""
             self.keystone.relock(project)

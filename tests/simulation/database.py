@@ -38,8 +38,8 @@ _TRIGGERS = (
     " SELECT watched('move', NEW.id, '', NEW.status); END",
     "CREATE TRIGGER purposes AFTER UPDATE OF purpose ON deletions WHEN OLD.purpose <> NEW.purpose"
     " BEGIN SELECT watched('purpose', NEW.id, NEW.purpose, ''); END",
-    "CREATE TRIGGER fences AFTER UPDATE OF fence ON steps WHEN NEW.fence < OLD.fence"
-    " BEGIN SELECT watched('fence', NEW.id, OLD.fence, NEW.fence); END",
+    "CREATE TRIGGER fences AFTER UPDATE OF fencing_token ON steps WHEN NEW.fencing_token < OLD.fencing_token"
+    " BEGIN SELECT watched('fence', NEW.id, OLD.fencing_token, NEW.fencing_token); END",
     "CREATE TRIGGER results AFTER UPDATE OF state ON steps WHEN OLD.state = 'running' AND NEW.state = 'done'"
     " BEGIN SELECT watched('result', NEW.id, NEW.fence, ''); END",
     "CREATE TRIGGER redone AFTER UPDATE OF undone ON changes WHEN NEW.undone < OLD.undone"

@@ -15,7 +15,7 @@ from typing import Any
 
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.transitions import LIVE, MOVES
-from tests.simulation.cloud import RESIDUE, UNSHOWN, Cloud, Thing
+from tests.simulation.cloud import PROJECT_SETTINGS, UNSHOWN, Cloud, Thing
 from tests.simulation.database import Database, at
 from tests.simulation.keystone import PROJECT
 from tests.simulation.plan import Plan
@@ -24,7 +24,7 @@ from tests.simulation.watches import WATCHES, Watch
 from tests.support.scheduler import Simulation, Thread
 
 _HELD = """
-SELECT s.state, s.fence, s.lease_until, s.kind, s.round, s.residue,
+SELECT s.state, s.fencing_token, s.lease_until, s.kind, s.round, s.project_setting,
        d.status, d.purpose, d.round, d.since_round, d.dry_run
   FROM steps s JOIN deletions d ON d.id = s.deletion_id WHERE s.id = ?
 """
@@ -83,7 +83,7 @@ class Promises:
         elif what == "result":
             thread = self.simulation.current
             held = thread.held if thread else None
-            if held is None or (held.id, held.fence) != (who, one):
+            if held is None or (held.id, held.fencing_token) != (who, one):
                 self.fail(f"the result of step {who} is saved by one whose step it is not")
             else:
                 assert thread is not None
@@ -157,8 +157,8 @@ class Promises:
         row = self.one(_HELD, thread.held.id)
         if row is None:
             return False
-        state, fence, lease, kind, round_, residue, status, purpose, current, since, dry_run = row
-        if state != "running" or fence != thread.held.fence or dry_run or round_ < since:
+        state, fence, lease, kind, round_, project_setting, status, purpose, current, since, dry_run = row
+        if state != "running" or fence != thread.held.fencing_token or dry_run or round_ < since:
             return False
         if lease is None or lease <= str(at(self.simulation.now)):
             return False
@@ -167,10 +167,10 @@ class Promises:
         if kind not in _NOT_HELD and self.one(_PROTECTED, self.project[thread.held.deletion_id])[0]:
             return False
         if kind == "sweep":
-            return round_ == current and purpose == ("residue" if residue else "delete")
+            return round_ == current and purpose == ("project_settings" if project_setting else "delete")
         if kind == "halt":
             return status == Status.RECOVERABLE
-        return kind in ("access", "drain", "close", "release") or (kind == "remove" and purpose == "residue")
+        return kind in ("access", "drain", "close", "release") or (kind == "remove" and purpose == "project_settings")
 
     def asked(self, thread: Thread) -> None:
         """The guard asked the store, just now."""
@@ -215,16 +215,16 @@ class Promises:
             self.fail(f"{label}: it is protected")
 
     def _destroy(self, thread: Thread, label: str, thing: Thing, mine: str) -> None:
-        if self.plan.bound and thing.type not in RESIDUE and thing.id not in self.planned:
+        if self.plan.bound and thing.type not in PROJECT_SETTINGS and thing.id not in self.planned:
             self.fail(f"{label}: it is not in the plan")
         if thing.id not in self.announced:
             self.fail(f"{label}: nobody wrote down that it was going to be deleted")
         mode = self.one("SELECT mode FROM deletions WHERE id = ?", thread.held.deletion_id)[0]
-        if mode == Mode.REPORT and thing.type not in RESIDUE:
+        if mode == Mode.REPORT and thing.type not in PROJECT_SETTINGS:
             self.fail(f"{label}: a report deletes nothing")
         locked = self.proofs.locked(mine)
-        if thing.type in RESIDUE and locked and (left := self.proofs.left(mine, thread.held.deletion_id)):
-            self.fail(f"{label}: residue goes last, and there is {left}")
+        if thing.type in PROJECT_SETTINGS and locked and (left := self.proofs.left(mine, thread.held.deletion_id)):
+            self.fail(f"{label}: project settings go last, and there is {left}")
         self.deleted.append(thing.id)
 
     # -- the end

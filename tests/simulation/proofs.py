@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.deletion import Status
-from tests.simulation.cloud import RESIDUE, SCOPED
+from tests.simulation.cloud import PROJECT_SETTINGS, SCOPED
 from tests.support.scheduler import Thread
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Proofs:
         abandoned = self._abandoned(deletion_id)
         unseen = {(r, f"{s}.{t}") for r, s, t in self._unseen(deletion_id)}
         for (region, name), seen in project.looks.items():
-            if name in RESIDUE or (region, name) in unseen:
+            if name in PROJECT_SETTINGS or (region, name) in unseen:
                 continue
             looks = [(when, shown <= abandoned) for when, shown in seen]
             empty = [when for when, nothing in looks if nothing and when >= since]

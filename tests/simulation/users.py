@@ -12,7 +12,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator import log
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api.context import Wiring
+from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.deletions import Deletions
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.force import Forcing
@@ -53,12 +53,12 @@ class Users:
         yes = lambda *_, **__: True  # noqa: E731
         anybody = types.SimpleNamespace(may=yes, may_somewhere=yes, readable=lambda _context: frozenset())
         clouds = SimulatedClouds(world.cloud)
-        self._wiring = Wiring(
+        self._wiring = ApiContext(
             store=world.store,
             projects=Projects(clouds.identity(clouds.admin_session())),
             answers=lambda _waivers: (),
             engine=world.bus,
-            judge=anybody,  # type: ignore[arg-type]
+            enforcer=anybody,  # type: ignore[arg-type]
             rules=rules(world.conf),
             protection=lambda: Protection((), lambda: OWN),
             scan=lambda **values: new_scan(world.conf, **values),

@@ -15,7 +15,17 @@ from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.plugins.base import EVERYTHING, Halt, ResourceType, Run, Service, Verdict
 from cleanup_orchestrator.plugins.base import SCOPED as SCOPED_OWNER
 from cleanup_orchestrator.plugins.registry import Registry
-from tests.simulation.cloud import EVERYBODY, FORCIBLE, RESIDUE, SCOPED, SERVER, SHARED_LISTS, TYPES, UNSHOWN, Cloud
+from tests.simulation.cloud import (
+    EVERYBODY,
+    FORCIBLE,
+    PROJECT_SETTINGS,
+    SCOPED,
+    SERVER,
+    SHARED_LISTS,
+    TYPES,
+    UNSHOWN,
+    Cloud,
+)
 from tests.simulation.keystone import OWN, Answer
 from tests.support.scheduler import active
 
@@ -217,7 +227,7 @@ def _type(service: str, type_: str) -> ResourceType:
         fresh="nobody moves it" if name in UNSHOWN else "",
         owner=SCOPED_OWNER if name in SCOPED else "project_id",
         token=Token.PROJECT if name in SCOPED else Token.ADMIN,
-        residue=name in RESIDUE,
+        project_setting=name in PROJECT_SETTINGS,
         after=after.get(name, ()),
         unfiltered="it has no filter" if name in SHARED_LISTS else "",
         protect=(lambda resource, _: "it is shared out" if resource.data["shared"] else None,),

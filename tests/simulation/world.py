@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cleanup_orchestrator.cloud.catalog import Coverage
+from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.core.deletion import Mode, Status, accepted
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Kind, Step
+from cleanup_orchestrator.core.step import Step, StepKind
 from cleanup_orchestrator.engine.deletions import Engine
 from cleanup_orchestrator.engine.orphan_scans import Scans
 from cleanup_orchestrator.store import records, tables
@@ -84,7 +84,7 @@ class World:
         self.bus = Bus(self.simulation)
         self.conf = conf(plan)
         self.registry = registry(plan.services)
-        self.coverage = Coverage(self.conf, {s: TYPES[s] for s in plan.services})
+        self.coverage = ServiceCatalog(self.conf, {s: TYPES[s] for s in plan.services})
         self._faults, self.deeds = list(plan.faults), list(plan.deeds)
         self.struck = 0
         self.busy = 0  #: threads that work on a message
@@ -100,7 +100,7 @@ class World:
             id=PLAN, project_id=PROJECT, project_name="P", domain_id="dom", mode=Mode.CASCADE, dry_run=True
         )
         record = dataclasses.replace(record, status=Status.PLANNED)
-        step = Step("step of the plan", PLAN, Kind.SWEEP)
+        step = Step("step of the plan", PLAN, StepKind.SWEEP)
         with self.database.transaction() as connection:
             execute = connection.execute
             execute(tables.deletions.insert(), [records.deletion_values(record)])
@@ -224,7 +224,7 @@ class World:
 
         def stop() -> None:
             process.scanner.stop()  # type: ignore[attr-defined]
-            process.worker.hand_back(5.0)  # type: ignore[attr-defined]
+            process.worker.release_claims(5.0)  # type: ignore[attr-defined]
             self._restart_later(process, 1.0)
             self.simulation.kill(process)
 

@@ -7,7 +7,7 @@ import datetime
 import uuid
 
 from cleanup_orchestrator.core.orphan_scan import Orphan, OrphanScan, ScanPart, ScanStatus
-from cleanup_orchestrator.core.step import Outcome, State
+from cleanup_orchestrator.core.step import Outcome, StepState
 
 NEVER = datetime.datetime(1970, 1, 1)
 DEAD, OTHER = "d" * 32, "e" * 32
@@ -20,9 +20,9 @@ NOT_COVERED = {
 }
 
 
-def port(id_, project_id=DEAD, name="", created_at=MADE, type_="port", residue=False):
+def port(id_, project_id=DEAD, name="", created_at=MADE, type_="port", project_setting=False):
     """Return an orphan."""
-    return Orphan(project_id, "R1", "network", type_, id_, name, residue, created_at)
+    return Orphan(project_id, "R1", "network", type_, id_, name, project_setting, created_at)
 
 
 #: What a scan found, unless a test says otherwise.
@@ -30,7 +30,7 @@ FOUND = (
     port("p1", name="web"),
     port("p2", name='=HYPERLINK("http://evil")', created_at=None),
     port("p3", OTHER, name='-1+1, "quoted"\nand 🗑'),
-    port("g1", name="default", type_="default_security_group", residue=True),
+    port("g1", name="default", type_="default_security_group", project_setting=True),
 )
 
 
@@ -41,7 +41,9 @@ def begin(store, **values):
     )
     catalog = claim(store, scan.id, "", 1)
     types = [("port", False), ("default_security_group", True)]
-    wanted = [ScanPart(str(uuid.uuid4()), scan.id, "R1", "network", name, residue) for name, residue in types]
+    wanted = [
+        ScanPart(str(uuid.uuid4()), scan.id, "R1", "network", name, project_setting) for name, project_setting in types
+    ]
     assert store.put_scan_parts(catalog, wanted, [NOT_COVERED])
     assert store.finish_scan_part(dataclasses.replace(catalog, outcome=Outcome.CLEAR))
     return move(store, scan.id, ScanStatus.RUNNING)
@@ -51,7 +53,7 @@ def claim(store, scan_id, type_, read, worker="w", lease=60):
     """Dispatch a part for a read, and take it."""
     scan, parts, now = store.orphan_scan(scan_id)
     part = next(p for p in parts if p.type == type_)
-    handed = dataclasses.replace(part, read=read, attempt=1, state=State.DISPATCHED, dispatched_at=now)
+    handed = dataclasses.replace(part, read=read, attempt=1, state=StepState.DISPATCHED, dispatched_at=now)
     store.save_orphan_scan(scan, scan, [handed])
     taken = store.claim_scan_part(part.id, worker, lease)
     assert taken is not None

@@ -12,7 +12,7 @@ import pytest
 from cleanup_orchestrator.core import actions
 from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.journal import Event
-from cleanup_orchestrator.core.step import TASKS, Kind, Step
+from cleanup_orchestrator.core.step import TASKS, Step, StepKind
 from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.store import Conflict, Store
 from tests.support.timing import wait
@@ -56,7 +56,7 @@ def create(store: Store, **values: Any) -> Deletion:
     return store.create(deletion(**{"id": str(uuid.uuid4()), "project_id": "p", **values}), TASKS, ACCEPTED)
 
 
-def dispatched(store: Store, record: Deletion, kind: Kind = Kind.SURVEY, **values: Any) -> Step:
+def dispatched(store: Store, record: Deletion, kind: StepKind = StepKind.SURVEY, **values: Any) -> Step:
     """Dispatch the one step of this kind and save ``values`` in its deletion; return the step."""
     record, steps, now = store.load(record.id)
     step = next(s for s in steps if s.kind is kind)
@@ -65,7 +65,7 @@ def dispatched(store: Store, record: Deletion, kind: Kind = Kind.SURVEY, **value
     return applied.steps[0]
 
 
-def claimed(store: Store, record: Deletion, kind: Kind = Kind.DRAIN, **values: Any) -> Step:
+def claimed(store: Store, record: Deletion, kind: StepKind = StepKind.DRAIN, **values: Any) -> Step:
     """Dispatch the one step of this kind and have worker ``w`` claim it; return the step as claimed."""
     found = store.claim(dispatched(store, record, kind, **values).id, "w", 60)
     assert found is not None

@@ -262,11 +262,11 @@ def test_json_with_a_secret_is_valid_and_keeps_what_comes_after(logged, text):
 def test_a_line_keeps_nothing_of_an_exception_alive(logged):
     logger, _ = logged()
 
-    class Held:
+    class OnHold:
         pass
 
     def fail():
-        held = Held()
+        held = OnHold()
         seen.append(weakref.ref(held))
         raise RuntimeError("a") from ExceptionGroup("b", [ValueError("c")])
 

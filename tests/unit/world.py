@@ -7,20 +7,20 @@ import datetime
 from collections.abc import Callable
 
 from cleanup_orchestrator.core import actions, decide, force, transitions
-from cleanup_orchestrator.core.deletion import Deletion, Force, Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, Force, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import TASKS, Kind, Leftover, Outcome, State, Step, Sweep, Token
+from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState, Token
 
 T0 = datetime.datetime(2026, 1, 1)
-CLEAR = Sweep(Outcome.CLEAR)
-UNKNOWN = Sweep(Outcome.UNKNOWN, str(Reason.UNREACHABLE), "no answer")
+CLEAR = StepResult(Outcome.CLEAR)
+UNKNOWN = StepResult(Outcome.UNKNOWN, str(Reason.UNREACHABLE), "no answer")
 
 
-def left(*names: str, reason: Reason = Reason.PRESENT) -> Sweep:
+def left(*names: str, reason: Reason = Reason.PRESENT) -> StepResult:
     """Return a sweep that found these."""
     items = tuple(Leftover(n, n, reason) for n in names)
-    return Sweep(Outcome.LEFTOVERS, str(reason), found=len(items), leftovers=items)
+    return StepResult(Outcome.LEFTOVERS, str(reason), found=len(items), leftovers=items)
 
 
 def deletion(**values: object) -> Deletion:
@@ -46,7 +46,7 @@ def sweep_step(name: str, **values: object) -> Step:
     """Return a step for ``service.type``."""
     service, type_ = name.split(".")
     return dataclasses.replace(
-        Step(name, "d", Kind.SWEEP, "R1", service, type_),
+        Step(name, "d", StepKind.SWEEP, "R1", service, type_),
         **values,  # type: ignore[arg-type]
     )
 
@@ -62,8 +62,8 @@ class World:
         self.now = T0
         self.events: list[Event] = []
         self.dispatched: list[str] = []  #: every cast, in order
-        self.writes: list[tuple[str, Purpose]] = []  #: steps that were allowed to write, with the round's purpose
-        self.answers: dict[str, Callable[[Step], Sweep]] = {}
+        self.writes: list[tuple[str, RoundPurpose]] = []  #: steps that were allowed to write, with the round's purpose
+        self.answers: dict[str, Callable[[Step], StepResult]] = {}
         self.empty_rounds: list[datetime.datetime] = []  #: when each counted inventory was opened
         self.left: dict[str, dict[str, Leftover]] = {}  #: what is on record as left, by step and id
 
@@ -100,34 +100,37 @@ class World:
     def claim(self, step_id: str) -> None:
         """A worker takes a step."""
         step = self.steps[step_id]
-        assert step.state is State.DISPATCHED
+        assert step.state is StepState.DISPATCHED
         self.steps[step_id] = dataclasses.replace(
             step,
-            state=State.RUNNING,
-            fence=step.fence + 1,
+            state=StepState.RUNNING,
+            fencing_token=step.fencing_token + 1,
             started_at=self.now,
             lease_until=self.now + datetime.timedelta(seconds=60),
         )
 
-    def finish(self, step_id: str, result: Sweep | None = None) -> None:
+    def finish(self, step_id: str, result: StepResult | None = None) -> None:
         """The worker is done."""
         step = self.steps[step_id]
         result = result or self.answers.get(step_id, lambda _: CLEAR)(step)
-        if step.kind is Kind.SWEEP and self.deletion.purpose in (Purpose.DELETE, Purpose.RESIDUE):
+        if step.kind is StepKind.SWEEP and self.deletion.purpose in (
+            RoundPurpose.DELETE,
+            RoundPurpose.PROJECT_SETTINGS,
+        ):
             self.writes.append((step_id, self.deletion.purpose))
-        if step.kind in (Kind.ACCESS, Kind.DRAIN, Kind.CLOSE):
+        if step.kind in (StepKind.ACCESS, StepKind.DRAIN, StepKind.CLOSE):
             self.writes.append((step_id, self.deletion.purpose))
             self.deletion = dataclasses.replace(self.deletion, holding=True)
-        if step.kind is Kind.REMOVE:
+        if step.kind is StepKind.REMOVE:
             self.writes.append((step_id, self.deletion.purpose))
             self.deletion = dataclasses.replace(self.deletion, holding=False)
-        if step.kind is Kind.RELEASE and result.outcome is Outcome.CLEAR:
+        if step.kind is StepKind.RELEASE and result.outcome is Outcome.CLEAR:
             self.deletion = dataclasses.replace(self.deletion, holding=False)
-        let_go = {id_: one for id_, one in self.left.get(step_id, {}).items() if one.abandoned and step.abandoned}
-        result = force.carried(result, let_go)
+        is_abandoned = {id_: one for id_, one in self.left.get(step_id, {}).items() if one.abandoned and step.abandoned}
+        result = force.carried(result, is_abandoned)
         self.left[step_id] = {one.id: one for one in result.leftovers}
         if result.outcome is Outcome.UNKNOWN:
-            self.left[step_id] = let_go
+            self.left[step_id] = is_abandoned
         self.deletion, self.steps[step_id] = actions.record(self.deletion, step, result, self.now)
 
     def run(self, limit: int = 2000, until: Status | None = None) -> Status:
@@ -136,7 +139,7 @@ class World:
             self.settle_engine()
             if self.deletion.status not in transitions.LIVE or self.deletion.status is until:
                 return self.deletion.status
-            ready = [s.id for s in self.steps.values() if s.state is State.DISPATCHED]
+            ready = [s.id for s in self.steps.values() if s.state is StepState.DISPATCHED]
             if ready:
                 self.claim(ready[0])
                 self.finish(ready[0])

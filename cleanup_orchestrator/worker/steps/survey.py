@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from keystoneauth1.adapter import Adapter
 
-from cleanup_orchestrator.cloud.catalog import Answer, Coverage, Entry
+from cleanup_orchestrator.cloud.catalog import CatalogEntryStatus, Entry, ServiceCatalog
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects, Protection
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Status
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Kind, Outcome, Step, Sweep
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult
 from cleanup_orchestrator.plugins.registry import Registry
 
 
@@ -21,7 +21,7 @@ from cleanup_orchestrator.plugins.registry import Registry
 class Survey:
     """What a survey found."""
 
-    sweep: Sweep
+    sweep: StepResult
     project: Project | None = None  #: none: Keystone does not know it
     member_ids: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
@@ -33,7 +33,7 @@ def survey(
     deletion: Deletion,
     identity: Adapter,
     registry: Registry,
-    coverage: Coverage,
+    coverage: ServiceCatalog,
     protection: Protection,
     waivers: Iterable[Waiver] = (),
     known: Sequence[Step] = (),
@@ -93,12 +93,12 @@ def survey(
         steps[(step.kind, step.region, step.service, step.type)] = step
     relied_upon = {step.waived for step in steps.values()}
     if project is not None and not reason:
-        looks = [step for step in steps.values() if step.kind is not Kind.HALT]
+        looks = [step for step in steps.values() if step.kind is not StepKind.HALT]
         message = f"{len(looks)} steps over {len({(s.region, s.service) for s in looks})} services"
     if waived := sorted({f"{s.service}@{s.region}" for s in steps.values() if s.waived}):
         message += f"; waived, and not looked at: {', '.join(waived)}"
     return Survey(
-        Sweep(Outcome.CLEAR, reason, message),
+        StepResult(Outcome.CLEAR, reason, message),
         project,
         members,
         tuple(steps.values()),
@@ -108,7 +108,7 @@ def survey(
 
 
 def _steps(
-    registry: Registry, deletion_id: str, region: str, answer: Answer, halting: bool, gone: bool
+    registry: Registry, deletion_id: str, region: str, answer: CatalogEntryStatus, halting: bool, gone: bool
 ) -> Iterator[Step]:
     """Yield the steps for an entry of the catalog: all that there is to do, or to be left out."""
     base = ("", deletion_id)
@@ -119,28 +119,28 @@ def _steps(
         for type_ in service.types:
             yield Step(
                 *base,
-                Kind.SWEEP,
+                StepKind.SWEEP,
                 region,
                 answer.service_type,
                 type_.name,
                 after=registry.after(service, type_),
-                residue=type_.residue,
+                project_setting=type_.project_setting,
                 informational=type_.informational,
-                token=type_.as_met(gone).token,
+                token=type_.for_missing_project(gone).token,
                 waived=waived,
                 **said,
             )
             if halting and type_.halt is not None and not waived:
-                yield Step(*base, Kind.HALT, region, answer.service_type, type_.name, token=type_.token)
+                yield Step(*base, StepKind.HALT, region, answer.service_type, type_.name, token=type_.token)
     elif waived:
-        yield Step(*base, Kind.UNCOVERED, region, answer.service_type, waived=waived, **said)
+        yield Step(*base, StepKind.UNSUPPORTED, region, answer.service_type, waived=waived, **said)
     elif answer.answered_by == "nobody":
         said = {"reason": str(Reason.NO_PLUGIN), "message": answer.message}
-        yield Step(*base, Kind.UNCOVERED, region, answer.service_type, **said)
+        yield Step(*base, StepKind.UNSUPPORTED, region, answer.service_type, **said)
 
 
 def _out_of_sight(
-    coverage: Coverage, waivers: Sequence[Waiver], known: Iterable[Step], catalog: set[tuple[str, str]]
+    coverage: ServiceCatalog, waivers: Sequence[Waiver], known: Iterable[Step], catalog: set[tuple[str, str]]
 ) -> Iterator[Step]:
     """Yield what an earlier survey saw and the catalog has no more: out of sight is not gone.
 
@@ -148,15 +148,15 @@ def _out_of_sight(
     until it is waived, or somebody answers for it.
     """
     for step in known:
-        if step.kind not in (Kind.SWEEP, Kind.UNCOVERED) or (step.region, step.service) in catalog:
+        if step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED) or (step.region, step.service) in catalog:
             continue
         answer = coverage.answer(Entry(step.region, step.service, step.service), waivers)
         if answer.waiver is not None:
             said = {"reason": str(Reason.WAIVED), "message": answer.message}
             yield dataclasses.replace(step, waived=answer.waiver.id, **said)
-        elif step.waived and step.kind is Kind.SWEEP:
+        elif step.waived and step.kind is StepKind.SWEEP:
             yield dataclasses.replace(step, waived="", reason="", message="")
-        elif step.kind is Kind.UNCOVERED and answer.answered_by != "nothing_to_own":
+        elif step.kind is StepKind.UNSUPPORTED and answer.answered_by != "nothing_to_own":
             message = f"nobody answered for {step.service} when it left the catalog: what it holds is unknown"
             said = {"reason": str(Reason.NO_PLUGIN), "message": message}
             yield dataclasses.replace(step, waived="", **said)
@@ -168,5 +168,5 @@ def _waits_for_children(deletion: Deletion) -> bool:
     return deletion.include_subtree and (deletion.status is Status.ACCEPTED or looking)
 
 
-def _fatal(reason: Reason, message: str) -> Sweep:
-    return Sweep(Outcome.UNKNOWN, str(reason), message)
+def _fatal(reason: Reason, message: str) -> StepResult:
+    return StepResult(Outcome.UNKNOWN, str(reason), message)

@@ -43,14 +43,14 @@ OPTS = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Marks:
+class KeepMarks:
     """The operator's keep marks, folded for comparison."""
 
     tags: frozenset[str] = frozenset()
     properties: tuple[tuple[str, str | None], ...] = ()  #: (key, value); no value: any
 
     @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts) -> Marks:
+    def from_conf(cls, conf: cfg.ConfigOpts) -> KeepMarks:
         """Read ``[protection]``."""
         tags = frozenset(tag.strip().casefold() for tag in conf.protection.keep_tags if tag.strip())
         pairs = (entry.partition("=") for entry in conf.protection.keep_properties if entry.strip())

@@ -19,13 +19,13 @@ from openstack.connection import Connection
 
 from cleanup_orchestrator.core.plans import digest
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Leftover, Outcome, Sweep, Token
+from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult, Token
 from cleanup_orchestrator.errors import (
     BadAnswer,
     CleanupError,
     Failure,
-    Held,
     NoJanitor,
+    OnHold,
     Stopped,
     WriteRefused,
     classify,
@@ -45,10 +45,10 @@ from cleanup_orchestrator.plugins.base import (
     pick,
     to_row,
 )
-from cleanup_orchestrator.worker.sweep.keep_marks import SET_BY, Marks
+from cleanup_orchestrator.worker.sweep.keep_marks import SET_BY, KeepMarks
 
 #: Told the ids that are about to be deleted, before the first call: the intent goes into the journal.
-Intend = Callable[[Sequence[Resource]], None]
+RecordIntent = Callable[[Sequence[Resource]], None]
 
 #: Returns a connection with the janitor's token for the project; raises when there is none.
 Janitor = Callable[[], Connection]
@@ -77,7 +77,7 @@ _AGAIN = 1000
 #: Resources between two journal lines of what is about to be deleted.
 _CHUNK = 100
 
-NO_MARKS = Marks()
+NO_MARKS = KeepMarks()
 
 #: What a leftover's reason says least with: it is there.
 _MERELY_THERE = frozenset({Reason.PRESENT, Reason.QUEUED})
@@ -95,7 +95,7 @@ class _Listing:
     left: list[Leftover] = dataclasses.field(default_factory=list)  #: must not be deleted
     kept: int = 0
     watched: set[str] = dataclasses.field(default_factory=set)  #: ids of those kept that were asked about
-    spared: list[Leftover] | None = None  #: those that are kept, where somebody wants to know
+    kept_resources: list[Leftover] | None = None  #: those that are kept, where somebody wants to know
     others: int = 0  #: another project's: the service ignored the owner filter, or there is none
     cut: bool = False  #: there is more of the project's than was read
 
@@ -117,8 +117,8 @@ Asks = Callable[[Resource], "Verdict | None"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Kin:
-    """A type whose resources go along with those that are swept, or take them along: ``part_of``, ``dragged_by``."""
+class RelatedType:
+    """A type whose resources go along with those that are swept, or take them along: ``part_of``, ``deleted_with``."""
 
     name: str  #: for people: ``subnet``, or ``compute.server`` of another service
     type: ResourceType
@@ -144,18 +144,18 @@ def look(
     connection: Connection,
     project: ProjectDefinition,
     reason: Reason = Reason.PRESENT,
-    marks: Marks = NO_MARKS,
-    kin: Sequence[Kin] = (),
+    marks: KeepMarks = NO_MARKS,
+    kin: Sequence[RelatedType] = (),
     most: int = LISTED,
     planned: Collection[str] | None = None,
     each_kept: bool = False,
     ask: bool = False,
-) -> Sweep:
+) -> StepResult:
     """List what the project owns and touch nothing.
 
     :param kin: types whose keep marks count for this one, too
     :param most: resources; of a longer list no more is read, and the result says so
-    :param planned: ids in the deletion's plan, all others are newcomers; none: it is bound to no plan
+    :param planned: ids in the deletion's plan, all others are unplanned; none: it is bound to no plan
     :param each_kept: whether to say of each resource that is kept why, for a plan
     :param ask: whether to ask of each who else uses it, as far as its type can tell
     """
@@ -175,8 +175,10 @@ def look(
     except Exception as error:  # every failed listing is "unknown", whatever went wrong in it
         return _unknown(error)
     result = _result(listing, [*listing.left, *present])
-    spared = tuple(listing.spared or ())
-    result = dataclasses.replace(result, digest=digest(leftover.id for leftover in present), spared=spared)
+    kept_resources = tuple(listing.kept_resources or ())
+    result = dataclasses.replace(
+        result, digest=digest(leftover.id for leftover in present), kept_resources=kept_resources
+    )
     if listing.cut:
         result = _more(result)
     return _for_the_report(result) if type_.informational else result
@@ -186,17 +188,17 @@ def delete(
     type_: ResourceType,
     connection: Connection,
     project: ProjectDefinition,
-    intend: Intend = lambda _: None,
+    record_intent: RecordIntent = lambda _: None,
     parallel: int = 4,
     seconds: float = math.inf,
     attempt: int = 1,
-    marks: Marks = NO_MARKS,
-    kin: Sequence[Kin] = (),
+    marks: KeepMarks = NO_MARKS,
+    kin: Sequence[RelatedType] = (),
     most: int = LISTED,
     stuck: Collection[str] = (),
     planned: Collection[str] | None = None,
     janitor: Janitor = no_janitor,
-) -> Sweep:
+) -> StepResult:
     """Delete what the project owns, then list again; the second listing is the truth.
 
     Where there is much, it does a part of it. As long as that made something go, its reason is ``queued``: the rest is
@@ -241,21 +243,23 @@ def delete(
     if attempt > 1:
         chance.shuffle(batch)
     attempted, held = _Attempt(), ""
-    if type_.dragged_by:
+    if type_.deleted_with:
         attempted.tried.update(names)
     else:
         try:
             until = time.monotonic() + seconds
-            _delete_all(type_, connection, project, forbids, batch, intend, parallel, until, attempted, stuck, janitor)
-        except Held as error:  # what went until then is to be known: it is listed again
+            _delete_all(
+                type_, connection, project, forbids, batch, record_intent, parallel, until, attempted, stuck, janitor
+            )
+        except OnHold as error:  # what went until then is to be known: it is listed again
             held = classify(error).message
         except (Stopped, WriteRefused) as error:
             return _unknown(error)
     part = len(attempted.tried) < len(names)
     batch.clear()
     accepted = Verdict(
-        Reason.IN_USE if type_.dragged_by else Reason.DELETING,
-        f"goes with its {' or '.join(type_.dragged_by)}" if type_.dragged_by else "the delete was accepted",
+        Reason.IN_USE if type_.deleted_with else Reason.DELETING,
+        f"goes with its {' or '.join(type_.deleted_with)}" if type_.deleted_with else "the delete was accepted",
     )
     untried = Verdict(Reason.QUEUED, "its turn comes") if part else Verdict(Reason.PRESENT, "it came meanwhile")
     there: list[Leftover] = []
@@ -273,13 +277,13 @@ def delete(
     remaining = {leftover.id for leftover in left} | second.watched
     known: Collection[str] = names  # ids of which absence from the second listing says that they are gone
     if second.cut:
-        known = () if type_.dragged_by else attempted.tried - attempted.missing - attempted.refused.keys()
+        known = () if type_.deleted_with else attempted.tried - attempted.missing - attempted.refused.keys()
     gone = tuple((i, n) for i, n in names.items() if i in known and i not in remaining)
     result = dataclasses.replace(_result(first, left), deleted=gone, kept=second.kept)
     if second.cut:
         result = _more(result)
     if held and left:
-        return dataclasses.replace(result, reason=str(Reason.HELD), message=held)
+        return dataclasses.replace(result, reason=str(Reason.ON_HOLD), message=held)
     if type_.informational:
         return _for_the_report(result)
     if attempted.slow_down is not None and left:
@@ -296,11 +300,11 @@ def halt(
     connection: Connection,
     project: ProjectDefinition,
     record: Callable[[Resource], None],
-    marks: Marks = NO_MARKS,
-    kin: Sequence[Kin] = (),
+    marks: KeepMarks = NO_MARKS,
+    kin: Sequence[RelatedType] = (),
     most: int = LISTED,
     planned: Collection[str] | None = None,
-) -> Sweep:
+) -> StepResult:
     """Stop what runs of the project, but for what a deletion would not delete; then list again.
 
     Clear only if nothing of it runs any more: what is busy may run again, and what was refused does. Its leftovers are
@@ -347,7 +351,7 @@ def halt(
     left = [(one, refused.get(one.id, waits)) for one in running]
     said = [f"{one.id} ({one.name}): {verdict.message}" for one, verdict in left[:10]]
     more = [f"and {len(left) - 10} more"] if len(left) > 10 else []
-    return Sweep(
+    return StepResult(
         Outcome.UNKNOWN if left else Outcome.CLEAR,
         str(min(verdict.reason for _, verdict in left)) if left else "",
         f"not stopped yet: {'; '.join([*said, *more])}" if left else "",
@@ -416,17 +420,17 @@ def _run(type_: ResourceType, row: Row) -> Run:
     return Run(type_.halt.state(row))
 
 
-def _more(result: Sweep) -> Sweep:
+def _more(result: StepResult) -> StepResult:
     """Return the result of a list that was not read to its end: there is more than it has, so that it has no digest."""
     text = f"at least {len(result.leftovers)}, and there are more: the list is longer than [worker] most_listed"
     message = f"{text}; {result.message}" if result.message else text
     return dataclasses.replace(result, message=message, digest="", more=True)
 
 
-def _result(listing: _Listing, left: Sequence[Leftover]) -> Sweep:
+def _result(listing: _Listing, left: Sequence[Leftover]) -> StepResult:
     # What is merely there says less than any other reason.
     worst = min(left, key=lambda leftover: (leftover.reason in _MERELY_THERE, leftover.reason), default=None)
-    return Sweep(
+    return StepResult(
         outcome=Outcome.LEFTOVERS if left else Outcome.CLEAR,
         reason=str(worst.reason) if worst else "",
         message=worst.message if worst and worst.reason is not Reason.PRESENT else "",
@@ -437,16 +441,16 @@ def _result(listing: _Listing, left: Sequence[Leftover]) -> Sweep:
     )
 
 
-def _for_the_report(result: Sweep) -> Sweep:
+def _for_the_report(result: StepResult) -> StepResult:
     """Return the result of an informational type: what is there is named, and nothing is left over."""
     named = tuple(dataclasses.replace(one, reason=Reason.INFORMATIONAL) for one in result.leftovers)
-    said = (*result.spared, *named)
-    return dataclasses.replace(result, outcome=Outcome.CLEAR, reason="", message="", leftovers=(), spared=said)
+    said = (*result.kept_resources, *named)
+    return dataclasses.replace(result, outcome=Outcome.CLEAR, reason="", message="", leftovers=(), kept_resources=said)
 
 
-def _unknown(error: BaseException, found: int = 0) -> Sweep:
+def _unknown(error: BaseException, found: int = 0) -> StepResult:
     failure = classify(error)
-    return Sweep(outcome=Outcome.UNKNOWN, reason=str(failure.reason), message=failure.message, found=found)
+    return StepResult(outcome=Outcome.UNKNOWN, reason=str(failure.reason), message=failure.message, found=found)
 
 
 def _list(
@@ -457,7 +461,7 @@ def _list(
     unplanned: Forbids,
     take: Callable[[Resource], None],
     most: int,
-    spared: list[Leftover] | None = None,
+    kept_resources: list[Leftover] | None = None,
     asks: Asks = lambda _resource: None,
     watch: Collection[str] = (),
 ) -> _Listing:
@@ -471,7 +475,7 @@ def _list(
     :param watch: ids of which it is to be known whether they are kept
     :raises BadAnswer: what came is no listing, or one without an end
     """
-    listing = _Listing(spared=spared)
+    listing = _Listing(kept_resources=kept_resources)
     if type_.available is not None and not _available(type_, connection, project):
         return listing
     seen: set[str] = set()
@@ -497,8 +501,8 @@ def _list(
             listing.kept += 1
             if resource.id in watch:
                 listing.watched.add(resource.id)
-            if spared is not None and len(spared) < most:
-                spared.append(Leftover(resource.id, resource.name, Reason.KEPT, str(kept)))
+            if kept_resources is not None and len(kept_resources) < most:
+                kept_resources.append(Leftover(resource.id, resource.name, Reason.KEPT, str(kept)))
             continue
         elif why := forbids(resource):
             verdict = Verdict(Reason.PROTECTED, why)
@@ -527,7 +531,11 @@ def _stray(type_: ResourceType, resource: Resource, project: ProjectDefinition) 
 
 
 def _forbids(
-    type_: ResourceType, connection: Connection, project: ProjectDefinition, marks: Marks, kin: Sequence[Kin]
+    type_: ResourceType,
+    connection: Connection,
+    project: ProjectDefinition,
+    marks: KeepMarks,
+    kin: Sequence[RelatedType],
 ) -> Forbids:
     """Return what says why a resource must not be deleted: its type's rules, its keep mark, or one of its kin.
 
@@ -571,7 +579,7 @@ def _unplanned(
     connection: Connection,
     project: ProjectDefinition,
     planned: Collection[str] | None,
-    kin: Sequence[Kin],
+    kin: Sequence[RelatedType],
 ) -> Forbids:
     """Return what says why a resource is not in the deletion's plan: it came later, or a part of it did.
 
@@ -582,12 +590,12 @@ def _unplanned(
         return lambda _resource: None
     by_part: dict[str, str] = {}  # id of a whole with a part that came later; empty: any may have it
     for one in kin:
-        if one.whole or one.type.residue:
+        if one.whole or one.type.project_setting:
             continue
         if one.type.token is not type_.token:
             by_part[""] = f"whether its {one.name} is in the plan cannot be seen with the same token"
             continue
-        for resource in _newcomers(one, connection):
+        for resource in _unplanned_related(one, connection):
             text = f"its {one.name} {resource.id}, which would go with it, is not in the plan"
             by_part[_id(resource, one.attribute)] = text
 
@@ -599,7 +607,7 @@ def _unplanned(
     return unplanned
 
 
-def _newcomers(kin: Kin, connection: Connection) -> list[Resource]:
+def _unplanned_related(kin: RelatedType, connection: Connection) -> list[Resource]:
     """Return the project's resources of another type that would be deleted, and are not in the plan."""
     type_, project = kin.type, kin.project
     if type_.available is not None and not _available(type_, connection, project):
@@ -614,7 +622,7 @@ def _id(resource: Resource, attribute: str) -> str:
     return str(pick(resource.data, attribute) or "") if attribute else ""
 
 
-def _marked(kin: Kin, connection: Connection, marks: Marks) -> list[tuple[Resource, str]]:
+def _marked(kin: RelatedType, connection: Connection, marks: KeepMarks) -> list[tuple[Resource, str]]:
     """Return the marked resources of another type with their marks, whosever they are."""
     type_, project = kin.type, kin.project
     if type_.available is not None and not _available(type_, connection, project):
@@ -661,7 +669,7 @@ def _delete_all(
     project: ProjectDefinition,
     forbids: Forbids,
     resources: Sequence[Resource],
-    intend: Intend,
+    record_intent: RecordIntent,
     parallel: int,
     until: float,
     attempt: _Attempt,
@@ -700,7 +708,7 @@ def _delete_all(
             if stop or attempt.slow_down or time.monotonic() >= until:
                 break
             chunk = resources[begin : begin + _CHUNK]
-            intend(chunk)
+            record_intent(chunk)
             list(run(one, chunk))
     if stop:
         raise stop[0]

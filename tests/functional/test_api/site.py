@@ -63,7 +63,7 @@ class Bus:
 
 
 @dataclasses.dataclass
-class Answer:
+class CatalogEntryStatus:
     status: int
     headers: webob.headers.ResponseHeaders
     body: bytes
@@ -97,7 +97,7 @@ class Site:
         self.conf([f"--config-file={path}"], project="cleanup-orchestrator")
         self.store = store or storage.Store.from_conf(self.conf)
         self.bus = Bus()
-        self.coverage = catalog.Coverage(self.conf, {"network": ("port", "network"), "identity": ("trust",)})
+        self.coverage = catalog.ServiceCatalog(self.conf, {"network": ("port", "network"), "identity": ("trust",)})
         self.app = app.build(self.conf, self.store, session.Clouds(self.conf), self.coverage, self.bus)
 
     def close(self):
@@ -119,7 +119,7 @@ class Site:
             request.headers[name] = value
         response = request.get_response(self.app)
         assert response.headers["x-openstack-request-id"].startswith("req-")
-        return Answer(response.status_int, response.headers, response.body)
+        return CatalogEntryStatus(response.status_int, response.headers, response.body)
 
     def get(self, path, token=ks.ADMIN, **kwargs):
         return self.call("GET", path, token, **kwargs)

@@ -23,10 +23,10 @@ from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import root, schemas, views
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core import transitions
-from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import TASKS, Kind, Leftover, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By
 from cleanup_orchestrator.store import records
 from tests.functional.test_api import keystone as ks
@@ -174,7 +174,7 @@ def test_the_point_of_no_return(site):
     made = site.ask()
     record = site.store.get(made["id"])
     assert site.get(f"/v1/deletions/{made['id']}").json["deletion"]["cancellable"] is True
-    site.store.save(record, dataclasses.replace(record, status=Status.VERIFYING, purpose=Purpose.RESIDUE))
+    site.store.save(record, dataclasses.replace(record, status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS))
     assert site.get(f"/v1/deletions/{made['id']}").json["deletion"]["cancellable"] is False
     answer = site.post(f"/v1/deletions/{made['id']}/cancel")
     assert (answer.status, answer.error["detail"]) == (
@@ -338,18 +338,18 @@ def test_counts_leftovers_and_blockers(any_site):
     made = site.ask(mode="cascade")
     record, _, now = site.store.load(made["id"])
     rows = [
-        Step(str(uuid.uuid4()), record.id, Kind.SWEEP, "RegionOne", "network", name, round=1, state=State.DISPATCHED,
-             attempt=1, dispatched_at=now)
+        Step(str(uuid.uuid4()), record.id, StepKind.SWEEP, "RegionOne", "network", name, round=1,
+             state=StepState.DISPATCHED, attempt=1, dispatched_at=now)
         for name in ("port", "network")
     ]  # fmt: skip
-    record = dataclasses.replace(record, status=Status.DELETING, purpose=Purpose.DELETE)
+    record = dataclasses.replace(record, status=Status.DELETING, purpose=RoundPurpose.DELETE)
     site.store.save(site.store.get(record.id), record)
     with site.store._begin() as c:
         c.execute(storage.t.steps.insert(), [records.step_values(row) for row in rows])
     lost = Leftover("port-1", "ünïcode", Reason.IN_USE, "still used", ({"type": "router", "id": "r1"},))
     held = site.store.claim(rows[0].id, "w", 60)
     gone = (("a", ""), ("b", ""))
-    sweep = Sweep(Outcome.LEFTOVERS, "in_use", "1 left", found=3, kept=1, calls=5, leftovers=(lost,), deleted=gone)
+    sweep = StepResult(Outcome.LEFTOVERS, "in_use", "1 left", found=3, kept=1, calls=5, leftovers=(lost,), deleted=gone)
     assert site.store.finish(held[1], sweep)
     shown = site.get(f"/v1/deletions/{record.id}").json["deletion"]
     assert shown["progress"] == {
@@ -358,10 +358,10 @@ def test_counts_leftovers_and_blockers(any_site):
     }  # fmt: skip
     assert shown["counts"] == [
         {"region": "RegionOne", "service": "network", "type": "network", "found": 0, "deleted": 0, "remaining": 0,
-         "abandoned": 0, "kept": 0, "newcomers": 0, "calls": 0, "outcome": "", "state": "dispatched", "reason": "",
+         "abandoned": 0, "kept": 0, "unplanned": 0, "calls": 0, "outcome": "", "state": "dispatched", "reason": "",
          "message": ""},
         {"region": "RegionOne", "service": "network", "type": "port", "found": 3, "deleted": 2, "remaining": 1,
-         "abandoned": 0, "kept": 1, "newcomers": 0, "calls": 5, "outcome": "leftovers", "state": "done",
+         "abandoned": 0, "kept": 1, "unplanned": 0, "calls": 5, "outcome": "leftovers", "state": "done",
          "reason": "in_use",
          "message": "1 left"},
     ]  # fmt: skip
@@ -574,7 +574,9 @@ def test_what_cannot_be_stopped_stops_nothing_below_it(site, action):
     moved(site, root, Status.DRAINING, Status.INVENTORY, Status.DELETING)
     if action == "cancel":
         record = site.store.get(root)
-        site.store.save(record, dataclasses.replace(record, status=Status.VERIFYING, purpose=Purpose.RESIDUE))
+        site.store.save(
+            record, dataclasses.replace(record, status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS)
+        )
     else:
         moved(site, root, Status.CANCELLING)
     before = statuses(site)
@@ -716,15 +718,19 @@ def test_an_operators_policy_counts(tmp_path, keystone):
 
 
 def test_numbers_of_a_deletion_over_its_life():
-    record = deletion(status=Status.DELETING, purpose=Purpose.DELETE, round=4, since_round=3)
-    base = Step("s", "d", Kind.SWEEP, "R", "network", "port", state=State.DONE, outcome=Outcome.LEFTOVERS, calls=2)
+    record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, round=4, since_round=3)
+    base = Step(
+        "s", "d", StepKind.SWEEP, "R", "network", "port", state=StepState.DONE, outcome=Outcome.LEFTOVERS, calls=2
+    )
     now_seen = dataclasses.replace(base, round=4, found=3, deleted=7, remaining=1, kept=2)
     emptier = dataclasses.replace(base, type="net", round=3, found=0, deleted=5, outcome=Outcome.CLEAR)
     history = dataclasses.replace(base, type="old", round=2, found=9, deleted=1, remaining=9, kept=4)
-    residue = dataclasses.replace(base, type="quota", round=0, residue=True, state=State.IDLE, calls=0)
-    lost = dataclasses.replace(base, kind=Kind.UNCOVERED, type="", round=4, outcome=Outcome.UNKNOWN, calls=0)
-    task = Step("t", "d", Kind.SURVEY, round=3, state=State.DONE, outcome=Outcome.CLEAR, calls=4)
-    steps = [now_seen, emptier, history, residue, lost, task]
+    project_setting = dataclasses.replace(
+        base, type="quota", round=0, project_setting=True, state=StepState.IDLE, calls=0
+    )
+    lost = dataclasses.replace(base, kind=StepKind.UNSUPPORTED, type="", round=4, outcome=Outcome.UNKNOWN, calls=0)
+    task = Step("t", "d", StepKind.SURVEY, round=3, state=StepState.DONE, outcome=Outcome.CLEAR, calls=4)
+    steps = [now_seen, emptier, history, project_setting, lost, task]
     assert views.progress(record, steps) == {
         "steps": 4, "steps_done": 2, "found": 14, "deleted": 13, "remaining": 1, "kept": 2, "unknown": 1, "calls": 10,
         "abandoned": 0, "round": 4, "purpose": "delete",
@@ -733,7 +739,7 @@ def test_numbers_of_a_deletion_over_its_life():
     assert list(shown) == ["", "net", "old", "port", "quota"]
     assert shown["old"] | {"found": 1, "remaining": 0, "kept": 0, "outcome": "", "state": "idle"} == shown["old"]
     assert (shown["port"]["found"], shown["net"]["found"]) == (8, 5)
-    between = dataclasses.replace(record, purpose=Purpose.NONE)
+    between = dataclasses.replace(record, purpose=RoundPurpose.NONE)
     assert views.progress(between, steps)["steps_done"] == 3
 
 

@@ -6,10 +6,10 @@ import dataclasses
 import pytest
 import sqlalchemy as sa
 
-from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Kind, Leftover, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.store import Conflict, records, tables
 from tests.functional.test_api.site import Site
 
@@ -21,7 +21,7 @@ def begun(site, **values):
     """Return a cascade of p1 that is at its deletes."""
     made = site.ask("p1", mode="cascade")
     before = site.store.get(made["id"])
-    fields = {"status": Status.DELETING, "purpose": Purpose.DELETE, "round": 3, **values}
+    fields = {"status": Status.DELETING, "purpose": RoundPurpose.DELETE, "round": 3, **values}
     return site.store.save(before, dataclasses.replace(before, **fields))
 
 
@@ -79,11 +79,11 @@ def test_what_is_no_id_has_no_deletion(site, project_id):
     [
         ({"mode": Mode.REPORT}, "a report deletes nothing"),
         ({"dry_run": True}, "it only looks"),
-        ({"status": Status.ACCEPTED, "purpose": Purpose.NONE}, "not deleting yet (accepted)"),
-        ({"status": Status.DRAINING, "purpose": Purpose.NONE}, "not deleting yet (draining)"),
-        ({"status": Status.INVENTORY, "purpose": Purpose.LOOK}, "not deleting yet (inventory)"),
-        ({"status": Status.VERIFYING, "purpose": Purpose.RESIDUE}, "the project is being removed"),
-        ({"status": Status.CANCELLING, "purpose": Purpose.NONE}, "it is being cancelled"),
+        ({"status": Status.ACCEPTED, "purpose": RoundPurpose.NONE}, "not deleting yet (accepted)"),
+        ({"status": Status.DRAINING, "purpose": RoundPurpose.NONE}, "not deleting yet (draining)"),
+        ({"status": Status.INVENTORY, "purpose": RoundPurpose.INVENTORY}, "not deleting yet (inventory)"),
+        ({"status": Status.VERIFYING, "purpose": RoundPurpose.PROJECT_SETTINGS}, "the project is being removed"),
+        ({"status": Status.CANCELLING, "purpose": RoundPurpose.NONE}, "it is being cancelled"),
     ],
     ids=lambda value: str(value)[:50],
 )
@@ -199,7 +199,7 @@ def test_it_is_written_down_with_who_why_and_when(any_site):
 def test_other_words_begin_it_anew_and_what_was_let_go_of_is_tried_again(site):
     d = begun(site)
     assert force(site).status == 202
-    step = Step("volume", d.id, Kind.SWEEP, "R1", "block-storage", "volume", state=State.DONE, round=4)
+    step = Step("volume", d.id, StepKind.SWEEP, "R1", "block-storage", "volume", state=StepState.DONE, round=4)
     step = dataclasses.replace(step, outcome=Outcome.LEFTOVERS, remaining=1, abandoned=1, unseen=True, forcing=True)
     with site.store._engine.begin() as connection:
         connection.execute(tables.steps.insert(), [records.step_values(step)])
@@ -257,17 +257,17 @@ def test_many_at_once_make_one_record(any_site):
 
 def test_what_is_let_go_of_is_shown_with_owner_and_remedy(site):
     d = begun(site)
-    survey = next(s for s in site.store.steps(d.id) if s.kind is Kind.SURVEY)
+    survey = next(s for s in site.store.steps(d.id) if s.kind is StepKind.SURVEY)
     now = site.store.now()
     with site.store._engine.begin() as connection:
-        values = {"state": "running", "fence": 1, "round": 3, "lease_until": now}
+        values = {"state": "running", "fencing_token": 1, "round": 3, "lease_until": now}
         connection.execute(tables.steps.update().where(tables.steps.c.id == survey.id).values(**values))
-    held = dataclasses.replace(survey, fence=1)
+    held = dataclasses.replace(survey, fencing_token=1)
     left = (
         Leftover("v1", "data", Reason.ERROR, "stuck", abandoned=True, owner="p1", remedy="openstack volume delete v1"),
         Leftover("v2", "new", Reason.IN_USE, "busy"),
     )
-    assert site.store.finish(held, Sweep(Outcome.LEFTOVERS, leftovers=left), [Event("x", "y")])
+    assert site.store.finish(held, StepResult(Outcome.LEFTOVERS, leftovers=left), [Event("x", "y")])
     [shown] = site.get(f"/v1/deletions/{d.id}/leftovers?abandoned=true").json["leftovers"]
     assert (shown["id"], shown["abandoned"], shown["owner"]) == ("v1", True, "p1")
     assert (shown["reason"], shown["remedy"]) == ("error", "openstack volume delete v1")

@@ -10,7 +10,7 @@ import webob
 
 from cleanup_orchestrator.api import errors, schemas
 from cleanup_orchestrator.api.root import Root
-from cleanup_orchestrator.core.deletion import Condition, Force, Purpose, Status
+from cleanup_orchestrator.core.deletion import Condition, Force, RoundPurpose, Status
 
 ROOT = Path(__file__).parents[3]
 API = ROOT / "cleanup_orchestrator" / "api"
@@ -88,7 +88,7 @@ def test_half_a_character_is_refused(site, method, path, body, field, text):
     """No database takes it: it was a server's error."""
     made = site.ask("p1", mode="cascade")
     before = site.store.get(made["id"])
-    before = site.store.save(before, dataclasses.replace(before, status=Status.DELETING, purpose=Purpose.DELETE))
+    before = site.store.save(before, dataclasses.replace(before, status=Status.DELETING, purpose=RoundPurpose.DELETE))
     answer = site.call(method, path.format(id=made["id"]), body={**body, field: text})
     assert (answer.status, answer.error["code"], answer.error["field"]) == (400, "invalid_body", field)
     assert "surrogate" in answer.error["detail"] and "send" in answer.error["detail"]

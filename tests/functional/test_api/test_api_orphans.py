@@ -71,7 +71,7 @@ def test_orphans_are_listed_page_by_page_and_by_filter(any_site):
     assert [row["id"] for row in everything] == ["p1", "p2", "p3", "g1"]
     assert everything[0] == {
         "project_id": orphaned.DEAD, "region": "R1", "service": "network", "type": "port", "id": "p1", "name": "web",
-        "residue": False, "created_at": "2026-01-02T03:04:05Z", "age_known": True,
+        "project_setting": False, "created_at": "2026-01-02T03:04:05Z", "age_known": True,
         "first_seen_at": everything[0]["first_seen_at"], "last_seen_at": everything[0]["last_seen_at"],
     }  # fmt: skip
     assert (everything[1]["created_at"], everything[1]["age_known"]) == (None, False)
@@ -129,7 +129,7 @@ def test_projects_come_with_what_our_own_records_know_of_them(any_site):
     assert first == {
         "project_id": orphaned.DEAD, "project_name": "newer", "domain_id": "d1", "deletion_id": "newer-record",
         "orphans": 2, "counts": [{"type": "network.port", "count": 2}],
-        "residue": [{"type": "network.default_security_group", "count": 1}],
+        "project_settings": [{"type": "network.default_security_group", "count": 1}],
     }  # fmt: skip
     assert (second["project_id"], second["project_name"], second["orphans"]) == (orphaned.OTHER, None, 1)
     page = any_site.get(f"{path}?limit=1").json

@@ -10,10 +10,10 @@ import sqlalchemy
 
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.core import plans
-from cleanup_orchestrator.core.deletion import Approval, Condition, Mode, Purpose, Status, accepted
+from cleanup_orchestrator.core.deletion import Approval, Condition, Mode, RoundPurpose, Status, accepted
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import TASKS, Kind, Leftover, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.store import records
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
@@ -21,20 +21,20 @@ from tests.functional.test_api.site import Site
 NOBODYS = "11111111-2222-3333-4444-555555555555"
 
 
-def look(site, deletion_id, type_, ids, spared=(), protected=(), **values):
+def look(site, deletion_id, type_, ids, kept_resources=(), protected=(), **values):
     """A sweep's step of a dry run, looked at and saved as a worker does."""
     record, _, now = site.store.load(deletion_id)
     fields = {"region": "R1", "service": "network", "type": type_, "round": 1, "dispatched_at": now, **values}
-    step = Step(str(uuid.uuid4()), deletion_id, Kind.SWEEP, state=State.DISPATCHED, **fields)
-    site.store.save(record, dataclasses.replace(record, status=Status.INVENTORY, purpose=Purpose.LOOK))
+    step = Step(str(uuid.uuid4()), deletion_id, StepKind.SWEEP, state=StepState.DISPATCHED, **fields)
+    site.store.save(record, dataclasses.replace(record, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY))
     with site.store._begin() as c:
         c.execute(storage.t.steps.insert(), [records.step_values(step)])
     left = [Leftover(i, f"name of {i}", Reason.PRESENT) for i in ids]
     left += [Leftover(i, i, Reason.PROTECTED, "it is shared") for i in protected]
-    kept = tuple(Leftover(i, i, Reason.KEPT, "it is Neutron's") for i in spared)
+    kept = tuple(Leftover(i, i, Reason.KEPT, "it is Neutron's") for i in kept_resources)
     outcome = Outcome.LEFTOVERS if left else Outcome.CLEAR
-    found = Sweep(
-        outcome, found=len(left), kept=len(kept), leftovers=tuple(left), spared=kept, digest=plans.digest(ids)
+    found = StepResult(
+        outcome, found=len(left), kept=len(kept), leftovers=tuple(left), kept_resources=kept, digest=plans.digest(ids)
     )
     _, held = site.store.claim(step.id, "w", 60)
     assert site.store.finish(held, found)
@@ -42,14 +42,14 @@ def look(site, deletion_id, type_, ids, spared=(), protected=(), **values):
 
 def ended(site, deletion_id, **values):
     record = site.store.get(deletion_id)
-    wanted = {"status": Status.PLANNED, "purpose": Purpose.NONE, "finished_at": site.store.now(), **values}
+    wanted = {"status": Status.PLANNED, "purpose": RoundPurpose.NONE, "finished_at": site.store.now(), **values}
     return site.store.save(record, dataclasses.replace(record, **wanted))
 
 
 def planned(site, project_id="p1", mode="cascade", **values):
     """A dry run of a cascade that has ended, with a few things in it; its id is the plan's."""
     made = site.ask(project_id, mode=mode, dry_run=True)
-    look(site, made["id"], "port", ["b", "a", "c"], spared=["dhcp"])
+    look(site, made["id"], "port", ["b", "a", "c"], kept_resources=["dhcp"])
     look(site, made["id"], "network", ["n"], protected=["shared"], after=("network.port",))
     look(site, made["id"], "router", [])
     ended(site, made["id"], **values)
@@ -170,12 +170,12 @@ def test_a_plan_with_something_unknown_is_refused_by_name(site):
     step = Step(
         str(uuid.uuid4()),
         made["id"],
-        Kind.SWEEP,
+        StepKind.SWEEP,
         "R1",
         "dns",
         "zone",
         round=1,
-        state=State.DONE,
+        state=StepState.DONE,
         outcome=Outcome.UNKNOWN,
     )
     with site.store._begin() as c:
@@ -224,7 +224,7 @@ def asking(site, **values):
     made = site.ask(mode="cascade")
     look(site, made["id"], "port", list("abcd"))
     record = site.store.get(made["id"])
-    wanted = {"status": Status.RECOVERABLE, "purpose": Purpose.NONE, "conditions": (ASKS,), **values}
+    wanted = {"status": Status.RECOVERABLE, "purpose": RoundPurpose.NONE, "conditions": (ASKS,), **values}
     site.store.save(record, dataclasses.replace(record, **wanted))
     return made["id"]
 
@@ -289,7 +289,7 @@ def test_only_an_admin_approves_by_default(site, token):
 def put(site, deletion_id, status, **values):
     """Move a deletion along its way as an engine does, and give it some values."""
     record = site.store.get(deletion_id)
-    return site.store.save(record, dataclasses.replace(record, status=status, purpose=Purpose.NONE, **values))
+    return site.store.save(record, dataclasses.replace(record, status=status, purpose=RoundPurpose.NONE, **values))
 
 
 def waits(site, deletion_id):

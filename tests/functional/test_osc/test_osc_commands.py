@@ -669,13 +669,13 @@ class TestOrphans:
         stub_cloud.scans = [running, {**ended, "coverage": parts, "not_covered": skipped, "links": []}]
         common = {"project_id": self.GONE, "region": "R1", "service": "network"}
         stub_cloud.orphans = [
-            {**common, "type": "port", "id": "p1", "name": "=1+1", "residue": False},
-            {**common, "type": "quota", "id": "q1", "name": "quota", "residue": True},
-            {**common, "type": "port", "id": "p2", "name": "web", "residue": False},
+            {**common, "type": "port", "id": "p1", "name": "=1+1", "project_setting": False},
+            {**common, "type": "quota", "id": "q1", "name": "quota", "project_setting": True},
+            {**common, "type": "port", "id": "p2", "name": "web", "project_setting": False},
         ]
         counts = [{"type": "network.port", "count": 2}]
         stub_cloud.orphan_projects = [
-            {"project_id": self.GONE, "project_name": "demo", "orphans": 2, "counts": counts, "residue": []}
+            {"project_id": self.GONE, "project_name": "demo", "orphans": 2, "counts": counts, "project_settings": []}
         ]
 
     def test_a_scan_is_begun_and_ended(self, openstack, stub_cloud):
@@ -702,7 +702,7 @@ class TestOrphans:
         rows = openstack("project", "orphan", "list", "-f", "json").json
         assert [row["ID"] for row in rows] == ["p1", "q1", "p2"]
         assert any(request["path"].endswith("/orphan-scans/s1/orphans") for request in stub_cloud.requests)
-        rows = openstack("project", "orphan", "list", "--no-residue", "--type", "port", "-f", "json").json
+        rows = openstack("project", "orphan", "list", "--no-project-settings", "--type", "port", "-f", "json").json
         assert [row["ID"] for row in rows] == ["p1", "p2"]
         openstack("project", "orphan", "list", "--scan", "s1", "--project", self.GONE, "--type", "quota")
         assert stub_cloud.requests[-1]["query"] == {"project_id": [self.GONE], "type": ["quota"]}

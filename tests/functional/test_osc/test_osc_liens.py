@@ -75,7 +75,7 @@ class TestLiens:
 
     def test_a_deletion_says_what_holds_it(self, openstack, stub_cloud, demo):
         lien = {"id": "l1", "origin": "legal", "reason": "a court order", "expires_at": None}
-        held = {"type": "held", "status": True, "reason": "lien", "message": "held by lien l1 of legal"}
+        held = {"type": "on_hold", "status": True, "reason": "lien", "message": "held by lien l1 of legal"}
         id_ = stub_cloud.add_deletion(demo, {"status": "deleting", "liens": [lien], "conditions": [held]})
         table = openstack("project", "deletion", "show", id_).out
         assert "legal until it is removed: a court order (l1)" in table

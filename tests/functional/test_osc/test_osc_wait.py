@@ -23,12 +23,12 @@ def run_to_deleted(**fields):
     """The states of a cascade that goes well."""
     return [
         {"status": "accepted"} | fields,
-        {"status": "inventory", "progress": {"purpose": "look", "steps": 9, "steps_done": 4, "found": 4}} | fields,
+        {"status": "inventory", "progress": {"purpose": "inventory", "steps": 9, "steps_done": 4, "found": 4}} | fields,
         {"status": "deleting", "progress": {"purpose": "delete", "found": 4, "deleted": 1, "remaining": 3}} | fields,
         {
             "status": "verifying",
             "settle_until": "2026-11-21T10:05:00Z",
-            "progress": {"purpose": "look", "found": 4, "deleted": 4},
+            "progress": {"purpose": "inventory", "found": 4, "deleted": 4},
         }
         | fields,
         {"status": "deleted", "progress": {"found": 4, "deleted": 4}} | fields,

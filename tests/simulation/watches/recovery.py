@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from cleanup_orchestrator.core.deletion import Status
-from tests.simulation.cloud import RESIDUE, SERVER, Thing
+from tests.simulation.cloud import PROJECT_SETTINGS, SERVER, Thing
 from tests.simulation.proofs import RELEASED
 from tests.simulation.watches.base import Watch
 from tests.support.scheduler import Thread
@@ -17,7 +17,7 @@ class Recovery(Watch):
     """What holds while a project can be had back."""
 
     def write(self, thread: Thread, label: str, what: str, thing: Thing | None) -> None:
-        if thing is None or thing.type in RESIDUE or label in self.promises.late:
+        if thing is None or thing.type in PROJECT_SETTINGS or label in self.promises.late:
             return
         if what.endswith(" start"):
             if thread.held.kind != "release":

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.transitions import LIVE
-from tests.simulation.cloud import RESIDUE, Thing
+from tests.simulation.cloud import PROJECT_SETTINGS, Thing
 from tests.simulation.watches.base import Watch
 from tests.support.scheduler import Thread
 
@@ -24,7 +24,7 @@ class Trees(Watch):
         super().__init__(promises)
         self._surveyed: dict[str, int] = {}  #: number of the effect at which the latest survey read what is below
         self._counts: dict[str, int] = {}  #: the same of the survey that the present round rests on
-        self._going: set[str] = set()  #: deletions that were past their cancel, with the residue round open
+        self._going: set[str] = set()  #: deletions that were past their cancel, with the project settings round open
         self._since: dict[str, int] = {}  #: number of the effect at which the present attempt began
 
     def finished(self, thread: Thread) -> None:
@@ -38,7 +38,7 @@ class Trees(Watch):
             self._counts[deletion_id] = self._surveyed.get(deletion_id, 0)
 
     def opened(self, deletion_id: str, purpose: str) -> None:
-        if purpose == "residue":
+        if purpose == "project_settings":
             self._going.add(deletion_id)
 
     def moved(self, deletion_id: str, before: str, after: Status) -> None:
@@ -70,7 +70,7 @@ class Trees(Watch):
         deletion_id = thread.held.deletion_id if thread.held is not None else ""
         if label in self.promises.late or not deletion_id or thread.held.kind not in ("drain", "sweep", "remove"):
             return
-        if thing is not None and thing.type in RESIDUE:
+        if thing is not None and thing.type in PROJECT_SETTINGS:
             return
         counts = self._counts.get(deletion_id, 0)
         there = [p.id for p in self.keystone.below(self.promises.project[deletion_id]) if p.born < counts]

@@ -47,18 +47,18 @@ ADMINS = {"an admin", "an admin of the system"}
 
 
 @pytest.fixture(scope="module")
-def judge():
+def enforcer():
     conf = cfg.ConfigOpts()
     conf([])
     opts.set_defaults(conf)
     # Not as defaults: those belong to the options, which all of the process share.
     for name, value in {"policy_file": "no such file", "enforce_new_defaults": True}.items():
         conf.set_override(name, value, "oslo_policy")
-    return policies.Judge(policies.enforcer(conf))
+    return policies.PolicyEnforcer(policies.enforcer(conf))
 
 
-def who_may(judge, rule, domain_id="dom"):
-    return {name for name, person in PEOPLE.items() if judge.may(person, rule, domain_id, "p")}
+def who_may(enforcer, rule, domain_id="dom"):
+    return {name for name, person in PEOPLE.items() if enforcer.may(person, rule, domain_id, "p")}
 
 
 def test_every_rule_is_here():
@@ -67,29 +67,29 @@ def test_every_rule_is_here():
 
 
 @pytest.mark.parametrize("rule", sorted(ADMINS_ONLY))
-def test_admins_alone(judge, rule):
-    assert who_may(judge, rule) == ADMINS
+def test_admins_alone(enforcer, rule):
+    assert who_may(enforcer, rule) == ADMINS
 
 
 @pytest.mark.parametrize("rule", sorted(READERS))
-def test_admins_and_readers_of_the_whole_system(judge, rule):
+def test_admins_and_readers_of_the_whole_system(enforcer, rule):
     """Orphans name projects, and resources, of every domain."""
-    assert who_may(judge, rule) == {*ADMINS, "a reader of the system"}
+    assert who_may(enforcer, rule) == {*ADMINS, "a reader of the system"}
 
 
 @pytest.mark.parametrize("rule", sorted(MANAGERS))
-def test_admins_and_managers_of_the_projects_domain(judge, rule):
-    assert who_may(judge, rule) == {*ADMINS, "a manager of the domain"}
-    assert who_may(judge, rule, "other") == {*ADMINS, "a manager of another domain"}
+def test_admins_and_managers_of_the_projects_domain(enforcer, rule):
+    assert who_may(enforcer, rule) == {*ADMINS, "a manager of the domain"}
+    assert who_may(enforcer, rule, "other") == {*ADMINS, "a manager of another domain"}
 
 
 @pytest.mark.parametrize("rule", sorted(MANAGERS))
-def test_where_no_domain_is_named_admins_alone(judge, rule):
+def test_where_no_domain_is_named_admins_alone(enforcer, rule):
     """A manager without a domain would else match a project without one: None is None."""
-    assert who_may(judge, rule, None) == ADMINS
+    assert who_may(enforcer, rule, None) == ADMINS
 
 
 @pytest.mark.parametrize("rule", [policies.LIST, policies.SERVICES])
-def test_a_list_is_asked_for_everywhere_or_in_the_domain_of_the_token(judge, rule):
-    found = {name for name, person in PEOPLE.items() if judge.may_somewhere(person, rule)}
+def test_a_list_is_asked_for_everywhere_or_in_the_domain_of_the_token(enforcer, rule):
+    found = {name for name, person in PEOPLE.items() if enforcer.may_somewhere(person, rule)}
     assert found == {*ADMINS, "a manager of the domain", "a manager of another domain"}

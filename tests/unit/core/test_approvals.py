@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cleanup_orchestrator.core import approvals, decide, transitions
-from cleanup_orchestrator.core.deletion import Approval, Mode, Purpose, Status
-from cleanup_orchestrator.core.step import Kind, Outcome, State
+from cleanup_orchestrator.core.deletion import Approval, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
 from cleanup_orchestrator.core.transitions import allowed
 from tests.support.examples import examples
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
@@ -18,7 +18,7 @@ DAY = datetime.timedelta(days=1)
 PORT = sweep_step("network.port")
 NETWORK = sweep_step("network.network", after=("network.port",))
 IMAGE = sweep_step("image.image")
-QUOTA = sweep_step("network.quota", residue=True)
+QUOTA = sweep_step("network.quota", project_setting=True)
 
 
 def given_for(needed, resources=0):
@@ -30,7 +30,9 @@ def conditions(world):
 
 
 def seen(name, remaining, deleted=0, **values):
-    return sweep_step(name, **{"round": 1, "state": State.DONE, "remaining": remaining, "deleted": deleted, **values})
+    return sweep_step(
+        name, **{"round": 1, "state": StepState.DONE, "remaining": remaining, "deleted": deleted, **values}
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- tables
@@ -39,11 +41,11 @@ def seen(name, remaining, deleted=0, **values):
     [
         ([seen("a.b", 3), seen("a.c", 4)], 7, "all that is left"),
         ([seen("a.b", 3, 2)], 5, "and all that is gone by it"),
-        ([seen("a.b", 3, 2, newcomers=2)], 3, "but not what stays for it is in no plan"),
+        ([seen("a.b", 3, 2, unplanned=2)], 3, "but not what stays for it is in no plan"),
         ([seen("a.b", 3, 2, round=0)], 2, "nor what an earlier attempt left"),
-        ([seen("a.b", 3, residue=True)], 0, "nor what goes with the project"),
+        ([seen("a.b", 3, project_setting=True)], 0, "nor what goes with the project"),
         ([seen("a.b", 3, waived="w")], 0, "nor what nobody looks at"),
-        ([seen("a.b", 3, kind=Kind.UNCOVERED)], 0, "nor what nobody answers for"),
+        ([seen("a.b", 3, kind=StepKind.UNSUPPORTED)], 0, "nor what nobody answers for"),
     ],
 )
 def test_what_a_deletion_is_about(steps, number, why):
@@ -104,7 +106,7 @@ def test_a_retry_of_one_that_no_day_counts_any_more_needs_an_approval(attempt, h
 
 # -------------------------------------------------------------------------------------------------- it rests, and how
 class Cloud:
-    """Resources by step, which a delete round takes away; newcomers may come."""
+    """Resources by step, which a delete round takes away; unplanned ones may come."""
 
     def __init__(self, world, **there):
         self.world, self.there = world, {name.replace("__", "."): set(ids) for name, ids in there.items()}
@@ -116,7 +118,7 @@ class Cloud:
         if step.id in self.broken:
             return UNKNOWN
         there, purpose = self.there[step.id], self.world.deletion.purpose
-        if purpose is Purpose.LOOK:
+        if purpose is RoundPurpose.INVENTORY:
             return left(*sorted(there)) if there else CLEAR
         gone = tuple((i, i) for i in sorted(there))
         self.deleted += [(i, self.world.now) for i, _ in gone]
@@ -306,16 +308,16 @@ def test_a_new_attempt_has_a_window_of_its_own():
 
 
 @pytest.mark.parametrize("status", sorted(Status))
-@pytest.mark.parametrize("purpose", list(Purpose))
+@pytest.mark.parametrize("purpose", list(RoundPurpose))
 def test_restored_is_what_nothing_was_deleted_of(status, purpose):
     record = deletion(status=status, purpose=purpose)
     before = {Status.ACCEPTED, Status.DRAINING, Status.INVENTORY, Status.RECOVERABLE}
-    assert transitions.restorable(record) is (status in before and purpose is not Purpose.RESIDUE)
+    assert transitions.restorable(record) is (status in before and purpose is not RoundPurpose.PROJECT_SETTINGS)
 
 
-@pytest.mark.parametrize("purpose", [Purpose.NONE, Purpose.LOOK])
+@pytest.mark.parametrize("purpose", [RoundPurpose.NONE, RoundPurpose.INVENTORY])
 def test_no_sweep_may_write_while_it_rests(purpose):
-    step = sweep_step("network.port", round=1, state=State.RUNNING)
+    step = sweep_step("network.port", round=1, state=StepState.RUNNING)
     assert not allowed(deletion(status=Status.RECOVERABLE, purpose=purpose), step, writing=True)
 
 
@@ -345,10 +347,10 @@ def test_nothing_is_ever_deleted_before_its_time_or_without_the_word_of_somebody
             approve(world)
         if world.deletion.status in (Status.DELETING, Status.VERIFYING):
             cloud.broken = set()
-        if world.deletion.status is Status.VERIFYING and world.deletion.purpose is Purpose.NONE and later:
+        if world.deletion.status is Status.VERIFYING and world.deletion.purpose is RoundPurpose.NONE and later:
             later -= 1
             cloud.there["network.network"].add(f"late{later}")
         if world.deletion.status is Status.DELETED:
             break
     assert world.deletion.status is Status.DELETED
-    assert [s for s in world.steps.values() if s.kind is Kind.SWEEP and s.outcome is Outcome.UNKNOWN] == []
+    assert [s for s in world.steps.values() if s.kind is StepKind.SWEEP and s.outcome is Outcome.UNKNOWN] == []

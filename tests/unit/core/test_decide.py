@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cleanup_orchestrator.core import actions, decide
-from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Kind, Outcome, State, Sweep, Token
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState, Token
 from cleanup_orchestrator.core.transitions import LIVE
 from tests.support.examples import examples
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
@@ -19,13 +19,13 @@ from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_st
 PORT = sweep_step("network.port")
 NETWORK = sweep_step("network.network", after=("network.port",))
 SECRET = sweep_step("key-manager.secret", token=Token.PROJECT)
-QUOTA = sweep_step("network.quota", residue=True, after=("network.port", "*"))
-UNCOVERED = dataclasses.replace(
+QUOTA = sweep_step("network.quota", project_setting=True, after=("network.port", "*"))
+UNSUPPORTED = dataclasses.replace(
     sweep_step("dns.x"),
-    kind=Kind.UNCOVERED,
+    kind=StepKind.UNSUPPORTED,
     type="",
     round=1,
-    state=State.DONE,
+    state=StepState.DONE,
     outcome=Outcome.UNKNOWN,
     reason="no_plugin",
 )
@@ -40,7 +40,7 @@ def empties_after(world, n):
     calls = {"n": 0}
 
     def answer(step):
-        if world.deletion.purpose is Purpose.DELETE:
+        if world.deletion.purpose is RoundPurpose.DELETE:
             calls["n"] += 1
             if calls["n"] > n:
                 return dataclasses.replace(CLEAR, found=1, deleted=(("1", "one"),))
@@ -70,7 +70,7 @@ def test_a_report_of_an_empty_project_drains_verifies_and_removes_it():
     world = World(deletion(mode=Mode.REPORT), PORT, SECRET, QUOTA)
     assert world.run() is Status.DELETED
     assert visited(world) == ["inventory", "draining", "inventory", "verifying", "deleted"]
-    assert all(purpose is not Purpose.DELETE for _, purpose in world.writes)
+    assert all(purpose is not RoundPurpose.DELETE for _, purpose in world.writes)
 
 
 def test_a_report_that_finds_something_after_the_drain_releases_it():
@@ -82,7 +82,7 @@ def test_a_report_that_finds_something_after_the_drain_releases_it():
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_a_dry_run_ends_planned_and_writes_nothing(mode):
-    world = World(deletion(mode=mode, dry_run=True), PORT, SECRET, QUOTA, UNCOVERED)
+    world = World(deletion(mode=mode, dry_run=True), PORT, SECRET, QUOTA, UNSUPPORTED)
     world.answers = {"network.port": lambda _: left("1"), "key-manager.secret": lambda _: UNKNOWN}
     assert world.run() is Status.PLANNED
     assert world.writes == []
@@ -100,7 +100,7 @@ def test_two_empty_inventories_after_the_caches_ran_out_then_one_more_after_clos
 
 def test_a_partial_drain_proves_nothing_until_the_project_is_disabled_and_settled():
     world = World(deletion(), PORT, SECRET)
-    world.answers = {"drain": lambda _: Sweep(Outcome.CLEAR, "inherited_grants", "users keep getting tokens")}
+    world.answers = {"drain": lambda _: StepResult(Outcome.CLEAR, "inherited_grants", "users keep getting tokens")}
     assert world.run() is Status.DELETED
     settled = world.deletion.closed_at + world.rules.settle
     assert len([opened for opened in world.empty_rounds if opened >= settled]) == 2
@@ -115,7 +115,9 @@ def test_what_is_unknown_or_left_is_never_removed_over(bad):
     assert world.deletion.status is Status.DELETING
     assert "remove" not in world.dispatched
     assert world.step("key-manager.secret").outcome is Outcome.CLEAR  # all other parts went on
-    assert "network.network" not in [s for s, p in world.writes if p is Purpose.DELETE]  # never unblocked by a failure
+    assert "network.network" not in [
+        s for s, p in world.writes if p is RoundPurpose.DELETE
+    ]  # never unblocked by a failure
     stalled = next(c for c in world.deletion.conditions if c.type == "stalled")
     assert stalled.status
     assert "network.port@R1" in stalled.message
@@ -139,7 +141,7 @@ def test_what_is_found_after_the_closing_is_deleted_and_nothing_waits_for_what_n
 
 
 def test_an_uncovered_service_blocks_completion_and_nothing_else():
-    world = World(deletion(), PORT, UNCOVERED)
+    world = World(deletion(), PORT, UNSUPPORTED)
     world.run(limit=400)
     assert world.deletion.status is Status.DELETING
     assert world.step("network.port").outcome is Outcome.CLEAR
@@ -150,19 +152,19 @@ def test_an_uncovered_service_blocks_completion_and_nothing_else():
 @pytest.mark.parametrize(
     ("state", "attempt", "named"),
     [
-        (State.DONE, 1, True),
-        (State.DISPATCHED, 2, True),
-        (State.RUNNING, 2, True),
-        (State.DISPATCHED, 1, False),  # its result is an earlier round's
-        (State.RUNNING, 1, False),
-        (State.IDLE, 2, False),
+        (StepState.DONE, 1, True),
+        (StepState.DISPATCHED, 2, True),
+        (StepState.RUNNING, 2, True),
+        (StepState.DISPATCHED, 1, False),  # its result is an earlier round's
+        (StepState.RUNNING, 1, False),
+        (StepState.IDLE, 2, False),
     ],
 )
 def test_a_blocker_is_named_also_while_it_is_tried_again(state, attempt, named):
     """Who asks in the middle of a try must not be told that nothing is in the way."""
     stuck = {"outcome": Outcome.LEFTOVERS, "reason": str(Reason.FOREIGN), "remaining": 1}
     step = dataclasses.replace(PORT, state=state, round=1, attempt=attempt, **stuck)
-    found = decide.blockers(deletion(status=Status.DELETING, purpose=Purpose.DELETE), [step])
+    found = decide.blockers(deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE), [step])
     assert [b.reason for b in found] == ([Reason.FOREIGN] if named else [])
 
 
@@ -185,7 +187,7 @@ def test_an_error_that_passes_is_tried_again_with_growing_waits():
 @pytest.mark.parametrize("reason", sorted(decide.FATAL))
 def test_a_project_that_cannot_be_deleted_fails_before_anything_is_touched(reason):
     world = World(deletion(), PORT)
-    world.answers = {"survey": lambda _: Sweep(Outcome.UNKNOWN, str(reason), "why")}
+    world.answers = {"survey": lambda _: StepResult(Outcome.UNKNOWN, str(reason), "why")}
     assert world.run() is Status.FAILED
     assert (world.deletion.reason, world.writes) == (str(reason), [])
 
@@ -209,7 +211,9 @@ def test_found_while_verifying_goes_back_to_deleting_and_starts_the_proof_anew()
 
 def test_what_comes_back_each_time_is_met_with_growing_waits():
     world = World(deletion(), PORT)
-    world.answers = {"network.port": lambda _: CLEAR if world.deletion.purpose is Purpose.DELETE else left("again")}
+    world.answers = {
+        "network.port": lambda _: CLEAR if world.deletion.purpose is RoundPurpose.DELETE else left("again")
+    }
     backs, opened = [], []
     world.run(until=Status.VERIFYING)
     for _ in range(3000):
@@ -217,7 +221,7 @@ def test_what_comes_back_each_time_is_met_with_growing_waits():
         world.run(limit=1)
         for event in world.events[before:]:
             backs += [world.deletion.status_at] if event.data.get("reason") == decide.FOUND_AGAIN else []
-            opened += [world.deletion.round_opened_at] if event.data.get("purpose") == Purpose.DELETE else []
+            opened += [world.deletion.round_opened_at] if event.data.get("purpose") == RoundPurpose.DELETE else []
         if len(backs) == 12:
             break
     waits = [(b - a).total_seconds() for a, b in zip(backs, opened, strict=False)]
@@ -253,11 +257,11 @@ def test_a_cancel_waits_for_the_running_step_then_undoes():
     world.answers = {"network.port": lambda _: left("1", reason=Reason.IN_USE)}
     world.run(until=Status.DELETING)
     world.run(limit=1)
-    running = next(s for s in world.steps.values() if s.kind is Kind.SWEEP)
-    if running.state is State.DISPATCHED:
+    running = next(s for s in world.steps.values() if s.kind is StepKind.SWEEP)
+    if running.state is StepState.DISPATCHED:
         world.claim(running.id)
     world.steps[running.id] = dataclasses.replace(
-        world.steps[running.id], state=State.RUNNING, lease_until=world.now + datetime.timedelta(seconds=30)
+        world.steps[running.id], state=StepState.RUNNING, lease_until=world.now + datetime.timedelta(seconds=30)
     )
     world.user(Status.CANCELLING)
     world.settle_engine()
@@ -278,7 +282,7 @@ def test_residue_goes_right_before_the_project_and_only_then():
     world = World(deletion(), PORT, QUOTA)
     world.answers = {"network.quota": lambda _: dataclasses.replace(CLEAR, deleted=(("q", "q"),))}
     world.run()
-    assert [p for s, p in world.writes if s == "network.quota"] == [Purpose.RESIDUE]
+    assert [p for s, p in world.writes if s == "network.quota"] == [RoundPurpose.PROJECT_SETTINGS]
     assert world.dispatched.index("network.quota") > world.dispatched.index("close")
     assert world.dispatched[-1] == "remove"
 
@@ -303,7 +307,9 @@ def test_after_a_retry_old_results_do_not_count():
 
 def test_what_went_along_with_something_else_counts_as_gone():
     world = World(deletion(), PORT)
-    world.answers = {"network.port": lambda _: CLEAR if world.deletion.purpose is Purpose.DELETE else left("a", "b")}
+    world.answers = {
+        "network.port": lambda _: CLEAR if world.deletion.purpose is RoundPurpose.DELETE else left("a", "b")
+    }
     world.run(until=Status.DELETING)
     assert world.step("network.port").remaining == 2
     world.answers = {}
@@ -314,7 +320,7 @@ def test_what_went_along_with_something_else_counts_as_gone():
 def test_access_that_was_lost_is_regained():
     world = World(deletion(), PORT, SECRET)
     enabled = {"yes": False}
-    missing = Sweep(Outcome.UNKNOWN, str(Reason.NO_PROJECT_TOKEN), "the project is disabled")
+    missing = StepResult(Outcome.UNKNOWN, str(Reason.NO_PROJECT_TOKEN), "the project is disabled")
     world.answers = {
         "access": lambda _: CLEAR if enabled["yes"] else missing,
         "key-manager.secret": lambda _: CLEAR if enabled["yes"] and world.dispatched.count("access") > 1 else missing,
@@ -357,7 +363,7 @@ def scripted(world, behaviour):
     def answer_for(name):
         def answer(step):
             result = left_over[name].pop(0) if left_over[name] else CLEAR
-            if step.kind is not Kind.SWEEP and result.outcome is Outcome.LEFTOVERS:
+            if step.kind is not StepKind.SWEEP and result.outcome is Outcome.LEFTOVERS:
                 return UNKNOWN
             return result
 
@@ -380,7 +386,7 @@ def test_every_deletion_comes_to_an_end_that_it_may_have(behaviour, mode, dry_ru
         assert status is Status.DELETED
     else:
         assert status in (Status.DELETED, Status.LEFTOVERS, Status.FAILED)
-        assert all(purpose is not Purpose.DELETE for _, purpose in world.writes)
+        assert all(purpose is not RoundPurpose.DELETE for _, purpose in world.writes)
         if status is not Status.DELETED:
             assert not world.deletion.holding
     if status is Status.DELETED:
@@ -395,7 +401,7 @@ def test_a_cancel_at_any_moment_ends_with_nothing_held(behaviour, mode, moment):
     world = World(deletion(mode=mode), PORT, NETWORK, SECRET, QUOTA)
     scripted(world, behaviour)
     world.run(limit=moment)
-    if world.deletion.status in LIVE and world.deletion.purpose is not Purpose.RESIDUE:
+    if world.deletion.status in LIVE and world.deletion.purpose is not RoundPurpose.PROJECT_SETTINGS:
         world.user(Status.CANCELLING)
         assert world.run() is Status.CANCELLED
         assert not world.deletion.holding

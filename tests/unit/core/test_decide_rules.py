@@ -6,10 +6,10 @@ import datetime
 import pytest
 
 from cleanup_orchestrator.core import actions, decide, dependencies
-from cleanup_orchestrator.core.deletion import Force, Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Force, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import TASKS, Kind, Outcome, State, Step, Token
+from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepState, Token
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
@@ -21,13 +21,13 @@ HOUR = datetime.timedelta(hours=1)
 @pytest.mark.parametrize(
     ("round_", "state", "expected"),
     [
-        (5, State.DONE, True),
-        (6, State.DONE, True),
-        (4, State.DONE, False),
-        (0, State.DONE, False),
-        (5, State.IDLE, False),
-        (5, State.DISPATCHED, False),
-        (5, State.RUNNING, False),
+        (5, StepState.DONE, True),
+        (6, StepState.DONE, True),
+        (4, StepState.DONE, False),
+        (0, StepState.DONE, False),
+        (5, StepState.IDLE, False),
+        (5, StepState.DISPATCHED, False),
+        (5, StepState.RUNNING, False),
     ],
 )
 def test_a_result_counts_from_its_round_on_and_once_it_is_there(round_, state, expected):
@@ -43,30 +43,30 @@ def test_a_result_counts_from_its_round_on_and_once_it_is_there(round_, state, e
         (True, {"outcome": Outcome.UNKNOWN}, False),
         (True, {"outcome": Outcome.NONE}, False),
         (True, {"round": 2}, False),
-        (True, {"state": State.RUNNING}, False),
+        (True, {"state": StepState.RUNNING}, False),
         (True, {"token": Token.ADMIN}, False),
     ],
 )
 def test_what_needs_a_token_rests_once_the_project_is_closed_and_its_last_look_was_empty(closed, values, rests):
     record = deletion(since_round=3, round=6, closed_at=T0 if closed else None)
-    step = dataclasses.replace(SECRET, **{"round": 5, "state": State.DONE, "outcome": Outcome.CLEAR, **values})
+    step = dataclasses.replace(SECRET, **{"round": 5, "state": StepState.DONE, "outcome": Outcome.CLEAR, **values})
     assert decide.rests(record, step) is rests
 
 
 @pytest.mark.parametrize(
     ("kind", "values", "purpose", "expected"),
     [
-        (Kind.SWEEP, {}, Purpose.LOOK, True),
-        (Kind.SWEEP, {}, Purpose.DELETE, True),
-        (Kind.SWEEP, {}, Purpose.RESIDUE, False),
-        (Kind.SWEEP, {"residue": True}, Purpose.LOOK, False),
-        (Kind.SWEEP, {"residue": True}, Purpose.DELETE, False),
-        (Kind.SWEEP, {"residue": True}, Purpose.RESIDUE, True),
-        (Kind.SWEEP, {"waived": "w"}, Purpose.LOOK, False),
-        (Kind.UNCOVERED, {}, Purpose.LOOK, True),
-        (Kind.UNCOVERED, {"waived": "w"}, Purpose.LOOK, False),
-        (Kind.HALT, {}, Purpose.LOOK, False),
-        (Kind.SURVEY, {}, Purpose.LOOK, False),
+        (StepKind.SWEEP, {}, RoundPurpose.INVENTORY, True),
+        (StepKind.SWEEP, {}, RoundPurpose.DELETE, True),
+        (StepKind.SWEEP, {}, RoundPurpose.PROJECT_SETTINGS, False),
+        (StepKind.SWEEP, {"project_setting": True}, RoundPurpose.INVENTORY, False),
+        (StepKind.SWEEP, {"project_setting": True}, RoundPurpose.DELETE, False),
+        (StepKind.SWEEP, {"project_setting": True}, RoundPurpose.PROJECT_SETTINGS, True),
+        (StepKind.SWEEP, {"waived": "w"}, RoundPurpose.INVENTORY, False),
+        (StepKind.UNSUPPORTED, {}, RoundPurpose.INVENTORY, True),
+        (StepKind.UNSUPPORTED, {"waived": "w"}, RoundPurpose.INVENTORY, False),
+        (StepKind.HALT, {}, RoundPurpose.INVENTORY, False),
+        (StepKind.SURVEY, {}, RoundPurpose.INVENTORY, False),
     ],
 )
 def test_what_belongs_to_a_round(kind, values, purpose, expected):
@@ -120,40 +120,42 @@ def test_a_verification_waits_for_what_it_cannot_see_and_deletes_nothing_meanwhi
 def test_more_than_may_go_without_an_approval_stops_the_deletes_at_once():
     world = World(deletion(), PORT, rules=decide.Rules(approval_resources=3))
     more = left(*"12345", reason=Reason.IN_USE)
-    world.answers["network.port"] = lambda _: more if world.deletion.purpose is Purpose.DELETE else left("1")
+    world.answers["network.port"] = lambda _: more if world.deletion.purpose is RoundPurpose.DELETE else left("1")
     assert world.run(until=Status.DELETING) is Status.DELETING
     assert world.run(limit=20, until=Status.VERIFYING) is Status.VERIFYING
     assert world.deletion.reason == "too_many_resources"
 
 
-@pytest.mark.parametrize("state", [State.RUNNING, State.DONE])
+@pytest.mark.parametrize("state", [StepState.RUNNING, StepState.DONE])
 def test_force_waits_for_what_still_runs(state):
     """It may be what keeps the other one."""
     now = T0 + HOUR
     forced = Force("why", (), T0, 1, 1)
-    record = deletion(status=Status.DELETING, purpose=Purpose.DELETE, round=3, forced=forced, round_opened_at=T0)
-    ended = {"round": 3, "state": State.DONE, "finished_at": T0, "started_at": T0}
+    record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, round=3, forced=forced, round_opened_at=T0)
+    ended = {"round": 3, "state": StepState.DONE, "finished_at": T0, "started_at": T0}
     stuck = {**ended, "outcome": Outcome.LEFTOVERS, "remaining": 1, "reason": "in_use", "attempt": 3}
     tasks = [Step(str(kind), "d", kind, outcome=Outcome.CLEAR, **ended) for kind in TASKS]
     running = {**stuck, "state": state, "lease_until": now + HOUR}
     steps = (*tasks, dataclasses.replace(PORT, **stuck), sweep_step("image.image", **running))
     found = decide.decide(record, steps, now, decide.Rules())
-    let_go = {action.step_id for action in found if isinstance(action, actions.LetGo)}
-    assert let_go == (set() if state is State.RUNNING else {"network.port", "image.image"})
+    is_abandoned = {action.step_id for action in found if isinstance(action, actions.Abandon)}
+    assert is_abandoned == (set() if state is StepState.RUNNING else {"network.port", "image.image"})
 
 
 def test_the_residue_goes_only_in_a_round_of_its_own():
-    quota = sweep_step("network.quota", residue=True)
+    quota = sweep_step("network.quota", project_setting=True)
     world = World(deletion(), PORT, quota)
     assert world.run() is Status.DELETED
-    assert [purpose for name, purpose in world.writes if name == "network.quota"] == [Purpose.RESIDUE]
+    assert [purpose for name, purpose in world.writes if name == "network.quota"] == [RoundPurpose.PROJECT_SETTINGS]
 
 
 def test_the_force_of_a_step_ends_with_its_round():
     """In the next one an ordinary delete is tried first, on what may be there anew."""
-    step = dataclasses.replace(PORT, round=3, state=State.DONE, outcome=Outcome.LEFTOVERS, forcing=True, finished_at=T0)
+    step = dataclasses.replace(
+        PORT, round=3, state=StepState.DONE, outcome=Outcome.LEFTOVERS, forcing=True, finished_at=T0
+    )
     for round_, forcing in ((3, True), (4, False)):
-        record = deletion(status=Status.DELETING, purpose=Purpose.DELETE, round=round_)
+        record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, round=round_)
         [dispatched] = actions.apply(record, (step,), (actions.Dispatch(step.id),), T0).steps
         assert dispatched.forcing is forcing
 
@@ -170,24 +172,24 @@ def test_the_force_of_a_step_ends_with_its_round():
     ],
 )
 def test_what_is_progress(before, sweep, progress):
-    record = deletion(status=Status.DELETING, purpose=Purpose.DELETE)
+    record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE)
     after, _ = actions.record(record, dataclasses.replace(PORT, **before), sweep, T0 + HOUR)
     assert (after.progress_at == T0 + HOUR) is progress
 
 
 @pytest.mark.parametrize(
-    ("newcomers", "remaining", "only"), [(2, 2, True), (1, 2, False), (0, 2, False), (0, 0, False)]
+    ("unplanned", "remaining", "only"), [(2, 2, True), (1, 2, False), (0, 2, False), (0, 0, False)]
 )
-def test_what_is_left_holds_up_others_unless_none_of_it_is_in_the_plan(newcomers, remaining, only):
-    values = {"round": 3, "state": State.DONE, "outcome": Outcome.LEFTOVERS}
-    step = dataclasses.replace(PORT, newcomers=newcomers, remaining=remaining, **values)
-    assert dependencies.only_newcomers(step, 3) is only
-    assert not dependencies.only_newcomers(step, 4)
+def test_what_is_left_holds_up_others_unless_none_of_it_is_in_the_plan(unplanned, remaining, only):
+    values = {"round": 3, "state": StepState.DONE, "outcome": Outcome.LEFTOVERS}
+    step = dataclasses.replace(PORT, unplanned=unplanned, remaining=remaining, **values)
+    assert dependencies.only_unplanned(step, 3) is only
+    assert not dependencies.only_unplanned(step, 4)
 
 
 @pytest.mark.parametrize("held", [False, True])
 def test_force_takes_no_turn_while_something_holds_the_deletion(held):
     forced = Force("why", (), T0, 1, 1)
     brake = Brake(True, "x") if held else None
-    record = deletion(status=Status.DELETING, purpose=Purpose.DELETE, round=3, forced=forced, brake=brake)
-    assert decide._View(record, (), T0 + HOUR, decide.Rules()).tired is not held
+    record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, round=3, forced=forced, brake=brake)
+    assert decide._View(record, (), T0 + HOUR, decide.Rules()).retries_exhausted is not held

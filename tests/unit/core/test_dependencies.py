@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cleanup_orchestrator.core import dependencies
-from cleanup_orchestrator.core.step import Kind, Outcome, State
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
 from tests.unit.world import sweep_step
 
 
 def gone(step, round_=1):
-    return dataclasses.replace(step, round=round_, state=State.DONE, outcome=Outcome.CLEAR)
+    return dataclasses.replace(step, round=round_, state=StepState.DONE, outcome=Outcome.CLEAR)
 
 
 def test_the_order_keeps_every_edge():
@@ -54,13 +54,13 @@ PORT = sweep_step("network.port")
         ([dataclasses.replace(PORT, region="R2")], (), "another region"),
         ([dataclasses.replace(PORT, region="")], ("network.port",), "a regionless step concerns every region"),
         (
-            [dataclasses.replace(sweep_step("compute.x"), kind=Kind.UNCOVERED, type="")],
+            [dataclasses.replace(sweep_step("compute.x"), kind=StepKind.UNSUPPORTED, type="")],
             ("compute.",),
             "a service that nobody answers for",
         ),
         ([dataclasses.replace(PORT, waived="w")], (), "an admin says to go on without it"),
         (
-            [dataclasses.replace(sweep_step("compute.x"), kind=Kind.UNCOVERED, type="", waived="w")],
+            [dataclasses.replace(sweep_step("compute.x"), kind=StepKind.UNSUPPORTED, type="", waived="w")],
             (),
             "an admin says to go on without the service, though nobody answers for it",
         ),
@@ -70,17 +70,21 @@ def test_a_step_waits_for(others, waits, why):
     assert dependencies.waits_for(NET, [NET, *others], 1) == waits, why
 
 
-def test_everything_waits_for_all_but_its_likes_and_residue():
+def test_everything_waits_for_all_but_its_likes_and_project_settings():
     trust = sweep_step("identity.trust", after=(dependencies.EVERYTHING,), region="")
     credential = sweep_step("identity.credential", after=(dependencies.EVERYTHING,), region="")
-    quota = sweep_step("network.quota", residue=True)
+    quota = sweep_step("network.quota", project_setting=True)
     assert dependencies.waits_for(trust, [trust, credential, quota, PORT], 1) == ("network.port",)
     assert dependencies.waits_for(trust, [trust, credential, quota, gone(PORT)], 1) == ()
 
 
 def test_residue_waits_for_residue_alone():
-    group = sweep_step("network.default_firewall_group", residue=True, after=("network.port", dependencies.EVERYTHING))
-    policy = sweep_step("network.default_firewall_policy", residue=True, after=("network.default_firewall_group",))
+    group = sweep_step(
+        "network.default_firewall_group", project_setting=True, after=("network.port", dependencies.EVERYTHING)
+    )
+    policy = sweep_step(
+        "network.default_firewall_policy", project_setting=True, after=("network.default_firewall_group",)
+    )
     steps = [group, policy, gone(PORT, 0)]
     assert dependencies.waits_for(group, steps, 1) == ()
     assert dependencies.waits_for(policy, steps, 1) == ("network.default_firewall_group",)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cleanup_orchestrator.core import decide
-from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Kind, Outcome, State
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.errors import RateLimited, Stopped
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
@@ -108,7 +108,7 @@ def test_of_more_than_fit_a_later_attempt_takes_others(monkeypatch):
 def test_only_what_is_about_to_be_deleted_is_written_down(monkeypatch):
     shelf = Shelf(1000, monkeypatch)
     told = []
-    shelf.sweep(intend=lambda resources: told.append((len(shelf.deletes), len(resources))), seconds=150.0)
+    shelf.sweep(record_intent=lambda resources: told.append((len(shelf.deletes), len(resources))), seconds=150.0)
     assert told == [(0, 100), (100, 100)]
 
 
@@ -182,7 +182,7 @@ def test_a_slice_is_followed_by_the_next_one_at_once_and_everything_else_waits(r
     world.finish("network.port", result)
     ended = world.now
     world.settle_engine()
-    while world.step("network.port").state is not State.DISPATCHED:
+    while world.step("network.port").state is not StepState.DISPATCHED:
         world.now = world.deletion.wake_at
         world.settle_engine()
     assert (world.now - ended).total_seconds() == wait
@@ -216,7 +216,11 @@ MANY = [sweep_step(f"s{n}.t") for n in range(20)]
 
 
 def in_flight(world):
-    return [s for s in world.steps.values() if s.kind is Kind.SWEEP and s.state in (State.DISPATCHED, State.RUNNING)]
+    return [
+        s
+        for s in world.steps.values()
+        if s.kind is StepKind.SWEEP and s.state in (StepState.DISPATCHED, StepState.RUNNING)
+    ]
 
 
 @pytest.mark.parametrize("most", [1, 3, 8, 50])
@@ -235,7 +239,9 @@ def test_no_more_sweeps_of_one_deletion_are_out_at_once_than_the_operator_allows
 
 def test_those_that_have_not_run_go_before_those_that_did():
     world = World(deletion(), *MANY, rules=decide.Rules(steps_at_once=2))
-    world.answers = {step.id: lambda _: QUEUED if world.deletion.purpose is Purpose.DELETE else CLEAR for step in MANY}
+    world.answers = {
+        step.id: lambda _: QUEUED if world.deletion.purpose is RoundPurpose.DELETE else CLEAR for step in MANY
+    }
     world.run(until=Status.DELETING)
     world.dispatched.clear()
     world.run(limit=60)
@@ -263,8 +269,10 @@ def projects(draw):
     steps = []
     for n in range(count):
         after = draw(st.lists(st.integers(0, n - 1), max_size=2)) if n else []
-        residue = draw(st.integers(0, 9)) == 0
-        steps.append(sweep_step(f"s{n}.t", after=tuple(f"s{m}.t" for m in sorted(set(after))), residue=residue))
+        project_setting = draw(st.integers(0, 9)) == 0
+        steps.append(
+            sweep_step(f"s{n}.t", after=tuple(f"s{m}.t" for m in sorted(set(after))), project_setting=project_setting)
+        )
     results = st.sampled_from([UNKNOWN, QUEUED, left("a", reason=Reason.IN_USE), "died", "lost"])
     troubles = {step.id: draw(st.lists(results, max_size=4)) for step in steps}
     return steps, troubles
@@ -281,15 +289,15 @@ def test_every_sweep_is_dispatched_in_the_end_and_in_order_whatever_goes_wrong(p
         assert len([s for s in in_flight(world) if live(s, world)]) <= most
         if world.deletion.status not in LIVE:
             break
-        ready = [s for s in world.steps.values() if s.state is State.DISPATCHED]
+        ready = [s for s in world.steps.values() if s.state is StepState.DISPATCHED]
         if not ready:
             world.now = max(world.deletion.wake_at, world.now + datetime.timedelta(milliseconds=1))
             continue
         step = chance.choice(ready)
-        if step.kind is Kind.SWEEP and world.deletion.purpose is Purpose.DELETE:
+        if step.kind is StepKind.SWEEP and world.deletion.purpose is RoundPurpose.DELETE:
             for name in step.after:  # the order holds
                 assert decide.dependencies.confirmed_gone(world.steps[name], world.deletion.round) or (
-                    world.steps[name].residue
+                    world.steps[name].project_setting
                 )
         trouble = left_over[step.id].pop() if left_over.get(step.id) else None
         if trouble == "lost":  # the cast went astray
@@ -299,7 +307,7 @@ def test_every_sweep_is_dispatched_in_the_end_and_in_order_whatever_goes_wrong(p
         if trouble == "died":
             world.now = world.step(step.id).lease_until
             continue
-        looking = world.deletion.purpose is Purpose.LOOK
+        looking = world.deletion.purpose is RoundPurpose.INVENTORY
         world.finish(step.id, CLEAR if trouble is None or (looking and trouble is QUEUED) else trouble)
         world.now += datetime.timedelta(milliseconds=100)
     if mode is Mode.CASCADE:
@@ -308,7 +316,7 @@ def test_every_sweep_is_dispatched_in_the_end_and_in_order_whatever_goes_wrong(p
 
 
 def live(step, world):
-    until = step.dispatched_at + world.rules.claim_timeout if step.state is State.DISPATCHED else step.lease_until
+    until = step.dispatched_at + world.rules.claim_timeout if step.state is StepState.DISPATCHED else step.lease_until
     return until > world.now
 
 
@@ -331,7 +339,7 @@ class Big(World):
         if step_id not in self.todo:
             return CLEAR, 0.5
         there = self.todo[step_id]
-        if self.deletion.purpose is not Purpose.DELETE:
+        if self.deletion.purpose is not RoundPurpose.DELETE:
             return (left("x") if there else CLEAR), 1.0
         part = min(there, int(SLICE * 20)) if self.slices else there
         self.todo[step_id] -= part
@@ -360,7 +368,7 @@ def play(worlds, limit=30 * 3600.0):
     while any(world.ended is None for world in worlds) and (now - start).total_seconds() < limit:
         while queue and len(busy) < THREADS:
             world, step_id = queue.popleft()
-            if world.steps[step_id].state is not State.DISPATCHED:
+            if world.steps[step_id].state is not StepState.DISPATCHED:
                 continue  # cast twice
             world.now = now
             world.claim(step_id)

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cleanup_orchestrator.core import decide, force, transitions
-from cleanup_orchestrator.core.deletion import Mode, Origin, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Kind, Leftover, Outcome, State, Step, Sweep, Token
+from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState, Token
 from tests.support.examples import examples
 from tests.unit.world import UNKNOWN, World, deletion, left, sweep_step
 
@@ -38,7 +38,7 @@ class Project:
             return UNKNOWN
         kinds = self.types[step.id]
         gone = []
-        if self.world.deletion.purpose is Purpose.DELETE:
+        if self.world.deletion.purpose is RoundPurpose.DELETE:
             tried = self.known.setdefault(step.id, set())
             for id_, kind in tuple(kinds.items()):
                 if step.forcing and id_ in tried:
@@ -84,7 +84,7 @@ def types_of(world, name):
 def test_a_deletion_waits_for_ever_as_long_as_nobody_forces_it():
     world, project = stuck(VOLUME, block_storage__volume={"v": "by_force"})
     assert project.by_force == []
-    assert not types_of(world, "force.used") and not types_of(world, "force.let_go")
+    assert not types_of(world, "force.used") and not types_of(world, "force.is_abandoned")
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_a_deletion_waits_for_ever_as_long_as_nobody_forces_it():
     [
         ({"status": Status.DELETING}, True),
         ({"status": Status.VERIFYING}, True),
-        ({"status": Status.VERIFYING, "purpose": Purpose.LOOK}, True),
-        ({"status": Status.VERIFYING, "purpose": Purpose.RESIDUE}, False),
+        ({"status": Status.VERIFYING, "purpose": RoundPurpose.INVENTORY}, True),
+        ({"status": Status.VERIFYING, "purpose": RoundPurpose.PROJECT_SETTINGS}, False),
         ({"status": Status.DELETING, "mode": Mode.REPORT}, False),
         ({"status": Status.DELETING, "dry_run": True}, False),
         ({"status": Status.VERIFYING, "origin": Origin.NOTICED}, False),
@@ -116,8 +116,8 @@ def test_first_ordinary_then_by_force_then_let_go_and_then_proven_twice():
     assert set(world.left["block-storage.volume"]) == {"e"}
     assert world.left["block-storage.volume"]["e"].abandoned
     assert len(world.empty_rounds) - before >= 2, "verification is not skipped"
-    order = [e.type for e in world.events if e.type in ("force.used", "force.let_go", "inventory.empty")]
-    assert order[:2] == ["force.used", "force.let_go"]
+    order = [e.type for e in world.events if e.type in ("force.used", "force.is_abandoned", "inventory.empty")]
+    assert order[:2] == ["force.used", "force.is_abandoned"]
     assert set(order[2:]) == {"inventory.empty"}
     assert world.deletion.reason == "deleted_by_force"
     assert "by force of alice (the storage burnt down): 1 abandoned: 1 block-storage.volume in R1" in (
@@ -179,7 +179,7 @@ def test_slow_is_not_stuck():
         if world.steps["network.port"].remaining <= 1:
             break
         if world.now - world.deletion.progress_at < world.rules.force_patience:
-            assert not types_of(world, "force.let_go")
+            assert not types_of(world, "force.is_abandoned")
 
 
 def test_it_takes_effect_with_the_next_round_and_counts_tries_anew():
@@ -188,7 +188,7 @@ def test_it_takes_effect_with_the_next_round_and_counts_tries_anew():
     old = world.deletion.round
     world.force("block-storage.volume")
     world.settle_engine()
-    assert (world.deletion.round, world.deletion.purpose) == (old + 1, Purpose.DELETE)
+    assert (world.deletion.round, world.deletion.purpose) == (old + 1, RoundPurpose.DELETE)
     assert not types_of(world, "force.used")
     wait(world, world.rules.force_patience - datetime.timedelta(seconds=1))
     assert not types_of(world, "force.used"), "not before its patience is over"
@@ -205,15 +205,15 @@ def test_a_verification_that_cannot_end_goes_back_when_it_is_forced():
     assert world.deletion.status is Status.VERIFYING
     world.force()
     world.settle_engine()
-    assert (world.deletion.status, world.deletion.purpose) == (Status.DELETING, Purpose.DELETE)
+    assert (world.deletion.status, world.deletion.purpose) == (Status.DELETING, RoundPurpose.DELETE)
     assert world.run(limit=5000) is Status.DELETED
     assert "unknown, abandoned unseen: dns.zone in R1" in world.deletion.message
 
 
 # ------------------------------------------------------------------------------------------------- nothing is skipped
 def test_a_catalog_entry_without_a_plugin_is_let_go_of_by_name():
-    nobody = Step("dns", "d", Kind.UNCOVERED, "R1", "dns", reason="no_plugin", message="nobody answers for dns")
-    nobody = dataclasses.replace(nobody, state=State.DONE, outcome=Outcome.UNKNOWN, round=1)
+    nobody = Step("dns", "d", StepKind.UNSUPPORTED, "R1", "dns", reason="no_plugin", message="nobody answers for dns")
+    nobody = dataclasses.replace(nobody, state=StepState.DONE, outcome=Outcome.UNKNOWN, round=1)
     world, _ = stuck(PORT, nobody, network__port={})
     world.force()
     assert world.run(limit=5000) is Status.DELETED
@@ -284,7 +284,7 @@ def test_what_was_let_go_of_and_needs_a_token_of_the_project_rests_on_its_last_l
 
 def test_what_keystone_keeps_is_not_forced_away():
     world, _ = stuck(VOLUME, block_storage__volume={"v": "stays"})
-    world.answers["remove"] = lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "immutable")
+    world.answers["remove"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "immutable")
     world.force()
     assert world.run(limit=5000) is Status.FAILED
     assert not world.deletion.holding
@@ -292,7 +292,7 @@ def test_what_keystone_keeps_is_not_forced_away():
 
 def test_a_project_that_may_not_be_deleted_any_more_is_not_forced_away():
     world, _ = stuck(VOLUME, block_storage__volume={"v": "stays"})
-    world.answers["survey"] = lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "never deleted")
+    world.answers["survey"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "never deleted")
     world.force()
     assert world.run(limit=5000) is Status.FAILED
 
@@ -312,7 +312,7 @@ def test_a_cancel_withdraws_it(until):
 
 def test_a_retry_is_an_ordinary_deletion_again():
     world, _ = stuck(VOLUME, block_storage__volume={"v": "stays"})
-    world.answers["remove"] = lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "immutable")
+    world.answers["remove"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "immutable")
     world.force()
     assert world.run(limit=5000) is Status.FAILED
     old = world.deletion.forced
@@ -321,10 +321,10 @@ def test_a_retry_is_an_ordinary_deletion_again():
     del world.answers["remove"]
     # A process of the release before does not know the word, and leaves it there.
     world.deletion = dataclasses.replace(world.deletion, forced=old)
-    count = len(types_of(world, "force.let_go"))
+    count = len(types_of(world, "force.is_abandoned"))
     wait(world, datetime.timedelta(hours=2))
     assert world.deletion.status is Status.DELETING
-    assert len(types_of(world, "force.let_go")) == count
+    assert len(types_of(world, "force.is_abandoned")) == count
     assert world.steps["block-storage.volume"].abandoned == 0
 
 
@@ -355,7 +355,7 @@ def world_of(kinds, dead):
 def happen(world, project, happens):
     names = itertools.count()
     for what, *how in happens:
-        if world.deletion.status not in transitions.LIVE or world.deletion.purpose is Purpose.RESIDUE:
+        if world.deletion.status not in transitions.LIVE or world.deletion.purpose is RoundPurpose.PROJECT_SETTINGS:
             return
         if what == "wait":
             wait(world, datetime.timedelta(seconds=how[0]))
@@ -425,12 +425,14 @@ def test_only_all_of_a_result_or_a_named_unknown_counts_as_let_go(remaining, aba
     d = dataclasses.replace(asked.deletion, round=2 if works else 1)
     step = dataclasses.replace(PORT, outcome=outcome, remaining=remaining, abandoned=abandoned, unseen=unseen)
     covered = (outcome is Outcome.LEFTOVERS and remaining == abandoned) or (outcome is Outcome.UNKNOWN and unseen)
-    assert force.let_go(d, step) is (works and covered)
+    assert force.is_abandoned(d, step) is (works and covered)
 
 
 def test_what_is_found_again_keeps_what_was_said_of_it_and_what_is_new_is_not_marked():
     known = Leftover("a", "A", Reason.IN_USE, "a server has it", abandoned=True, owner="p", remedy="by hand")
-    found = Sweep(Outcome.LEFTOVERS, leftovers=(Leftover("a", "A", Reason.PRESENT), Leftover("b", "B", Reason.PRESENT)))
+    found = StepResult(
+        Outcome.LEFTOVERS, leftovers=(Leftover("a", "A", Reason.PRESENT), Leftover("b", "B", Reason.PRESENT))
+    )
     a, b = force.carried(found, {"a": known}).leftovers
     assert a == known
     assert b == found.leftovers[1]
@@ -440,7 +442,7 @@ def test_a_decision_that_lets_go_is_recorded_with_place_and_reason():
     world, _ = stuck(VOLUME, block_storage__volume={"v": "stays"})
     world.force()
     world.run(limit=5000, until=Status.VERIFYING)
-    [event] = types_of(world, "force.let_go")
+    [event] = types_of(world, "force.is_abandoned")
     assert event.data == {
         "region": "R1",
         "service": "block-storage",

@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 
 from cleanup_orchestrator.api import views
 from cleanup_orchestrator.core import actions, decide
-from cleanup_orchestrator.core.deletion import Mode, Origin, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.reasons import Reason, remedy
-from cleanup_orchestrator.core.step import Kind, Outcome, State, Sweep, Token
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState, Token
 from cleanup_orchestrator.core.transitions import LIVE, allowed, cancellable, destructive
-from cleanup_orchestrator.errors import Held, classify
+from cleanup_orchestrator.errors import OnHold, classify
 from tests.support.examples import examples
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
 SECRET = sweep_step("key-manager.secret", token=Token.PROJECT)
-QUOTA = sweep_step("network.quota", residue=True, after=("*",))
-HELD = Sweep(Outcome.UNKNOWN, str(Reason.HELD), "DELETE withheld")
+QUOTA = sweep_step("network.quota", project_setting=True, after=("*",))
+ON_HOLD = StepResult(Outcome.UNKNOWN, str(Reason.ON_HOLD), "DELETE withheld")
 HOUR = datetime.timedelta(hours=1)
 #: T0 is a Thursday, 00:00 UTC.
 CLOSED = Windows.of(["thu 20:00-22:00"], "UTC")
@@ -57,7 +57,7 @@ def lift(world):
     world.rules = dataclasses.replace(world.rules, windows=ALWAYS)
 
 
-def condition(world, type_="held"):
+def condition(world, type_="on_hold"):
     return next((c for c in world.deletion.conditions if c.type == type_), None)
 
 
@@ -79,7 +79,7 @@ def ports(world, there):
     """Ports are there until a sweep deletes them."""
 
     def answer(step):
-        if world.deletion.purpose is Purpose.DELETE:
+        if world.deletion.purpose is RoundPurpose.DELETE:
             there.clear()
             return dataclasses.replace(CLEAR, found=1, deleted=(("1", "one"),))
         return left("1") if there else CLEAR
@@ -131,7 +131,7 @@ def test_what_comes_while_it_deletes_stops_it_where_it_is(hold):
     assert w.run(until=Status.DELETING) is Status.DELETING
     w.settle_engine()
     put_on(w, hold)
-    w.answers = {"network.port": lambda step: HELD}
+    w.answers = {"network.port": lambda step: ON_HOLD}
     before = len(w.dispatched)
     rest(w)
     assert w.deletion.status is Status.DELETING
@@ -172,16 +172,16 @@ def test_a_service_that_is_away_is_said_so_also_of_what_is_held():
     held.answers = {"network.port": lambda _: UNKNOWN}
     put_on(held, "brake")
     rest(held)
-    assert held.deletion.purpose is Purpose.LOOK and stalled(held) and is_held(held)
+    assert held.deletion.purpose is RoundPurpose.INVENTORY and stalled(held) and is_held(held)
 
 
 # ------------------------------------------------------------------------------------------------- right at the end
-def at_the_residue(hold):
+def at_the_project_settings(hold):
     w = World(deletion(), PORT, QUOTA)
-    while w.deletion.purpose is not Purpose.RESIDUE:
+    while w.deletion.purpose is not RoundPurpose.PROJECT_SETTINGS:
         w.settle_engine()
-        ready = [s.id for s in w.steps.values() if s.state is State.DISPATCHED]
-        if ready and w.deletion.purpose is not Purpose.RESIDUE:
+        ready = [s.id for s in w.steps.values() if s.state is StepState.DISPATCHED]
+        if ready and w.deletion.purpose is not RoundPurpose.PROJECT_SETTINGS:
             w.claim(ready[0])
             w.finish(ready[0])
         elif not ready:
@@ -192,9 +192,9 @@ def at_the_residue(hold):
 
 @pytest.mark.parametrize("hold", HOLDS)
 def test_one_that_comes_in_the_residue_round_stops_the_removal_and_lets_it_be_cancelled(hold):
-    w = at_the_residue(hold)
+    w = at_the_project_settings(hold)
     assert not cancellable(w.deletion)
-    w.answers = {"network.quota": lambda _: HELD}
+    w.answers = {"network.quota": lambda _: ON_HOLD}
     rest(w)
     assert "remove" not in w.dispatched
     assert w.deletion.status is Status.VERIFYING and is_held(w) and not stalled(w)
@@ -206,7 +206,7 @@ def test_one_that_comes_in_the_residue_round_stops_the_removal_and_lets_it_be_ca
 
 @pytest.mark.parametrize("hold", HOLDS)
 def test_afterwards_the_project_is_proven_empty_anew(hold):
-    w = at_the_residue(hold)
+    w = at_the_project_settings(hold)
     rest(w, hours=30 if hold != "window" else 10)
     lift(w)
     since = w.now
@@ -220,10 +220,10 @@ def test_afterwards_the_project_is_proven_empty_anew(hold):
 def test_what_comes_and_goes_while_the_project_is_being_closed_lets_the_closing_end_first(hold):
     """It may be disabled by then: who looks needs a token, and gets none."""
     w = World(deletion(), PORT, SECRET, QUOTA)
-    no_token = Sweep(Outcome.UNKNOWN, str(Reason.NO_PROJECT_TOKEN), "Keystone gives us no token for the project")
+    no_token = StepResult(Outcome.UNKNOWN, str(Reason.NO_PROJECT_TOKEN), "Keystone gives us no token for the project")
     for _ in range(1000):
         w.settle_engine()
-        if w.step("close").state is State.DISPATCHED:
+        if w.step("close").state is StepState.DISPATCHED:
             break
         w.run(limit=1)
     w.claim("close")
@@ -238,35 +238,37 @@ def test_what_comes_and_goes_while_the_project_is_being_closed_lets_the_closing_
     assert w.run() is Status.DELETED
 
 
-@pytest.mark.parametrize(("state", "leaves"), [(State.RUNNING, False), (State.DONE, False), (State.DISPATCHED, False)])
+@pytest.mark.parametrize(
+    ("state", "leaves"), [(StepState.RUNNING, False), (StepState.DONE, False), (StepState.DISPATCHED, False)]
+)
 def test_once_the_project_may_be_going_nobody_can_cancel(state, leaves):
     """Its delete may have been sent, and be done later: as without any lien it stays past the point of no return."""
-    w = at_the_residue("lien")
+    w = at_the_project_settings("lien")
     w.steps["remove"] = dataclasses.replace(
         w.step("remove"),
         state=state,
         round=w.deletion.round,
         attempt=1,
-        outcome=Outcome.UNKNOWN if state is State.DONE else Outcome.NONE,
-        reason=str(Reason.UNREACHABLE) if state is State.DONE else "",
+        outcome=Outcome.UNKNOWN if state is StepState.DONE else Outcome.NONE,
+        reason=str(Reason.UNREACHABLE) if state is StepState.DONE else "",
         dispatched_at=w.now,
         finished_at=w.now,
         lease_until=w.now + HOUR,
     )
-    w.steps["survey"] = dataclasses.replace(w.step("survey"), state=State.DONE, outcome=Outcome.CLEAR)
+    w.steps["survey"] = dataclasses.replace(w.step("survey"), state=StepState.DONE, outcome=Outcome.CLEAR)
     w.settle_engine()
     assert cancellable(w.deletion) is leaves
 
 
 def test_a_removal_that_was_withheld_was_not_sent():
-    w = at_the_residue("lien")
+    w = at_the_project_settings("lien")
     w.steps["remove"] = dataclasses.replace(
         w.step("remove"),
-        state=State.DONE,
+        state=StepState.DONE,
         round=w.deletion.round,
         attempt=1,
         outcome=Outcome.UNKNOWN,
-        reason=str(Reason.HELD),
+        reason=str(Reason.ON_HOLD),
         finished_at=w.now,
     )
     w.settle_engine()
@@ -283,10 +285,10 @@ def test_after_a_hold_the_never_delete_list_is_asked_before_anything_is_deleted(
     put_on(w, hold)
     rest(w)
     lift(w)
-    w.answers["survey"] = lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "never")
+    w.answers["survey"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "never")
     before = len(w.writes)
     assert w.run() is Status.FAILED
-    assert [name for name, purpose in w.writes[before:] if purpose is Purpose.DELETE] == []
+    assert [name for name, purpose in w.writes[before:] if purpose is RoundPurpose.DELETE] == []
 
 
 @pytest.mark.parametrize("hold", HOLDS)
@@ -295,7 +297,7 @@ def test_after_a_hold_the_never_delete_list_is_asked_before_anybody_is_locked_ou
     rest(w)
     assert w.deletion.status is Status.DRAINING
     lift(w)
-    w.answers["survey"] = lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "never")
+    w.answers["survey"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "never")
     assert w.run() is Status.FAILED
     assert "drain" not in w.dispatched
 
@@ -314,7 +316,7 @@ def test_it_wakes_when_a_lien_expires_and_when_the_hours_begin():
 def test_tries_that_were_held_are_no_tries():
     """Else a brake that is pulled three times would end a report, or leave quotas behind."""
     w = World(deletion(mode=Mode.REPORT), PORT, QUOTA)
-    w.answers = {"drain": lambda _: HELD}
+    w.answers = {"drain": lambda _: ON_HOLD}
     for _ in range(10):
         w.run(limit=30)
     assert w.deletion.status is Status.DRAINING and w.step("drain").attempt == 1
@@ -343,7 +345,7 @@ def test_several_are_all_named_and_each_change_is_told():
     w.deletion = dataclasses.replace(w.deletion, liens=())
     w.settle_engine()
     assert condition(w).reason == "brake"
-    told = [e.message for e in w.events if e.type == "condition.held"]
+    told = [e.message for e in w.events if e.type == "condition.on_hold"]
     assert len(told) == 2 and "lien l1" in told[0] and "lien l1" not in told[1]
 
 
@@ -351,19 +353,19 @@ def test_several_are_all_named_and_each_change_is_told():
 @pytest.mark.parametrize(
     ("kind", "purpose", "status", "held"),
     [
-        (Kind.SWEEP, Purpose.DELETE, Status.DELETING, True),
-        (Kind.SWEEP, Purpose.RESIDUE, Status.VERIFYING, True),
-        (Kind.DRAIN, Purpose.NONE, Status.DRAINING, True),
-        (Kind.CLOSE, Purpose.NONE, Status.VERIFYING, True),
-        (Kind.REMOVE, Purpose.RESIDUE, Status.VERIFYING, True),
-        (Kind.ACCESS, Purpose.NONE, Status.INVENTORY, False),
-        (Kind.RELEASE, Purpose.NONE, Status.CANCELLING, False),
-        (Kind.RELEASE, Purpose.LOOK, Status.INVENTORY, False),
+        (StepKind.SWEEP, RoundPurpose.DELETE, Status.DELETING, True),
+        (StepKind.SWEEP, RoundPurpose.PROJECT_SETTINGS, Status.VERIFYING, True),
+        (StepKind.DRAIN, RoundPurpose.NONE, Status.DRAINING, True),
+        (StepKind.CLOSE, RoundPurpose.NONE, Status.VERIFYING, True),
+        (StepKind.REMOVE, RoundPurpose.PROJECT_SETTINGS, Status.VERIFYING, True),
+        (StepKind.ACCESS, RoundPurpose.NONE, Status.INVENTORY, False),
+        (StepKind.RELEASE, RoundPurpose.NONE, Status.CANCELLING, False),
+        (StepKind.RELEASE, RoundPurpose.INVENTORY, Status.INVENTORY, False),
     ],
 )
 @pytest.mark.parametrize("hold", ["lien", "brake"])
 def test_who_may_write_while_something_holds(hold, kind, purpose, status, held):
-    step = dataclasses.replace(PORT, kind=kind, round=1, residue=purpose is Purpose.RESIDUE)
+    step = dataclasses.replace(PORT, kind=kind, round=1, project_setting=purpose is RoundPurpose.PROJECT_SETTINGS)
     record = deletion(status=status, purpose=purpose)
     assert allowed(record, step, writing=True)
     assert allowed(dataclasses.replace(record, **HOLDS[hold][0]), step, writing=True) is not held
@@ -385,7 +387,7 @@ def test_what_writes_nothing_or_gives_back_is_not_held(values, holds):
 
 
 # ------------------------------------------------------------------------------------------------- what always holds
-class Watched(World):
+class WatchedTask(World):
     """Notes each step that is dispatched, or writes, while something holds the deletion."""
 
     def __init__(self, *args, **values):
@@ -405,7 +407,7 @@ class Watched(World):
         step = self.steps[step_id]
         held = decide.hold(self.deletion, self.now, self.rules.windows) is not None
         if held and destructive(self.deletion, step) and result is None:
-            result = HELD  # the guard's word
+            result = ON_HOLD  # the guard's word
             self.deletion, self.steps[step_id] = actions.record(self.deletion, step, result, self.now)
             return
         super().finish(step_id, result)
@@ -417,7 +419,7 @@ class Watched(World):
     st.lists(st.tuples(st.integers(1, 30), st.sampled_from(["lien", "brake", "window", "lift", "lift"])), max_size=12),
 )
 def test_whatever_comes_and_goes_nothing_destructive_is_handed_out_and_it_ends_once_nothing_holds(mode, deeds):
-    w = Watched(deletion(mode=mode), PORT, SECRET, QUOTA)
+    w = WatchedTask(deletion(mode=mode), PORT, SECRET, QUOTA)
     there = {"1"} if mode is Mode.CASCADE else set()
     w.answers = {"network.port": ports(w, there)}
     for steps, what in deeds:
@@ -433,15 +435,15 @@ def test_whatever_comes_and_goes_nothing_destructive_is_handed_out_and_it_ends_o
 
 # ------------------------------------------------------------------------------------------------- what is said of it
 def test_a_write_that_was_held_is_told_from_one_that_was_stopped():
-    assert classify(Held("DELETE withheld")).reason is Reason.HELD
-    assert "condition 'held'" in remedy(Reason.HELD)
+    assert classify(OnHold("DELETE withheld")).reason is Reason.ON_HOLD
+    assert "condition 'on_hold'" in remedy(Reason.ON_HOLD)
 
 
 def test_no_step_that_was_held_is_a_blocker():
     done = dataclasses.replace(
-        PORT, state=State.DONE, round=1, outcome=Outcome.LEFTOVERS, reason=str(Reason.HELD), remaining=3
+        PORT, state=StepState.DONE, round=1, outcome=Outcome.LEFTOVERS, reason=str(Reason.ON_HOLD), remaining=3
     )
-    record = deletion(status=Status.DELETING, purpose=Purpose.DELETE)
+    record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE)
     assert decide.blockers(record, [done]) == ()
     assert decide.blockers(record, [dataclasses.replace(done, reason=str(Reason.FOREIGN))]) != ()
 
@@ -457,9 +459,9 @@ def test_a_project_that_comes_upon_the_never_delete_list_while_it_goes_is_let_be
     w = World(deletion(), PORT)
     w.answers["network.port"] = lambda _: left("p1")
     w.run(until=Status.DELETING)
-    refused = Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "DELETE withheld: never")
+    refused = StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "DELETE withheld: never")
     w.answers["network.port"] = lambda _: refused
-    w.answers["survey"] = lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "never")
+    w.answers["survey"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "never")
     before = w.dispatched.count("network.port")
     assert w.run(limit=500) is Status.FAILED
     assert (w.deletion.reason, w.deletion.holding) == (str(Reason.PROJECT_PROTECTED), False)
@@ -477,7 +479,7 @@ def test_a_project_that_comes_upon_the_never_delete_list_while_it_goes_is_let_be
 def test_a_lock_or_the_removal_that_the_never_delete_list_withholds_is_not_waited_for(who, status, reason):
     """Between the survey and the lock: nobody would say any more that it has to end."""
     w = World(deletion(), PORT)
-    w.answers[who] = lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "PATCH withheld: never")
+    w.answers[who] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "PATCH withheld: never")
     assert w.run(limit=500) is status
     assert (w.deletion.reason, w.deletion.holding) == (reason, False)
     assert "never" in w.deletion.message

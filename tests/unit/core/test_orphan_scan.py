@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cleanup_orchestrator.core import orphan_scan
 from cleanup_orchestrator.core.orphan_scan import SCANNING, OrphanScan, ScanPart, ScanStatus
-from cleanup_orchestrator.core.step import Outcome, State
+from cleanup_orchestrator.core.step import Outcome, StepState
 from cleanup_orchestrator.messaging import notifications
 from cleanup_orchestrator.plugins import registry
 
@@ -36,8 +36,8 @@ class World:
         self.scan = decided.scan
         self.parts.update({part.id: part for part in decided.parts})
         assert set(decided.casts) <= {part.id for part in decided.parts}
-        cast = [p for p in self.parts.values() if p.service and p.state is State.DISPATCHED]
-        held = [p for p in self.parts.values() if p.state is State.RUNNING and p.lease_until > self.now]
+        cast = [p for p in self.parts.values() if p.service and p.state is StepState.DISPATCHED]
+        held = [p for p in self.parts.values() if p.state is StepState.RUNNING and p.lease_until > self.now]
         assert len(cast) + len(held) <= self.rules.parts_at_once
         return decided
 
@@ -48,9 +48,9 @@ class World:
         answer = answer.pop(0) if isinstance(answer, list) else answer
         if answer == "lost":
             lease = self.now + 60 * SECOND
-            self.parts[part.id] = dataclasses.replace(part, state=State.RUNNING, lease_until=lease)
+            self.parts[part.id] = dataclasses.replace(part, state=StepState.RUNNING, lease_until=lease)
             return
-        done = {"state": State.DONE, "finished_at": self.now, "lease_until": None}
+        done = {"state": StepState.DONE, "finished_at": self.now, "lease_until": None}
         if answer is None:
             done |= {"outcome": Outcome.UNKNOWN, "message": "no answer"}
         else:
@@ -64,7 +64,7 @@ class World:
             decided = self.engine()
             if self.scan.status not in SCANNING:
                 return self.scan.status
-            ready = [p for p in self.parts.values() if p.state is State.DISPATCHED]
+            ready = [p for p in self.parts.values() if p.state is StepState.DISPATCHED]
             if ready:
                 self.worker(ready[0])
             elif not decided.again:
@@ -110,7 +110,7 @@ def test_a_project_that_keystone_said_nothing_of_makes_it_incomplete():
     world = World("port")
     while world.scan.status is ScanStatus.ACCEPTED:
         world.engine()
-        for part in [p for p in world.parts.values() if p.state is State.DISPATCHED]:
+        for part in [p for p in world.parts.values() if p.state is StepState.DISPATCHED]:
             world.worker(part)
     world.parts["port"] = dataclasses.replace(world.parts["port"], undecided=1)
     assert world.run() is ScanStatus.INCOMPLETE
@@ -196,11 +196,11 @@ SERVICES = registry.load().services.values()
 
 @pytest.mark.parametrize("type_", [t for s in SERVICES for t in s.types], ids=lambda t: t.name)
 def test_every_type_of_ours_is_scanned_or_says_why_it_cannot_be(type_):
-    everyones = type_.everyones()
-    if everyones is None:
+    all_projects_view = type_.all_projects_view()
+    if all_projects_view is None:
         assert len(str(type_.all_projects)) > 15
     else:
-        assert everyones.list is type_.all_projects
+        assert all_projects_view.list is type_.all_projects
 
 
 def test_the_manual_has_every_status_and_every_field_of_a_notification():

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from cleanup_orchestrator.cloud.session import read_only
 from cleanup_orchestrator.core import plans
-from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Kind, Outcome, State, Sweep, Token
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState, Token
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
 from cleanup_orchestrator.worker.sweep import sweep
 from tests.support.examples import examples
@@ -26,7 +26,7 @@ IDS = st.text(min_size=1, max_size=8)
 def looked(name, *ids, **values):
     """A step as a dry run's look leaves it."""
     outcome = Outcome.LEFTOVERS if ids else Outcome.CLEAR
-    seen = {"round": 2, "state": State.DONE, "outcome": outcome, "digest": plans.digest(ids)}
+    seen = {"round": 2, "state": StepState.DONE, "outcome": outcome, "digest": plans.digest(ids)}
     return sweep_step(name, **{**seen, **values})
 
 
@@ -36,7 +36,7 @@ NETWORK = looked("network.network", "n1", after=("network.port",))
 IMAGE = looked("image.image", "i1")
 NOTHING = looked("image.namespace", after=("network.network",))
 LAST = looked("orchestration.stack", "x", after=("*",))
-QUOTA = looked("network.quota", "q", residue=True)
+QUOTA = looked("network.quota", "q", project_setting=True)
 
 
 # ------------------------------------------------------------------------------------------------------------ the hash
@@ -97,11 +97,14 @@ def test_the_order_has_the_types_that_something_goes_of_level_by_level():
         (NOTHING, ()),
         (dataclasses.replace(SERVER, outcome=Outcome.UNKNOWN), ("compute.server@R1",)),
         (dataclasses.replace(SERVER, outcome=Outcome.UNKNOWN, waived="w"), ()),
-        (dataclasses.replace(SERVER, state=State.RUNNING), ("compute.server@R1",)),
+        (dataclasses.replace(SERVER, state=StepState.RUNNING), ("compute.server@R1",)),
         (dataclasses.replace(SERVER, round=0), ("compute.server@R1",)),
         (dataclasses.replace(SERVER, digest=""), ("compute.server@R1",)),  # a worker of the release before looked
         (dataclasses.replace(QUOTA, outcome=Outcome.NONE), ()),
-        (sweep_step("dns.", kind=Kind.UNCOVERED, round=2, state=State.DONE, outcome=Outcome.UNKNOWN), ("dns@R1",)),
+        (
+            sweep_step("dns.", kind=StepKind.UNSUPPORTED, round=2, state=StepState.DONE, outcome=Outcome.UNKNOWN),
+            ("dns@R1",),
+        ),
     ],
 )
 def test_what_a_plan_does_not_know_it_names(step, gap):
@@ -146,9 +149,9 @@ def test_a_look_for_a_plan_says_what_would_go_what_stays_and_why():
         "p": Reason.PROTECTED,
         "o": Reason.OWNER_UNKNOWN,
     }
-    assert [(s.id, s.reason, s.message) for s in found.spared] == [("k", Reason.KEPT, "it is Neutron's")]
+    assert [(s.id, s.reason, s.message) for s in found.kept_resources] == [("k", Reason.KEPT, "it is Neutron's")]
     assert found.digest == plans.digest(["a", "b"])
-    assert sweep.look(type_, None, US).spared == ()
+    assert sweep.look(type_, None, US).kept_resources == ()
 
 
 def test_a_look_at_nothing_knows_that_there_is_nothing():
@@ -178,7 +181,7 @@ def test_an_empty_plan_deletes_nothing():
 def test_a_newcomer_is_not_announced_as_going_to_be_deleted():
     told = []
     shelf = Shelf(*rows("a", "new"))
-    sweep.delete(shelf.type(), None, US, intend=lambda found: told.extend(r.id for r in found), planned={"a"})
+    sweep.delete(shelf.type(), None, US, record_intent=lambda found: told.extend(r.id for r in found), planned={"a"})
     assert told == ["a"]
 
 
@@ -199,7 +202,7 @@ def test_one_that_comes_while_the_sweep_runs_is_a_newcomer_as_well():
 @given(st.sets(IDS, max_size=12), st.sets(IDS, max_size=12), st.booleans(), st.integers(1, 3))
 def test_no_id_outside_the_plan_is_ever_deleted(there, planned, drag, attempt):
     shelf = Shelf(*rows(*there))
-    type_ = shelf.type(dragged_by=("whole",) if drag else ())
+    type_ = shelf.type(deleted_with=("whole",) if drag else ())
     result = sweep.delete(type_, None, US, planned=planned, attempt=attempt)
     assert set(shelf.deletes) <= planned
     assert {i for i, reason in reasons(result).items() if reason is Reason.NOT_PLANNED} == there - planned
@@ -212,7 +215,7 @@ def whole_with(parts, planned, attribute="whole_id", **values):
     """A shelf with the wholes w1 and w2, and their kin."""
     shelf = Shelf(*rows("w1", "w2"))
     part = dataclasses.replace(PARTS, list=lambda *_: parts, **values)
-    return shelf, [sweep.Kin("part", part, US, False, attribute, planned)]
+    return shelf, [sweep.RelatedType("part", part, US, False, attribute, planned)]
 
 
 @pytest.mark.parametrize(
@@ -278,7 +281,7 @@ class Shelves:
     def answer(self, step):
         there = self.there[step.id]
         gone = set()
-        if self.world.deletion.purpose is Purpose.DELETE:
+        if self.world.deletion.purpose is RoundPurpose.DELETE:
             gone = {i for i in there if i in self.planned and i not in self.stuck}
             there -= gone
         if not there:
@@ -292,7 +295,7 @@ class Shelves:
     def reason(self, id_):
         if id_ not in self.planned:
             return Reason.NOT_PLANNED
-        return Reason.IN_USE if self.world.deletion.purpose is Purpose.DELETE else Reason.PRESENT
+        return Reason.IN_USE if self.world.deletion.purpose is RoundPurpose.DELETE else Reason.PRESENT
 
 
 def bound(planned, **there):
@@ -307,10 +310,10 @@ def test_a_bound_cascade_of_what_is_planned_goes_to_its_end():
     assert world.run() is Status.DELETED
 
 
-def test_newcomers_end_it_in_leftovers_with_the_project_given_back():
+def test_unplanned_end_it_in_leftovers_with_the_project_given_back():
     world, shelves = bound({"p", "n"}, network__port={"p", "new"}, network__network={"n"})
     assert world.run() is Status.LEFTOVERS
-    assert (world.deletion.reason, world.deletion.holding) == ("newcomers", False)
+    assert (world.deletion.reason, world.deletion.holding) == ("unplanned", False)
     assert PLAN in world.deletion.message
     assert shelves.there == {"network.port": {"new"}, "network.network": set()}, "what does not wait for it is gone"
     assert "close" not in world.dispatched and "remove" not in world.dispatched
@@ -322,11 +325,11 @@ def test_what_a_newcomer_uses_is_tried_for_a_while_and_reported():
     world, shelves = bound({"n"}, network__port={"new"}, network__network={"n"})
     shelves.stuck = {"n"}
     assert world.run() is Status.LEFTOVERS
-    assert (world.deletion.reason, world.deletion.holding) == ("newcomers", False)
+    assert (world.deletion.reason, world.deletion.holding) == ("unplanned", False)
     assert world.dispatched.count("network.network") == 1 + world.rules.attempts + 1  # look, delete, look
 
 
-def test_a_dead_service_does_not_lock_the_user_out_beside_newcomers():
+def test_a_dead_service_does_not_lock_the_user_out_beside_unplanned():
     world, _ = bound({"p"}, network__port={"p", "new"})
     world.steps["dns.zone"] = sweep_step("dns.zone")
     world.answers["dns.zone"] = lambda _: UNKNOWN
@@ -334,7 +337,7 @@ def test_a_dead_service_does_not_lock_the_user_out_beside_newcomers():
     assert "dns.zone" in world.deletion.message
 
 
-def test_once_the_newcomers_are_gone_it_goes_on_to_its_end():
+def test_once_the_unplanned_are_gone_it_goes_on_to_its_end():
     world, shelves = bound({"p"}, network__port={"p", "new"})
     world.run(until=Status.VERIFYING)
     shelves.there["network.port"].clear()
@@ -376,16 +379,16 @@ class Record:
 
 
 @pytest.mark.parametrize(
-    ("plan_id", "residue", "expected"),
+    ("plan_id", "project_setting", "expected"),
     [("", False, None), (PLAN, False, frozenset({"a"})), (PLAN, True, None)],
 )
-def test_a_worker_asks_for_the_plan_of_each_type_in_its_region(plan_id, residue, expected):
+def test_a_worker_asks_for_the_plan_of_each_type_in_its_region(plan_id, project_setting, expected):
     from cleanup_orchestrator.worker.worker import _Task
 
     task = object.__new__(_Task)
     task.deletion, task.step = deletion(plan_id=plan_id), sweep_step("network.port")
     task.store = Record()
-    type_ = dataclasses.replace(PARTS, residue=residue)
+    type_ = dataclasses.replace(PARTS, project_setting=project_setting)
     assert task._planned("network", type_) == expected
     assert task.store.asked == ([(PLAN, "R1", "network", "part")] if expected is not None else [])
 
@@ -402,15 +405,15 @@ def test_shuffled_steps_give_the_same_hash():
     assert len({plans.hash_of(chance.sample(steps, len(steps))) for _ in range(20)}) == 1
 
 
-def test_a_finished_sweep_counts_its_newcomers():
-    world = World(deletion(status=Status.INVENTORY, purpose=Purpose.LOOK), sweep_step("network.port"))
-    world.steps["network.port"] = sweep_step("network.port", round=1, state=State.RUNNING)
+def test_a_finished_sweep_counts_its_unplanned():
+    world = World(deletion(status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY), sweep_step("network.port"))
+    world.steps["network.port"] = sweep_step("network.port", round=1, state=StepState.RUNNING)
     found = left("a", "b", "c", reason=Reason.NOT_PLANNED)
     world.finish("network.port", dataclasses.replace(found, digest="d"))
-    assert (world.step("network.port").newcomers, world.step("network.port").digest) == (3, "d")
-    world.steps["network.port"] = dataclasses.replace(world.step("network.port"), state=State.RUNNING)
-    world.finish("network.port", Sweep(Outcome.CLEAR))
-    assert (world.step("network.port").newcomers, world.step("network.port").digest) == (0, "d")
+    assert (world.step("network.port").unplanned, world.step("network.port").digest) == (3, "d")
+    world.steps["network.port"] = dataclasses.replace(world.step("network.port"), state=StepState.RUNNING)
+    world.finish("network.port", StepResult(Outcome.CLEAR))
+    assert (world.step("network.port").unplanned, world.step("network.port").digest) == (0, "d")
 
 
 def test_force_lets_go_of_no_newcomer_however_slow_the_round_is():
@@ -427,6 +430,6 @@ def test_force_lets_go_of_no_newcomer_however_slow_the_round_is():
     world.answers["dns.zone"] = slow
     world.force()
     assert world.run(limit=5000) is Status.LEFTOVERS
-    assert (world.deletion.reason, world.deletion.holding) == ("newcomers", False)
+    assert (world.deletion.reason, world.deletion.holding) == ("unplanned", False)
     assert "remove" not in world.dispatched
     assert not any(row.abandoned for row in world.left.get("network.port", {}).values())

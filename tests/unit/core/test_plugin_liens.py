@@ -8,7 +8,7 @@ import pytest
 from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.core import decide, plugin_liens
-from cleanup_orchestrator.core.deletion import Mode, Origin, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome
@@ -32,7 +32,7 @@ def a_port(world):
     there = ["p"]
 
     def answer(_step):
-        if world.deletion.purpose is Purpose.DELETE:
+        if world.deletion.purpose is RoundPurpose.DELETE:
             there.clear()
         return left(*there) if there else CLEAR
 
@@ -44,7 +44,7 @@ def with_lien(world, answer=USED):
     world.removed = False
 
     def look_at_images(step):
-        if not world.removed and world.deletion.purpose is Purpose.LOOK:
+        if not world.removed and world.deletion.purpose is RoundPurpose.INVENTORY:
             lien = plugin_liens.lien(world.deletion, step, "1: used by q", world.now)
             world.deletion = dataclasses.replace(world.deletion, liens=(lien,))
         return answer
@@ -74,7 +74,7 @@ def test_there_is_one_lien_for_a_type_a_region_and_a_deletion_and_its_id_can_be_
     others = [dataclasses.replace(step, **{name: "x"}) for name in ("region", "service", "type")]
     ids = {plugin_liens.lien_id("d", one) for one in (step, *others)} | {plugin_liens.lien_id("e", step)}
     assert len(ids) == 5 and all(schemas.is_uuid(id_) for id_ in ids)
-    assert plugin_liens.lien_id("d", dataclasses.replace(step, id="another", fence=7)) == plugin_liens.lien_id(
+    assert plugin_liens.lien_id("d", dataclasses.replace(step, id="another", fencing_token=7)) == plugin_liens.lien_id(
         "d", step
     )
 
@@ -170,8 +170,8 @@ def test_a_lien_that_the_inventory_raises_comes_before_the_first_delete():
     w = with_lien(world())
     run_for(w)
     assert w.deletion.status is Status.INVENTORY, "and so it can be restored"
-    assert not [purpose for _, purpose in w.writes if purpose is Purpose.DELETE]
-    assert condition(w, "held").reason == "lien" and w.deletion.attention == "lien"
+    assert not [purpose for _, purpose in w.writes if purpose is RoundPurpose.DELETE]
+    assert condition(w, "on_hold").reason == "lien" and w.deletion.attention == "lien"
     assert condition(w, "stalled") is None, "it waits, and nothing is wrong"
     assert w.dispatched.count(IMAGE) > 10, "it is looked at now and then: the lien may end by itself"
     assert w.dispatched.count(PORT) == 1, "and the others are not"
@@ -185,7 +185,7 @@ def test_an_admin_who_removes_it_lets_the_deletion_go_on_after_another_look():
     assert w.run(until=Status.DELETING) is Status.DELETING
     assert {IMAGE, PORT, "survey"} <= set(w.dispatched[before:])
     w.answers[IMAGE] = lambda _: CLEAR
-    assert w.run() is Status.DELETED and condition(w, "held") is None
+    assert w.run() is Status.DELETED and condition(w, "on_hold") is None
 
 
 def test_one_that_is_raised_again_by_that_look_holds_again():
@@ -194,15 +194,15 @@ def test_one_that_is_raised_again_by_that_look_holds_again():
     remove(w)
     w.removed = False  # it had ended by itself, and somebody shares the image again
     run_for(w)
-    assert w.deletion.status is Status.INVENTORY and condition(w, "held")
+    assert w.deletion.status is Status.INVENTORY and condition(w, "on_hold")
 
 
 def test_it_comes_before_the_recovery_window_too_and_is_not_skipped_by_it():
     w = with_lien(world(dataclasses.replace(RULES, recovery_window=datetime.timedelta(hours=1))))
     run_for(w, 0.5)
-    assert w.deletion.status is Status.RECOVERABLE and condition(w, "held")
+    assert w.deletion.status is Status.RECOVERABLE and condition(w, "on_hold")
     run_for(w, 3)
-    assert w.deletion.status is Status.INVENTORY and w.writes[-1][1] is not Purpose.DELETE
+    assert w.deletion.status is Status.INVENTORY and w.writes[-1][1] is not RoundPurpose.DELETE
 
 
 @pytest.mark.parametrize(("types", "status"), [({IMAGE}, Status.INVENTORY), (set(), Status.DELETING)], ids=str)
@@ -211,7 +211,7 @@ def test_nothing_is_deleted_before_a_type_that_may_raise_a_lien_was_looked_at(ty
     w.answers = {IMAGE: lambda _: UNKNOWN, PORT: lambda _: left("p")}
     run_for(w)
     assert w.deletion.status is status
-    assert any(purpose is Purpose.DELETE for _, purpose in w.writes) is (status is Status.DELETING)
+    assert any(purpose is RoundPurpose.DELETE for _, purpose in w.writes) is (status is Status.DELETING)
     assert condition(w, "stalled"), "and it says why"
     assert [b.type for b in decide.blockers(w.deletion, w.steps.values())] == ["image"]
 
@@ -234,7 +234,7 @@ def test_what_else_holds_it_holds_it_there_so_that_the_last_look_is_no_old_one(t
     assert w.run(until=Status.INVENTORY) is Status.INVENTORY
     w.deletion = dataclasses.replace(w.deletion, brake=Brake(True, "smoke", T0))
     run_for(w)
-    assert w.deletion.status is status and condition(w, "held") and not condition(w, "stalled")
+    assert w.deletion.status is status and condition(w, "on_hold") and not condition(w, "stalled")
     w.deletion = dataclasses.replace(w.deletion, brake=None, wake_at=w.now)
     looks = w.dispatched.count(IMAGE)
     assert w.run(until=Status.VERIFYING) is Status.VERIFYING

@@ -4,16 +4,16 @@ import dataclasses
 
 import pytest
 
-from cleanup_orchestrator.core.deletion import Mode, Origin, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Kind, Outcome, Step, Sweep, Token
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, Token
 from cleanup_orchestrator.core.transitions import allowed
 from tests.unit.world import CLEAR, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
 SECRET = sweep_step("key-manager.secret", token=Token.PROJECT)
-QUOTA = sweep_step("network.quota", residue=True)
-NO_TOKEN = Sweep(Outcome.UNKNOWN, str(Reason.NO_PROJECT_TOKEN), "Keystone gives us no token for the project")
+QUOTA = sweep_step("network.quota", project_setting=True)
+NO_TOKEN = StepResult(Outcome.UNKNOWN, str(Reason.NO_PROJECT_TOKEN), "Keystone gives us no token for the project")
 
 
 def vanish(world):
@@ -22,7 +22,7 @@ def vanish(world):
     def survey(_):
         gone_at = world.deletion.project_gone_at or world.now
         world.deletion = dataclasses.replace(world.deletion, project_gone_at=gone_at)
-        return Sweep(Outcome.CLEAR, message="Keystone does not know the project any more")
+        return StepResult(Outcome.CLEAR, message="Keystone does not know the project any more")
 
     world.answers["survey"] = survey
     world.answers["key-manager.secret"] = lambda _: NO_TOKEN
@@ -95,8 +95,8 @@ def test_a_project_that_nobody_handed_to_us_is_looked_at_and_never_written_to():
     assert world.run(limit=500) is Status.DELETED
     assert world.writes == []
     assert "network.quota" not in world.dispatched
-    for kind in (Kind.SWEEP, Kind.REMOVE, Kind.CLOSE, Kind.DRAIN, Kind.ACCESS):
-        for purpose in Purpose:
+    for kind in (StepKind.SWEEP, StepKind.REMOVE, StepKind.CLOSE, StepKind.DRAIN, StepKind.ACCESS):
+        for purpose in RoundPurpose:
             record = deletion(origin=Origin.NOTICED, status=Status.VERIFYING, purpose=purpose)
             assert not allowed(record, Step("s", "d", kind, round=record.round), writing=True)
 
@@ -118,7 +118,7 @@ def test_a_project_that_keystone_knows_again_is_proven_empty_as_any_other():
 
 
 def test_what_only_the_project_could_tell_is_not_waited_for():
-    gone = Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_GONE), "who had a role on it cannot be asked any more")
+    gone = StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_GONE), "who had a role on it cannot be asked any more")
     world = World(deletion(), PORT, sweep_step("identity.application_credential"))
     vanish(world)
     world.answers["identity.application_credential"] = lambda _: gone
@@ -129,7 +129,7 @@ def test_what_only_the_project_could_tell_is_not_waited_for():
 def test_what_a_dead_service_hides_is_waited_for_as_ever():
     world = World(deletion(), PORT, SECRET)
     vanish(world)
-    world.answers["network.port"] = lambda _: Sweep(Outcome.UNKNOWN, str(Reason.UNREACHABLE), "no answer")
+    world.answers["network.port"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.UNREACHABLE), "no answer")
     world.run(limit=100)
     assert world.deletion.status is Status.DELETING
 
@@ -176,7 +176,7 @@ def test_what_waits_by_way_of_others_is_left_too_and_the_rest_goes():
     world.answers["compute.unreachable_server"] = lambda _: NO_TOKEN
 
     def image(_):
-        if world.deletion.purpose is Purpose.DELETE:
+        if world.deletion.purpose is RoundPurpose.DELETE:
             things["image.image"] = CLEAR
         return things["image.image"]
 
@@ -217,8 +217,11 @@ def test_what_a_dead_project_left_is_deleted_without_a_lock_and_without_a_remova
     world = adopted(PORT, QUOTA)
     assert world.run(limit=500) is Status.DELETED
     assert world.deletion.reason == "project_gone"
-    assert ("network.port", Purpose.DELETE) in world.writes and ("network.quota", Purpose.RESIDUE) in world.writes
-    assert {world.step(name).kind for name, _ in world.writes} == {Kind.SWEEP}
+    assert ("network.port", RoundPurpose.DELETE) in world.writes and (
+        "network.quota",
+        RoundPurpose.PROJECT_SETTINGS,
+    ) in world.writes
+    assert {world.step(name).kind for name, _ in world.writes} == {StepKind.SWEEP}
     assert not {"access", "drain", "close", "release", "remove"} & set(world.dispatched)
     assert len(world.empty_rounds) == 2
 
@@ -230,7 +233,7 @@ def test_a_dry_run_of_an_adoption_only_looks():
     assert world.writes == []
 
 
-KNOWN = Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_KNOWN), "Keystone knows project p: it is no orphan")
+KNOWN = StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_KNOWN), "Keystone knows project p: it is no orphan")
 
 
 @pytest.mark.parametrize("when", [Status.ACCEPTED, Status.INVENTORY, Status.DELETING, Status.VERIFYING])
@@ -252,14 +255,16 @@ def test_a_project_that_keystone_knows_again_is_left_alone_at_once(when, who):
     assert not world.deletion.holding
 
 
-@pytest.mark.parametrize("kind", Kind)
-@pytest.mark.parametrize("purpose", Purpose)
-@pytest.mark.parametrize("residue", [False, True])
-def test_only_sweeps_of_an_adopted_deletion_write(kind, purpose, residue):
+@pytest.mark.parametrize("kind", StepKind)
+@pytest.mark.parametrize("purpose", RoundPurpose)
+@pytest.mark.parametrize("project_setting", [False, True])
+def test_only_sweeps_of_an_adopted_deletion_write(kind, purpose, project_setting):
     record = deletion(origin=Origin.ADOPTED, status=Status.DELETING, purpose=purpose)
-    step = Step("s", "d", kind, round=record.round, residue=residue)
-    sweeps = kind is Kind.SWEEP and purpose is (Purpose.RESIDUE if residue else Purpose.DELETE)
-    assert allowed(record, step, writing=True) is (sweeps or kind is Kind.RELEASE)
+    step = Step("s", "d", kind, round=record.round, project_setting=project_setting)
+    sweeps = kind is StepKind.SWEEP and purpose is (
+        RoundPurpose.PROJECT_SETTINGS if project_setting else RoundPurpose.DELETE
+    )
+    assert allowed(record, step, writing=True) is (sweeps or kind is StepKind.RELEASE)
 
 
 def test_an_adopted_deletion_that_was_cancelled_ends_as_cancelled():

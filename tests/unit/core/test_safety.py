@@ -11,15 +11,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from keystoneauth1 import exceptions as ka_exceptions
 
-from cleanup_orchestrator.cloud.catalog import Coverage, Entry, read_catalog
+from cleanup_orchestrator.cloud.catalog import Entry, ServiceCatalog, read_catalog
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
 from cleanup_orchestrator.core import actions, decide, transitions
-from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import TASKS, Kind, Outcome, State, Sweep
+from cleanup_orchestrator.core.step import TASKS, Outcome, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain.revoke import Revoke
@@ -35,8 +35,8 @@ from tests.support.examples import examples
 from tests.unit.world import CLEAR, UNKNOWN, World, deletion, sweep_step
 
 PORT = sweep_step("network.port")
-GROUP = sweep_step("network.default_group", residue=True, after=("network.port",))
-QUOTA = sweep_step("network.quota", residue=True, after=("network.default_group", "*"))
+GROUP = sweep_step("network.default_group", project_setting=True, after=("network.port",))
+QUOTA = sweep_step("network.quota", project_setting=True, after=("network.default_group", "*"))
 
 
 # ------------------------------------------------------------------------------------------------------------ decide
@@ -51,14 +51,14 @@ def test_residue_that_waits_for_residue_that_fails_does_not_hold_an_empty_projec
 @pytest.mark.parametrize("reason", [Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE])
 def test_a_project_that_keystone_keeps_is_given_back(mode, reason):
     world = World(deletion(mode=mode), PORT)
-    world.answers = {"remove": lambda _: Sweep(Outcome.UNKNOWN, str(reason), "Keystone says no")}
+    world.answers = {"remove": lambda _: StepResult(Outcome.UNKNOWN, str(reason), "Keystone says no")}
     assert world.run(limit=500) is Status.FAILED
     assert (world.deletion.reason, world.deletion.holding) == (str(reason), False)
 
 
 def test_a_report_never_waits_for_ever_for_the_removal():
     world = World(deletion(mode=Mode.REPORT), PORT)
-    world.answers = {"remove": lambda _: Sweep(Outcome.UNKNOWN, str(Reason.FORBIDDEN), "no role")}
+    world.answers = {"remove": lambda _: StepResult(Outcome.UNKNOWN, str(Reason.FORBIDDEN), "no role")}
     assert world.run(limit=500) is Status.FAILED
     assert not world.deletion.holding
 
@@ -69,8 +69,8 @@ def test_nothing_rests_while_a_step_that_may_still_change_something_runs():
     access = world.step("access")
     world.settle_engine()
     lease = world.now + 20 * world.rules.settle
-    world.steps["access"] = dataclasses.replace(access, state=State.RUNNING, lease_until=lease)
-    fatal = Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "somebody made it immutable")
+    world.steps["access"] = dataclasses.replace(access, state=StepState.RUNNING, lease_until=lease)
+    fatal = StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "somebody made it immutable")
     world.answers = {"survey": lambda _: fatal}
     world.run(limit=20)
     assert world.now < lease
@@ -82,12 +82,17 @@ def test_nothing_rests_while_a_step_that_may_still_change_something_runs():
 
 def test_a_project_that_became_immutable_while_it_was_emptied_ends_the_deletion():
     uncovered = dataclasses.replace(
-        sweep_step("dns.x"), kind=Kind.UNCOVERED, type="", state=State.DONE, outcome=Outcome.UNKNOWN, reason="no_plugin"
+        sweep_step("dns.x"),
+        kind=StepKind.UNSUPPORTED,
+        type="",
+        state=StepState.DONE,
+        outcome=Outcome.UNKNOWN,
+        reason="no_plugin",
     )
     world = World(deletion(), PORT, uncovered)
     world.run(limit=30)
     assert world.deletion.status is Status.DELETING
-    world.answers = {"survey": lambda _: Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "no")}
+    world.answers = {"survey": lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "no")}
     assert world.run(limit=500) is Status.FAILED
     assert not world.deletion.holding
 
@@ -95,7 +100,7 @@ def test_a_project_that_became_immutable_while_it_was_emptied_ends_the_deletion(
 def reopen(world):
     """What a worker's survey or removal does with the record when somebody enabled the project again."""
     world.deletion = dataclasses.replace(
-        world.deletion, closed_at=None, drained_at=None, empty_inventories=0, purpose=Purpose.NONE
+        world.deletion, closed_at=None, drained_at=None, empty_inventories=0, purpose=RoundPurpose.NONE
     )
 
 
@@ -108,7 +113,7 @@ def test_a_project_that_somebody_enables_again_is_closed_and_proven_empty_again(
             return CLEAR
         reopened.append(world.now)
         reopen(world)
-        return Sweep(Outcome.UNKNOWN, str(Reason.ERROR), "somebody enabled it")
+        return StepResult(Outcome.UNKNOWN, str(Reason.ERROR), "somebody enabled it")
 
     world.answers = {"remove": answer}
     assert world.run() is Status.DELETED
@@ -124,12 +129,12 @@ def test_a_project_that_somebody_enables_again_is_closed_and_proven_empty_again(
 
 # ------------------------------------------------------------------------------------------------------------- store
 def test_what_was_dispatched_for_another_round_or_attempt_does_not_run():
-    d = deletion(status=Status.DELETING, purpose=Purpose.DELETE, round=5, since_round=4)
+    d = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, round=5, since_round=4)
     assert allowed(d, dataclasses.replace(PORT, round=5), writing=True)
     assert not allowed(d, dataclasses.replace(PORT, round=4))
-    assert not allowed(d, dataclasses.replace(GROUP, round=5), writing=True)  # residue, long before its time
-    assert not allowed(d, dataclasses.replace(PORT, kind=Kind.CLOSE, round=3))
-    assert allowed(d, dataclasses.replace(PORT, kind=Kind.CLOSE, round=4), writing=True)
+    assert not allowed(d, dataclasses.replace(GROUP, round=5), writing=True)  # project settings, long before its time
+    assert not allowed(d, dataclasses.replace(PORT, kind=StepKind.CLOSE, round=3))
+    assert allowed(d, dataclasses.replace(PORT, kind=StepKind.CLOSE, round=4), writing=True)
 
 
 def held(store, record, kind):
@@ -146,22 +151,22 @@ def made(store, **values):
 
 
 def test_no_change_is_begun_once_it_must_not_be_made(store):
-    step = held(store, made(store), Kind.ACCESS)
+    step = held(store, made(store), StepKind.ACCESS)
     record = store.get("d")
     store.save(record, move(record, Status.CANCELLING, By.USER, record.created_at, "x"))
-    assert store.intend(step, "grant_added", {}) is None
+    assert store.record_intent(step, "grant_added", {}) is None
     assert not store.get("d").holding
 
 
 def test_a_dry_run_writes_no_change_down(store):
-    step = held(store, made(store, dry_run=True), Kind.ACCESS)
-    assert store.intend(step, "grant_added", {}) is None
+    step = held(store, made(store, dry_run=True), StepKind.ACCESS)
+    assert store.record_intent(step, "grant_added", {}) is None
 
 
 def test_who_decided_that_nothing_is_held_decides_again_after_a_change(store):
-    step = held(store, made(store), Kind.ACCESS)
+    step = held(store, made(store), StepKind.ACCESS)
     before = store.get("d")
-    assert store.intend(step, "grant_added", {}) is not None
+    assert store.record_intent(step, "grant_added", {}) is not None
     with pytest.raises(Conflict):
         store.save(before, move(before, Status.FAILED, By.ENGINE, before.created_at, "x"))
 
@@ -257,7 +262,9 @@ class Keystone:
         self.grants.discard((actor, who, role))
 
     def ground(self):
-        return drain.Ground("d", "p", "me", self, self, lambda *_: None, lambda t, data: self.changes.append((t, data)))
+        return drain.DrainContext(
+            "d", "p", "me", self, self, lambda *_: None, lambda t, data: self.changes.append((t, data))
+        )
 
 
 MINE = ("users", "me", "admin")
@@ -308,7 +315,7 @@ def drained(keystone, attempt, driver):
     """Return whether a worker's try at the drain succeeds."""
     conf = types.SimpleNamespace(drain=types.SimpleNamespace(project_role="name-admin", inherited_grants="close"))
     worker = types.SimpleNamespace(store=None, clouds=keystone, driver=driver, conf=conf)
-    task = working._Task(worker, deletion(), dataclasses.replace(PORT, kind=Kind.DRAIN, attempt=attempt))
+    task = working._Task(worker, deletion(), dataclasses.replace(PORT, kind=StepKind.DRAIN, attempt=attempt))
     task._ground = keystone.ground
     try:
         return task._drain()[0].outcome is Outcome.CLEAR
@@ -336,7 +343,7 @@ def closed(keystone, drained_at, monkeypatch):
     store = types.SimpleNamespace(now=lambda: LATER)
     worker = types.SimpleNamespace(store=store, clouds=keystone, driver=Revoke(), conf=None)
     record = deletion(drained_at=drained_at)
-    task = working._Task(worker, record, dataclasses.replace(PORT, kind=Kind.CLOSE))
+    task = working._Task(worker, record, dataclasses.replace(PORT, kind=StepKind.CLOSE))
     task._ground = keystone.ground
     monkeypatch.setattr(drain, "disable", lambda _ground: drain.Result(True))
     result, values = task._close()
@@ -360,9 +367,9 @@ def test_a_drain_in_which_others_got_a_role_since_is_not_held():
 
 
 def test_one_change_that_cannot_be_undone_keeps_nobody_else_locked_out(store):
-    step = held(store, made(store), Kind.DRAIN)
+    step = held(store, made(store), StepKind.DRAIN)
     for who in ("u1", "u2", "u3"):
-        store.intend(step, drain.GRANT_REMOVED, {"actor": "users", "actor_id": who, "role_id": "member"})
+        store.record_intent(step, drain.GRANT_REMOVED, {"actor": "users", "actor_id": who, "role_id": "member"})
     keystone = Keystone()
     keystone.broken = {"u2"}
     with pytest.raises(RuntimeError):
@@ -403,7 +410,7 @@ class Cloud:
         self.zones, self.zones_waived = {"z"}, lambda: False
         self.dns_is_dead = False
         nothing = types.SimpleNamespace(catalog=types.SimpleNamespace(owns_nothing=("identity",)))
-        self._coverage = Coverage(nothing, {"network": ("port", "quota"), "dns": ("zone",)})
+        self._coverage = ServiceCatalog(nothing, {"network": ("port", "quota"), "dns": ("zone",)})
 
     def call(self, session=None):
         if session is not None:
@@ -601,7 +608,7 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
         port = ResourceType("port", cloud.list_ports, cloud.delete_port, fresh="test")
         zone = ResourceType("zone", cloud.list_zones, cloud.delete_zone, fresh="test")
         cloud.zones_waived = lambda: bool(store.waivers_in_force("p"))
-        quota = ResourceType("quota", cloud.list_quota, cloud.delete_quota, fresh="test", residue=True)
+        quota = ResourceType("quota", cloud.list_quota, cloud.delete_quota, fresh="test", project_setting=True)
         worker = types.SimpleNamespace(
             store=store,
             clouds=cloud,
@@ -622,7 +629,7 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
 
         def work(index, fuse=-1, hang=False):
             engine.handle("d")
-            steps = [s for s in store.steps("d") if s.state is State.DISPATCHED]
+            steps = [s for s in store.steps("d") if s.state is StepState.DISPATCHED]
             claim = store.claim(steps[index % len(steps)].id, "w", 60) if steps else None
             if claim is None:
                 return

@@ -5,8 +5,8 @@ import itertools
 
 import pytest
 
-from cleanup_orchestrator.core.deletion import Force, Purpose, Status
-from cleanup_orchestrator.core.step import Kind, Step
+from cleanup_orchestrator.core.deletion import Force, RoundPurpose, Status
+from cleanup_orchestrator.core.step import Step, StepKind
 from cleanup_orchestrator.core.transitions import (
     FINAL,
     LIVE,
@@ -58,11 +58,11 @@ def test_a_move_is_made_by_whom_the_table_names_and_by_nobody_else(before, after
 
 
 def test_a_cancel_is_refused_past_the_point_of_no_return():
-    going = deletion(status=S.VERIFYING, purpose=Purpose.RESIDUE)
+    going = deletion(status=S.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS)
     assert not cancellable(going)
     with pytest.raises(IllegalMove, match="being removed"):
         move(going, S.CANCELLING, By.USER, T0, "cancel")
-    assert cancellable(deletion(status=S.VERIFYING, purpose=Purpose.LOOK))
+    assert cancellable(deletion(status=S.VERIFYING, purpose=RoundPurpose.INVENTORY))
 
 
 @pytest.mark.parametrize("status", sorted(Status))
@@ -80,13 +80,13 @@ def test_a_retry_forgets_what_the_last_attempt_proved():
 # ------------------------------------------------------------------------------------------ which step may run or write
 #: Each kind of step that may write, in a status and a round in which it may.
 WRITERS = {
-    Kind.ACCESS: {"status": S.DRAINING},
-    Kind.DRAIN: {"status": S.DRAINING},
-    Kind.HALT: {"status": S.RECOVERABLE},
-    Kind.SWEEP: {"status": S.DELETING, "purpose": Purpose.DELETE},
-    Kind.CLOSE: {"status": S.VERIFYING},
-    Kind.REMOVE: {"status": S.VERIFYING, "purpose": Purpose.RESIDUE},
-    Kind.RELEASE: {"status": S.CANCELLING},
+    StepKind.ACCESS: {"status": S.DRAINING},
+    StepKind.DRAIN: {"status": S.DRAINING},
+    StepKind.HALT: {"status": S.RECOVERABLE},
+    StepKind.SWEEP: {"status": S.DELETING, "purpose": RoundPurpose.DELETE},
+    StepKind.CLOSE: {"status": S.VERIFYING},
+    StepKind.REMOVE: {"status": S.VERIFYING, "purpose": RoundPurpose.PROJECT_SETTINGS},
+    StepKind.RELEASE: {"status": S.CANCELLING},
 }
 
 
@@ -114,10 +114,10 @@ def test_no_step_of_an_earlier_attempt_runs_or_writes(kind, writing):
 @pytest.mark.parametrize("writing", [False, True])
 def test_no_sweep_of_another_round_runs_or_writes(round_, writing):
     """Its round may have been one of deletes, and the present one may be one that counts what is left."""
-    assert not allowed(going(Kind.SWEEP), step(Kind.SWEEP, round=round_), writing)
+    assert not allowed(going(StepKind.SWEEP), step(StepKind.SWEEP, round=round_), writing)
 
 
-@pytest.mark.parametrize("kind", sorted(set(WRITERS) - {Kind.SWEEP}))
+@pytest.mark.parametrize("kind", sorted(set(WRITERS) - {StepKind.SWEEP}))
 def test_what_belongs_to_no_round_may_have_begun_in_an_earlier_one_of_the_attempt(kind):
     assert allowed(going(kind), step(kind, round=3), writing=True)
 
@@ -129,33 +129,35 @@ def test_nothing_runs_or_writes_once_a_deletion_has_ended(kind, status):
         assert not allowed(going(kind, status=status), step(kind), writing)
 
 
-@pytest.mark.parametrize("kind", sorted(set(WRITERS) - {Kind.RELEASE}))
+@pytest.mark.parametrize("kind", sorted(set(WRITERS) - {StepKind.RELEASE}))
 def test_a_cancel_stops_everything_but_the_undoing(kind):
     for writing in (False, True):
         assert not allowed(going(kind, status=S.CANCELLING), step(kind), writing)
 
 
-@pytest.mark.parametrize("kind", sorted(set(WRITERS) - {Kind.RELEASE}))
+@pytest.mark.parametrize("kind", sorted(set(WRITERS) - {StepKind.RELEASE}))
 def test_a_dry_run_writes_nothing(kind):
     assert not allowed(going(kind, dry_run=True), step(kind), writing=True)
 
 
-@pytest.mark.parametrize("purpose", [p for p in Purpose if p is not Purpose.DELETE])
+@pytest.mark.parametrize("purpose", [p for p in RoundPurpose if p is not RoundPurpose.DELETE])
 def test_a_sweep_writes_in_a_round_of_deletes_alone(purpose):
-    assert not allowed(going(Kind.SWEEP, purpose=purpose), step(Kind.SWEEP), writing=True)
-    residue = step(Kind.SWEEP, residue=True)
-    assert allowed(going(Kind.SWEEP, purpose=purpose), residue, writing=True) is (purpose is Purpose.RESIDUE)
+    assert not allowed(going(StepKind.SWEEP, purpose=purpose), step(StepKind.SWEEP), writing=True)
+    project_setting = step(StepKind.SWEEP, project_setting=True)
+    assert allowed(going(StepKind.SWEEP, purpose=purpose), project_setting, writing=True) is (
+        purpose is RoundPurpose.PROJECT_SETTINGS
+    )
 
 
-@pytest.mark.parametrize("purpose", [p for p in Purpose if p is not Purpose.RESIDUE])
+@pytest.mark.parametrize("purpose", [p for p in RoundPurpose if p is not RoundPurpose.PROJECT_SETTINGS])
 def test_the_project_is_removed_in_the_residue_round_alone(purpose):
-    assert not allowed(going(Kind.REMOVE, purpose=purpose), step(Kind.REMOVE), writing=True)
+    assert not allowed(going(StepKind.REMOVE, purpose=purpose), step(StepKind.REMOVE), writing=True)
 
 
 @pytest.mark.parametrize("status", sorted(LIVE - {S.RECOVERABLE}))
 def test_what_runs_is_stopped_in_the_recovery_window_alone(status):
     for writing in (False, True):
-        assert not allowed(going(Kind.HALT, status=status), step(Kind.HALT), writing)
+        assert not allowed(going(StepKind.HALT, status=status), step(StepKind.HALT), writing)
 
 
 def test_a_move_forgets_the_empty_inventories_of_the_status_before():

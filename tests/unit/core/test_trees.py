@@ -7,11 +7,11 @@ import pytest
 from cleanup_orchestrator.core.decide import blockers
 from cleanup_orchestrator.core.deletion import Child, Mode, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome, Sweep
+from cleanup_orchestrator.core.step import Outcome, StepResult
 from tests.unit.world import CLEAR, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
-BELOW = Sweep(Outcome.CLEAR, str(Reason.PROJECT_HAS_CHILDREN), "it has child projects: c1, c2")
+BELOW = StepResult(Outcome.CLEAR, str(Reason.PROJECT_HAS_CHILDREN), "it has child projects: c1, c2")
 
 
 def tree(mode=Mode.CASCADE, status=Status.DELETING, **values):

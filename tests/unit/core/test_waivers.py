@@ -8,11 +8,11 @@ from oslo_config import cfg
 
 from cleanup_orchestrator.api import views
 from cleanup_orchestrator.cloud import catalog
-from cleanup_orchestrator.cloud.catalog import Coverage, Entry
+from cleanup_orchestrator.cloud.catalog import Entry, ServiceCatalog
 from cleanup_orchestrator.core import actions, decide
-from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Waiver
-from cleanup_orchestrator.core.step import Kind, Outcome, State, Token
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, Token
 from cleanup_orchestrator.store import records
 from tests.unit.worker.test_survey import FIRST, Keystone, look, several
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
@@ -47,7 +47,7 @@ def test_who_answers_for_an_entry(entry, waivers, answered_by, why):
     conf = cfg.ConfigOpts()
     conf.register_opts(catalog.OPTS["catalog"], group="catalog")
     conf([])
-    answer = Coverage(conf, {"network": ("port",), "identity": ("trust",)}).answer(Entry(*entry, "x"), waivers)
+    answer = ServiceCatalog(conf, {"network": ("port",), "identity": ("trust",)}).answer(Entry(*entry, "x"), waivers)
     assert answer.answered_by == answered_by, why
     assert (answer.waiver in waivers) is (answered_by == "waived")
 
@@ -86,13 +86,13 @@ def test_every_type_of_a_waived_service_is_left_out_in_its_region_alone():
 
 def test_a_service_without_a_plugin_stays_on_record_when_it_is_waived():
     assert waived(look(Keystone(("workflow", "R1")), waivers=[waiver("workflow")])) == [
-        ("uncovered", "R1", "workflow.")
+        ("unsupported", "R1", "workflow.")
     ]
 
 
 def test_a_second_service_of_one_type_is_waived_by_its_own_name_alone():
     keystone = several(FIRST, ("s2", "network", "other", "internal", "http://other"))
-    assert waived(look(keystone, waivers=[waiver("network.other")])) == [("uncovered", "R1", "network.other.")]
+    assert waived(look(keystone, waivers=[waiver("network.other")])) == [("unsupported", "R1", "network.other.")]
     assert waived(look(keystone, waivers=[waiver("network")])) == [("sweep", "R1", "network.port")]
 
 
@@ -108,28 +108,28 @@ def test_what_is_swept_once_for_all_regions_is_waived_in_all_of_them_or_in_none(
     assert waived(look(several, waivers=[waiver("dns")])) == [("sweep", "", "dns.zone")]
 
 
-UNSEEN = dataclasses.replace(sweep_step("workflow.x"), kind=Kind.UNCOVERED, type="", outcome=Outcome.UNKNOWN)
+UNSEEN = dataclasses.replace(sweep_step("workflow.x"), kind=StepKind.UNSUPPORTED, type="", outcome=Outcome.UNKNOWN)
 
 
 def test_what_nobody_answered_for_blocks_also_when_it_has_left_the_catalog():
     """What the project has there is not gone. An admin says to go on, by a waiver, and not by deleting an endpoint."""
     nothing_else = Keystone(("network", "R1"))
     found = look(nothing_else, known=[UNSEEN])
-    [step] = [s for s in found.steps if s.kind is Kind.UNCOVERED]
+    [step] = [s for s in found.steps if s.kind is StepKind.UNSUPPORTED]
     assert (step.service, step.reason, step.waived) == ("workflow", "no_plugin", "")
     assert "left the catalog" in step.message
     found = look(nothing_else, known=[UNSEEN], waivers=[waiver("workflow")])
-    assert waived(found) == [("uncovered", "R1", "workflow.")]
+    assert waived(found) == [("unsupported", "R1", "workflow.")]
     assert [w.id for w in found.waivers] == ["w"]
 
 
 def test_what_was_never_seen_in_this_deletion_does_not_block_it():
-    assert [s for s in look(Keystone(("network", "R1"))).steps if s.kind is Kind.UNCOVERED] == []
+    assert [s for s in look(Keystone(("network", "R1"))).steps if s.kind is StepKind.UNSUPPORTED] == []
 
 
 def test_what_is_declared_to_own_nothing_meanwhile_blocks_no_more():
     gone = dataclasses.replace(UNSEEN, service="placement")
-    assert [s for s in look(Keystone(("network", "R1")), known=[gone]).steps if s.kind is Kind.UNCOVERED] == []
+    assert [s for s in look(Keystone(("network", "R1")), known=[gone]).steps if s.kind is StepKind.UNSUPPORTED] == []
 
 
 def test_a_service_with_a_plugin_that_has_left_the_catalog_can_be_waived_too():
@@ -149,7 +149,9 @@ def waive(world, name, end=False):
     """What a survey with a waiver, or one after its end, makes of a step (``Store.put_steps``)."""
     steps = [s for s in world.steps.values() if s.name == name]
     for step in steps:
-        after = dataclasses.replace(step, waived="" if end else "w", state=State.IDLE, outcome=Outcome.NONE, round=0)
+        after = dataclasses.replace(
+            step, waived="" if end else "w", state=StepState.IDLE, outcome=Outcome.NONE, round=0
+        )
         world.steps[step.id] = after
     world.deletion = dataclasses.replace(world.deletion, waivers=() if end else (waiver(name.split(".")[0]),))
 
@@ -181,7 +183,7 @@ def test_what_waits_for_a_waived_type_goes_on():
     assert not [s for s, p in world.writes if s == "network.network"]
     waive(world, "compute.server")
     assert world.run() is Status.DELETED
-    assert ("network.network", Purpose.DELETE) in world.writes
+    assert ("network.network", RoundPurpose.DELETE) in world.writes
 
 
 def test_a_waiver_is_looked_for_while_something_stays_unknown_and_only_then():
@@ -240,7 +242,9 @@ def test_what_the_closing_rests_on_does_not_name_what_was_waived():
 
 
 def test_what_comes_in_after_the_waiver_is_no_result():
-    running = dataclasses.replace(SERVER, state=State.RUNNING, waived="w", reason="waived", message="by alice", round=3)
+    running = dataclasses.replace(
+        SERVER, state=StepState.RUNNING, waived="w", reason="waived", message="by alice", round=3
+    )
     for result in (CLEAR, UNKNOWN, left("1")):
         _, after = actions.record(deletion(), running, result, T0)
         assert (after.outcome, after.reason, after.message) == (Outcome.NONE, "waived", "by alice")

@@ -7,17 +7,17 @@ from unittest import mock
 import pytest
 
 from cleanup_orchestrator.cloud.projects import Project
-from cleanup_orchestrator.core.deletion import Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome, Sweep, Token
+from cleanup_orchestrator.core.step import Outcome, StepResult, Token
 from cleanup_orchestrator.drain import base
 from cleanup_orchestrator.errors import CleanupError, NoProjectToken
 from tests.unit.world import CLEAR, World, deletion, sweep_step
 
 PORT = sweep_step("network.port")
 SECRET = sweep_step("key-manager.secret", token=Token.PROJECT)
-INHERITED = Sweep(Outcome.UNKNOWN, str(Reason.INHERITED_GRANTS), "1 users keep getting tokens: heir")
+INHERITED = StepResult(Outcome.UNKNOWN, str(Reason.INHERITED_GRANTS), "1 users keep getting tokens: heir")
 
 
 def verifying(**values):
@@ -79,7 +79,7 @@ def test_a_report_does_not_wait_for_a_new_drain_that_is_blocked():
 @pytest.mark.parametrize("reason", ["no_drain", "inherited_grants"])
 def test_a_drain_that_never_held_as_a_whole_is_not_repeated(reason):
     world = World(deletion(), PORT, SECRET)
-    world.answers = {"drain": lambda _: Sweep(Outcome.CLEAR, reason, "in part")}
+    world.answers = {"drain": lambda _: StepResult(Outcome.CLEAR, reason, "in part")}
     assert world.run() is Status.DELETED
     assert world.dispatched.count("drain") == 1
 
@@ -94,7 +94,7 @@ def test_a_worker_that_dies_while_it_drains_anew_is_replaced():
     while world.now < lease:
         world.settle_engine()
         world.now = max(world.deletion.wake_at, world.now)
-        assert world.deletion.purpose is Purpose.NONE
+        assert world.deletion.purpose is RoundPurpose.NONE
     assert world.run() is Status.DELETED
 
 
@@ -132,8 +132,8 @@ class OneProject:
         return types.SimpleNamespace(get_token=lambda: "token")
 
     def ground(self):
-        intend = lambda type_, _: self.did.append(f"write down {type_}")  # noqa: E731
-        return base.Ground("d", "p", "me", self, self, lambda *_: None, intend)
+        record_intent = lambda type_, _: self.did.append(f"write down {type_}")  # noqa: E731
+        return base.DrainContext("d", "p", "me", self, self, lambda *_: None, record_intent)
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_each_role_that_died_with_a_worker_on_the_way_may_be_taken_back_by_the_n
     """Else a few crashes in that moment leave no role to give and to take, and the project could never be locked."""
     roles, clouds = Roles(), mock.Mock()
     monkeypatch.setattr(base, "_accepted", lambda *_: False)
-    ground = base.Ground("d", "p", "me", clouds, roles, lambda *_: None, lambda *_: None, lambda: added)
+    ground = base.DrainContext("d", "p", "me", clouds, roles, lambda *_: None, lambda *_: None, lambda: added)
     if taken_back is None:  # it had them all before us
         with pytest.raises(CleanupError):
             base._flush_token_cache(ground)

@@ -64,9 +64,11 @@ class Keystone:
     def service_types(self):
         return frozenset({"identity", "workflowv2"} if self.mistral else {"identity"})
 
-    def ground(self, intend=None):
+    def ground(self, record_intent=None):
         record = lambda type_, data: self.did.append((type_, data))  # noqa: E731
-        return drain.Ground("d", "p", "me", self, self, "guard", intend or record, tuple, lambda: "janitor")
+        return drain.DrainContext(
+            "d", "p", "me", self, self, "guard", record_intent or record, tuple, lambda: "janitor"
+        )
 
 
 def session(keystone, roles=("member",), fenced=False, **options):
@@ -91,7 +93,7 @@ def test_without_leave_to_record_it_there_is_no_grant():
 
     keystone = Keystone()
     with pytest.raises(Stopped):
-        session(keystone, intend=refuse)
+        session(keystone, record_intent=refuse)
     assert keystone.did == []
 
 

@@ -8,7 +8,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from cleanup_orchestrator.cloud.projects import Project
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.journal import Change, Event
-from cleanup_orchestrator.core.step import TASKS, Kind, State
+from cleanup_orchestrator.core.step import TASKS, StepKind, StepState
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain import fence as fencing
 from cleanup_orchestrator.drain.fence import Fence
@@ -64,8 +64,8 @@ class Keystone:
         return ()
 
     def ground(self, clouds=None):
-        intend = lambda type_, data: self.did.append(("intend", type_, *data.values()))  # noqa: E731
-        return drain.Ground("d", "p", "me", clouds, self, lambda *_: None, intend)
+        record_intent = lambda type_, data: self.did.append(("intend", type_, *data.values()))  # noqa: E731
+        return drain.DrainContext("d", "p", "me", clouds, self, lambda *_: None, record_intent)
 
 
 # --------------------------------------------------------------------------------------------------------- in reverse
@@ -91,11 +91,11 @@ def step(store):
     """A step in the hands of a worker, with the changes of a drain on record."""
     store.create(deletion(status=Status.DRAINING), TASKS, Event("deletion.accepted", ""))
     with store._engine.begin() as connection:
-        mine = tables.steps.c.kind == str(Kind.DRAIN)
-        connection.execute(tables.steps.update().where(mine).values(state=str(State.DISPATCHED), round=1))
-    held = store.claim(next(s for s in store.steps("d") if s.kind is Kind.DRAIN).id, "w", 3600)[1]
+        mine = tables.steps.c.kind == str(StepKind.DRAIN)
+        connection.execute(tables.steps.update().where(mine).values(state=str(StepState.DISPATCHED), round=1))
+    held = store.claim(next(s for s in store.steps("d") if s.kind is StepKind.DRAIN).id, "w", 3600)[1]
     for type_, data in CHANGES:
-        assert store.intend(held, type_, data)
+        assert store.record_intent(held, type_, data)
     return held
 
 

@@ -12,7 +12,7 @@ from cleanup_orchestrator.core.deletion import Origin, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS as KINDS
-from cleanup_orchestrator.core.step import Outcome, Step, Sweep
+from cleanup_orchestrator.core.step import Outcome, Step, StepResult
 from cleanup_orchestrator.engine import deletions
 from cleanup_orchestrator.store import Conflict
 from tests.unit import world
@@ -188,7 +188,7 @@ def test_a_parent_goes_on_with_the_cast_of_its_child_and_not_with_its_own_heartb
     made.handle("above")
     [survey] = made.bus.steps
     _, step = store.claim(survey, "w", 3600)
-    below = Sweep(Outcome.CLEAR, str(Reason.PROJECT_HAS_CHILDREN), "it has child projects: c")
+    below = StepResult(Outcome.CLEAR, str(Reason.PROJECT_HAS_CHILDREN), "it has child projects: c")
     assert store.finish(step, below)
     made.handle("above")
     assert made.bus.steps == [survey], "it waits, and casts nothing"

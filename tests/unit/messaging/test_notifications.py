@@ -15,7 +15,7 @@ from cleanup_orchestrator.core.deletion import Condition, Force, Mode, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import TASKS, Kind, Leftover, Outcome, Sweep
+from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, StepKind, StepResult
 from cleanup_orchestrator.core.transitions import MOVES
 from cleanup_orchestrator.messaging import notifications, rpc
 from cleanup_orchestrator.monitoring import metrics
@@ -155,7 +155,7 @@ def test_what_is_held_and_what_holds_it_are_announced(announcing_store, sent):
     lien = announcing_store.add_lien(Lien("l", "p", "billing", "an open invoice", world.T0, user_name="alice"))
     on = announcing_store.set_brake(Brake(True, "the storage misbehaves", request_id="req-1"))
     assert announcing_store.set_brake(Brake(True, "once more", request_id="req-2")) == on
-    held = Condition("held", True, "lien", "held by lien l", world.T0)
+    held = Condition("on_hold", True, "lien", "held by lien l", world.T0)
     read = announcing_store.get(made.id)
     stopped = announcing_store.save(read, dataclasses.replace(read, conditions=(held,)))
     announcing_store.remove_lien(lien.id, "u")
@@ -168,12 +168,16 @@ def test_what_is_held_and_what_holds_it_are_announced(announcing_store, sent):
         ("INFO", "deletion.accepted"),
         ("INFO", "lien.recorded"),
         ("ERROR", "brake.pulled"),
-        ("INFO", "deletion.held"),
+        ("INFO", "deletion.on_hold"),
         ("INFO", "lien.removed"),
         ("INFO", "brake.lifted"),
         ("INFO", "deletion.continued"),
     ]
-    assert (found[3][2]["held"], found[3][2]["held_message"], found[6][2]["held"]) == (True, "held by lien l", False)
+    assert (found[3][2]["on_hold"], found[3][2]["hold_message"], found[6][2]["on_hold"]) == (
+        True,
+        "held by lien l",
+        False,
+    )
     assert (found[1][2]["origin"], found[1][2]["expires_at"], found[4][2]["deleted_by"]) == ("billing", "", "u")
     assert (found[2][2]["on"], found[2][2]["reason"]) == (True, "the storage misbehaves")
     page = PAGE.read_text()
@@ -193,19 +197,19 @@ def test_a_stalled_one_that_moves_on_is_one_piece_of_news():
 
 def test_the_counters_are_of_this_attempt(announcing_store, sent):
     made = create(announcing_store)
-    step = next(s for s in announcing_store.steps(made.id) if s.kind is Kind.SURVEY)
+    step = next(s for s in announcing_store.steps(made.id) if s.kind is StepKind.SURVEY)
     waiting = dataclasses.replace(step, state="dispatched", round=1)
     made = announcing_store.save(made, dataclasses.replace(made, status=Status.INVENTORY), [waiting])
     _, mine = announcing_store.claim(step.id, "w", 60)
     announcing_store.put_steps(mine, [dataclasses.replace(world.sweep_step("network.port"), round=1)])
-    announcing_store.finish(mine, Sweep(Outcome.CLEAR, calls=3))
-    sweep = next(s for s in announcing_store.steps(made.id) if s.kind is Kind.SWEEP)
+    announcing_store.finish(mine, StepResult(Outcome.CLEAR, calls=3))
+    sweep = next(s for s in announcing_store.steps(made.id) if s.kind is StepKind.SWEEP)
     made = announcing_store.get(made.id)
     dispatched = dataclasses.replace(sweep, state="dispatched", round=made.round)
     made = announcing_store.save(made, made, [dispatched])
     _, mine = announcing_store.claim(sweep.id, "w", 60)
     left = (Leftover("a", "a", Reason.PRESENT), Leftover("b", "b", Reason.PRESENT))
-    announcing_store.finish(mine, Sweep(Outcome.LEFTOVERS, "present", found=2, kept=1, calls=4, leftovers=left))
+    announcing_store.finish(mine, StepResult(Outcome.LEFTOVERS, "present", found=2, kept=1, calls=4, leftovers=left))
     made = announcing_store.get(made.id)
     announcing_store.save(made, dataclasses.replace(made, status=Status.DELETING))
     *_, (_, event, payload) = received(announcing_store, sent, 3)

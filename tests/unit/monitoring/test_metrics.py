@@ -12,10 +12,10 @@ from keystoneauth1 import exceptions as ka_exceptions
 from prometheus_client import CollectorRegistry, generate_latest
 
 from cleanup_orchestrator.core.deletion import Status
-from cleanup_orchestrator.core.step import Outcome, State
+from cleanup_orchestrator.core.step import Outcome, StepState
 from cleanup_orchestrator.errors import Stopped, WriteRefused
 from cleanup_orchestrator.monitoring import activity, health, metrics, probe, reports, server
-from cleanup_orchestrator.monitoring.probe import Bounded, NoAnswer
+from cleanup_orchestrator.monitoring.probe import CachedProbe, NoAnswer
 from cleanup_orchestrator.store import Figures
 from tests.support.scheduler import Active
 from tests.support.virtual_time import virtual_time
@@ -139,10 +139,10 @@ def test_a_step_is_counted_with_its_time():
 
 def test_what_is_worked_on_is_counted_while_it_is():
     assert activity.items() == ()
-    with activity.on("decide", "d", "p"), activity.on("network.port@R1", "d", "p", "s"):
+    with activity.track("decide", "d", "p"), activity.track("network.port@R1", "d", "p", "s"):
         assert [item.what for item in activity.items()] == ["decide", "network.port@R1"]
         assert b"work_in_progress 2.0" in generate_latest(metrics.REGISTRY)
-    with pytest.raises(ValueError), activity.on("decide", "d"):
+    with pytest.raises(ValueError), activity.track("decide", "d"):
         raise ValueError
     assert activity.items() == ()
 
@@ -159,7 +159,7 @@ def test_every_status_has_a_series_also_when_there_is_no_such_deletion(play):
     assert set(re.findall(r'_deletions\{status="(\w+)"\}', text)) == {str(s) for s in Status}
     assert 'cleanup_orchestrator_deletions{status="deleted"} 3.0' in text
     assert 'cleanup_orchestrator_deletions{status="failed"} 0.0' in text
-    assert f'cleanup_orchestrator_steps_under_way{{state="{State.RUNNING}"}} 4.0' in text
+    assert f'cleanup_orchestrator_steps_under_way{{state="{StepState.RUNNING}"}} 4.0' in text
     assert "cleanup_orchestrator_deletions_stalled 1.0" in text
     assert "cleanup_orchestrator_unclaimed_step_age_seconds 12.5" in text
 
@@ -208,7 +208,7 @@ def test_what_hangs_is_waited_for_once_and_only_so_long(play):
         begun.append(1)
         return hang()
 
-    ask = Bounded(slow, timeout=1, keep=10)
+    ask = CachedProbe(slow, timeout=1, keep=10)
     for _ in range(5):
         with pytest.raises(NoAnswer):
             play.run(ask)
@@ -223,7 +223,7 @@ def test_an_answer_that_comes_in_time_is_waited_for(play):
         play.simulation.sleep(0.9)
         return "in time"
 
-    assert play.run(Bounded(slow, timeout=1, keep=0)) == ["in time"]
+    assert play.run(CachedProbe(slow, timeout=1, keep=0)) == ["in time"]
     assert play.now == 0.9
 
 
@@ -234,7 +234,7 @@ def test_an_answer_is_kept_for_a_while_and_so_is_an_error(play):
         asked.append(1)
         raise ValueError("no")
 
-    ask = Bounded(fail, timeout=5, keep=0.2)
+    ask = CachedProbe(fail, timeout=5, keep=0.2)
     for _ in range(3):
         with pytest.raises(ValueError, match="no"):
             play.run(ask)

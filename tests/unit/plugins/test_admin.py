@@ -51,7 +51,7 @@ def paths(cloud):
 @pytest.mark.parametrize(("service", "type_"), TYPES, ids=[f"{s.service_type}.{t.name}" for s, t in TYPES])
 def test_to_who_is_no_admin_nothing_of_it_looks_empty(service, type_):
     """Whatever else such a service would answer; with the tokens of a project that is gone, all of which are ours."""
-    type_ = type_.as_met(gone=True)
+    type_ = type_.for_missing_project(gone=True)
     name = service.service_type.replace("-", "_")
     asked = type_.proof.path.replace("{project_id}", "p")
 

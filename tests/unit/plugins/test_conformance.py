@@ -51,15 +51,15 @@ def test_every_plugin_keeps_the_contract(name):
 def test_every_type_says_how_its_owner_is_known(owner, type_):
     assert type_.owner
     assert type_.source
-    if type_.delete is not None and not type_.dragged_by:
+    if type_.delete is not None and not type_.deleted_with:
         assert type_.show is not None or type_.fresh
 
 
 def test_the_order_over_all_plugins_is_without_cycle_and_identity_comes_last():
-    ordinary = [n for n in INSTALLED.order if not INSTALLED.find(*n.split(".")).residue]
+    ordinary = [n for n in INSTALLED.order if not INSTALLED.find(*n.split(".")).project_setting]
     last = {n for n in ordinary if EVERYTHING in INSTALLED.find(*n.split(".")).after}
     assert last >= {"identity.application_credential", "identity.oauth1_access_token", "identity.trust"}
-    assert INSTALLED.find("identity", "credential").residue  # later still
+    assert INSTALLED.find("identity", "credential").project_setting  # later still
     assert max(ordinary.index(n) for n in ordinary if n not in last) < min(ordinary.index(n) for n in last)
 
 
@@ -84,7 +84,7 @@ def test_a_good_type_has_no_problem():
         ({"after": ("prot",)}, "network.prot, which nobody declares"),
         ({"after": ("no-such-service.thing",)}, "which nobody declares"),
         ({"after": ("port",)}, "cycle"),
-        ({"dragged_by": ("nothing",)}, "dragged by network.nothing"),
+        ({"deleted_with": ("nothing",)}, "dragged by network.nothing"),
         ({"name": "Port"}, "lower case"),
         ({"delete": lambda *_: None}, "no lambdas"),
     ],
@@ -112,7 +112,7 @@ def test_a_cycle_over_two_services_is_refused():
 
 
 def test_what_a_service_waits_for_each_of_its_types_waits_for_but_residue_does_not():
-    quota = dataclasses.replace(GOOD, name="quota", residue=True)
+    quota = dataclasses.replace(GOOD, name="quota", project_setting=True)
     network = Service("network", (GOOD, quota), after=("image.image",))
     both = registry.Registry([network, INSTALLED.services["image"]])
     assert both.after(network, GOOD) == ("image.image",)
@@ -137,7 +137,7 @@ def may_force(_connection, _project):
         ({"force": Sdk("network", "burn_port", "{id}")}, "force: openstacksdk's network has no call burn_port"),
         ({"force": Rest("network", "/v2.0/burn", method="POST")}, "does not address a resource by its id"),
         ({"force": force_it, "delete": None}, "would never be used"),
-        ({"force": force_it, "residue": True}, "would never be used"),
+        ({"force": force_it, "project_setting": True}, "would never be used"),
         ({"may_force": may_force}, "has none"),
     ],
 )

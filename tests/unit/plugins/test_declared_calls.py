@@ -4,7 +4,7 @@ import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.plugins.base import ResourceType, Rest, in_the_way
+from cleanup_orchestrator.plugins.base import ResourceType, Rest, blocking_verdict
 from tests.unit.answers import connection, project
 
 PROJECT = project("p")
@@ -81,7 +81,7 @@ def test_what_a_row_has_is_quoted_in_a_path_too():
 )
 def test_of_several_blockers_those_of_other_projects_are_named(owners, reason, named):
     blockers = [{"type": "x", "id": str(number), "owner": owner} for number, owner in enumerate(owners)]
-    verdict = in_the_way(PROJECT, blockers, lambda foreign, _: f"foreign: {foreign}")
+    verdict = blocking_verdict(PROJECT, blockers, lambda foreign, _: f"foreign: {foreign}")
     assert (verdict and verdict.reason) == reason
     assert [b["owner"] for b in (verdict.blocked_by if verdict else ())] == named
     assert verdict is None or verdict.message == f"foreign: {reason is Reason.FOREIGN}"

@@ -26,13 +26,17 @@ NO = (404, {"error": {"code": 404, "message": "Could not find it"}})
 
 
 def types(module):
-    return {type_.name: type_.as_met(gone=True) for type_ in module.SERVICE.types}
+    return {type_.name: type_.for_missing_project(gone=True) for type_ in module.SERVICE.types}
 
 
 def test_of_a_project_that_is_gone_only_barbican_tells_nobody():
     scoped = [t for module in SERVICES for t in module.SERVICE.types if t.token is Token.PROJECT]
-    assert {t.name for t in scoped if t.as_met(gone=True).token is Token.PROJECT} == {"order", "container", "secret"}
-    assert all(t.as_met(gone=False) is t for t in scoped)
+    assert {t.name for t in scoped if t.for_missing_project(gone=True).token is Token.PROJECT} == {
+        "order",
+        "container",
+        "secret",
+    }
+    assert all(t.for_missing_project(gone=False) is t for t in scoped)
 
 
 # ----------------------------------------------------------------------------------------------------------------- Nova

@@ -247,7 +247,7 @@ ADMIN = {"GET /services": (200, {"services": []})}
 def outside(module, name):
     """A type as it is listed with an admin's token: for all projects where it can be, else for its own."""
     type_ = next(t for t in module.SERVICE.types if t.name == name)
-    return type_.everyones() or type_
+    return type_.all_projects_view() or type_
 
 
 @pytest.mark.parametrize("name", ["software_config", "software_deployment", "stack", "failed_stack"])

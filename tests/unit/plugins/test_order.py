@@ -143,6 +143,6 @@ def test_what_failed_to_be_deleted_holds_up_nobody_elses_types(name):
 @pytest.mark.parametrize("service", ["network", "object-store", "key-manager", "image", "compute", "block-storage",
                                      "load-balancer", "dns", "shared-file-system"])  # fmt: skip
 def test_whatever_heat_can_make_waits_for_stacks(service):
-    ordinary = [t.name for t in WHOLE.services[service].types if not t.residue]
+    ordinary = [t.name for t in WHOLE.services[service].types if not t.project_setting]
     assert ordinary
     assert [name for name in ordinary if STACK not in BEFORE[f"{service}.{name}"]] == []

@@ -8,12 +8,12 @@ import pytest
 
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.core import actions, plugin_liens
-from cleanup_orchestrator.core.deletion import Force, Mode, Purpose, Status
+from cleanup_orchestrator.core.deletion import Force, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import TASKS, Kind, Leftover, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.store import Conflict, tables
 from cleanup_orchestrator.store.liens import end_lien, raise_lien
@@ -32,7 +32,7 @@ def create(store, kinds=TASKS, **values):
     return store.create(deletion(**{"id": str(uuid.uuid4()), **values}), kinds, ACCEPTED)
 
 
-def claimed(store, record, kind=Kind.DRAIN, lease=3600):
+def claimed(store, record, kind=StepKind.DRAIN, lease=3600):
     step = dispatched(store, record, kind)
     return store.claim(step.id, "w", lease)[1]
 
@@ -57,11 +57,11 @@ def taken_over(store, record, step):
 #: Every way in which the holder of a step writes.
 WRITES = {
     "renew": lambda store, step: store.renew(step, 3600),
-    "finish": lambda store, step: store.finish(step, Sweep(Outcome.CLEAR, message="of a zombie")),
-    "give_back": lambda store, step: store.give_back(step),
-    "put_steps": lambda store, step: store.put_steps(step, [Step("", step.deletion_id, Kind.SWEEP, "R", "x", "y")]),
-    "tell": lambda store, step: store.tell(step, NOTE),
-    "intend": lambda store, step: store.intend(step, "grant_removed", GRANT) is not None,
+    "finish": lambda store, step: store.finish(step, StepResult(Outcome.CLEAR, message="of a zombie")),
+    "give_back": lambda store, step: store.release_claim(step),
+    "put_steps": lambda store, step: store.put_steps(step, [Step("", step.deletion_id, StepKind.SWEEP, "R", "x", "y")]),
+    "tell": lambda store, step: store.append_events(step, NOTE),
+    "intend": lambda store, step: store.record_intent(step, "grant_removed", GRANT) is not None,
     "may_write": lambda store, step: store.may_write(step),
 }
 
@@ -69,8 +69,8 @@ WRITES = {
 # --------------------------------------------------------------------------------------------------------------- claims
 def test_each_claim_makes_the_fencing_token_grow(store):
     record, step = draining(store)
-    assert step.fence == 1
-    assert taken_over(store, record, step).fence == 2
+    assert step.fencing_token == 1
+    assert taken_over(store, record, step).fencing_token == 2
 
 
 def test_what_is_not_dispatched_is_not_claimed(store):
@@ -78,12 +78,12 @@ def test_what_is_not_dispatched_is_not_claimed(store):
     assert store.claim(step.id, "another", 3600) is None
     assert store.finish(step, CLEAR)
     assert store.claim(step.id, "another", 3600) is None
-    assert store.steps(record.id)[0].fence <= 1
+    assert store.steps(record.id)[0].fencing_token <= 1
 
 
 def test_what_its_deletion_does_not_want_any_more_is_not_claimed(store):
     record = create(store, status=Status.DRAINING)
-    step = dispatched(store, record, Kind.DRAIN)
+    step = dispatched(store, record, StepKind.DRAIN)
     moved(store, record, Status.CANCELLING)
     assert store.claim(step.id, "w", 3600) is None
 
@@ -102,7 +102,7 @@ def meanwhile(monkeypatch, store, step, **values):
 
 
 @pytest.mark.parametrize("method", ["renew", "finish", "give_back"])
-@pytest.mark.parametrize("values", [{"fence": 2}, {"state": str(State.DONE)}], ids=["fence", "state"])
+@pytest.mark.parametrize("values", [{"fencing_token": 2}, {"state": str(StepState.DONE)}], ids=["fence", "state"])
 def test_a_write_compares_the_fencing_token_itself_and_not_only_a_question_before(store, monkeypatch, method, values):
     _, step = draining(store)
     meanwhile(monkeypatch, store, step, **values)
@@ -111,7 +111,7 @@ def test_a_write_compares_the_fencing_token_itself_and_not_only_a_question_befor
 
 def test_of_two_that_claim_at_once_one_gets_the_step(store, monkeypatch):
     record = create(store, status=Status.DRAINING)
-    step = dispatched(store, record, Kind.DRAIN)
+    step = dispatched(store, record, StepKind.DRAIN)
     real = storage.database_time
 
     def overtaken(connection):
@@ -204,14 +204,14 @@ def test_liens_of_others_and_those_that_have_expired_hold_nothing(store):
 def test_outside_of_the_hours_nothing_is_locked_and_what_looks_goes_on(store):
     record, step = draining(store)
     assert not store.may_write(step, CLOSED)
-    assert store.may_write(claimed(store, record, Kind.ACCESS), CLOSED)
+    assert store.may_write(claimed(store, record, StepKind.ACCESS), CLOSED)
 
 
 def test_what_was_done_is_undone_whatever_holds_it_but_not_past_the_lease(store):
     record, step = draining(store)
-    change = store.intend(step, "grant_removed", GRANT)
+    change = store.record_intent(step, "grant_removed", GRANT)
     moved(store, record, Status.CANCELLING)
-    release = claimed(store, record, Kind.RELEASE)
+    release = claimed(store, record, StepKind.RELEASE)
     protect(store)
     store.set_brake(Brake(True, "x"))
     assert store.renew(release, -1)
@@ -224,11 +224,11 @@ def test_what_was_done_is_undone_whatever_holds_it_but_not_past_the_lease(store)
 # -------------------------------------------------------------------------------------------------------------- changes
 def test_the_same_change_is_on_record_once_until_it_is_undone(store):
     record, step = draining(store)
-    first = store.intend(step, "grant_removed", GRANT)
-    assert store.intend(step, "grant_removed", GRANT) == first
-    assert store.intend(step, "grant_removed", {**GRANT, "actor_id": "v"}).id != first.id
+    first = store.record_intent(step, "grant_removed", GRANT)
+    assert store.record_intent(step, "grant_removed", GRANT) == first
+    assert store.record_intent(step, "grant_removed", {**GRANT, "actor_id": "v"}).id != first.id
     assert store.undone(step, first, NOTE)
-    again = store.intend(step, "grant_removed", GRANT)
+    again = store.record_intent(step, "grant_removed", GRANT)
     assert again.id != first.id
     assert [change.data["actor_id"] for change in store.changes(record.id)] == ["v", "u"]
 
@@ -261,15 +261,15 @@ def test_the_brake_voids_a_decision_that_was_made_without_it(store):
 
 
 # ---------------------------------------------------------------------------------------------------- liens of plugins
-PORTS = Step("", "", Kind.SWEEP, "R1", "network", "port")
+PORTS = Step("", "", StepKind.SWEEP, "R1", "network", "port")
 
 
 def looked(store, in_use, **values):
     """Return a deletion and the lien, if any, that the look at its ports has raised."""
-    record = create(store, **{"status": Status.INVENTORY, "purpose": Purpose.LOOK, **values})
-    survey = claimed(store, record, Kind.SURVEY)
+    record = create(store, **{"status": Status.INVENTORY, "purpose": RoundPurpose.INVENTORY, **values})
+    survey = claimed(store, record, StepKind.SURVEY)
     assert store.put_steps(survey, [PORTS])
-    step = claimed(store, record, Kind.SWEEP)
+    step = claimed(store, record, StepKind.SWEEP)
     assert store.finish(step, dataclasses.replace(CLEAR, in_use=in_use))
     return record, step
 
@@ -281,9 +281,9 @@ def in_force(store):
 def test_a_look_raises_a_lien_and_a_later_one_ends_it(store):
     record, _ = looked(store, "1: others use it")
     assert in_force(store) == ["plugin:network.port"]
-    assert store.finish(claimed(store, record, Kind.SWEEP), dataclasses.replace(CLEAR, in_use=None))
+    assert store.finish(claimed(store, record, StepKind.SWEEP), dataclasses.replace(CLEAR, in_use=None))
     assert in_force(store) == ["plugin:network.port"], "it was not asked"
-    assert store.finish(claimed(store, record, Kind.SWEEP), dataclasses.replace(CLEAR, in_use=""))
+    assert store.finish(claimed(store, record, StepKind.SWEEP), dataclasses.replace(CLEAR, in_use=""))
     assert in_force(store) == []
 
 
@@ -320,7 +320,7 @@ def test_what_was_not_under_way_ends_no_lien(store, before):
 def test_a_lien_that_an_admin_removed_is_not_raised_again(store):
     record, step = looked(store, "1: others use it")
     store.remove_lien(plugin_liens.lien_id(record.id, step), "admin")
-    assert store.finish(claimed(store, record, Kind.SWEEP), dataclasses.replace(CLEAR, in_use="1: again"))
+    assert store.finish(claimed(store, record, StepKind.SWEEP), dataclasses.replace(CLEAR, in_use="1: again"))
     assert in_force(store) == []
 
 
@@ -341,54 +341,54 @@ def test_the_user_that_removed_a_lien_first_stays_on_record(store):
 
 # ----------------------------------------------------------------------------------------------------- steps and plans
 def test_a_service_that_has_left_the_catalog_stays_to_be_asked(store):
-    record = create(store, status=Status.DELETING, purpose=Purpose.DELETE)
+    record = create(store, status=Status.DELETING, purpose=RoundPurpose.DELETE)
     known = [PORTS, dataclasses.replace(PORTS, type="network"), dataclasses.replace(PORTS, service="image")]
-    assert store.put_steps(claimed(store, record, Kind.SURVEY), known)
-    survey = claimed(store, record, Kind.SURVEY)
+    assert store.put_steps(claimed(store, record, StepKind.SURVEY), known)
+    survey = claimed(store, record, StepKind.SURVEY)
     assert store.put_steps(survey, [PORTS], {("R1", "network")})
-    names = {step.name for step in store.steps(record.id) if step.kind is Kind.SWEEP}
+    names = {step.name for step in store.steps(record.id) if step.kind is StepKind.SWEEP}
     assert names == {"network.port", "image.port"}, "what its service has no more goes, what is out of sight stays"
 
 
-def let_go(store):
+def is_abandoned(store):
     forced = Force("why", (), T0, attempt=1, round=0)
-    record = create(store, status=Status.DELETING, purpose=Purpose.DELETE, forced=forced)
-    assert store.put_steps(claimed(store, record, Kind.SURVEY), [PORTS])
-    step = claimed(store, record, Kind.SWEEP)
+    record = create(store, status=Status.DELETING, purpose=RoundPurpose.DELETE, forced=forced)
+    assert store.put_steps(claimed(store, record, StepKind.SURVEY), [PORTS])
+    step = claimed(store, record, StepKind.SWEEP)
     left = Leftover("1", "one", Reason.IN_USE)
-    assert store.finish(step, Sweep(Outcome.LEFTOVERS, "in_use", found=1, leftovers=(left,)))
+    assert store.finish(step, StepResult(Outcome.LEFTOVERS, "in_use", found=1, leftovers=(left,)))
     record, steps, _ = store.load(record.id)
-    step = next(s for s in steps if s.kind is Kind.SWEEP)
+    step = next(s for s in steps if s.kind is StepKind.SWEEP)
     store.save(record, record, [dataclasses.replace(step, abandoned=1)], abandoned=[step.id])
     return record
 
 
 def test_what_was_let_go_of_stays_on_record_without_its_service(store):
-    record = let_go(store)
-    assert store.put_steps(claimed(store, record, Kind.SURVEY), [], {("R1", "network")})
-    assert [step.abandoned for step in store.steps(record.id) if step.kind is Kind.SWEEP] == [1]
+    record = is_abandoned(store)
+    assert store.put_steps(claimed(store, record, StepKind.SURVEY), [], {("R1", "network")})
+    assert [step.abandoned for step in store.steps(record.id) if step.kind is StepKind.SWEEP] == [1]
     assert [row.leftover.id for row in store.leftovers(record.id, 10)] == ["1"]
 
 
 def test_what_was_let_go_of_stays_on_the_report_while_its_service_does_not_answer(store):
-    record = let_go(store)
-    assert store.finish(claimed(store, record, Kind.SWEEP), Sweep(Outcome.UNKNOWN, "unreachable"))
+    record = is_abandoned(store)
+    assert store.finish(claimed(store, record, StepKind.SWEEP), StepResult(Outcome.UNKNOWN, "unreachable"))
     assert [row.leftover.id for row in store.leftovers(record.id, 10)] == ["1"]
-    assert store.finish(claimed(store, record, Kind.SWEEP), CLEAR)
+    assert store.finish(claimed(store, record, StepKind.SWEEP), CLEAR)
     assert [row.leftover.id for row in store.leftovers(record.id, 10)] == []
 
 
 def test_a_plan_has_the_ids_of_one_type_in_one_region_that_are_to_go(store):
-    record = create(store, status=Status.INVENTORY, purpose=Purpose.LOOK, dry_run=True)
+    record = create(store, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY, dry_run=True)
     wanted = [PORTS, dataclasses.replace(PORTS, region="R2"), dataclasses.replace(PORTS, type="network")]
-    assert store.put_steps(claimed(store, record, Kind.SURVEY), wanted)
-    for step in [s for s in store.steps(record.id) if s.kind is Kind.SWEEP]:
+    assert store.put_steps(claimed(store, record, StepKind.SURVEY), wanted)
+    for step in [s for s in store.steps(record.id) if s.kind is StepKind.SWEEP]:
         loaded, steps, now = store.load(record.id)
         applied = actions.apply(loaded, steps, (actions.Dispatch(step.id),), now)
         store.save(loaded, applied.deletion, applied.steps)
         held = store.claim(step.id, "w", 3600)[1]
         rows = [Leftover(f"{step.region}-{step.type}", "", Reason.PRESENT), Leftover("kept", "", Reason.KEPT)]
-        assert store.finish(held, Sweep(Outcome.LEFTOVERS, "present", found=2, leftovers=tuple(rows)))
+        assert store.finish(held, StepResult(Outcome.LEFTOVERS, "present", found=2, leftovers=tuple(rows)))
     assert store.planned(record.id, "R1", "network", "port") == {"R1-port"}
     assert store.planned("another", "R1", "network", "port") == frozenset()
 
@@ -404,9 +404,9 @@ def test_the_cascades_of_a_day_are_counted_without_dry_runs_and_reports(store):
 
 def test_what_went_with_the_project_is_marked_as_undone_whatever_holds_the_deletion_by_then(store):
     """The project is gone: a lien or the brake that came right before changes nothing about that."""
-    record = create(store, status=Status.VERIFYING, purpose=Purpose.RESIDUE)
-    remove = claimed(store, record, Kind.REMOVE)
-    change = store.intend(remove, "project_disabled", {})
+    record = create(store, status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS)
+    remove = claimed(store, record, StepKind.REMOVE)
+    change = store.record_intent(remove, "project_disabled", {})
     protect(store)
     store.set_brake(Brake(True, "x"))
     assert not store.may_write(remove)

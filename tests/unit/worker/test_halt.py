@@ -8,18 +8,18 @@ import pytest
 
 from cleanup_orchestrator.cloud.projects import ProjectNotFound
 from cleanup_orchestrator.core import decide
-from cleanup_orchestrator.core.deletion import Mode, Origin, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Kind, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import allowed, destructive
 from cleanup_orchestrator.drain import base as drain
-from cleanup_orchestrator.errors import BadAnswer, CleanupError, Held
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, OnHold
 from cleanup_orchestrator.plugins import compute, conformance
 from cleanup_orchestrator.plugins.base import Service
 from cleanup_orchestrator.worker.sweep import sweep
-from cleanup_orchestrator.worker.sweep.keep_marks import Marks
+from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
 from tests.unit.answers import connection, project
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
@@ -169,7 +169,7 @@ def test_what_is_stopped_was_written_down_before_and_nothing_else_is():
 def test_it_is_read_again_right_before_and_left_alone_if_it_is_not_what_it_was(shown):
     nova = Nova(a=())
     nova.shown["a"] = shown
-    halt(nova, marks=Marks(tags=frozenset({"keep"})))
+    halt(nova, marks=KeepMarks(tags=frozenset({"keep"})))
     assert nova.log == []
 
 
@@ -236,9 +236,9 @@ def test_one_that_is_gone_by_then_is_nobodys_business():
 def test_what_must_not_be_written_down_is_not_stopped():
     nova = Nova(a=(), b=())
     record = Record(nova)
-    record.error = Held("the brake")
+    record.error = OnHold("the brake")
     result = halt(nova, record)
-    assert (result.outcome, result.reason) == (Outcome.UNKNOWN, str(Reason.HELD)) and nova.log == []
+    assert (result.outcome, result.reason) == (Outcome.UNKNOWN, str(Reason.ON_HOLD)) and nova.log == []
 
 
 @pytest.mark.parametrize("slow", [False, True], ids=["at once", "later"])
@@ -348,17 +348,17 @@ RULES = decide.Rules(recovery_window=7 * DAY)
 
 
 def world(rules=RULES, **values):
-    step = Step(HALT, "d", Kind.HALT, "R1", "compute", "server")
+    step = Step(HALT, "d", StepKind.HALT, "R1", "compute", "server")
     w = World(deletion(**values), sweep_step(PORT), step, rules=rules)
     there = ["p"]
 
     def port(_step):
-        if w.deletion.purpose is Purpose.DELETE:
+        if w.deletion.purpose is RoundPurpose.DELETE:
             there.clear()
         return left(*there) if there else CLEAR
 
     w.answers[PORT] = port
-    w.answers[HALT] = lambda _: Sweep(Outcome.CLEAR, message="compute.server@R1: 2 stopped")
+    w.answers[HALT] = lambda _: StepResult(Outcome.CLEAR, message="compute.server@R1: 2 stopped")
     return w
 
 
@@ -414,7 +414,7 @@ def test_what_could_not_be_stopped_is_tried_again_and_told_and_the_window_is_as_
     rest(w, 1 / 8)
     assert w.deletion.status is Status.RECOVERABLE and w.dispatched.count(HALT) > 100
     assert not halted(w).status and halted(w).reason == "unreachable"
-    while w.steps[HALT].state is not State.DONE:
+    while w.steps[HALT].state is not StepState.DONE:
         w.run(limit=1)
     assert [b.type for b in decide.blockers(w.deletion, w.steps.values())] == ["server"]
     rest(w, 1 / 4)
@@ -472,7 +472,7 @@ def test_a_retry_has_a_stop_of_its_own():
 
 @pytest.mark.parametrize("status", list(Status))
 def test_a_stop_is_a_write_of_the_window_alone(status):
-    step = Step("s", "d", Kind.HALT, round=1, state=State.RUNNING)
+    step = Step("s", "d", StepKind.HALT, round=1, state=StepState.RUNNING)
     d = deletion(status=status)
     assert allowed(d, step, writing=True) is allowed(d, step) is (status is Status.RECOVERABLE)
     assert destructive(d, step)

@@ -12,7 +12,7 @@ from cleanup_orchestrator.plugins.base import ROW, ResourceType, Service
 from cleanup_orchestrator.plugins.registry import InvalidPlugin, Registry
 from cleanup_orchestrator.worker.sweep import keep_marks as marking
 from cleanup_orchestrator.worker.sweep import sweep
-from cleanup_orchestrator.worker.sweep.keep_marks import Marks
+from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
 from tests.unit.worker.test_sweep import US, HttpError, Shelf, row
 
 TAGGED = ResourceType("thing", list=lambda *_: (), delete=None, tags="tags")
@@ -27,7 +27,7 @@ def configured(tags="", properties=""):
     conf([])
     conf.set_override("keep_tags", tags.split(",") if tags else [], group="protection")
     conf.set_override("keep_properties", properties.split(",") if properties else [], group="protection")
-    return Marks.from_conf(conf)
+    return KeepMarks.from_conf(conf)
 
 
 KEEP = configured("keep,do-not-delete", "keep,owner=finance,level= 3 ")
@@ -68,7 +68,7 @@ def test_what_bears_a_mark_is_kept_and_the_mark_is_named(type_, values, why):
 @pytest.mark.parametrize("type_", [TAGGED, WITH_METADATA, INLINE])
 def test_without_marks_nothing_is_kept_whatever_is_shown(type_):
     for values in ({}, {"tags": None, "metadata": None}, {"tags": ["keep"], "metadata": {"keep": "1"}}):
-        assert Marks().why(type_, row("1", **values)) is None
+        assert KeepMarks().why(type_, row("1", **values)) is None
         assert configured(" , ", "").why(type_, row("1", **values)) is None
 
 
@@ -80,7 +80,7 @@ def test_a_property_without_a_key_is_refused_when_it_is_read(tmp_path, bad):
     conf.register_opts(marking.OPTS["protection"], group="protection")
     conf([f"--config-file={path}"])
     with pytest.raises(cfg.ConfigFileValueError):
-        Marks.from_conf(conf)
+        KeepMarks.from_conf(conf)
 
 
 def test_a_value_may_have_an_equals_sign_in_it():
@@ -129,7 +129,7 @@ def test_nothing_is_prepared_for_what_is_marked():
 
 
 def kin(shelf, whole, attribute, **values):
-    return sweep.Kin("part", shelf.type(name="part", tags="tags", **values), US, whole, attribute)
+    return sweep.RelatedType("part", shelf.type(name="part", tags="tags", **values), US, whole, attribute)
 
 
 @pytest.mark.parametrize("do", [looked, deleted])
@@ -193,7 +193,7 @@ def thing(name, **values):
 
 def test_the_registry_knows_both_directions():
     subnet = thing("subnet", part_of=(("network", "network_id"),))
-    volume = thing("volume", dragged_by=("compute.server",))
+    volume = thing("volume", deleted_with=("compute.server",))
     network, compute = Service("network", (thing("network"), subnet)), Service("compute", (thing("server"),))
     found = Registry([network, compute, Service("block-storage", (volume,))])
     names = lambda service, type_: [  # noqa: E731

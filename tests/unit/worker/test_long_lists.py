@@ -68,7 +68,7 @@ def test_beyond_what_was_read_nothing_counts_as_gone():
     shelf.refuse = refused
     result = run(shelf.type(list=listing), most=MOST)
     assert (result.deleted, result.more) == ((), True)
-    dragged = run(shelf.type(list=listing, dragged_by=("whole",)), most=MOST)
+    dragged = run(shelf.type(list=listing, deleted_with=("whole",)), most=MOST)
     assert (dragged.deleted, dragged.more) == ((), True)
 
 
@@ -109,7 +109,7 @@ def test_what_is_not_to_be_deleted_fills_no_list(values):
     type_ = shelf.type(keep=(lambda one, _project: "kept" if one.data.get("kept") else None,))
     found = sweep.look(type_, None, US, most=MOST, each_kept=True)
     assert ([one.id for one in found.leftovers], found.more) == (["mine"], False)
-    assert len(found.spared) <= MOST
+    assert len(found.kept_resources) <= MOST
     assert (found.kept, found.facts.get("others_ignored", 0)) in ((100, 0), (0, 100))
     result = run(type_, most=MOST)
     assert (result.outcome, [id_ for id_, _ in result.deleted]) == (Outcome.CLEAR, ["mine"])

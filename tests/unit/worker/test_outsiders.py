@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from cleanup_orchestrator.core import decide, transitions
-from cleanup_orchestrator.core.deletion import Mode, Origin, Purpose, Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Leftover, Outcome, Sweep
-from cleanup_orchestrator.errors import Held
+from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult
+from cleanup_orchestrator.errors import OnHold
 from cleanup_orchestrator.plugins import conformance, identity
 from cleanup_orchestrator.plugins.base import ResourceType, Rest, Service
 from cleanup_orchestrator.worker.sweep import sweep
@@ -16,9 +16,9 @@ from tests.unit.worker.test_sweep import US, Shelf, row
 from tests.unit.world import T0, UNKNOWN, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
-QUOTA = sweep_step("network.quota", residue=True)
-CREDENTIAL = sweep_step("identity.credential", region="", after=("*",), residue=True, informational=True)
-NAMED = Sweep(Outcome.CLEAR, found=1, spared=(Leftover("c", "cert", Reason.INFORMATIONAL, "of user u"),))
+QUOTA = sweep_step("network.quota", project_setting=True)
+CREDENTIAL = sweep_step("identity.credential", region="", after=("*",), project_setting=True, informational=True)
+NAMED = StepResult(Outcome.CLEAR, found=1, kept_resources=(Leftover("c", "cert", Reason.INFORMATIONAL, "of user u"),))
 
 
 def whose(resource, _project):
@@ -32,7 +32,9 @@ def test_whatever_is_found_the_project_goes(mode, answer):
     world.answers = {"identity.credential": lambda _: answer}
     assert world.run() is Status.DELETED
     assert len(world.empty_rounds) == 3  # as without it
-    assert [purpose for id_, purpose in world.writes if id_ == "identity.credential"][:1] == [Purpose.RESIDUE]
+    assert [purpose for id_, purpose in world.writes if id_ == "identity.credential"][:1] == [
+        RoundPurpose.PROJECT_SETTINGS
+    ]
 
 
 def test_a_report_looks_at_it_once_and_does_not_count_it():
@@ -53,25 +55,25 @@ def test_residue_that_is_not_informational_is_in_no_look():
 
 def test_of_a_dead_project_it_goes_though_something_stays_unknown():
     """The last round never comes there: nobody sees the dead project's secrets."""
-    lost = Sweep(Outcome.UNKNOWN, str(Reason.PROJECT_GONE), "nobody gets a token for the project any more")
+    lost = StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_GONE), "nobody gets a token for the project any more")
     secret = sweep_step("key-manager.secret")
     behind = sweep_step("identity.trust", region="", after=("*",))
     world = World(deletion(origin=Origin.ADOPTED, project_gone_at=T0), secret, behind, QUOTA, CREDENTIAL)
     world.answers = {"key-manager.secret": lambda _: lost, "identity.credential": lambda _: NAMED}
     assert world.run() is Status.LEFTOVERS
     assert world.deletion.reason == "project_gone"
-    assert [purpose for id_, purpose in world.writes if id_ == "identity.credential"] == [Purpose.DELETE]
+    assert [purpose for id_, purpose in world.writes if id_ == "identity.credential"] == [RoundPurpose.DELETE]
     assert not {"identity.trust", "network.quota"} & {id_ for id_, _ in world.writes}
 
 
 @pytest.mark.parametrize(
     ("purpose", "gone", "may"),
     [
-        (Purpose.LOOK, True, False),
-        (Purpose.DELETE, False, False),
-        (Purpose.DELETE, True, True),
-        (Purpose.RESIDUE, False, True),
-        (Purpose.RESIDUE, True, True),
+        (RoundPurpose.INVENTORY, True, False),
+        (RoundPurpose.DELETE, False, False),
+        (RoundPurpose.DELETE, True, True),
+        (RoundPurpose.PROJECT_SETTINGS, False, True),
+        (RoundPurpose.PROJECT_SETTINGS, True, True),
     ],
 )
 def test_when_it_may_be_deleted(purpose, gone, may):
@@ -79,44 +81,46 @@ def test_when_it_may_be_deleted(purpose, gone, may):
     step = dataclasses.replace(CREDENTIAL, round=record.round)
     assert transitions.allowed(record, step, writing=True) is may
     quota = dataclasses.replace(QUOTA, round=record.round)
-    assert transitions.allowed(record, quota, writing=True) is (purpose is Purpose.RESIDUE)
+    assert transitions.allowed(record, quota, writing=True) is (purpose is RoundPurpose.PROJECT_SETTINGS)
 
 
 def test_a_look_names_each_and_leaves_none():
     shelf = Shelf(row("1"), row("2", owner="u-s"), row("3", owner="them"))
     us = dataclasses.replace(US, id="us")
-    found = sweep.look(shelf.type(informational=True, residue=True, describe=whose, unfiltered="x"), None, us)
+    found = sweep.look(shelf.type(informational=True, project_setting=True, describe=whose, unfiltered="x"), None, us)
     assert (found.outcome, found.reason, found.found, found.leftovers) == (Outcome.CLEAR, "", 2, ())
-    assert [(one.id, one.reason) for one in found.spared] == [
+    assert [(one.id, one.reason) for one in found.kept_resources] == [
         ("2", Reason.INFORMATIONAL),  # another spelling of the project's id is nobody's way to keep it
         ("1", Reason.INFORMATIONAL),
     ]
-    assert found.spared[1].message == "of n-1"
+    assert found.kept_resources[1].message == "of n-1"
 
 
 def test_what_comes_back_after_its_delete_is_named_and_leaves_none():
     shelf = Shelf(row("1"), row("2"))
     shelf.slow = {"2"}
-    result = sweep.delete(shelf.type(informational=True, residue=True, describe=whose), None, US, parallel=1)
+    result = sweep.delete(shelf.type(informational=True, project_setting=True, describe=whose), None, US, parallel=1)
     assert (result.outcome, result.leftovers) == (Outcome.CLEAR, ())
     assert result.deleted == (("1", "n-1"),)
-    assert [(one.id, one.reason, one.message) for one in result.spared] == [("2", Reason.INFORMATIONAL, "of n-2")]
+    assert [(one.id, one.reason, one.message) for one in result.kept_resources] == [
+        ("2", Reason.INFORMATIONAL, "of n-2")
+    ]
 
 
 def test_one_that_is_held_is_tried_again():
     shelf = Shelf(row("1"))
-    shelf.refuse = {"1": Held("a lien came")}
-    result = sweep.delete(shelf.type(informational=True, residue=True), None, US, parallel=1)
-    assert (result.outcome, result.reason) == (Outcome.LEFTOVERS, Reason.HELD)
+    shelf.refuse = {"1": OnHold("a lien came")}
+    result = sweep.delete(shelf.type(informational=True, project_setting=True), None, US, parallel=1)
+    assert (result.outcome, result.reason) == (Outcome.LEFTOVERS, Reason.ON_HOLD)
 
 
 def test_a_list_that_fails_is_no_empty_one():
     shelf = Shelf()
     shelf.list_error = OSError("no answer")
-    assert sweep.look(shelf.type(informational=True, residue=True), None, US).outcome is Outcome.UNKNOWN
+    assert sweep.look(shelf.type(informational=True, project_setting=True), None, US).outcome is Outcome.UNKNOWN
 
 
-def test_the_contract_asks_for_residue():
+def test_the_contract_asks_for_project_settings():
     type_ = ResourceType(
         "thing",
         list=Rest("identity", "/things", key="things", query={"project_id": "{project_id}"}),
@@ -124,7 +128,7 @@ def test_the_contract_asks_for_residue():
         source="x",
         informational=True,
     )
-    assert any("residue" in problem for problem in conformance.problems(Service("identity", (type_,))))
+    assert any("project settings" in problem for problem in conformance.problems(Service("identity", (type_,))))
 
 
 def test_of_all_that_is_shipped_only_keystones_credentials_are_so():

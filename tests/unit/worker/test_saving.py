@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy.exc
 
 from cleanup_orchestrator.core.deletion import Status
-from cleanup_orchestrator.core.step import Kind, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.worker import worker
 from tests.support.timing import SleepClock
 from tests.unit.world import T0, deletion
@@ -40,16 +40,16 @@ def task(records, lease=60):
     conf = types.SimpleNamespace(worker=types.SimpleNamespace(lease=lease))
     clouds = types.SimpleNamespace(seen_by=lambda _: None)
     owner = types.SimpleNamespace(store=records, clouds=clouds, conf=conf, name="w", bus=None)
-    step = Step("s", "d", Kind.SWEEP, "R1", "network", "port", state=State.RUNNING, lease_until=T0)
+    step = Step("s", "d", StepKind.SWEEP, "R1", "network", "port", state=StepState.RUNNING, lease_until=T0)
     made = worker._Task(owner, deletion(status=Status.DELETING, updated_at=T0 + datetime.timedelta(1)), step)
-    made._sweep = lambda: (Sweep(Outcome.CLEAR), {})
+    made._sweep = lambda: (StepResult(Outcome.CLEAR), {})
     return made
 
 
 def test_a_result_waits_for_a_database_that_is_away(clock):
     records = Records(*[AWAY] * 5)
     task(records).run()
-    assert records.saved == [Sweep(Outcome.CLEAR)]
+    assert records.saved == [StepResult(Outcome.CLEAR)]
 
 
 def test_it_waits_for_as_long_as_a_lease_and_then_others_do_it_again(clock):

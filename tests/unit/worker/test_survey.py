@@ -9,7 +9,7 @@ from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.cloud import catalog
 from cleanup_orchestrator.cloud.projects import Protection
 from cleanup_orchestrator.core.deletion import Origin
-from cleanup_orchestrator.core.step import Kind, Outcome
+from cleanup_orchestrator.core.step import Outcome, StepKind
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import ResourceType, Service
 from cleanup_orchestrator.plugins.registry import Registry
@@ -61,7 +61,7 @@ def look(keystone, never=(), record=None, waivers=(), known=()):
         conf.register_opts(options, group=group)
     conf([])
     names = {s.service_type: tuple(t.name for t in s.types) for s in REGISTRY.services.values()}
-    covered = catalog.Coverage(conf, names)
+    covered = catalog.ServiceCatalog(conf, names)
     protection = Protection(tuple(never), lambda: "own")
     record = record or deletion(member_ids=("u1",))
     return survey.survey(record, keystone, REGISTRY, covered, protection, waivers, known)
@@ -76,31 +76,31 @@ def test_every_type_in_every_region_and_identity_once():
         Keystone(("network", "R1"), ("network", "R2"), ("identity", "R1"), ("identity", "R2"), ("volumev3", "R2"))
     )
     assert steps(found) == [
-        (Kind.SWEEP, "", "identity.trust"),
-        (Kind.SWEEP, "R1", "network.port"),
-        (Kind.SWEEP, "R2", "block-storage.volume"),
-        (Kind.SWEEP, "R2", "network.port"),
+        (StepKind.SWEEP, "", "identity.trust"),
+        (StepKind.SWEEP, "R1", "network.port"),
+        (StepKind.SWEEP, "R2", "block-storage.volume"),
+        (StepKind.SWEEP, "R2", "network.port"),
     ]
     assert found.sweep.outcome is Outcome.CLEAR
 
 
 def test_two_names_of_one_service_are_one():
     found = look(Keystone(("volumev2", "R1"), ("volumev3", "R1"), ("block-storage", "R1")))
-    assert steps(found) == [(Kind.SWEEP, "", "identity.trust"), (Kind.SWEEP, "R1", "block-storage.volume")]
+    assert steps(found) == [(StepKind.SWEEP, "", "identity.trust"), (StepKind.SWEEP, "R1", "block-storage.volume")]
 
 
 def test_identity_is_asked_though_the_catalog_has_it_not():
-    assert (Kind.SWEEP, "", "identity.trust") in steps(look(Keystone(("network", "R1"))))
+    assert (StepKind.SWEEP, "", "identity.trust") in steps(look(Keystone(("network", "R1"))))
 
 
 def test_what_nobody_answers_for_is_a_step_of_its_own_in_each_region():
     found = look(Keystone(("workflow", "R1"), ("workflow", "R2"), ("made-up", "R1"), ("placement", "R1")))
-    assert [s for s in steps(found) if s[0] is Kind.UNCOVERED] == [
-        (Kind.UNCOVERED, "R1", "made-up."),
-        (Kind.UNCOVERED, "R1", "workflow."),
-        (Kind.UNCOVERED, "R2", "workflow."),
+    assert [s for s in steps(found) if s[0] is StepKind.UNSUPPORTED] == [
+        (StepKind.UNSUPPORTED, "R1", "made-up."),
+        (StepKind.UNSUPPORTED, "R1", "workflow."),
+        (StepKind.UNSUPPORTED, "R2", "workflow."),
     ]
-    assert all(s.reason == "no_plugin" for s in found.steps if s.kind is Kind.UNCOVERED)
+    assert all(s.reason == "no_plugin" for s in found.steps if s.kind is StepKind.UNSUPPORTED)
 
 
 def test_members_that_were_seen_are_never_forgotten():
@@ -152,7 +152,7 @@ def several(*rows, interface="internal"):
 
 
 def uncovered(found):
-    return [s.service for s in found.steps if s.kind is Kind.UNCOVERED]
+    return [s.service for s in found.steps if s.kind is StepKind.UNSUPPORTED]
 
 
 FIRST = ("s1", "network", "neutron", "internal", "http://neutron/")
@@ -160,8 +160,8 @@ FIRST = ("s1", "network", "neutron", "internal", "http://neutron/")
 
 def test_a_second_service_of_one_type_is_one_that_nobody_answers_for():
     found = look(several(FIRST, ("s2", "network", "Other SDN", "internal", "http://other")))
-    assert (Kind.SWEEP, "R1", "network.port") in steps(found)
-    [step] = [s for s in found.steps if s.kind is Kind.UNCOVERED]
+    assert (StepKind.SWEEP, "R1", "network.port") in steps(found)
+    [step] = [s for s in found.steps if s.kind is StepKind.UNSUPPORTED]
     assert (step.region, step.service, step.type, step.reason) == ("R1", "network.other-sdn", "", "no_plugin")
     assert "Other SDN" in step.message and "only one" in step.message
 

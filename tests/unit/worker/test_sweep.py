@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cleanup_orchestrator.cloud.session import read_only
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
-from cleanup_orchestrator.errors import Held, Stopped
+from cleanup_orchestrator.errors import OnHold, Stopped
 from cleanup_orchestrator.plugins.base import SCOPED, Halt, ProjectDefinition, Refused, ResourceType, Run, Verdict
 from cleanup_orchestrator.worker.sweep import sweep
 
@@ -217,7 +217,7 @@ def test_one_that_becomes_a_kept_one_was_not_deleted():
 
 def test_what_is_dragged_gets_no_call_of_its_own():
     shelf = Shelf(row("1"))
-    result = run(shelf.type(dragged_by=("parent",)))
+    result = run(shelf.type(deleted_with=("parent",)))
     assert shelf.deletes == []
     assert result.outcome is Outcome.LEFTOVERS
 
@@ -264,13 +264,13 @@ def test_what_went_before_a_lien_is_confirmed_and_the_rest_waits(parallel):
 
     def delete(connection, project, resource):
         if len(shelf.deletes) >= 2:
-            raise Held("DELETE withheld: held by lien l1 of billing")
+            raise OnHold("DELETE withheld: held by lien l1 of billing")
         shelf.delete(connection, project, resource)
 
     result = sweep.delete(shelf.type(delete=delete), None, US, parallel=parallel)
     gone = sorted(shelf.deletes)
     assert sorted(id_ for id_, _ in result.deleted) == gone and len(gone) >= 2
-    assert (result.outcome, result.reason) == (Outcome.LEFTOVERS, Reason.HELD)
+    assert (result.outcome, result.reason) == (Outcome.LEFTOVERS, Reason.ON_HOLD)
     assert "lien l1" in result.message
     assert {leftover.reason for leftover in result.leftovers} == {Reason.QUEUED}
     assert len(result.leftovers) == 6 - len(gone)
@@ -279,17 +279,17 @@ def test_what_went_before_a_lien_is_confirmed_and_the_rest_waits(parallel):
 def test_a_lien_that_comes_before_the_first_delete_has_nothing_written_down():
     shelf = Shelf(row("1"))
 
-    def intend(_resources):
-        raise Held("DELETE withheld: held by the brake")
+    def record_intent(_resources):
+        raise OnHold("DELETE withheld: held by the brake")
 
-    result = run(shelf.type(), intend=intend)
-    assert (result.outcome, result.reason, shelf.deletes) == (Outcome.LEFTOVERS, Reason.HELD, [])
+    result = run(shelf.type(), record_intent=record_intent)
+    assert (result.outcome, result.reason, shelf.deletes) == (Outcome.LEFTOVERS, Reason.ON_HOLD, [])
 
 
 def test_the_intent_is_told_before_the_first_call():
     shelf = Shelf(row("1"), row("2"))
     told = []
-    run(shelf.type(), intend=lambda resources: told.append(([r.id for r in resources], list(shelf.deletes))))
+    run(shelf.type(), record_intent=lambda resources: told.append(([r.id for r in resources], list(shelf.deletes))))
     assert told == [(["1", "2"], [])]
 
 

@@ -16,10 +16,10 @@ from cleanup_orchestrator import opts, service
 from cleanup_orchestrator.cloud import session as cloud_session
 from cleanup_orchestrator.cloud.session import GuardedSession
 from cleanup_orchestrator.core import actions
-from cleanup_orchestrator.core.deletion import Purpose, Status
+from cleanup_orchestrator.core.deletion import RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import TASKS, Kind, Outcome, State, Step
+from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepState
 from cleanup_orchestrator.errors import Stopped
 from cleanup_orchestrator.monitoring import health, metrics
 from cleanup_orchestrator.plugins.base import ResourceType, Service, Verdict
@@ -91,13 +91,13 @@ class Site:
         for name, value in values.items():
             self.conf.set_override(name, value, group="worker")
 
-    def let_go(self):
+    def is_abandoned(self):
         """Let every thread that hangs end."""
         self.go.set()
         self.time.until(lambda: not self.worker.hung)
 
     def close(self):
-        self.let_go()
+        self.is_abandoned()
         for name in ("step_timeout", "step_limit", "lease", "threads", "parallel_deletes", "most_listed"):
             self.conf.clear_override(name, group="worker")
 
@@ -118,16 +118,16 @@ class Site:
         self.go.wait()
         return []
 
-    def record(self, purpose=Purpose.DELETE):
+    def record(self, purpose=RoundPurpose.DELETE):
         """Record a deletion in a round with this purpose."""
         some = deletion(id=str(uuid.uuid4()), project_id=f"p{uuid.uuid4().hex}")
         made = self.store.create(some, TASKS, Event("deletion.accepted", "x"))
-        _, survey = self.store.claim(self.dispatch(made, Kind.SURVEY).id, "w", 60)
-        wanted = [Step("", made.id, Kind.SWEEP, "R1", "network", name) for name in ("port", "router")]
+        _, survey = self.store.claim(self.dispatch(made, StepKind.SURVEY).id, "w", 60)
+        wanted = [Step("", made.id, StepKind.SWEEP, "R1", "network", name) for name in ("port", "router")]
         assert self.store.put_steps(survey, wanted)
-        assert self.store.give_back(survey)
+        assert self.store.release_claim(survey)
         before = self.store.get(made.id)
-        status = Status.INVENTORY if purpose is Purpose.LOOK else Status.DELETING
+        status = Status.INVENTORY if purpose is RoundPurpose.INVENTORY else Status.DELETING
         return self.store.save(before, dataclasses.replace(before, status=status, purpose=purpose))
 
     def dispatch(self, made, kind, type_=""):
@@ -143,7 +143,7 @@ class Site:
 
     def handle(self, made, type_="port"):
         """Do the same in the present thread."""
-        step = self.dispatch(made, Kind.SWEEP, type_)
+        step = self.dispatch(made, StepKind.SWEEP, type_)
         self.worker.handle(step.id)
         return self.step(made, type_)
 
@@ -172,9 +172,9 @@ def site(time):
 def test_a_hook_that_never_returns_costs_its_step_and_no_thread_of_the_pool(site, hook):
     one_of_many = hook in ("prepare", "keep", "protect")
     site.with_hooks(**{hook: (site.hang,) if one_of_many else site.hang})
-    made = site.record(Purpose.LOOK if hook == "describe" else Purpose.DELETE)
+    made = site.record(RoundPurpose.INVENTORY if hook == "describe" else RoundPurpose.DELETE)
     step = site.sweep(made)
-    assert (step.state, step.outcome, step.reason) == (State.DONE, Outcome.UNKNOWN, Reason.TIMED_OUT)
+    assert (step.state, step.outcome, step.reason) == (StepState.DONE, Outcome.UNKNOWN, Reason.TIMED_OUT)
     assert step.message == "port of network in region R1: no sign of life for 1 seconds"
     assert site.announced == [made.id]
     assert len(site.worker.hung) == metrics.HUNG._value.get() == 1
@@ -260,7 +260,7 @@ def test_a_thread_that_was_given_up_writes_nothing_reads_nothing_and_saves_nothi
     before = site.sweep(made)
     intents = len(site.lines(made, "resource.deleting"))
     journal = len(site.store.events(made.id, 1000))
-    site.let_go()
+    site.is_abandoned()
     assert tried == ["get", "delete", "put"]
     assert site.step(made) == before
     assert len(site.store.events(made.id, 1000)) == journal
@@ -270,7 +270,7 @@ def test_a_thread_that_was_given_up_writes_nothing_reads_nothing_and_saves_nothi
 def test_it_is_tried_again_with_backoff_like_any_other_unknown(site):
     made = site.with_hooks(list=site.hang).record()
     first = site.sweep(made)
-    site.let_go()
+    site.is_abandoned()
     second = site.sweep(made)
     assert (first.attempt, second.attempt) == (1, 2)
     assert second.outcome is Outcome.CLEAR
@@ -284,7 +284,7 @@ def test_a_step_whose_calls_come_and_go_does_not_hang(site):
             yield {**ROW, "id": str(number), "project_id": project.id}
 
     site.set(step_timeout=3.0)
-    step = site.sweep(site.with_hooks(list=slowly).record(Purpose.LOOK))
+    step = site.sweep(site.with_hooks(list=slowly).record(RoundPurpose.INVENTORY))
     assert (step.reason, step.found) == (Reason.PRESENT, 12)
     assert step.finished_at - step.started_at == datetime.timedelta(seconds=4.8)
 
@@ -329,7 +329,7 @@ def test_a_write_call_that_is_under_way_is_waited_for(site):
     site.set(lease=30)
     made = site.with_hooks(delete=writing).record()
     assert site.sweep(made).reason == Reason.TIMED_OUT
-    assert ended == [State.RUNNING]
+    assert ended == [StepState.RUNNING]
 
 
 def test_a_write_call_that_does_not_end_is_waited_for_two_thirds_of_a_lease(site):
@@ -392,7 +392,7 @@ def test_one_plugin_that_always_hangs_does_not_keep_the_others_waiting(site):
     """Three threads, twenty projects, in each of them a step that hangs for ever: the others come to their end."""
     site.with_hooks(list=site.hang)
     records = [site.record() for _ in range(20)]
-    todo = [site.dispatch(made, Kind.SWEEP, type_) for made in records for type_ in ("port", "router")]
+    todo = [site.dispatch(made, StepKind.SWEEP, type_) for made in records for type_ in ("port", "router")]
 
     def work():
         while todo:
@@ -415,7 +415,7 @@ def test_a_worker_in_which_more_threads_hang_than_it_has_is_not_sound(site):
     site.sweep(site.record())
     (answer,) = check.answers()
     assert (str(answer), answer.message) == ("steps unavailable", "2 threads hang: restart it")
-    site.let_go()
+    site.is_abandoned()
     assert check.answers()[0].ok
 
 
@@ -427,7 +427,7 @@ def test_a_process_in_which_a_thread_hangs_ends_all_the_same(site):
     running._workers.append(site.with_hooks(list=site.hang).worker)
     site.sweep(site.record())
     assert not running.close()
-    site.let_go()
+    site.is_abandoned()
     assert running.close()
     assert ended == ["store"]
 
@@ -481,7 +481,7 @@ def test_whatever_a_hook_raises_is_on_the_record_and_ends_nothing_but_its_step(s
     rows = lambda _c, project: [{**ROW, "id": str(n), "project_id": project.id} for n in range(3)]  # noqa: E731
     made = site.with_hooks(**{"list": rows, **hooks}).record()
     step = site.sweep(made)
-    assert step.state is State.DONE
+    assert step.state is StepState.DONE
     assert step.outcome in (Outcome.UNKNOWN, Outcome.LEFTOVERS)
     said = {step.message, *(row.leftover.message for row in site.store.leftovers(made.id, 10))}
     name = error if error in ("SystemExit", "RecursionError", "MemoryError", "StopIteration") else ""
@@ -524,7 +524,7 @@ NONSENSE = {
 }
 
 
-@pytest.mark.parametrize("purpose", [Purpose.LOOK, Purpose.DELETE])
+@pytest.mark.parametrize("purpose", [RoundPurpose.INVENTORY, RoundPurpose.DELETE])
 @pytest.mark.parametrize("answer", NONSENSE)
 def test_what_is_no_listing_is_unknown_and_never_empty(site, answer, purpose):
     value, deleted = NONSENSE[answer], []
@@ -532,7 +532,7 @@ def test_what_is_no_listing_is_unknown_and_never_empty(site, answer, purpose):
     site.with_hooks(list=value if callable(value) else lambda *_: value, delete=lambda *_: deleted.append(1))
     made = site.record(purpose)
     step = site.sweep(made)
-    assert (step.state, step.outcome) == (State.DONE, Outcome.UNKNOWN)
+    assert (step.state, step.outcome) == (StepState.DONE, Outcome.UNKNOWN)
     assert step.reason in (Reason.BAD_ANSWER, Reason.ERROR) and step.message
     assert deleted == []
     assert site.sweep(made, "router").outcome is Outcome.CLEAR
@@ -540,7 +540,7 @@ def test_what_is_no_listing_is_unknown_and_never_empty(site, answer, purpose):
 
 @pytest.mark.parametrize("answer", [None, 0, "", "no", [], object()])
 def test_a_hook_that_does_not_say_whether_its_service_has_the_type_has_not_said_no(site, answer):
-    step = site.sweep(site.with_hooks(available=lambda *_: answer).record(Purpose.LOOK))
+    step = site.sweep(site.with_hooks(available=lambda *_: answer).record(RoundPurpose.INVENTORY))
     assert (step.outcome, step.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
 
@@ -558,7 +558,7 @@ def test_a_verdict_that_cannot_be_kept_makes_the_step_unknown(site, verdict):
     site.with_hooks(delete=raising(ValueError()), explain=lambda *_: verdict)
     made = site.record()
     step = site.sweep(made)
-    assert (step.state, step.outcome) == (State.DONE, Outcome.UNKNOWN)
+    assert (step.state, step.outcome) == (StepState.DONE, Outcome.UNKNOWN)
     assert site.sweep(made, "router").outcome is Outcome.CLEAR
 
 

@@ -7,11 +7,11 @@ import pytest
 from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Protection
-from cleanup_orchestrator.core.deletion import Origin, Purpose, Status
+from cleanup_orchestrator.core.deletion import Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake, Waiver
 from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Kind, Leftover, Outcome, State, Step, Sweep
+from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.errors import ProjectKnown, ProjectProtected, Stopped, WriteRefused
 from cleanup_orchestrator.plugins.base import NOTHING, ResourceType
 from cleanup_orchestrator.worker import worker as working
@@ -38,7 +38,7 @@ class Records:
         self.saved.append((result, values))
         return True
 
-    def give_back(self, step):
+    def release_claim(self, step):
         self.given_back.append(step.id)
         return True
 
@@ -76,8 +76,8 @@ class Clouds:
 
 
 def task(record=None, step=None, store=None, **conf):
-    record = record or deletion(status=Status.DELETING, purpose=Purpose.DELETE)
-    step = step or dataclasses.replace(sweep_step("network.port"), state=State.RUNNING, round=1)
+    record = record or deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE)
+    step = step or dataclasses.replace(sweep_step("network.port"), state=StepState.RUNNING, round=1)
     clouds, store = Clouds(), store or Records(record)
     options = {"never_delete_projects": (), "recovery_stop_servers": False, "recovery_window": 0}
     worker = types.SimpleNamespace(
@@ -125,7 +125,7 @@ def test_what_holds_the_deletion_is_named():
 
 
 def test_a_dry_run_writes_nothing_even_if_the_store_would_let_it():
-    refused(task(deletion(dry_run=True, status=Status.DELETING, purpose=Purpose.DELETE)), WriteRefused)
+    refused(task(deletion(dry_run=True, status=Status.DELETING, purpose=RoundPurpose.DELETE)), WriteRefused)
 
 
 @pytest.mark.parametrize("never", ["p", "P"])
@@ -135,7 +135,7 @@ def test_a_project_that_came_upon_the_never_delete_list_is_left_alone(never):
     assert made.store.asked == []
 
 
-@pytest.mark.parametrize("kind", [Kind.RELEASE, Kind.ACCESS])
+@pytest.mark.parametrize("kind", [StepKind.RELEASE, StepKind.ACCESS])
 def test_the_never_delete_list_keeps_nothing_from_being_undone(kind):
     task(step=Step("s", "d", kind, round=1), never=("p",)).guard("PUT", "http://cloud/projects/p")
 
@@ -170,7 +170,7 @@ def known(answer):
     ("answer", "error"), [(False, None), (True, ProjectKnown), (ka_exceptions.ConnectFailure("no answer"), Stopped)]
 )
 def test_what_a_dead_project_left_is_deleted_while_keystone_says_that_it_is_dead(monkeypatch, answer, error):
-    record = deletion(origin=Origin.ADOPTED, status=Status.DELETING, purpose=Purpose.DELETE)
+    record = deletion(origin=Origin.ADOPTED, status=Status.DELETING, purpose=RoundPurpose.DELETE)
     monkeypatch.setattr(working, "Projects", known(answer))
     made = task(record)
     if error is None:
@@ -213,7 +213,7 @@ def test_the_result_of_a_step_that_was_given_up_is_not_saved():
 def test_a_step_is_given_back_when_no_write_call_of_it_may_still_take_effect(writing):
     made = task()
     made.seen(types.SimpleNamespace(writing=writing, calls=0, end=lambda _: None))
-    assert made.hand_back() is not bool(writing)
+    assert made.release_claims() is not bool(writing)
     assert made.store.given_back == ([] if writing else ["network.port"])
 
 
@@ -245,16 +245,16 @@ class Ports:
 @pytest.mark.parametrize(
     ("values", "deleted"),
     [
-        ({"purpose": Purpose.DELETE}, ["1"]),
-        ({"purpose": Purpose.DELETE, "dry_run": True}, []),
-        ({"purpose": Purpose.LOOK}, []),
-        ({"purpose": Purpose.NONE}, []),
+        ({"purpose": RoundPurpose.DELETE}, ["1"]),
+        ({"purpose": RoundPurpose.DELETE, "dry_run": True}, []),
+        ({"purpose": RoundPurpose.INVENTORY}, []),
+        ({"purpose": RoundPurpose.NONE}, []),
     ],
 )
 def test_a_sweep_deletes_in_a_round_of_deletes_and_never_in_a_dry_run(values, deleted):
     ports = Ports()
     made = task(deletion(status=Status.DELETING, **values), registry=ports)
-    made.store.tell = lambda *_: True
+    made.store.append_events = lambda *_: True
     made._sweep()
     assert ports.deleted == deleted
     assert [guard == made.guard for guard in made.clouds.guards] == [bool(deleted)]
@@ -269,7 +269,7 @@ def test_a_sweep_deletes_in_a_round_of_deletes_and_never_in_a_dry_run(values, de
         (Reason.FOREIGN, False),
         (Reason.OWNER_UNKNOWN, False),
         (Reason.NOT_PLANNED, False),
-        (Reason.HELD, False),
+        (Reason.ON_HOLD, False),
         (Reason.PRESENT, False),
         (Reason.QUEUED, False),
         (Reason.RATE_LIMITED, False),
@@ -278,9 +278,9 @@ def test_a_sweep_deletes_in_a_round_of_deletes_and_never_in_a_dry_run(values, de
 def test_force_is_used_on_what_an_ordinary_delete_left_and_no_other_project_uses(monkeypatch, reason, forced):
     monkeypatch.setattr(working.forcing, "works", lambda _: True)
     ports = Ports()
-    step = dataclasses.replace(sweep_step("network.port"), state=State.RUNNING, round=1, forcing=True)
+    step = dataclasses.replace(sweep_step("network.port"), state=StepState.RUNNING, round=1, forcing=True)
     made = task(step=step, registry=ports)
-    made.store.tell = lambda *_: True
+    made.store.append_events = lambda *_: True
     made.store.left = [Leftover("1", "one", reason)]
     made._sweep()
     assert ports.deleted == (["1 by force"] if forced else ["1"])
@@ -325,15 +325,15 @@ WAIVER = Waiver("w", "dns", "gone for good", T0, T0)
 def test_what_the_removal_asks_and_believes(monkeypatch, projects, waivers, in_force, outcome, deleted):
     projects = Removal(projects.enabled, projects.goes)
     monkeypatch.setattr(working, "Projects", projects)
-    record = deletion(status=Status.VERIFYING, purpose=Purpose.RESIDUE, waivers=waivers)
-    made = task(record, Step("s", "d", Kind.REMOVE, round=1))
+    record = deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS, waivers=waivers)
+    made = task(record, Step("s", "d", StepKind.REMOVE, round=1))
     made.store.waivers = in_force
     result, values = made._remove()
     assert result.outcome is outcome
     assert bool(projects.deleted) is deleted
     if outcome is Outcome.UNKNOWN and not deleted:
         assert (values["purpose"], values["empty_inventories"]) == ("", 0), "it is proven empty anew"
-    assert isinstance(result, Sweep)
+    assert isinstance(result, StepResult)
 
 
 class Refusing(Removal):
@@ -365,7 +365,10 @@ class Refusing(Removal):
 )
 def test_why_keystone_keeps_a_project_is_said(monkeypatch, what, projects, reason, named):
     monkeypatch.setattr(working, "Projects", projects)
-    made = task(deletion(status=Status.VERIFYING, purpose=Purpose.RESIDUE), Step("s", "d", Kind(what), round=1))
+    made = task(
+        deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS),
+        Step("s", "d", StepKind(what), round=1),
+    )
     made.worker.driver = types.SimpleNamespace(close=projects.delete)
     monkeypatch.setattr(made, "_ground", lambda: types.SimpleNamespace(projects=projects))
     result, values = getattr(made, f"_{what}")()
