@@ -105,21 +105,21 @@ class Scene:
 BY_FENCE = {
     "renew": lambda s: s.store.renew(s.mine, 60),
     "finish": lambda s: s.store.finish(s.mine, DONE, [EVENT], [s.change], project_name="of a zombie"),
-    "give_back": lambda s: s.store.release_claim(s.mine),
+    "release_claim": lambda s: s.store.release_claim(s.mine),
     "put_steps": lambda s: s.store.put_steps(s.mine, [Step("", s.record.id, StepKind.SWEEP, "R", "network", "port")]),
-    "tell": lambda s: s.store.append_events(s.mine, EVENT),
-    "intend": lambda s: s.store.record_intent(s.mine, "project_disabled", {}) is not None,
+    "append_events": lambda s: s.store.append_events(s.mine, EVENT),
+    "record_intent": lambda s: s.store.record_intent(s.mine, "project_disabled", {}) is not None,
     "undone": lambda s: s.store.undone(s.mine, s.change, EVENT),
 }
 #: What goes before a write call, or says that one was made: only with a lease, and while the deletion wants it.
-BEFORE_CALLS = {"tell", "intend", "undone"}
+BEFORE_CALLS = {"append_events", "record_intent", "undone"}
 #: What happened meanwhile, and who may write then.
 MEANWHILE = {
     "nothing": set(BY_FENCE),
     "lease_is_over": set(BY_FENCE) - BEFORE_CALLS,
     "cancelled": set(BY_FENCE) - BEFORE_CALLS,
-    "protected": set(BY_FENCE) - {"tell", "intend"},
-    "braked": set(BY_FENCE) - {"tell", "intend"},
+    "protected": set(BY_FENCE) - {"append_events", "record_intent"},
+    "braked": set(BY_FENCE) - {"append_events", "record_intent"},
     "taken_over": set(),
     "handed_out_again": set(),
     "finished": set(),
@@ -298,7 +298,7 @@ class ScanScene:
 #: How a holder of a part writes.
 BY_PART = {
     "renew_scan_part": lambda s: s.store.renew_scan_part(s.mine, 60),
-    "give_back_scan_part": lambda s: s.store.release_scan_part(s.mine),
+    "release_scan_part": lambda s: s.store.release_scan_part(s.mine),
     "put_scan_parts": lambda s: s.store.put_scan_parts(s.mine, [ScanPart("x", s.scan.id, "R", "dns", "zone")], []),
     "note_orphans": lambda s: s.store.note_orphans(s.mine, [orphaned.port("of a zombie")]),
     "see_orphans_again": lambda s: s.store.see_orphans_again(s.mine, [orphaned.port("p1")]),

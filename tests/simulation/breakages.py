@@ -182,7 +182,7 @@ def _finish_without_fence() -> Iterator[Patch]:
         with self._begin() as c:
             row = c.execute(t.steps.select().where(t.steps.c.id == step.id)).first()
             if row is not None:
-                step = dataclasses.replace(step, fence=row.fencing_token)
+                step = dataclasses.replace(step, fencing_token=row.fencing_token)
         return real(self, step, *args, **values)
 
     yield Store, "finish", finish
@@ -223,11 +223,11 @@ def _protection_is_forgotten() -> Iterator[Patch]:
 
 
 def _no_intent() -> Iterator[Patch]:
-    yield _Task, "_intend", lambda _self, _resources: None
+    yield _Task, "_record_intent", lambda _self, _resources: None
 
 
 def _no_record_of_changes() -> Iterator[Patch]:
-    yield Store, "intend", lambda _self, step, type_, data: Change("x", step.deletion_id, 1, type_, data)
+    yield Store, "record_intent", lambda _self, step, type_, data: Change("x", step.deletion_id, 1, type_, data)
 
 
 def _undoes_nothing() -> Iterator[Patch]:
@@ -317,12 +317,12 @@ def _no_window() -> Iterator[Patch]:
 
 
 def _abandons_the_unrecorded() -> Iterator[Patch]:
-    yield force, "let_go", lambda deletion, step: force.works(deletion) and bool(step.abandoned or step.unseen)
+    yield force, "is_abandoned", lambda deletion, step: force.works(deletion) and bool(step.abandoned or step.unseen)
 
 
 def _abandons_without_force() -> Iterator[Patch]:
     yield force, "works", lambda _deletion: True
-    yield decide._View, "tired", property(lambda _view: True)
+    yield decide._View, "retries_exhausted", property(lambda _view: True)
 
 
 def _parents_do_not_wait() -> Iterator[Patch]:
@@ -411,7 +411,7 @@ BREAKAGES: dict[str, Breakage] = {
         _abandons_the_unrecorded, "with something left", _forced, first=20
     ),
     "a deletion without force abandons resources": Breakage(
-        _abandons_without_force, "project settings goes last", _stuck
+        _abandons_without_force, "project settings go last", _stuck
     ),
     "no tick makes up for lost messages": Breakage(_no_tick, "", _dropping),
     "a lease never ends": Breakage(_endless_lease, "does not come to its end", _crashing),
