@@ -242,7 +242,7 @@ def leave(server_: Any) -> None:
         server_.listener.cleanup()
 
 
-class _Dispatcher(oslo_messaging.RPCDispatcher):
+class _Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc]  # oslo.messaging has no types
     """Drops what it does not understand, with one line, and not with a trace: the tick makes up for what it was."""
 
     def dispatch(self, incoming: Any) -> Any:

@@ -233,8 +233,8 @@ waivers = sa.Table(
     **_OPTIONS,
 )
 
-#: What all processes together may ask of one service in one region; see ``limits``.
-accounts = sa.Table(
+#: How much all processes together may call one service in one region; see ``core.rate_limits``.
+rate_limits = sa.Table(
     "accounts",
     metadata,
     sa.Column("service", sa.String(128), primary_key=True),
@@ -245,8 +245,8 @@ accounts = sa.Table(
     **_OPTIONS,
 )
 
-#: Each process's part of the calls that may be under way at once.
-account_leases = sa.Table(
+#: The slots of each process: its share of the calls that may be under way at once.
+rate_limit_leases = sa.Table(
     "account_leases",
     metadata,
     sa.Column("service", sa.String(128), primary_key=True),

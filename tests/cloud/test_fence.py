@@ -416,7 +416,7 @@ def test_the_driver_writes_it_down_first_and_can_be_repeated(shared, project, tm
         written.append(rows(shared, project))
         record_intent(type_, data)
 
-    object.__setattr__(orchestrator.ground, "intend", noted)
+    object.__setattr__(orchestrator.ground, "record_intent", noted)
     assert Fence().drain(orchestrator.ground).full
     assert written == [[]], "no fence yet when it was written down"
     assert rows(shared, project) == [(protocol.FENCE_OPTION_ID, f'"{orchestrator.ground.deletion_id}"')]

@@ -79,7 +79,7 @@ class TestLiens:
         id_ = stub_cloud.add_deletion(demo, {"status": "deleting", "liens": [lien], "conditions": [held]})
         table = openstack("project", "deletion", "show", id_).out
         assert "legal until it is removed: a court order (l1)" in table
-        assert "held: yes (lien, held by lien l1 of legal)" in table
+        assert "on_hold: yes (lien, held by lien l1 of legal)" in table
 
 
 class TestBrake:
