@@ -9,7 +9,7 @@ from cleanup_orchestrator.cmd import manage
 
 
 def main() -> int:
-    """Run it until SIGTERM."""
+    """Run all parts in one process until SIGTERM; return the exit code."""
     description = (
         "API, engine and worker in one process, without a message broker. "
         "Example: cleanup-orchestrator-all-in-one --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
