@@ -9,6 +9,7 @@ DELETIONS = "cleanup_orchestrator/store/deletions.py"
 LEFTOVERS = "cleanup_orchestrator/store/leftovers.py"
 CHANGES = "cleanup_orchestrator/store/changes.py"
 JOURNAL = "cleanup_orchestrator/store/journal.py"
+TRANSIENT = "cleanup_orchestrator/store/transient.py"
 LIENS = "cleanup_orchestrator/store/liens.py"
 PLUGIN_LIENS = "cleanup_orchestrator/store/plugin_liens.py"
 BRAKES = "cleanup_orchestrator/store/brake.py"
@@ -393,5 +394,33 @@ MUTATIONS = (
         "if limit.paused_until is None or limit.paused_until < until:",
         "if True:",
         tests("functional/test_fencing"),
+    ),
+    Mutation(
+        "Every error of SQLite is tried again",
+        TRANSIENT,
+        'return getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in sqlite',
+        "return True",
+        tests("store/transient"),
+    ),
+    Mutation(
+        "A column that does not exist counts as an outage",
+        TRANSIENT,
+        "            return number in mysql\n",
+        "            return number in mysql or number < 1100\n",
+        tests("store/transient"),
+    ),
+    Mutation(
+        "An error without a code is final",
+        TRANSIENT,
+        "    return isinstance(error, sa_exc.OperationalError)\n",
+        "    return False\n",
+        tests("store/transient"),
+    ),
+    Mutation(
+        "A transaction that is refused for good is tried again",
+        TRANSIENT,
+        "retry=tenacity.retry_if_exception(is_transient),",
+        "retry=tenacity.retry_if_exception_type(sa_exc.OperationalError),",
+        tests("store/transient"),
     ),
 )
