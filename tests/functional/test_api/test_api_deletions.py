@@ -29,7 +29,7 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By
-from cleanup_orchestrator.store import records
+from cleanup_orchestrator.store import records, tables
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
 from tests.support import stores
@@ -346,7 +346,7 @@ def test_counts_leftovers_and_blockers(any_site):
     record = dataclasses.replace(record, status=Status.DELETING, purpose=RoundPurpose.DELETE)
     site.store.save(site.store.get(record.id), record)
     with site.store.database.begin() as c:
-        c.execute(storage.t.steps.insert(), [records.step_values(row) for row in rows])
+        c.execute(tables.steps.insert(), [records.step_values(row) for row in rows])
     lost = Leftover("port-1", "ünïcode", Reason.IN_USE, "still used", ({"type": "router", "id": "r1"},))
     held = site.store.claim(rows[0].id, "w", 60)
     gone = (("a", ""), ("b", ""))

@@ -89,7 +89,7 @@ def ledger(clock):
 
 
 def account(of):
-    return of._account("network", "R1")
+    return of._rate_limit("network", "R1")
 
 
 # --------------------------------------------------------------------------------------------------------------- slots
@@ -191,7 +191,7 @@ def test_no_service_pauses_us_for_longer_than_the_operator_allows(clock, ledger)
     both.pause("network", "R1", 3600)
     assert 30 <= account(both).pause_left() <= 31
     both.pause("image", "R1", 2)
-    assert 2 <= both._account("image", "R1").pause_left() <= 2.2
+    assert 2 <= both._rate_limit("image", "R1").pause_left() <= 2.2
 
 
 def test_without_the_store_there_is_no_call_and_the_wait_has_an_end(clock, ledger):
