@@ -1,4 +1,4 @@
-"""The options of ``[limits]``: how much the processes together may call each service."""
+"""The options of ``[limits]``: the limits that all processes keep together."""
 
 from __future__ import annotations
 
@@ -103,7 +103,10 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
 
 
 def _read(name: str, values: Mapping[str, str], whole: bool = False) -> dict[str, float]:
-    """Return the limits of one option by key; a key without a valid number raises :class:`BadLimit`."""
+    """Return the limits of one option by key.
+
+    A key without a valid number raises :class:`BadLimit`.
+    """
     types = os_service_types.ServiceTypes()
     found = {"default": float(DEFAULTS[name]["default"])}
     for key, text in values.items():

@@ -1,4 +1,6 @@
-"""Makes each call wait for a permit: this process's part of the limits that all processes keep together.
+"""Makes each call wait for a permit.
+
+This is the process's part of the limits that all processes keep together.
 
 :mod:`cleanup_orchestrator.core.rate_limits` has the algorithm; this module waits. While the store does not answer
 there are no permits, and so no calls: the limit protects the cloud.
@@ -43,7 +45,7 @@ class Ledger(Protocol):
     """Keeps the rate limits for all processes: the store."""
 
     def acquire_permits(self, service: str, region: str, request: Request) -> Grant:
-        """Acquire permits and slots; see :func:`cleanup_orchestrator.core.rate_limits.acquire`."""
+        """Acquire permits and slots; see ``core.rate_limits.acquire``."""
 
     def pause_calls(self, service: str, region: str, seconds: float) -> None:
         """Pause all calls to a service for so many seconds. A longer pause in force stays."""
@@ -72,7 +74,7 @@ class _Permits:
             self.times.popleft()
 
     def likely(self, elapsed: float) -> int:
-        """Return how many permits are likely to be needed until the next request, and reset the counts.
+        """Return how many permits the next request should ask for; reset the counts.
 
         The number doubles while all permits are used, so that many calls cost one request. It falls when some are lost.
         """
@@ -367,7 +369,10 @@ class Budget:
             rate_limit.leave()
 
     def pause(self, service: str, region: str, seconds: float) -> None:
-        """Pause all calls to a service that asked for it; other processes follow when they next ask the store."""
+        """Pause all calls to a service that asked for it.
+
+        Other processes follow when they next ask the store.
+        """
         seconds = min(seconds, self.settings.longest_pause)
         # Spread the end of the pause: all processes at once would overload the service again.
         seconds += random.uniform(0, min(1.0, seconds / 10))  # noqa: S311
@@ -402,7 +407,7 @@ class Budget:
                 rate_limit.renew()
 
     def close(self) -> None:
-        """Release all slots, so that other processes need not wait for the leases to expire."""
+        """Release all slots, so that other processes need not wait for the leases."""
         with self._lock:
             rate_limits = list(self._rate_limits.values())
         for rate_limit in rate_limits:

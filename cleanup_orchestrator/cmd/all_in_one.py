@@ -1,4 +1,7 @@
-"""The ``cleanup-orchestrator-all-in-one`` process: API, engine and worker over the in-process bus."""
+"""The ``cleanup-orchestrator-all-in-one`` process.
+
+It runs the API, an engine and a worker over the in-process bus.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""``cleanup-orchestrator-manage``: creates, upgrades and checks the database schema, and purges old records.
+"""Implements ``cleanup-orchestrator-manage``.
+
+The command creates, upgrades and checks the database schema, and purges old records.
 
 The migrations are the folder ``alembic/`` of a checkout. A wheel contains the same folder as
 ``cleanup_orchestrator/migrations``. Each process calls :func:`require` when it starts, and
@@ -51,7 +53,10 @@ class ManageError(CleanupError):
 
 
 def migrations() -> Path:
-    """Return the folder of the migrations: in the installed package, else in the checkout."""
+    """Return the folder of the migrations.
+
+    It is in the installed package, or else in the checkout.
+    """
     package = Path(str(resources.files("cleanup_orchestrator")))
     installed, checkout = package / "migrations", package.parent / "alembic"
     for folder in (installed, checkout):
@@ -113,13 +118,16 @@ def _file_is_missing(path: str | None) -> bool:
 
 
 def _line(error: BaseException) -> str:
-    """Return the message of an error as one line, without the error number that some drivers put first."""
+    """Return the message of an error as one line.
+
+    Some drivers put an error number first, which is left out.
+    """
     text = error.args[1] if len(error.args) == 2 and isinstance(error.args[0], int) else str(error)
     return " ".join(str(text).split()) or type(error).__name__
 
 
 def _lock(connection: sa.Connection) -> None:
-    """Wait for the lock of upgrades and hold it until the transaction or the session ends."""
+    """Wait for the lock of upgrades; the transaction or the session holds it."""
     match connection.dialect.name:
         case "postgresql":
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
@@ -137,7 +145,10 @@ def _lock(connection: sa.Connection) -> None:
 
 
 def _revisions() -> list[str | None]:
-    """Return the revisions that this release has, newest first; ``None``, no schema, is the oldest."""
+    """Return the revisions that this release has, newest first.
+
+    ``None``, no schema, is the oldest.
+    """
     found = [script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()]
     if not found:
         raise ManageError(f"no migrations in {migrations()}: the installation is not complete")
@@ -160,7 +171,9 @@ def head() -> str:
 
 
 def state(url: str) -> tuple[str | None, str]:
-    """Return the revision of the database (``None``: it has no schema) and the newest one that this release has.
+    """Return the revision of the database and the newest one of this release.
+
+    ``None`` as the first one: the database has no schema.
 
     :raises ManageError: when the database does not answer, or is of a newer release
     """
@@ -200,7 +213,7 @@ def upgrade(url: str, revision: str = "head") -> tuple[str | None, str | None]:
 
 
 def drift(url: str) -> list[str]:
-    """Return the differences between the schema of the database and that of this release."""
+    """Return the differences between the database's schema and this release's."""
     with connect(url) as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         return [_difference(entry) for entry in compare_metadata(context, tables.metadata)]

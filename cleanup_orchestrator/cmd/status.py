@@ -1,4 +1,6 @@
-"""``cleanup-orchestrator-status upgrade check``: checks whether this release can be started on this host.
+"""Implements ``cleanup-orchestrator-status upgrade check``.
+
+The command checks whether this release can be started on this host.
 
 It reads the configuration and the database. It does not contact Keystone or the broker.
 """
@@ -204,7 +206,10 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the checks; return 0: all passed, 1: there are warnings, 2: there are failures, 255: an error."""
+    """Run the checks and return the exit code.
+
+    0: all passed, 1: there are warnings, 2: there are failures, 255: an error.
+    """
     conf = cfg.ConfigOpts()
     opts.register(conf)
     try:

@@ -37,7 +37,10 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RateLimit:
-    """The state of the rate limit of one service in one region. All times are those of the database."""
+    """The state of the rate limit of one service in one region.
+
+    All times are those of the database.
+    """
 
     calls_at: datetime.datetime | None = None  #: the next permit for a call; ``None``: no permit was given yet
     deletes_at: datetime.datetime | None = None
@@ -71,7 +74,10 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Permits:
-    """Permits at ``first``, ``first + interval``, … as many as ``count``, in seconds from now; negative is now."""
+    """So many permits as ``count``, at ``first``, ``first + interval`` and so on.
+
+    Times are in seconds from now; a negative one is now.
+    """
 
     first: float = 0.0
     interval: float = 0.0
@@ -123,9 +129,10 @@ def shares(limit: int, wanted: Sequence[int]) -> list[int]:
 
 
 def _rank(lease: Lease, now: datetime.datetime) -> tuple[int, datetime.datetime, str]:
-    """Return the sort key: holders of a slot, then those who wait (longest first), then those whose time is over.
+    """Return the sort key of a lease in the queue for slots.
 
-    Each process computes the same order. With different orders, each could wait for another.
+    First are the holders of a slot, then those who wait (longest first), then those whose time is over. Each process
+    computes the same order. With different orders, each could wait for another.
     """
     time_is_over = (now - lease.since).total_seconds() >= SLOT_TIME
     return (1 if not lease.slots else 2 if time_is_over else 0), lease.since, lease.holder
@@ -148,7 +155,7 @@ def _slots(request: Request, mine: Lease, others: Sequence[Lease], now: datetime
 def acquire(
     limit: RateLimit, leases: Sequence[Lease], request: Request, now: datetime.datetime
 ) -> tuple[RateLimit, Lease | None, Grant]:
-    """Serve one request; return the new state of the rate limit, the lease of the process, and what it gets.
+    """Serve a request; return the new rate limit, the lease, and the grant.
 
     :param leases: those of all processes, also void ones and that of the process itself
     :returns: a lease of ``None``: the process has no slots and wants none
@@ -188,7 +195,9 @@ def acquire(
 
 
 def retry_after(text: str | None, date: str | None, now: datetime.datetime) -> float | None:
-    """Return the seconds that a ``Retry-After`` header asks for, in either form of RFC 9110; ``None`` for garbage.
+    """Return the seconds that a ``Retry-After`` header asks for.
+
+    Both forms of RFC 9110 are accepted. ``None``: the header is not valid.
 
     :param date: the answer's own ``Date`` header: its clock and the one in ``Retry-After`` are the same
     :param now: UTC with its time zone, where the answer has no date

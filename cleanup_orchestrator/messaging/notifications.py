@@ -1,4 +1,6 @@
-"""Notifications about deletions, liens, the brake and orphan scans, through oslo.messaging.
+"""Notifications about deletions, liens, the brake and orphan scans.
+
+They are sent through oslo.messaging.
 
 A deletion is announced when its status changes, when it stalls, and when it is on hold. The process that committed the
 change sends the notification after the commit, from a background thread: a broker that is down neither delays nor fails
@@ -94,7 +96,10 @@ def news(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
 
 
 def payload(before: Deletion | None, after: Deletion, steps: Iterable[Step]) -> dict[str, Any]:
-    """Return the payload of a notification about a deletion; the manual (``admin/monitoring``) has its fields."""
+    """Return the payload of a notification about a deletion.
+
+    The manual (``admin/monitoring``) has its fields.
+    """
     every = [s for s in steps if s.round >= after.since_round]
     sweeps = [s for s in every if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)]
     blocked = next((c for c in after.conditions if c.type == "stalled" and c.status), None)
@@ -143,7 +148,10 @@ def payload(before: Deletion | None, after: Deletion, steps: Iterable[Step]) -> 
 
 
 def scan_payload(scan: OrphanScan, parts: Iterable[ScanPart]) -> dict[str, Any]:
-    """Return the payload of a notification about an orphan scan; the manual (``admin/orphans``) has its fields."""
+    """Return the payload of a notification about an orphan scan.
+
+    The manual (``admin/orphans``) has its fields.
+    """
     work = [part for part in parts if part.service]
     return {
         "orphan_scan_id": scan.id,
@@ -168,7 +176,7 @@ def _time(value: Any) -> str:
 
 
 class Announcer:
-    """Listens to the commits of this process and announces them, in order, from a background thread.
+    """Announces the commits of this process, in order, from a background thread.
 
     No method raises or waits for the broker.
     """
@@ -225,7 +233,10 @@ class Announcer:
             LOG.warning("could not queue notification %s: %s", event_type, failure)
 
     def close(self, patience: float) -> None:
-        """Send the notifications that wait, for at most so many seconds each for the queue and the thread."""
+        """Send the waiting notifications, and end the thread.
+
+        :param patience: seconds to wait for the queue, and again for the thread
+        """
         if self._thread is not None and self._pid == os.getpid():
             try:
                 self._waiting.put(None, timeout=patience)

@@ -73,7 +73,10 @@ def topic(conf: cfg.ConfigOpts, part: str) -> str:
 
 
 class Bus(Protocol):
-    """The messages between the API, the engines and the workers. Delivery is neither guaranteed nor needed."""
+    """The messages between the API, the engines and the workers.
+
+    Delivery is neither guaranteed nor needed.
+    """
 
     def deletion(self, deletion_id: str) -> None:
         """Tell an engine to decide on a deletion."""
@@ -82,7 +85,10 @@ class Bus(Protocol):
         """Tell a worker to claim a step."""
 
     def force(self, deletion_id: str) -> Mapping[str, str] | None:
-        """Ask a worker for which types force may be used; see ``Worker.force``. ``None``: there was no answer."""
+        """Ask a worker for which types force may be used; see ``Worker.force``.
+
+        ``None``: there was no answer.
+        """
 
     def orphan_scan(self, scan_id: str) -> None:
         """Tell an engine to decide on an orphan scan."""
@@ -103,7 +109,7 @@ class Caster:
         )
 
     def deletion(self, deletion_id: str) -> None:
-        """Cast. If the broker is down, the caller continues, and the tick finds the record later."""
+        """Cast. If the broker is down, the tick finds the record later."""
         self._cast(self._engine, "deletion", deletion_id=deletion_id)
 
     def step(self, step_id: str) -> None:
@@ -111,7 +117,10 @@ class Caster:
         self._cast(self._worker, "step", step_id=step_id)
 
     def force(self, deletion_id: str) -> Mapping[str, str] | None:
-        """Call a worker and wait for the answer. This is the only call: it changes nothing, and a user waits for it."""
+        """Call a worker and wait for the answer.
+
+        This is the only call: it changes nothing, and a user waits for it.
+        """
         client = self._worker.prepare(version=METHODS["force"], timeout=_ANSWER)
         try:
             answer = client.call({}, "force", deletion_id=deletion_id)
@@ -185,7 +194,7 @@ class WorkerEndpoint:
 
 
 def transport(conf: cfg.ConfigOpts, in_process: bool = False) -> Any:
-    """Return the transport that ``transport_url`` names, or the in-process bus of the all-in-one process."""
+    """Return the transport that ``transport_url`` names, or the in-process bus."""
     return oslo_messaging.get_rpc_transport(conf, url="fake://" if in_process else None)
 
 
@@ -198,7 +207,9 @@ def transport_url(conf: cfg.ConfigOpts) -> Any:
 
 
 def notifications(conf: cfg.ConfigOpts, exchange: str, topic_: str, endpoint: Any) -> Any:
-    """Return a server that receives the notifications of another service; start it with its number of threads.
+    """Return a server that receives the notifications of another service.
+
+    Start it with its number of threads.
 
     All servers with the same topic share one queue, so that one of them receives each notification.
     """
@@ -208,7 +219,7 @@ def notifications(conf: cfg.ConfigOpts, exchange: str, topic_: str, endpoint: An
 
 
 def notifier(conf: cfg.ConfigOpts, publisher_id: str) -> Any:
-    """Return the sender of notifications that ``[oslo_messaging_notifications]`` configures.
+    """Return the notifier that ``[oslo_messaging_notifications]`` configures.
 
     The number of retries is limited, because the default of ``retry`` is unlimited. ``None``: no driver is configured,
     or none that sends.
@@ -223,7 +234,9 @@ def notifier(conf: cfg.ConfigOpts, publisher_id: str) -> Any:
 
 
 def check(transport_: Any) -> None:
-    """Send a message without a receiver, to check that the broker accepts it: a server would wait for it for ever.
+    """Send a message without a receiver, to check that the broker accepts it.
+
+    A server would wait for it for ever.
 
     :raises BrokerUnavailable: when the broker does not accept it
     """
@@ -235,7 +248,10 @@ def check(transport_: Any) -> None:
 
 
 def server(transport_: Any, part: str, host: str, endpoint: Any) -> Any:
-    """Return a server for engines or workers, which share the casts; start it with its number of threads."""
+    """Return a server for engines or workers, which share the casts.
+
+    Start it with its number of threads.
+    """
     target = oslo_messaging.Target(topic=topic(transport_.conf, part), server=host, version=VERSION)
     made = oslo_messaging.get_rpc_server(transport_, target, [endpoint])
     made.dispatcher = _Dispatcher([endpoint], None)
@@ -254,7 +270,7 @@ def leave(server_: Any) -> None:
 
 
 class _Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc]  # oslo.messaging has no types
-    """Drops messages that it does not understand, with one log line instead of a traceback."""
+    """Drops messages that it does not understand, with one log line."""
 
     def dispatch(self, incoming: Any) -> Any:
         """Call the method of the endpoint."""

@@ -1,4 +1,6 @@
-"""The records of the orchestrator in a relational database. Only this package uses SQLAlchemy.
+"""The records of the orchestrator in a relational database.
+
+Only this package uses SQLAlchemy.
 
 Three rules hold for every write. A deletion is saved only if its ``version`` is the one that was read. A step is saved
 only if its ``version`` (by an engine) or its ``fencing_token`` (by a worker) is the one that was read. All times are

@@ -26,7 +26,9 @@ class Brakes(Repository):
             return current_brake(c)
 
     def set(self, wanted: Brake) -> Brake:
-        """Set the brake or release it, and return it; ``since`` becomes the database's time.
+        """Set the brake or release it, and return it.
+
+        ``since`` becomes the database's time.
 
         A brake that is already in the wanted position stays as it is and is returned. The brake is in force from the
         commit on. A second transaction makes every live deletion due, so that each reports the hold or continues: a

@@ -1,4 +1,7 @@
-"""Changes that a drain makes to a project: recorded before they are made, and marked when they are undone."""
+"""Changes that a drain makes to a project.
+
+A change is recorded before it is made, and marked when it is undone.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ class Changes(Repository):
 
     @retry_transient
     def record_intent(self, step: Step, type_: str, data: Mapping[str, Any]) -> Change | None:
-        """Record a change before it is made. ``None``: the step may not write, and the change must not be made.
+        """Record a change before it is made.
+
+        ``None``: the step may not write, and the change must not be made.
 
         A change that is recorded and not undone is returned as it is: a repeated drain records it once. The version of
         the deletion grows, so that an engine that decided without the change reads again before it saves.
@@ -61,7 +66,9 @@ class Changes(Repository):
 
     @retry_transient
     def undone(self, step: Step, change: Change, event: Event) -> bool:
-        """Mark a change as undone and append a line to the journal. A change that is marked stays as it is.
+        """Mark a change as undone and append a line to the journal.
+
+        A change that is marked stays as it is.
 
         Liens, the brake and the hours do not prevent it: the change is undone already.
 
@@ -84,7 +91,10 @@ def mark_undone(c: Connection, changes: Iterable[Change]) -> None:
 
 
 def _changes(c: Connection, deletion_id: str, undone: bool | None) -> tuple[Change, ...]:
-    """Return the changes of a deletion; ``undone``: only those marked so, or only the others; ``None``: all."""
+    """Return the changes of a deletion.
+
+    ``undone``: only those marked so, or only the others; ``None``: all.
+    """
     query = sa.select(t.changes).where(t.changes.c.deletion_id == deletion_id)
     if undone is not None:
         query = query.where(t.changes.c.undone.is_(undone))

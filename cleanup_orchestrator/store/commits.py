@@ -1,4 +1,4 @@
-"""The commit hook: listeners learn what a transaction has changed, after its commit."""
+"""The commit hook: tells listeners what a transaction has changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from cleanup_orchestrator.core.orphan_scan import OrphanScan
 
 
 class CommitListener(Protocol):
-    """Receives each change after its commit, in the thread that made it. A listener does not raise and does not wait.
+    """Receives each change after its commit, in the thread that made it.
+
+    A listener does not raise and does not wait.
 
     A process that ends right after a commit tells its listeners nothing: the record is the truth.
     """

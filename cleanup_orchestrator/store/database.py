@@ -1,4 +1,4 @@
-"""The connection to the database: its engine, its transactions, its time and its commit listeners."""
+"""The database: its engine, transactions, time and commit listeners."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ class Database:
 
     @classmethod
     def from_url(cls, url: str, **pool: Any) -> Self:
-        """Open a database whose schema exists: ``cleanup-orchestrator-manage db upgrade`` creates it.
+        """Open a database whose schema exists.
+
+        ``cleanup-orchestrator-manage db upgrade`` creates it.
 
         :param pool: options of SQLAlchemy's connection pool
         """
@@ -104,7 +106,7 @@ class Database:
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[Connection]:
-        """Return a connection with a transaction, which is committed at the end and rolled back on an error."""
+        """Return a connection with a transaction: committed, or rolled back on error."""
         with self.engine.begin() as connection:
             yield connection
 
@@ -115,7 +117,10 @@ class Database:
             return database_time(c)
 
     def ping(self) -> None:
-        """Ask the database for its time, in one attempt: a health check reports an outage at once."""
+        """Ask the database for its time, in one attempt.
+
+        A health check reports an outage at once.
+        """
         with self.begin() as c:
             database_time(c)
 
@@ -143,7 +148,7 @@ def sqlite_connect(connection: Any, _record: Any) -> None:
 
 
 def _idle_timeout(name: str) -> Callable[[Any, Any], None]:
-    """Return the listener that makes the database end an idle transaction, with the locks that it holds.
+    """Return the listener that makes the database end idle transactions.
 
     The host of a client may stop in the middle of a transaction, while others wait for its locks.
     """

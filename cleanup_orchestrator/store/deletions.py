@@ -30,16 +30,20 @@ from cleanup_orchestrator.store.transient import retry_duplicate, retry_transien
 
 
 class Deletions(Repository):
-    """Reads and writes deletions. A deletion is saved only if its ``version`` is the one that was read."""
+    """Reads and writes deletions.
+
+    A deletion is saved only if its ``version`` is the one that was read.
+    """
 
     def create(self, deletion: Deletion, kinds: Iterable[StepKind], event: Event) -> Deletion:
         """Record a new deletion with its deletion-wide steps; see :meth:`create_all`."""
         return self.create_all([(deletion, event)], kinds)[0]
 
     def create_all(self, wanted: Sequence[tuple[Deletion, Event]], kinds: Iterable[StepKind]) -> tuple[Deletion, ...]:
-        """Record new deletions, all or none, each with its deletion-wide steps and its first journal line.
+        """Record new deletions, all or none.
 
-        The database's time replaces their times.
+        Each is recorded with its deletion-wide steps and its first journal line. The database's time replaces their
+        times.
 
         :raises AlreadyUnderWay: when one of the projects has a live deletion
         """
@@ -116,7 +120,7 @@ class Deletions(Repository):
 
     @retry_transient
     def due(self, limit: int = 100) -> list[str]:
-        """Return the ids of live deletions that are due for a decision, the most overdue first."""
+        """Return the ids of live deletions that are due, the most overdue first."""
         table = t.deletions
         with self._database.begin() as c:
             query = (
@@ -152,7 +156,9 @@ class Deletions(Repository):
         events: Sequence[Event] = (),
         abandoned: Iterable[str] = (),
     ) -> Deletion:
-        """Save a decision: the deletion, the steps that it changed, and its journal lines, all or nothing.
+        """Save a decision: the deletion, its changed steps and its journal lines.
+
+        All of it is saved, or nothing.
 
         :param abandoned: ids of the steps whose leftovers are abandoned by force: each leftover is marked, and named
             in the journal

@@ -20,7 +20,10 @@ T = TypeVar("T", Lien, Waiver)
 
 @dataclasses.dataclass(frozen=True)
 class Expiring(Generic[T]):
-    """A table of such rows. Each method works within the caller's transaction; no row is ever deleted."""
+    """A table of such rows.
+
+    Each method works within the caller's transaction. No row is ever deleted.
+    """
 
     noun: str  #: for messages
     table: sa.Table
@@ -32,7 +35,9 @@ class Expiring(Generic[T]):
         return sa.and_(self.table.c.deleted_at.is_(None), sa.or_(expires_at.is_(None), expires_at > now))
 
     def add(self, c: Connection, new: T) -> T:
-        """Insert a row; ``created_at`` becomes the database's time. It is in force from the commit on.
+        """Insert a row; ``created_at`` becomes the database's time.
+
+        It is in force from the commit on.
 
         A row with this id is returned as it is: an earlier attempt was committed, and its answer was lost.
         """

@@ -1,4 +1,6 @@
-"""Whether a step may be written now, in the database's terms: its claim, its lease, and the holds on its deletion.
+"""Whether a step may be written now, in the database's terms.
+
+That depends on its claim, its lease, and the holds on its deletion.
 
 Each function works within the caller's transaction.
 """
@@ -23,7 +25,7 @@ from cleanup_orchestrator.store.liens import current_liens
 
 
 def claimed(c: Connection, step: Step) -> tuple[Deletion, Step] | None:
-    """Return the deletion and the step as stored, if this claim of the step is still the latest.
+    """Return the stored deletion and step, if this claim is still the latest.
 
     ``None``: the step is finished, given back or claimed again, or the deletion does not wait for it any more. The end
     of the lease alone does not end a claim: the result of a late worker is true until another worker claims the step.
@@ -39,7 +41,7 @@ def claimed(c: Connection, step: Step) -> tuple[Deletion, Step] | None:
 
 
 def claim_holds(step: Step) -> sa.ColumnElement[bool]:
-    """Return the condition that the step's row still has the fencing token of this claim, and runs."""
+    """Return the condition that this claim of the step is still the latest."""
     columns = t.steps.c
     mine = columns.id == step.id, columns.fencing_token == step.fencing_token
     return sa.and_(*mine, columns.state == StepState.RUNNING)
@@ -65,7 +67,10 @@ def may_write(c: Connection, step: Step, windows: Windows = ALWAYS, undoing: boo
 
 
 def with_holds(c: Connection, deletion: Deletion, now: datetime.datetime) -> Deletion:
-    """Return a deletion with the liens and the brake in force. If none is on record, no further query is made."""
+    """Return a deletion with the liens and the brake in force.
+
+    If none is on record, no further query is made.
+    """
     if not deletion.held_back:
         return deletion
     brake = current_brake(c)

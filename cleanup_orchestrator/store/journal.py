@@ -1,4 +1,7 @@
-"""The journal: what happened to each deletion, in order. Lines are only ever appended."""
+"""The journal: what happened to each deletion, in order.
+
+Lines are only ever appended.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,10 @@ class Journal(Repository):
 
     @retry_transient
     def append(self, step: Step, *events: Event) -> bool:
-        """Append lines for a step. ``False``: the step may not write, nothing is saved; see :meth:`Steps.may_write`."""
+        """Append lines for a step. ``False``: the step may not write, nothing is saved.
+
+        See :meth:`Steps.may_write`.
+        """
         with self._database.begin() as c:
             if not guard.may_write(c, step):
                 return False

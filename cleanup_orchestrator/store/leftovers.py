@@ -1,4 +1,4 @@
-"""Leftovers: the resources that the latest result of a step could not delete, or that a dry run noted."""
+"""Leftovers: resources that a step could not delete, or that a dry run noted."""
 
 from __future__ import annotations
 
@@ -70,7 +70,10 @@ def abandoned_leftovers(c: Connection, step: Step) -> dict[str, Leftover]:
 
 
 def abandon_leftovers(c: Connection, step_id: str) -> list[Event]:
-    """Mark the leftovers of a step as abandoned, and return the journal lines that name them, 100 in each."""
+    """Mark the leftovers of a step as abandoned; return the journal lines.
+
+    Each line names up to 100 of them.
+    """
     mine = t.leftovers.c.step_id == step_id
     c.execute(t.leftovers.update().where(mine).values(abandoned=True))
     rows = c.execute(sa.select(t.leftovers).where(mine).order_by(t.leftovers.c.id)).all()

@@ -1,4 +1,4 @@
-"""Orphan scans: their parts, the orphans that they found, and the deleted projects that those belonged to.
+"""Orphan scans, their parts, and the orphans that they found.
 
 A part is written only by the worker that claimed it: the part runs, its fencing token is that of the claim, and its
 scan has not ended. The next claim of the same read discards what the claim before has written, so that nothing is
@@ -106,7 +106,9 @@ class OrphanScans(Repository):
 
     # ------------------------------------------------------------------------------------------------------- scans
     def create(self, scan: OrphanScan, not_before: datetime.timedelta | None = None) -> OrphanScan | None:
-        """Record a scan with its first part, which reads the catalog. The database's time replaces its times.
+        """Record a scan with its first part, which reads the catalog.
+
+        The database's time replaces its times.
 
         :param not_before: minimum time since the latest scan was recorded
         :returns: ``None``: it is too early for another scan, nothing is recorded
@@ -167,7 +169,9 @@ class OrphanScans(Repository):
             return found
 
     def save(self, before: OrphanScan, after: OrphanScan, parts: Iterable[ScanPart] = ()) -> OrphanScan:
-        """Save a decision. When the scan ends, resources that were not seen twice are deleted from the record.
+        """Save a decision.
+
+        When the scan ends, resources that were not seen twice are deleted from the record.
 
         :param parts: those that the decision changed, each with the version that was read
         :raises Conflict: when the scan or a part has changed since it was read
@@ -194,7 +198,9 @@ class OrphanScans(Repository):
             return after
 
     def cancel(self, scan_id: str, message: str) -> OrphanScan:
-        """End a scan now; a scan that has ended is returned as it is. Later writes of its parts are refused.
+        """End a scan now; a scan that has ended is returned as it is.
+
+        Later writes of its parts are refused.
 
         :raises NotFound: when it does not exist
         """
@@ -254,20 +260,28 @@ class OrphanScans(Repository):
 
     @retry_transient
     def renew_part(self, part: ScanPart, lease: float) -> bool:
-        """Extend the lease of a claimed part. ``False``: the claim does not hold any more, or the scan has ended."""
+        """Extend the lease of a claimed part.
+
+        ``False``: the claim does not hold any more, or the scan has ended.
+        """
         with self._database.begin() as c:
             until = database_time(c) + datetime.timedelta(seconds=lease)
             return _write_part(c, part, lease_until=until)
 
     def release_part(self, part: ScanPart) -> bool:
-        """Give a claimed part back to the queue, as if it had just been dispatched. ``False``: the claim is gone."""
+        """Give a claimed part back to the queue, as if it had just been dispatched.
+
+        ``False``: the claim is gone.
+        """
         with self._database.begin() as c:
             now = database_time(c)
             return _write_part(c, part, state=str(StepState.DISPATCHED), dispatched_at=now, lease_until=None)
 
     @retry_transient
     def put_parts(self, holder: ScanPart, wanted: Iterable[ScanPart], not_covered: Sequence[Mapping[str, str]]) -> bool:
-        """Record what the part that reads the catalog found: the parts to scan, and what cannot be scanned.
+        """Record what the part that reads the catalog found.
+
+        That is the parts to scan, and what cannot be scanned.
 
         A repetition changes nothing. ``False``: the claim does not hold any more, nothing is saved.
         """
@@ -286,7 +300,9 @@ class OrphanScans(Repository):
 
     @retry_transient
     def finish_part(self, part: ScanPart) -> bool:
-        """Save the result of a claimed part. After the second read, the orphans that it has seen again are confirmed.
+        """Save the result of a claimed part.
+
+        After the second read, the orphans that it has seen again are confirmed.
 
         :param part: as its worker has it, with outcome and numbers
         :returns: ``False``: the claim does not hold any more, nothing is saved
@@ -314,7 +330,10 @@ class OrphanScans(Repository):
     # ------------------------------------------------------------------------------------------------------ orphans
     @retry_transient
     def note_orphans(self, part: ScanPart, found: Sequence[Orphan]) -> bool:
-        """Note resources that the first read has seen, each once. ``False``: the claim does not hold any more."""
+        """Note resources that the first read has seen, each once.
+
+        ``False``: the claim does not hold any more.
+        """
         with self._database.begin() as c:
             if not _write_part(c, part):
                 return False
@@ -350,7 +369,10 @@ class OrphanScans(Repository):
 
     @retry_transient
     def see_again(self, part: ScanPart, seen: Sequence[Orphan]) -> bool:
-        """Note resources that the second read has seen with the same owner. ``False``: the claim is gone."""
+        """Note resources that the second read has seen with the same owner.
+
+        ``False``: the claim is gone.
+        """
         with self._database.begin() as c:
             if not _write_part(c, part):
                 return False
@@ -381,7 +403,7 @@ class OrphanScans(Repository):
 
     @retry_transient
     def projects(self, scan_id: str, limit: int, marker: str = "", project_id: str = "") -> list[OrphanProject]:
-        """Return one page of the projects that the orphans belonged to, by id, with their latest deletion.
+        """Return one page of the deleted projects that the orphans belonged to, by id.
 
         :param marker: the project after which the page begins
         :param project_id: only this project
@@ -425,7 +447,10 @@ def _scan(c: Connection, scan_id: str) -> OrphanScan:
 
 
 def _write_part(c: Connection, part: ScanPart, **values: Any) -> bool:
-    """Update a part if its claim still holds and its scan has not ended; its row is locked from then on."""
+    """Update a part if its claim still holds and its scan has not ended.
+
+    Its row is locked from then on.
+    """
     live = sa.exists().where(_SCANS.c.id == part.scan_id, _SCANS.c.live.is_not(None))
     claimed = sa.and_(
         _PARTS.c.id == part.id,

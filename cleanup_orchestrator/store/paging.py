@@ -14,7 +14,10 @@ from cleanup_orchestrator.store.errors import NotFound
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Page:
-    """Which part of a listing is wanted. ``marker`` is the id of the last item of the page before."""
+    """Which part of a listing is wanted.
+
+    ``marker`` is the id of the last item of the page before.
+    """
 
     limit: int
     marker: str | None = None

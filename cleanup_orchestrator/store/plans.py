@@ -1,4 +1,4 @@
-"""Plans: what a dry run found, as its record has it; and how many cascades there were on a day."""
+"""Plans, which are the results of dry runs, and the count of recent cascades."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RECORDING = "project-cleanup"
 
 
 class Plans(Repository):
-    """Reads what dry runs found. The record of a dry run that has ended does not change."""
+    """Reads the results of dry runs, which do not change after their end."""
 
     @retry_transient
     def planned(self, plan_id: str, region: str, service: str, type_: str) -> frozenset[str]:
@@ -44,7 +44,9 @@ class Plans(Repository):
 
     @retry_transient
     def askers(self, deletion: Deletion) -> frozenset[str]:
-        """Return the ids of the users who requested a deletion or one above it: they may not approve it.
+        """Return the ids of the users who requested a deletion or one above it.
+
+        They may not approve it.
 
         The caller reads the deletion first. A later request changes its version, so that no approval is saved.
         """
@@ -65,7 +67,10 @@ class Plans(Repository):
 
 
 def askers(c: Connection, deletion: Deletion) -> frozenset[str]:
-    """Return the ids of the users who requested a deletion or one above it; see :func:`approvals.askers`."""
+    """Return the ids of the users who requested a deletion or one above it.
+
+    See :func:`approvals.askers`.
+    """
     found: frozenset[str] = frozenset()
     seen: set[str] = set()
     above: Deletion | None = deletion
@@ -81,7 +86,7 @@ def askers(c: Connection, deletion: Deletion) -> frozenset[str]:
 
 
 def in_order(c: Connection) -> None:
-    """Lock the recording of cascades until the transaction ends, so that a later record has a later time.
+    """Lock the recording of cascades, so that a later record has a later time.
 
     Without the lock, a cascade could be counted and continue while one with an earlier time is not committed yet;
     neither would count the other. The lock also writes: the nodes of a database cluster do not see a lock alone.
@@ -91,11 +96,12 @@ def in_order(c: Connection) -> None:
 
 
 def cascades_before(c: Connection, deletion: Deletion) -> int:
-    """Return how many cascades of a deletion's domain or user were recorded in the 24 hours before it.
+    """Return how many cascades count against the daily limit of a deletion.
 
-    All of them count, whatever their result, in the order in which they were recorded (see :func:`in_order`): so it is
-    clear which of many simultaneous cascades exceed a limit. The domain counts too, so that the manager of a domain
-    does not get more cascades by creating more users.
+    These are the cascades of its domain or its user that were recorded in the 24 hours before it. All of them count,
+    whatever their result, in the order in which they were recorded (see :func:`in_order`): so it is clear which of many
+    simultaneous cascades exceed a limit. The domain counts too, so that the manager of a domain does not get more
+    cascades by creating more users.
     """
     table = t.deletions.c
     counted_with = table.domain_id == deletion.domain_id

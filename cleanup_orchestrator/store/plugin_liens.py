@@ -1,4 +1,6 @@
-"""Liens that plugins raise for a deletion, and end when their reason is gone; see :mod:`..core.plugin_liens`.
+"""Liens that plugins raise for a deletion, and end when their reason is gone.
+
+See :mod:`..core.plugin_liens`.
 
 Each function works within the caller's transaction.
 """
@@ -24,7 +26,9 @@ from cleanup_orchestrator.store.liens import LIENS
 
 
 def raise_lien(c: Connection, wanted: Lien, now: datetime.datetime) -> Lien | None:
-    """Record a plugin's lien; ``None``: it is in force already, or was removed by an admin, which is final.
+    """Record a plugin's lien.
+
+    ``None``: it is in force already, or was removed by an admin, which is final.
 
     A lien that a plugin ended is in force again: its reason has come back.
     """
@@ -42,7 +46,10 @@ def raise_lien(c: Connection, wanted: Lien, now: datetime.datetime) -> Lien | No
 
 
 def end_lien(c: Connection, lien_id: str, now: datetime.datetime) -> Lien | None:
-    """End a plugin's lien whose reason is gone; ``None``: no lien with this id is in force."""
+    """End a plugin's lien whose reason is gone.
+
+    ``None``: no lien with this id is in force.
+    """
     mine = sa.and_(t.liens.c.id == lien_id, t.liens.c.deleted_at.is_(None))
     ended = c.execute(t.liens.update().where(mine).values(deleted_at=now, deleted_by=plugin_liens.PLUGIN))
     return LIENS.get(c, lien_id) if ended.rowcount else None
@@ -51,7 +58,7 @@ def end_lien(c: Connection, lien_id: str, now: datetime.datetime) -> Lien | None
 def settle_lien(
     c: Connection, deletion: Deletion, step: Step, result: StepResult, now: datetime.datetime
 ) -> list[Lien]:
-    """Raise the lien that a result gives reason for, or end the lien whose reason is gone; write the journal."""
+    """Raise or end the lien of a step by its new result; write the journal."""
     if result.in_use is None or not plugin_liens.binding(deletion):
         return []
     if result.in_use:
@@ -67,7 +74,7 @@ def settle_lien(
 
 
 def end_liens_of(c: Connection, deletion: Deletion, steps: Iterable[Step], now: datetime.datetime) -> list[Lien]:
-    """End the liens that plugins have raised for a deletion that is not under way any more; write the journal."""
+    """End the liens of plugins for a deletion that has ended; write the journal."""
     ended = [end_lien(c, plugin_liens.lien_id(deletion.id, step), now) for step in steps]
     liens = [lien for lien in ended if lien is not None]
     text = "it was about this deletion, which is not under way any more"

@@ -1,4 +1,7 @@
-"""Rate limits: how much all processes together may call a service; see :mod:`..core.rate_limits`."""
+"""Rate limits: how much all processes together may call a service.
+
+See :mod:`..core.rate_limits`.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,14 @@ from cleanup_orchestrator.store.transient import retry_duplicate
 
 
 class RateLimits(Repository):
-    """Gives permits and slots to the processes. Each call is one attempt: the caller asks again after an error."""
+    """Gives permits and slots to the processes.
+
+    Each call is one attempt: the caller asks again after an error.
+    """
 
     @retry_duplicate
     def acquire(self, service: str, region: str, request: rate_limits.Request) -> rate_limits.Grant:
-        """Acquire permits and slots; see :func:`cleanup_orchestrator.core.rate_limits.acquire`."""
+        """Acquire permits and slots; see ``core.rate_limits.acquire``."""
         with self._database.begin() as c:
             limit = lock_rate_limit(c, service, region)
             now = database_time(c)  # after the lock: a process that waited for it must not go back in time
@@ -56,9 +62,10 @@ class RateLimits(Repository):
 
 
 def lock_rate_limit(c: Connection, service: str, region: str) -> rate_limits.RateLimit:
-    """Return a rate limit and lock its row until the transaction ends, which is never during a call to a service.
+    """Return a rate limit, and lock its row until the transaction ends.
 
-    A row that is missing is inserted. Of two transactions that insert it, the second one fails and is tried again.
+    No call to a service is made during the transaction. A row that is missing is inserted. Of two transactions that
+    insert it, the second one fails and is tried again.
     """
     table = t.rate_limits
     query = sa.select(table.c.calls_at, table.c.deletes_at, table.c.paused_until)

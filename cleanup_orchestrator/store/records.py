@@ -33,7 +33,10 @@ _DERIVED = frozenset({"holding", "held_back", "liens", "brake", "children", "cas
 
 
 def deletion_values(d: Deletion) -> dict[str, Any]:
-    """Return the columns of a deletion; ``live_project_id`` is set only while it is live."""
+    """Return the columns of a deletion.
+
+    ``live_project_id`` is set only while it is live.
+    """
     values = {f.name: getattr(d, f.name) for f in dataclasses.fields(d) if f.name not in _DERIVED}
     values["live_project_id"] = d.project_id if d.status in LIVE else None
     values["member_ids"] = list(d.member_ids)
@@ -109,7 +112,10 @@ def deletion(row: Row[Any]) -> Deletion:
 
 
 def stored_waivers(waivers: Iterable[Waiver]) -> list[dict[str, Any]]:
-    """Return waivers as a deletion's row keeps them: as they were when the deletion relied on them."""
+    """Return waivers as a deletion's row keeps them.
+
+    The row has them as they were when the deletion relied on them.
+    """
     return [w.to_dict() for w in waivers]
 
 
@@ -147,7 +153,7 @@ def lien(row: Row[Any]) -> Lien:
 
 
 def child(row: Row[Any]) -> Child:
-    """Return the child in a row: what a deletion reads of a deletion that it waits for."""
+    """Return the child in a row: a deletion that another one waits for."""
     return Child(row.id, row.project_id, Status(row.status), row.status_at)
 
 
@@ -171,7 +177,10 @@ def resource_id(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value for a JSON column; its text goes through :func:`text`, as MariaDB refuses unpaired surrogates."""
+    """Return a value for a JSON column.
+
+    Its text goes through :func:`text`, as MariaDB refuses unpaired surrogates.
+    """
     if isinstance(value, str):
         return text(value)
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Purges records of deletions and orphan scans that ended long ago and are not needed any more."""
+"""Purges old records of deletions and orphan scans."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def purgeable(now: datetime.datetime, age: datetime.timedelta, named: bool) -> s
 
 
 def _done(d: sa.FromClause, before: datetime.datetime, named: bool) -> sa.ColumnElement[bool]:
-    """Return the condition that a deletion ended before a time, and that its record is not needed by itself."""
+    """Return the condition that a deletion ended before a time and is not needed."""
     bound = t.deletions.alias("bound")
     over = sa.and_(d.c.live_project_id.is_(None), d.c.finished_at.is_not(None), d.c.finished_at < before)
     locked = sa.exists().where(t.changes.c.deletion_id == d.c.id, t.changes.c.undone.is_(False))
@@ -70,7 +70,9 @@ def count(c: Connection, age: datetime.timedelta, named: bool) -> Mapping[str, i
 
 
 def purge(c: Connection, age: datetime.timedelta, named: bool, most: int = 100) -> Mapping[str, int]:
-    """Delete some records with all their rows; return how many rows of each table. Empty: no record is left to purge.
+    """Delete some records with all their rows; return how many rows of each table.
+
+    Empty: no record is left to purge.
 
     :param age: minimum time since the end
     :param named: see :func:`purgeable`

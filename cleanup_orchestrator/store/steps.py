@@ -1,4 +1,4 @@
-"""Steps: claimed by workers under a lease, finished with a result, and laid out by a survey.
+"""Steps: a survey creates them; workers claim them and save their results.
 
 An engine writes a step only if its ``version`` is the one that it read. A worker writes a step only with the
 ``fencing_token`` of its claim.
@@ -46,7 +46,10 @@ class Steps(Repository):
 
     @retry_transient
     def by_deletion(self, deletion_ids: Sequence[str]) -> dict[str, tuple[Step, ...]]:
-        """Return all steps of several deletions in one query, by deletion. Deletions without steps are missing."""
+        """Return all steps of several deletions in one query, by deletion.
+
+        Deletions without steps are missing.
+        """
         found: dict[str, list[Step]] = {}
         with self._database.begin() as c:
             for row in c.execute(sa.select(t.steps).where(t.steps.c.deletion_id.in_(deletion_ids))):
@@ -55,7 +58,9 @@ class Steps(Repository):
 
     # ------------------------------------------------------------------------------------------------------ claims
     def claim(self, step_id: str, worker: str, lease: float) -> tuple[Deletion, Step] | None:
-        """Claim a dispatched step under a lease of so many seconds; its fencing token grows.
+        """Claim a dispatched step under a lease of so many seconds.
+
+        Its fencing token grows.
 
         :returns: ``None``: another worker has claimed the step, it is finished, or the deletion does not wait for it
         """
@@ -115,7 +120,9 @@ class Steps(Repository):
             return guard.may_write(c, step, windows)
 
     def release_claim(self, step: Step) -> bool:
-        """Give a claimed step back to the queue, as if it had just been dispatched. ``False``: the claim is gone.
+        """Give a claimed step back to the queue, as if it had just been dispatched.
+
+        ``False``: the claim is gone.
 
         The caller has no write call under way: the next worker claims the step at once, and a cancel does not wait for
         it. There is one attempt: a database that does not answer does not delay the end of a process, and the lease
@@ -134,7 +141,9 @@ class Steps(Repository):
     def finish(
         self, step: Step, sweep: StepResult, events: Sequence[Event] = (), yielded: Iterable[Change] = (), **values: Any
     ) -> bool:
-        """Save the result of a claimed step with its leftovers and journal lines, and the lien that it raises or ends.
+        """Save the result of a claimed step.
+
+        With it are saved its leftovers, its journal lines, and the lien that it raises or ends.
 
         ``False``: the claim does not hold any more, nothing is saved.
 
@@ -155,7 +164,10 @@ class Steps(Repository):
         yielded: Sequence[Change],
         values: Mapping[str, Any],
     ) -> Sequence[Lien] | None:
-        """Save a result; return the liens that changed with it. ``None``: the claim does not hold any more."""
+        """Save a result; return the liens that changed with it.
+
+        ``None``: the claim does not hold any more.
+        """
         with self._database.begin() as c:
             if (found := guard.claimed(c, step)) is None:
                 return None
@@ -243,7 +255,10 @@ def _put_step(c: Connection, holder: Step, step: Step, old: Step | None, now: da
 
 
 def _survey_result(holder: Step, step: Step, old: Step | None, now: datetime.datetime) -> dict[str, Any]:
-    """Return what a survey writes of the result of a step; nothing for most, whose own result stays."""
+    """Return what a survey writes of the result of a step.
+
+    For most steps that is nothing, because their own result stays.
+    """
     if step.kind is StepKind.UNSUPPORTED and not step.waived:
         return {
             "round": holder.round,
@@ -289,6 +304,9 @@ def _drop_steps(c: Connection, holder: Step, dropped: Iterable[Step], now: datet
 
 
 def _result_values(step: Step) -> dict[str, Any]:
-    """Return the columns that a result writes: not those that a survey may write at the same moment."""
+    """Return the columns that a result writes.
+
+    Columns that a survey may write at the same moment are left out.
+    """
     values = records.step_values(step)
     return {name: value for name, value in values.items() if name not in _SURVEYED}

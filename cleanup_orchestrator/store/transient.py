@@ -1,4 +1,4 @@
-"""Errors of the database by kind: which are worth another attempt, and which mean that it is unavailable.
+"""Classifies errors of the database: transient, an outage, or permanent.
 
 The kind is the code that the database or the driver gives, as in oslo.db's ``exc_filters``. oslo.db itself is not used:
 it compares message texts, which depend on the language of the server; it does not know SQLite's "database is locked"
@@ -94,7 +94,10 @@ def is_transient(error: BaseException) -> bool:
 
 
 def unavailable(error: BaseException) -> bool:
-    """Return whether an error means that the database cannot serve now; the statement itself is correct."""
+    """Return whether an error means that the database cannot serve now.
+
+    The statement itself is correct.
+    """
     if isinstance(error, sa_exc.TimeoutError):  # no connection of the pool is free
         return True
     return is_transient(error) or _is(error, _SQLITE_UNAVAILABLE, _POSTGRESQL_UNAVAILABLE, _MYSQL_UNAVAILABLE)
@@ -120,7 +123,10 @@ def _is(error: BaseException, sqlite: frozenset[int], postgresql: tuple[str, ...
 
 
 def _code(error: BaseException | None) -> int | str | None:
-    """Return the SQLSTATE of psycopg or psycopg2, the number of PyMySQL or MySQLdb; ``None``: there is none."""
+    """Return the SQLSTATE of psycopg or psycopg2, the number of PyMySQL or MySQLdb.
+
+    ``None``: there is none.
+    """
     state: str | None = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
     if state is not None:
         return state
@@ -129,7 +135,7 @@ def _code(error: BaseException | None) -> int | str | None:
 
 
 def retry_transient(call: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a transaction: try it again after a transient error, for at most 20 seconds."""
+    """Decorate a transaction: retry transient errors for at most 20 seconds."""
     wrapped: Callable[P, R] = tenacity.retry(
         retry=tenacity.retry_if_exception(is_transient),
         wait=tenacity.wait_random_exponential(multiplier=0.05, max=2),

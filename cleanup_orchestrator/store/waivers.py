@@ -44,7 +44,10 @@ class Waivers(Repository):
 
     @retry_transient
     def in_force(self, project_id: str = "") -> tuple[Waiver, ...]:
-        """Return the waivers in force for a project, or, without one, those that cover every project."""
+        """Return the waivers in force for a project.
+
+        Without a project, only those that cover every project.
+        """
         with self._database.begin() as c:
             return WAIVERS.in_force(c, database_time(c), t.waivers.c.project_id.in_({"", project_id}))
 
