@@ -1,4 +1,4 @@
-"""How alembic runs here: always by ``cleanup-orchestrator-manage db``, on the connection that it opened."""
+"""Runs the migrations on the connection that ``cleanup-orchestrator-manage db`` has opened."""
 
 from alembic import context
 
@@ -11,7 +11,7 @@ if connection is None:
 context.configure(
     connection=connection,
     target_metadata=tables.metadata,
-    # SQLite cannot alter a table: alembic copies it instead.
+    # SQLite cannot alter a table: alembic copies it into a new one.
     render_as_batch=connection.dialect.name == "sqlite",
 )
 with context.begin_transaction():

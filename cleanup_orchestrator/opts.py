@@ -18,7 +18,7 @@ MODULES = (
     "cleanup_orchestrator.cloud.catalog",
     "cleanup_orchestrator.cloud.projects",
     "cleanup_orchestrator.cloud.protection",
-    "cleanup_orchestrator.cloud.rate_limiter",
+    "cleanup_orchestrator.cloud.rate_limit_options",
     "cleanup_orchestrator.cloud.session",
     "cleanup_orchestrator.drain.base",
     "cleanup_orchestrator.engine.deletions",

@@ -83,13 +83,13 @@ class Parts:
         self.bus = rpc.Caster(self.transport)
 
     def _store(self) -> tuple[store.Store, notifications.Announcer | None]:
+        made = store.Store.from_conf(self.conf)
         sender = rpc.notifier(self.conf, notifications.publisher_id())
         if sender is None:
-            return store.Store.from_conf(self.conf), None
-        announcing = notifications.AnnouncingStore.from_conf(self.conf)
-        assert isinstance(announcing, notifications.AnnouncingStore)
-        announcing.announcer = notifications.Announcer(sender, announcing.steps)
-        return announcing, announcing.announcer
+            return made, None
+        announcer = notifications.Announcer(sender, made.steps, lambda scan_id: made.orphan_scan(scan_id)[1])
+        made.on_commit(announcer)
+        return made, announcer
 
     def engine(self) -> deletions.Engine:
         """Return an engine."""

@@ -62,7 +62,7 @@ def no_budgets_of_others():
     yield
     Budget.keep = keep
     for budget in kept:
-        for account in budget._accounts.values():
+        for account in budget._rate_limits.values():
             account.leased = False
         if budget._keeper is not None:
             budget._keeper.join(5)

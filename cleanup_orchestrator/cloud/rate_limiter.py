@@ -1,14 +1,15 @@
-"""Each call waits for its turn: this process's part of the limits that all processes keep together.
+"""Makes each call wait for a permit.
 
-What the limits are, and how they are shared, is in ``limits``. Here are the options, and the waiting. If the store does
-not answer there are no turns, and so no calls: the limit protects the cloud.
+This is the process's part of the limits that all processes keep together.
+
+:mod:`cleanup_orchestrator.core.rate_limits` has the algorithm; this module waits. While the store does not answer
+there are no permits, and so no calls: the limit protects the cloud.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 import math
 import os
 import random
@@ -16,154 +17,43 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import os_service_types
 from oslo_config import cfg
 from oslo_log import log
 
-from cleanup_orchestrator.core.rate_limits import HORIZON, LEASE, Ask, Grant, Limits, Turns
-from cleanup_orchestrator.errors import CleanupError, RateLimited
+from cleanup_orchestrator.cloud.rate_limit_options import GROUP, IDENTITY, BadLimit, Settings, settings
+from cleanup_orchestrator.core.rate_limits import HORIZON, LEASE, Grant, Limits, Permits, Request
+from cleanup_orchestrator.errors import RateLimited
 
 LOG = log.getLogger(__name__)
 
-GROUP = "limits"
-_KEYS = (
-    " A key is 'default', a service type (network), or a service type in one region (network@RegionOne); the most "
-    "specific one holds, and 0 is no limit. Without 'default' the one above stays. All processes together keep it."
-)
-DEFAULTS = {
-    "calls_per_second": {"default": "50"},
-    "calls_at_once": {"default": "16"},
-    "deletes_per_second": {"default": "20", "object-store": "50"},
-}
-OPTS = {
-    GROUP: [
-        cfg.DictOpt(
-            "calls_per_second",
-            default=DEFAULTS["calls_per_second"],
-            mutable=True,
-            help="Calls a second to one service in one region." + _KEYS,
-        ),
-        cfg.DictOpt(
-            "calls_at_once",
-            default=DEFAULTS["calls_at_once"],
-            mutable=True,
-            help="Calls to one service in one region that may be under way at once." + _KEYS,
-        ),
-        cfg.DictOpt(
-            "deletes_per_second",
-            default=DEFAULTS["deletes_per_second"],
-            mutable=True,
-            help="DELETE calls a second to one service in one region; they count as calls, too." + _KEYS,
-        ),
-        cfg.FloatOpt(
-            "longest_wait",
-            default=60.0,
-            min=1.0,
-            mutable=True,
-            help="Seconds that a call waits for its turn before its step is put back, to be tried again later.",
-        ),
-        cfg.FloatOpt(
-            "longest_pause",
-            default=300.0,
-            min=1.0,
-            mutable=True,
-            help="Seconds for which a service that answers 429 is left alone at most, whatever its Retry-After says.",
-        ),
-    ]
-}
+#: Seconds after which a process asks the store again, even without need: another process may have recorded a pause.
+_FRESH = 1.0
+_RENEW = 2.0  #: seconds after which a process that holds slots renews its lease
+_ASK_AGAIN = 0.5  #: seconds after which a process that got nothing asks again
+_MARGIN = 1.0  #: seconds before the end of a lease from which its slots are not used
+_CHECK = 5.0  #: seconds after which a waiting call checks that it is still wanted
+_RELOAD = 1.0  #: seconds after which the options are read again
 
-IDENTITY = "identity"
-
-_FRESH = (
-    1.0  #: seconds after which a process asks again, even with nothing to take: somebody may have been told to wait
-)
-_RENEW = 2.0  #: seconds between two signs of life while a process holds slots
-_ASK_AGAIN = 0.5  #: seconds until a process asks again that got nothing
-_MARGIN = 1.0  #: seconds before the end of a lease from which its slots are not trusted any more
-_CHECK = 5.0  #: seconds between two looks whether a waiting call is still wanted
-_RELOAD = 1.0  #: seconds for which the options are not read again
-
-Still = Callable[[], None]  #: raises when the waiting call is not wanted any more
-
-
-class BadLimit(CleanupError):
-    """A limit in the configuration that cannot be read."""
-
-    code = "bad_limit"
+Still = Callable[[], None]  #: raises if the waiting call is not wanted any more
 
 
 class Ledger(Protocol):
-    """Where the accounts are: the store."""
+    """Keeps the rate limits for all processes: the store."""
 
-    def visit_account(self, service: str, region: str, ask: Ask) -> Grant:
-        """Visit an account; see :func:`cleanup_orchestrator.core.rate_limits.visit`."""
+    def acquire_permits(self, service: str, region: str, request: Request) -> Grant:
+        """Acquire permits and slots; see ``core.rate_limits.acquire``."""
 
-    def pause_account(self, service: str, region: str, seconds: float) -> None:
-        """Let nobody call for so many seconds, unless it is to be longer already."""
-
-
-# ----------------------------------------------------------------------------------------------------------- options
-@dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
-    """``[limits]`` as read; see :func:`settings`."""
-
-    calls: Mapping[str, float]
-    at_once: Mapping[str, float]
-    deletes: Mapping[str, float]
-    longest_wait: float
-    longest_pause: float
-
-    def limits(self, service: str, region: str) -> Limits:
-        """Return what holds for one service in one region."""
-        pick = lambda of: next(of[k] for k in (f"{service}@{region}", service, "default") if k in of)  # noqa: E731
-        return Limits(pick(self.calls), int(pick(self.at_once)), pick(self.deletes))
+    def pause_calls(self, service: str, region: str, seconds: float) -> None:
+        """Pause all calls to a service for so many seconds. A longer pause in force stays."""
 
 
-def settings(conf: cfg.ConfigOpts) -> Settings:
-    """Read ``[limits]``.
-
-    :raises BadLimit: names the option and the key
-    """
-    group = conf[GROUP]
-    read = lambda name, whole=False: _read(name, group[name], whole)  # noqa: E731
-    return Settings(
-        calls=read("calls_per_second"),
-        at_once=read("calls_at_once", whole=True),
-        deletes=read("deletes_per_second"),
-        longest_wait=group.longest_wait,
-        longest_pause=group.longest_pause,
-    )
-
-
-def _read(name: str, values: Mapping[str, str], whole: bool) -> dict[str, float]:
-    types = os_service_types.ServiceTypes()
-    found = {"default": float(DEFAULTS[name]["default"])}
-    for key, text in values.items():
-        service, at, region = key.partition("@")
-        where = f"[{GROUP}] {name}: {key or '(empty)'}"
-        if not service or bool(at) != bool(region) or (service == "default" and at):
-            raise BadLimit(f"{where}: a key is 'default', a service type, or a service type@region")
-        official = types.get_service_type(service) or service
-        if official == IDENTITY and at:
-            raise BadLimit(f"{where}: Keystone is one, whatever the region: use '{IDENTITY}'")
-        try:
-            number = float(text)
-        except (TypeError, ValueError):
-            raise BadLimit(f"{where}: {text!r} is no number") from None
-        if not math.isfinite(number) or number < 0 or 0 < number < 0.1:
-            raise BadLimit(f"{where}: {text} is neither 0 (no limit) nor 0.1 or more")
-        if whole and number != int(number):
-            raise BadLimit(f"{where}: {text} is no whole number")
-        found[official + at + region] = number
-    return found
-
-
-# ------------------------------------------------------------------------------------------------------ one account
-class _Turns:
-    """Turns of one kind that this process has."""
+# ------------------------------------------------------------------------------------------------------ one service
+class _Permits:
+    """The permits of one kind that this process holds."""
 
     def __init__(self) -> None:
         self.limited = True
@@ -171,36 +61,36 @@ class _Turns:
         self._used = self._lost = 0
 
     def ready(self, now: float) -> bool:
-        """Whether there is one to use now."""
+        """Return whether a permit can be used now; drop those that are lost."""
         while self.times and self.times[0][1] <= now:
             self.times.popleft()
             self._lost += 1
         return not self.limited or bool(self.times and self.times[0][0] <= now)
 
     def use(self) -> None:
-        """Use the one that is there."""
+        """Use the first permit; :meth:`ready` is true."""
         self._used += 1
         if self.limited:
             self.times.popleft()
 
     def likely(self, elapsed: float) -> int:
-        """Return how many are likely to be needed until the next visit, and count anew.
+        """Return how many permits the next request should ask for; reset the counts.
 
-        More and more as long as they are all used, so that many calls cost one visit; fewer as soon as some are not.
+        The number doubles while all permits are used, so that many calls cost one request. It falls when some are lost.
         """
         used, lost, self._used, self._lost = self._used, self._lost, 0, 0
         if elapsed > 2 * HORIZON:
             return 0
         return used if lost or self.times else 2 * used
 
-    def add(self, turns: Turns | None, now: float) -> None:
-        """Take in what a visit brought."""
-        self.limited = turns is not None
-        if turns is None:
+    def add(self, permits: Permits | None, now: float) -> None:
+        """Add the permits of a request; ``None``: there is no limit."""
+        self.limited = permits is not None
+        if permits is None:
             self.times.clear()
             return
-        for number in range(turns.count):
-            begins = now + max(0.0, turns.first + number * turns.interval)
+        for number in range(permits.count):
+            begins = now + max(0.0, permits.first + number * permits.interval)
             self.times.append((begins, begins + HORIZON))
 
 
@@ -211,10 +101,10 @@ class _Waiter:
         self.awake, self.number, self.delete = threading.Condition(lock), number, delete
 
 
-class _Account:
-    """One service in one region, as this process sees it.
+class _RateLimit:
+    """The rate limit of one service in one region, in this process.
 
-    Calls go in the order in which they came. Deletes have a line of their own, so that nobody who reads waits for them.
+    Calls proceed in the order in which they came. Deletes wait in a separate queue, so that reads do not wait for them.
     """
 
     def __init__(self, budget: Budget, service: str, region: str) -> None:
@@ -222,24 +112,25 @@ class _Account:
         self._lock = threading.Lock()
         self._lines: dict[bool, collections.deque[_Waiter]] = {True: collections.deque(), False: collections.deque()}
         self._number = 0
-        self._calls, self._deletes = _Turns(), _Turns()
+        self._calls, self._deletes = _Permits(), _Permits()
         self._in_use = self._peak = 0
-        self._slots: int | None = 0  #: calls that may be under way; none: no limit
-        self._lease_until = self._paused_until = self._visited = -math.inf
+        self._slots: int | None = 0  #: calls that may be under way; ``None``: no limit
+        self._lease_until = self._paused_until = self._acquired_at = -math.inf
         self._ask_at = -math.inf  #: not before
-        self._visiting = False
-        self._trouble = ""  #: why the latest visit failed
+        self._acquiring = False
+        self._trouble = ""  #: why the latest request failed
         self.leased = False
 
     @property
     def name(self) -> str:
         return f"{self.service or 'an endpoint'}@{self.region or '-'}"
 
-    # -- what callers do
+    # -- for callers
     def enter(self, delete: bool, still: Still | None, longest: float) -> None:
-        """Wait for a turn and a slot.
+        """Wait for a permit and a slot.
 
-        :raises RateLimited: none came in time
+        :param longest: seconds
+        :raises RateLimited: when there was none in time
         """
         begun = checked = time.monotonic()
         deadline = begun + longest
@@ -252,8 +143,8 @@ class _Account:
                 while not self._goes(waiter, now := time.monotonic()):
                     if now >= deadline or self._paused_until > deadline:
                         raise RateLimited(self._why(now, longest))
-                    if line[0] is waiter and not self._visiting and now >= self._ask_at and self._needs(waiter, now):
-                        self._visit()
+                    if line[0] is waiter and not self._acquiring and now >= self._ask_at and self._needs(waiter, now):
+                        self._acquire()
                     elif still is not None and now - checked >= _CHECK:
                         with self._unlocked():
                             still()
@@ -272,32 +163,32 @@ class _Account:
                 self._wake()
 
     def leave(self) -> None:
-        """The call is over."""
+        """Release the slot of a call that has ended."""
         with self._lock:
             self._in_use -= 1
             self._wake()
 
     def pause(self, seconds: float) -> None:
-        """Let nobody of this process call for a while."""
+        """Pause the calls of this process."""
         with self._lock:
             self._paused_until = max(self._paused_until, time.monotonic() + seconds)
             self._wake()
 
     def pause_left(self) -> float:
-        """Return for how many seconds nobody may call."""
+        """Return the seconds until the pause ends."""
         with self._lock:
             return max(0.0, self._paused_until - time.monotonic())
 
     def renew(self, going: bool = False) -> None:
-        """Give a sign of life, if one is due; ``going``: give everything back."""
+        """Renew the lease if it is due; ``going``: release every slot."""
         with self._lock:
             now = time.monotonic()
-            if not self._visiting and not self._in_use and now >= self._lease_until + _MARGIN:
-                self.leased = False  # it has run out, while the store did not answer: there is nothing to keep
-            if self.leased and not self._visiting and (going or now - self._visited >= _RENEW):
-                self._visit(going)
+            if not self._acquiring and not self._in_use and now >= self._lease_until + _MARGIN:
+                self.leased = False  # it expired while the store did not answer
+            if self.leased and not self._acquiring and (going or now - self._acquired_at >= _RENEW):
+                self._acquire(going)
 
-    # -- the inside; the lock is held
+    # -- internal; the caller holds the lock
     def _goes(self, waiter: _Waiter, now: float) -> bool:
         if self._lines[waiter.delete][0] is not waiter or not self._ready(waiter, now):
             return False
@@ -307,7 +198,7 @@ class _Account:
     def _ready(self, waiter: _Waiter, now: float) -> bool:
         return (
             now >= self._paused_until
-            and now - self._visited < _FRESH
+            and now - self._acquired_at < _FRESH
             and self._has_slot(now)
             and self._calls.ready(now)
             and (not waiter.delete or self._deletes.ready(now))
@@ -317,26 +208,26 @@ class _Account:
         return self._slots is None or (self._in_use < self._slots and now < self._lease_until)
 
     def _needs(self, waiter: _Waiter, now: float) -> bool:
-        """Whether a visit would help."""
-        if now < self._paused_until and self._visited > -math.inf:
+        """Return whether a request to the store would help."""
+        if now < self._paused_until and self._acquired_at > -math.inf:
             return False
-        if now - self._visited >= _FRESH:
+        if now - self._acquired_at >= _FRESH:
             return True
         if not self._has_slot(now):
             most = self._budget.limits(self.service, self.region).at_once
             return now >= self._lease_until or self._slots is None or not most or self._slots < most
-        return self._short_of_turns(waiter)
+        return self._short_of_permits(waiter)
 
-    def _short_of_turns(self, waiter: _Waiter) -> bool:
+    def _short_of_permits(self, waiter: _Waiter) -> bool:
         return any(
             kind.limited and not kind.times for kind in (self._calls, *([self._deletes] if waiter.delete else []))
         )
 
     def _next(self, waiter: _Waiter, now: float) -> float:
-        """Return when it is worth while to look again, unless somebody wakes us before."""
+        """Return when the waiter checks again, unless it is notified before."""
         if self._lines[waiter.delete][0] is not waiter:
             return math.inf
-        times = [self._visited + _FRESH, self._paused_until, self._ask_at]
+        times = [self._acquired_at + _FRESH, self._paused_until, self._ask_at]
         times += [kind.times[0][0] for kind in (self._calls, self._deletes) if kind.times]
         return min((at for at in times if at > now), default=now + _FRESH)
 
@@ -344,8 +235,8 @@ class _Account:
         if self._paused_until > now:
             return f"{self.name} asked us to wait: {self._paused_until - now:.0f} seconds from now"
         if self._trouble:
-            return f"no turn to call {self.name}: the store does not answer: {self._trouble}"
-        return f"no turn to call {self.name} within {longest:.0f} seconds: the limits of [{GROUP}] are used up"
+            return f"no permit to call {self.name}: the store does not answer: {self._trouble}"
+        return f"no permit to call {self.name} within {longest:.0f} seconds: the limits of [{GROUP}] are used up"
 
     def _wake(self) -> None:
         for line in self._lines.values():
@@ -360,16 +251,19 @@ class _Account:
         finally:
             self._lock.acquire()
 
-    def _visit(self, going: bool = False) -> None:
-        """Ask the store. The lock is let go of meanwhile, and no more calls begin than are under way already."""
+    def _acquire(self, going: bool = False) -> None:
+        """Acquire permits and slots from the store.
+
+        The lock is released during the request. Until its answer no call uses a slot that is not in use now.
+        """
         now = time.monotonic()
         waiting, deletes = sum(len(line) for line in self._lines.values()), len(self._lines[True])
-        elapsed = now - self._visited
+        elapsed = now - self._acquired_at
         limits = self._budget.limits(self.service, self.region)
         for kind in (self._calls, self._deletes):
-            kind.ready(now)  # what is too old does not count
+            kind.ready(now)  # drops lost permits
         wanted = 0 if going else max(self._peak, self._in_use) + waiting
-        ask = Ask(
+        request = Request(
             self._budget.holder,
             limits,
             calls=max(0, waiting - len(self._calls.times)),
@@ -381,118 +275,121 @@ class _Account:
         )
         self._peak = self._in_use
         frozen = self._in_use if self._slots is None else min(self._slots, self._in_use)
-        self._slots, self._visiting = frozen, True
-        if ask.wanted:
-            self.leased = True  # from now on, whatever comes back: the store may have it
+        self._slots, self._acquiring = frozen, True
+        if request.wanted:
+            self.leased = True  # from now on: the store may have recorded it even if the answer is lost
             self._budget.keep()
         grant: Grant | None = None
         try:
             with self._unlocked():
-                grant = self._budget.ledger.visit_account(self.service, self.region, ask)
-        except Exception as error:  # whatever the store raises: there are no turns then
-            # The driver's words, not SQLAlchemy's with the statement: they end up in the record.
+                grant = self._budget.ledger.acquire_permits(self.service, self.region, request)
+        except Exception as error:  # whatever the store raises
+            # The driver's message: SQLAlchemy's contains the statement, and the text goes into the record.
             self._trouble = " ".join(str(getattr(error, "orig", None) or error).split())[:200]
-            LOG.warning("no turns to call %s: the store does not answer: %s", self.name, self._trouble)
+            LOG.warning("no permits to call %s: the store does not answer: %s", self.name, self._trouble)
         finally:
-            self._visiting = False
+            self._acquiring = False
         after = time.monotonic()
         if grant is None:
             self._ask_at = after + _ASK_AGAIN * random.uniform(1, 2)  # noqa: S311
         else:
-            self._visited, self._trouble = after, ""
+            self._acquired_at, self._trouble = after, ""
             self._calls.add(grant.calls, after)
             self._deletes.add(grant.deletes, after)
             self._slots, self._lease_until = grant.slots, now + LEASE - _MARGIN
             self._paused_until = max(self._paused_until, after + grant.paused) if grant.paused else self._paused_until
-            self.leased = bool(ask.wanted)
+            self.leased = bool(request.wanted)
             nothing = grant.slots is not None and grant.slots <= self._in_use
             self._ask_at = after + _ASK_AGAIN if nothing else after
         self._wake()
 
 
 class Budget:
-    """This process's part of the limits. Threads share it."""
+    """This process's part of the limits; its threads share it."""
 
     def __init__(
         self, conf: cfg.ConfigOpts, ledger: Ledger, waited: Callable[[str, str, float], None] = lambda *_: None
     ) -> None:
         """Read the limits.
 
-        :param waited: told service, region and seconds after each wait
-        :raises BadLimit: one cannot be read
+        :param waited: called with service, region and seconds after each wait
+        :raises BadLimit: when a limit is not valid
         """
         self._conf, self.ledger, self._waited = conf, ledger, waited
-        # Unique even where two hosts in containers have one name, and a process gets the number of a dead one.
+        # Unique even if two containers have one host name, and a process gets the number of a dead one.
         self.holder = f"{socket.gethostname()[:100]}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
         self._settings = settings(conf)
         self._read_at = time.monotonic()
         self._lock = threading.Lock()
-        self._accounts: dict[tuple[str, str], _Account] = {}
+        self._rate_limits: dict[tuple[str, str], _RateLimit] = {}
         self._keeper: threading.Thread | None = None
         self._types = os_service_types.ServiceTypes()
 
     @property
     def settings(self) -> Settings:
-        """``[limits]`` as it is now: the operator may change it while we run."""
+        """``[limits]`` as it is now: the operator may change it while the process runs."""
         if time.monotonic() - self._read_at >= _RELOAD:
             self._read_at = time.monotonic()
             try:
                 self._settings = settings(self._conf)
             except BadLimit as error:
-                LOG.error("%s; what held before still holds", error)
+                LOG.error("%s; the limits before stay in force", error)
         return self._settings
 
     def limits(self, service: str, region: str) -> Limits:
-        """Return what holds for one service in one region now."""
+        """Return the present limits of one service in one region."""
         return self.settings.limits(service, region)
 
-    def _account(self, service: str, region: str) -> _Account:
+    def _rate_limit(self, service: str, region: str) -> _RateLimit:
         service = self._types.get_service_type(service) or service
         key = (service[:128], "" if service == IDENTITY else region[:128])
         with self._lock:
-            if key not in self._accounts:
-                self._accounts[key] = _Account(self, *key)
-            return self._accounts[key]
+            if key not in self._rate_limits:
+                self._rate_limits[key] = _RateLimit(self, *key)
+            return self._rate_limits[key]
 
     @contextlib.contextmanager
-    def turn(self, service: str, region: str, delete: bool = False, still: Still | None = None) -> Iterator[None]:
-        """Wait until a call may be made, and be counted while it is.
+    def permit(self, service: str, region: str, delete: bool = False, still: Still | None = None) -> Iterator[None]:
+        """Wait for a permit, and hold a slot during the call.
 
         :param service: its type; empty: not known
-        :param delete: whether it deletes
-        :param still: asked now and then during a long wait
-        :raises RateLimited: there was no turn within ``[limits] longest_wait``
+        :param delete: whether the call deletes
+        :param still: called now and then during a long wait
+        :raises RateLimited: when there was no permit within ``[limits] longest_wait``
         """
-        account = self._account(service, region)
+        rate_limit = self._rate_limit(service, region)
         begun = time.monotonic()
         try:
-            account.enter(delete, still, self.settings.longest_wait)
+            rate_limit.enter(delete, still, self.settings.longest_wait)
         finally:
-            self._waited(account.service, account.region, time.monotonic() - begun)
+            self._waited(rate_limit.service, rate_limit.region, time.monotonic() - begun)
         try:
             yield
         finally:
-            account.leave()
+            rate_limit.leave()
 
     def pause(self, service: str, region: str, seconds: float) -> None:
-        """Leave a service alone, for it asked for that: this process, and all others as soon as they ask the store."""
+        """Pause all calls to a service that asked for it.
+
+        Other processes follow when they next ask the store.
+        """
         seconds = min(seconds, self.settings.longest_pause)
-        # Not all at the same moment: that is what it asked us not to do.
+        # Spread the end of the pause: all processes at once would overload the service again.
         seconds += random.uniform(0, min(1.0, seconds / 10))  # noqa: S311
-        account = self._account(service, region)
-        account.pause(seconds)
-        LOG.warning("%s asks us to slow down: no calls for %.1f seconds", account.name, seconds)
+        rate_limit = self._rate_limit(service, region)
+        rate_limit.pause(seconds)
+        LOG.warning("%s asks for a pause: no calls for %.1f seconds", rate_limit.name, seconds)
         try:
-            self.ledger.pause_account(account.service, account.region, seconds)
-        except Exception as error:  # it holds here; the others are told by the service itself
-            LOG.warning("the others could not be told to leave %s alone: %s", account.name, error)
+            self.ledger.pause_calls(rate_limit.service, rate_limit.region, seconds)
+        except Exception as error:  # the pause holds here; the service tells the other processes itself
+            LOG.warning("could not record the pause of %s for other processes: %s", rate_limit.name, error)
 
     def may_wait(self, service: str, region: str) -> bool:
-        """Whether a call may wait for the end of the pause that its service asked for."""
-        return self._account(service, region).pause_left() <= self.settings.longest_wait
+        """Return whether a call may wait for the end of its service's pause."""
+        return self._rate_limit(service, region).pause_left() <= self.settings.longest_wait
 
     def keep(self) -> None:
-        """See that signs of life are given as long as slots are held."""
+        """Start the thread that renews leases while slots are held."""
         with self._lock:
             if self._keeper is None:
                 self._keeper = threading.Thread(target=self._run, name="budget", daemon=True)
@@ -502,16 +399,16 @@ class Budget:
         while True:
             time.sleep(_RENEW / 4)
             with self._lock:
-                leased = [account for account in self._accounts.values() if account.leased]
+                leased = [rate_limit for rate_limit in self._rate_limits.values() if rate_limit.leased]
                 if not leased:
                     self._keeper = None
                     return
-            for account in leased:
-                account.renew()
+            for rate_limit in leased:
+                rate_limit.renew()
 
     def close(self) -> None:
-        """Give the slots back, so that the others need not wait until our leases are over."""
+        """Release all slots, so that other processes need not wait for the leases."""
         with self._lock:
-            accounts = list(self._accounts.values())
-        for account in accounts:
-            account.renew(going=True)
+            rate_limits = list(self._rate_limits.values())
+        for rate_limit in rate_limits:
+            rate_limit.renew(going=True)

@@ -336,7 +336,7 @@ class _Turn:
         with contextlib.ExitStack() as stack:
             if session._budget is not None:
                 still = self._ask if self._writing else None
-                stack.enter_context(session._budget.turn(*self._where, delete=self._verb == "DELETE", still=still))
+                stack.enter_context(session._budget.permit(*self._where, delete=self._verb == "DELETE", still=still))
             if self._writing:
                 # From before the guard is asked: who has it refuse from now on, and then sees none under way, is sure.
                 stack.enter_context(session.under_way())

@@ -1,4 +1,7 @@
-"""The ``cleanup-orchestrator-all-in-one`` process: API, engine and worker over the in-process bus."""
+"""The ``cleanup-orchestrator-all-in-one`` process.
+
+It runs the API, an engine and a worker over the in-process bus.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from cleanup_orchestrator.cmd import manage
 
 
 def main() -> int:
-    """Run it until SIGTERM."""
+    """Run all parts in one process until SIGTERM; return the exit code."""
     description = (
         "API, engine and worker in one process, without a message broker. "
         "Example: cleanup-orchestrator-all-in-one --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"

@@ -9,7 +9,7 @@ from cleanup_orchestrator.cmd import manage
 
 
 def main() -> int:
-    """Run it until SIGTERM."""
+    """Run the API until SIGTERM; return the exit code."""
     description = (
         "Serves the REST API. "
         "Example: cleanup-orchestrator-api --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"

@@ -9,7 +9,7 @@ from cleanup_orchestrator.cmd import manage
 
 
 def main() -> int:
-    """Run it until SIGTERM."""
+    """Run an engine until SIGTERM; return the exit code."""
     description = (
         "Decides what happens next with each deletion. "
         "Example: cleanup-orchestrator-engine --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"

@@ -1,8 +1,10 @@
-"""``cleanup-orchestrator-manage``: create, upgrade and check the schema of the database, and forget old records.
+"""Implements ``cleanup-orchestrator-manage``.
 
-The migrations are the folder ``alembic/`` of a checkout; a wheel carries the same folder as
-``cleanup_orchestrator/migrations``. :func:`upgrade` and :func:`state` are also what the all-in-one process and
-``cleanup-orchestrator-status`` use.
+The command creates, upgrades and checks the database schema, and purges old records.
+
+The migrations are the folder ``alembic/`` of a checkout. A wheel contains the same folder as
+``cleanup_orchestrator/migrations``. Each process calls :func:`require` when it starts, and
+``cleanup-orchestrator-status`` calls :func:`state`.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
+from typing import TypeAlias
 
 import sqlalchemy as sa
-from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.command import revision as write_revision
+from alembic.command import upgrade as run_migrations
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -33,22 +37,26 @@ from cleanup_orchestrator.store import retention, tables
 PROJECT = "cleanup-orchestrator"
 PROG = "cleanup-orchestrator-manage"
 
-#: Which extra brings which driver.
+#: Driver: the extra of this package that installs it.
 _EXTRAS = {"psycopg": "postgresql", "psycopg2": "postgresql", "pymysql": "mysql", "MySQLdb": "mysql"}
 
-#: Two upgrades at once (three controllers, one playbook) do the work once; seconds that the second one waits.
+#: Seconds that an upgrade waits for another one to end, as when a playbook upgrades several controllers at once.
 _LOCK_WAIT = 600
+#: The key of PostgreSQL's advisory lock.
 _LOCK_KEY = 0x636C6E75
 
 
 class ManageError(CleanupError):
-    """Why a command could not be done, in one line for the operator."""
+    """A command failed; the text is one line for the operator."""
 
     code = "manage_error"
 
 
 def migrations() -> Path:
-    """Return the folder with the migrations: inside an installed wheel, else beside the package in the checkout."""
+    """Return the folder of the migrations.
+
+    It is in the installed package, or else in the checkout.
+    """
     package = Path(str(resources.files("cleanup_orchestrator")))
     installed, checkout = package / "migrations", package.parent / "alembic"
     for folder in (installed, checkout):
@@ -58,6 +66,7 @@ def migrations() -> Path:
 
 
 def _alembic(connection: sa.Connection | None = None) -> Config:
+    """Return alembic's configuration, on a connection if it runs migrations."""
     config = Config()
     config.set_main_option("script_location", str(migrations()).replace("%", "%%"))
     config.set_main_option("file_template", "%%(rev)s_%%(slug)s")
@@ -67,17 +76,17 @@ def _alembic(connection: sa.Connection | None = None) -> Config:
 
 @contextlib.contextmanager
 def connect(url: str, *, exclusive: bool = False) -> Iterator[sa.Connection]:
-    """Give a connection with a transaction on it; commit it at the end.
+    """Return a connection with a transaction, which is committed at the end.
 
-    :param url: SQLAlchemy's
-    :param exclusive: keep every other process that asks for the same waiting
-    :raises ManageError: whatever goes wrong with the database, in one line without the password
+    :param url: as in ``[database] connection``
+    :param exclusive: hold a lock, for which other processes with ``exclusive`` wait
+    :raises ManageError: when the database reports an error; the text does not contain the password
     """
     try:
         parsed = sa.make_url(url)
         sqlite = parsed.get_backend_name() == "sqlite"
         if sqlite and not exclusive and _file_is_missing(parsed.database):
-            # Only asking must not leave an empty file behind, owned by whoever asked.
+            # SQLite would create an empty file, owned by the user who ran this command.
             raise ManageError(f"database {parsed} does not exist yet; run: {PROG} db upgrade")
         engine = sa.create_engine(
             parsed, poolclass=sa.NullPool, connect_args={"timeout": _LOCK_WAIT if exclusive else 30} if sqlite else {}
@@ -103,33 +112,43 @@ def connect(url: str, *, exclusive: bool = False) -> Iterator[sa.Connection]:
 
 
 def _file_is_missing(path: str | None) -> bool:
-    return bool(path) and path != ":memory:" and not path.startswith("file:") and not Path(path).exists()
+    if not path or path == ":memory:" or path.startswith("file:"):
+        return False
+    return not Path(path).exists()
 
 
 def _line(error: BaseException) -> str:
-    """Return an error's own words as one line; drivers put the errno first, and hints on further lines."""
+    """Return the message of an error as one line.
+
+    Some drivers put an error number first, which is left out.
+    """
     text = error.args[1] if len(error.args) == 2 and isinstance(error.args[0], int) else str(error)
     return " ".join(str(text).split()) or type(error).__name__
 
 
 def _lock(connection: sa.Connection) -> None:
+    """Wait for the lock of upgrades; the transaction or the session holds it."""
     match connection.dialect.name:
         case "postgresql":
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
         case "mysql" | "mariadb":
-            # Its DDL commits by itself, so the lock is the session's. The name is the server's: make it the database's.
+            # DDL commits implicitly, so the lock belongs to the session. The server has one namespace for such locks,
+            # so its name contains that of the database.
             got = connection.scalar(
                 sa.text("SELECT GET_LOCK(SHA1(CONCAT(:key, DATABASE())), :wait)"), {"key": PROJECT, "wait": _LOCK_WAIT}
             )
             if got != 1:
                 raise ManageError("another upgrade is running on this database and does not end")
         case "sqlite":
-            # Python's driver begins no transaction before DDL: without this a half-done migration would stay.
+            # Python's driver begins no transaction before DDL: an interrupted migration would stay half done.
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _revisions() -> list[str | None]:
-    """Return the revisions that this release has, newest first; ``None``, no schema, is the oldest."""
+    """Return the revisions that this release has, newest first.
+
+    ``None``, no schema, is the oldest.
+    """
     found = [script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()]
     if not found:
         raise ManageError(f"no migrations in {migrations()}: the installation is not complete")
@@ -137,7 +156,8 @@ def _revisions() -> list[str | None]:
 
 
 def _current(connection: sa.Connection) -> str | None:
-    current = MigrationContext.configure(connection).get_current_revision()
+    """Return the revision of the database; ``None``: it has no schema."""
+    current: str | None = MigrationContext.configure(connection).get_current_revision()
     if current not in _revisions():
         raise ManageError(f"the database is at revision {current}, of a newer release than this one")
     return current
@@ -151,18 +171,20 @@ def head() -> str:
 
 
 def state(url: str) -> tuple[str | None, str]:
-    """Return the revision of the database (``None``: it has no schema) and the newest one that this release has.
+    """Return the revision of the database and the newest one of this release.
 
-    :raises ManageError: when it cannot be read, or is of a newer release
+    ``None`` as the first one: the database has no schema.
+
+    :raises ManageError: when the database does not answer, or is of a newer release
     """
     with connect(url) as connection:
         return _current(connection), head()
 
 
 def require(conf: cfg.ConfigOpts) -> None:
-    """Let nobody go on but with a database at the newest revision.
+    """Check that the database is at the newest revision.
 
-    :raises ManageError: when the database does not answer, or has another schema
+    :raises ManageError: when it is not, or does not answer
     """
     current, newest = state(conf.database.connection)
     if current != newest:
@@ -170,9 +192,9 @@ def require(conf: cfg.ConfigOpts) -> None:
 
 
 def upgrade(url: str, revision: str = "head") -> tuple[str | None, str | None]:
-    """Bring the schema to ``revision``, from nothing or from any earlier one; return the revisions before and after.
+    """Upgrade the schema, or create it; return the revisions before and after.
 
-    :raises ManageError: when the revision is not known, or is earlier than the database's (there is no way back)
+    :raises ManageError: when the revision is not known, or earlier than that of the database: there is no downgrade
     """
     with connect(url, exclusive=True) as connection:
         config = _alembic(connection)
@@ -186,19 +208,19 @@ def upgrade(url: str, revision: str = "head") -> tuple[str | None, str | None]:
         if order.index(after) > order.index(before):
             raise ManageError(f"the database is at revision {before}: there is no downgrade; restore a backup")
         if after is not None:
-            command.upgrade(config, after)
+            run_migrations(config, after)
         return before, _current(connection)
 
 
 def drift(url: str) -> list[str]:
-    """Return what differs between the database and the tables that this release works with; nothing is best."""
+    """Return the differences between the database's schema and this release's."""
     with connect(url) as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         return [_difference(entry) for entry in compare_metadata(context, tables.metadata)]
 
 
 def _difference(entry: object) -> str:
-    # alembic gives a tuple for a thing that is missing or too much, and a list of tuples for one that is different.
+    # alembic returns a tuple for each object to add or remove, and a list of tuples for one to modify.
     if isinstance(entry, list):
         return "; ".join(_difference(part) for part in entry)
     assert isinstance(entry, tuple)
@@ -249,7 +271,8 @@ def _db_purge(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
             print(f"would remove {_rows(retention.count(connection, age, args.named))}")
         return 0
     total: collections.Counter[str] = collections.Counter()
-    while True:  # a transaction for some of them: nobody waits long, and what is done is done when this is stopped
+    # Each transaction removes a part: others wait only for that, and an interruption loses nothing that is done.
+    while True:
         with connect(url) as connection:
             removed = retention.purge(connection, age, args.named)
         if not removed:
@@ -261,11 +284,13 @@ def _db_purge(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
 
 
 def _rows(numbers: Mapping[str, int]) -> str:
+    """Return the numbers of rows as text."""
     told = [f"{number} {name}" for name, number in numbers.items() if number]
     return ", ".join(told) or "nothing"
 
 
 def _days(text: str) -> int:
+    """Return the number of days that an argument names; argparse reports the error."""
     if not text.isdecimal() or int(text) < 1 or int(text) > 100 * 366:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of days above 0")
     return int(text)
@@ -278,11 +303,15 @@ def _db_revision(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     number = f"{len(_revisions()):04}"
     with connect(conf.database.connection, exclusive=True) as connection:
         try:
-            script = command.revision(_alembic(connection), args.message, autogenerate=True, rev_id=number)
+            script = write_revision(_alembic(connection), args.message, autogenerate=True, rev_id=number)
         except CommandError as error:
             raise ManageError(_line(error)) from error
     print(f"wrote {getattr(script, 'path', folder)}; read it before you trust it")
     return 0
+
+
+#: What ``add_subparsers`` returns.
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -302,7 +331,7 @@ def _parser() -> argparse.ArgumentParser:
         help="folder with configuration files, may be repeated",
     )
 
-    def add(parent: argparse._SubParsersAction, name: str, text: str, example: str) -> argparse.ArgumentParser:
+    def add(parent: _Commands, name: str, text: str, example: str) -> argparse.ArgumentParser:
         return parent.add_parser(
             name,
             parents=[common],
@@ -318,7 +347,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"example: {PROG} db upgrade",
     )
     nouns = parser.add_subparsers(dest="noun", required=True, metavar="db")
-    database = add(nouns, "db", "look after the schema and old records; there is no downgrade", "db upgrade")
+    database = add(nouns, "db", "manage the schema and old records; there is no downgrade", "db upgrade")
     verbs = database.add_subparsers(dest="verb", required=True, metavar="upgrade|current|history|check|purge|revision")
 
     one = add(verbs, "upgrade", "create the schema, or bring it to a newer revision", "db upgrade")
@@ -328,25 +357,25 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(run=_db_current)
     one = add(verbs, "history", "list the revisions that this release has, newest first", "db history")
     one.set_defaults(run=_db_history)
-    one = add(verbs, "check", "compare the database with what this release works with", "db check")
+    one = add(verbs, "check", "compare the schema of the database with that of this release", "db check")
     one.set_defaults(run=_db_check)
     one = add(
         verbs,
         "purge",
-        "forget deletions and orphan scans that ended long ago, with their journals; liens and waivers stay",
+        "delete the records of deletions and orphan scans that ended long ago; liens and waivers stay",
         "db purge --age 400 --dry-run",
     )
-    one.add_argument("--age", type=_days, required=True, metavar="DAYS", help="that long ago at least")
-    one.add_argument("--dry-run", action="store_true", help="only say how many rows would go")
+    one.add_argument("--age", type=_days, required=True, metavar="DAYS", help="minimum days since the end")
+    one.add_argument("--dry-run", action="store_true", help="only print how many rows would be deleted")
     one.add_argument(
         "--named",
         action="store_true",
-        help="also records that name something that is left: ended with leftovers, failed, let go by force. Those that "
-        "can still be retried cannot be then; what a project was locked with and has not been given back stays",
+        help="also records that name resources which may still exist: those that ended with leftovers, failed, or "
+        "abandoned resources by force. They cannot be retried afterwards. A record stays while its project is locked",
     )
     one.set_defaults(run=_db_purge)
     one = add(verbs, "revision", "write a new migration (in a checkout)", 'db revision -m "add waivers"')
-    one.add_argument("-m", "--message", required=True, help="what it does, in a few words")
+    one.add_argument("-m", "--message", required=True, help="a short description")
     one.set_defaults(run=_db_revision)
     return parser
 
@@ -361,7 +390,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         conf.register_opts(options, group=group)
     try:
         conf(sources, project=PROJECT, prog=PROG)
-        return args.run(conf, args)
+        code: int = args.run(conf, args)
+        return code
     except (ManageError, cfg.Error) as error:
         print(f"{PROG}: {_line(error)}", file=sys.stderr)
         return 1

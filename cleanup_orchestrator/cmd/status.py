@@ -1,6 +1,8 @@
-"""``cleanup-orchestrator-status upgrade check``: whether this release can be started here. Run it before you do.
+"""Implements ``cleanup-orchestrator-status upgrade check``.
 
-It reads the configuration and the database, and asks nobody else: neither Keystone nor the broker has to be there.
+The command checks whether this release can be started on this host.
+
+It reads the configuration and the database. It does not contact Keystone or the broker.
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ from cleanup_orchestrator.plugins import registry
 
 PROG = "cleanup-orchestrator-status"
 
-#: The group of those who check tokens.
+#: The group of keystonemiddleware, which validates tokens.
 _TOKENS = "keystone_authtoken"
-#: Options that name the scope of a token; those that begin alike name the same.
+#: Options that name the scope of a token. Those with the same first word name the same scope.
 _SCOPES = ("project_id", "project_name", "domain_id", "domain_name", "system_scope")
-#: What the sample configuration has as memcache_secret_key.
+#: The value of memcache_secret_key in the sample configuration.
 _PLACEHOLDER = "A_LONG_RANDOM_STRING"
 
 _OK = upgradecheck.Result(upgradecheck.Code.SUCCESS)
@@ -42,15 +44,16 @@ def _warning(why: str) -> upgradecheck.Result:
 
 
 def _loads(load: Callable[[], object]) -> upgradecheck.Result:
+    """Return success if a function returns, and failure with its error if it raises."""
     try:
         load()
-    except Exception as error:  # what is loaded by its name may raise anything
+    except Exception as error:  # plugins may raise any error when they are loaded
         return _failure(f"{type(error).__name__}: {error}")
     return _OK
 
 
-class Checks(upgradecheck.UpgradeCommands):
-    """The checks; each answers success, warning or failure, with what to do."""
+class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgradecheck has no types
+    """The checks; each returns success, or a warning or failure that says what to do."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
@@ -79,9 +82,12 @@ class Checks(upgradecheck.UpgradeCommands):
         return _OK
 
     def _bus(self) -> upgradecheck.Result:
-        """All in one: SQLite and no broker. Several processes: a database server and a broker. Nothing between."""
+        """Check that the database and the bus suit each other.
+
+        The all-in-one process uses SQLite and no broker. Several processes use a database server and a broker.
+        """
         try:
-            transport = rpc.oslo_messaging.TransportURL.parse(self._conf)
+            transport = rpc.transport_url(self._conf)
         except Exception as error:
             return _failure(f"[DEFAULT] transport_url: {type(error).__name__}: {error}")
         alone = self._conf.database.connection.startswith("sqlite")
@@ -174,7 +180,7 @@ class Checks(upgradecheck.UpgradeCommands):
         )
 
     def _notifications(self) -> upgradecheck.Result:
-        _loads(lambda: rpc.notifier(self._conf, "check"))  # it registers the options
+        _loads(lambda: rpc.notifier(self._conf, "check"))  # registers the options
         there = set(stevedore.ExtensionManager("oslo.messaging.notify.drivers").names())
         unknown = sorted(set(self._conf.oslo_messaging_notifications.driver) - there - {""})
         if unknown:
@@ -200,11 +206,16 @@ class Checks(upgradecheck.UpgradeCommands):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the checks; 0: go on, 1: go on after reading the warnings, 2: do not, 255: it broke."""
+    """Run the checks and return the exit code.
+
+    0: all passed, 1: there are warnings, 2: there are failures, 255: an error.
+    """
     conf = cfg.ConfigOpts()
     opts.register(conf)
     try:
-        return upgradecheck.main(conf, manage.PROJECT, Checks(conf), argv=list(sys.argv[1:] if argv is None else argv))
+        arguments = list(sys.argv[1:] if argv is None else argv)
+        code: int = upgradecheck.main(conf, manage.PROJECT, Checks(conf), argv=arguments)
+        return code
     except cfg.Error as error:
         print(f"{PROG}: {' '.join(str(error).split())}", file=sys.stderr)
         return 255

@@ -9,9 +9,9 @@ from cleanup_orchestrator.cmd import manage
 
 
 def main() -> int:
-    """Run it until SIGTERM."""
+    """Run a worker until SIGTERM; return the exit code."""
     description = (
-        "Looks for and deletes what projects own. "
+        "Finds and deletes the resources of projects. "
         "Example: cleanup-orchestrator-worker --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
     )
     return service.main("cleanup-orchestrator-worker", description, "worker", check=manage.require)

@@ -1,15 +1,15 @@
-"""Notifications through oslo.messaging: what becomes of deletions, and of what holds them: liens and the brake.
+"""Notifications about deletions, liens, the brake and orphan scans.
 
-There is one for each change of a deletion's status, and when it stalls or is held. They are sent after the commit, by
-whoever committed, from a thread of their own: a broker that is down delays and fails no decision. So one may get lost
-(a process that dies right after its commit sends none): the journal is the truth, a notification is for who cannot wait
-for it.
+They are sent through oslo.messaging.
+
+A deletion is announced when its status changes, when it stalls, and when it is on hold. The process that committed the
+change sends the notification after the commit, from a background thread: a broker that is down neither delays nor fails
+a decision. A notification may get lost, for example when the process ends right after the commit. The journal is
+complete.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import datetime
 import os
 import queue
 import socket
@@ -22,12 +22,10 @@ from oslo_log import log
 from cleanup_orchestrator.core import force
 from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
-from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanPart, ScanStatus
 from cleanup_orchestrator.core.redact import redact
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind
 from cleanup_orchestrator.monitoring import metrics
-from cleanup_orchestrator.store import Store
 
 LOG = log.getLogger(__name__)
 
@@ -36,18 +34,18 @@ LIEN = "project_cleanup.lien"
 BRAKE = "project_cleanup.brake"
 SCAN_PREFIX = "project_cleanup.orphan_scan"
 
-#: Event type, what makes the payload when it is sent, and whether somebody has to look at it.
+#: Event type, a function that returns the payload when it is sent, and whether the priority is ``error``.
 _Message = tuple[str, Callable[[], Mapping[str, Any]], bool]
 
-#: Statuses and conditions that somebody has to look at: sent with the priority ``error``.
+#: Statuses and conditions that need an operator: sent with the priority ``error``.
 _ERRORS = frozenset({"failed", "stalled"})
 
-#: So many wait for a broker that is down; further ones are dropped.
+#: Maximum number of notifications that wait for the broker; further ones are dropped.
 _WAITING = 1000
 
 
 class Sender(Protocol):
-    """What sends: ``oslo_messaging.Notifier``."""
+    """The part of ``oslo_messaging.Notifier`` that is used here."""
 
     def info(self, ctxt: Any, event_type: str, payload: Any) -> None:
         """Send with the priority ``info``."""
@@ -57,24 +55,24 @@ class Sender(Protocol):
 
 
 def stalled(deletion: Deletion) -> bool:
-    """Whether a deletion makes no progress."""
+    """Return whether a deletion makes no progress."""
     return any(c.type == "stalled" and c.status for c in deletion.conditions)
 
 
 def held(deletion: Deletion) -> bool:
-    """Whether a lien, the brake or the hours keep a deletion from going on."""
+    """Return whether a lien, the brake or the hours hold a deletion."""
     return any(c.type == "on_hold" and c.status for c in deletion.conditions)
 
 
 def asking(deletion: Deletion) -> str:
-    """Return why a deletion waits for a second person's approval; empty: it waits for none."""
+    """Return why a deletion waits for an approval; empty: it does not wait."""
     return next((c.message for c in deletion.conditions if c.type == "approval" and c.status), "")
 
 
 def news(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
-    """Return what a commit changed that is worth a notification: the last words of the event types.
+    """Return the notifications that a commit causes: the last part of each event type.
 
-    :param before: ``None``: the record was made
+    :param before: ``None``: the deletion was created
     """
     found = []
     moved = before is None or before.status is not after.status
@@ -85,7 +83,7 @@ def news(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
     was = before is not None and stalled(before)
     if stalled(after) and not was:
         found.append("stalled")
-    elif was and not stalled(after) and not moved:  # a new status says so by itself
+    elif was and not stalled(after) and not moved:  # a new status implies it
         found.append("resumed")
     was = before is not None and held(before)
     if held(after) and not was:
@@ -98,7 +96,10 @@ def news(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
 
 
 def payload(before: Deletion | None, after: Deletion, steps: Iterable[Step]) -> dict[str, Any]:
-    """Return what a notification says; the manual (``admin/monitoring``) has every field, and a test compares."""
+    """Return the payload of a notification about a deletion.
+
+    The manual (``admin/monitoring``) has its fields.
+    """
     every = [s for s in steps if s.round >= after.since_round]
     sweeps = [s for s in every if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)]
     blocked = next((c for c in after.conditions if c.type == "stalled" and c.status), None)
@@ -147,7 +148,10 @@ def payload(before: Deletion | None, after: Deletion, steps: Iterable[Step]) -> 
 
 
 def scan_payload(scan: OrphanScan, parts: Iterable[ScanPart]) -> dict[str, Any]:
-    """Return what a notification about an orphan scan says; the manual (``admin/orphans``) has every field."""
+    """Return the payload of a notification about an orphan scan.
+
+    The manual (``admin/orphans``) has its fields.
+    """
     work = [part for part in parts if part.service]
     return {
         "orphan_scan_id": scan.id,
@@ -172,52 +176,67 @@ def _time(value: Any) -> str:
 
 
 class Announcer:
-    """Sends in the background, in the order of the commits of this process."""
+    """Announces the commits of this process, in order, from a background thread.
 
-    def __init__(self, sender: Sender, steps: Callable[[str], Sequence[Step]]) -> None:
-        """Wire it.
+    No method raises or waits for the broker.
+    """
 
-        :param steps: of a deletion, by its id; asked when the notification is sent
+    def __init__(
+        self, sender: Sender, steps: Callable[[str], Sequence[Step]], parts: Callable[[str], Sequence[ScanPart]]
+    ) -> None:
+        """Use a sender, and these functions when a notification is sent.
+
+        :param steps: returns the steps of a deletion, by its id
+        :param parts: returns the parts of an orphan scan, by its id
         """
-        self._sender, self._steps = sender, steps
+        self._sender, self._steps, self._parts = sender, steps, parts
         self._waiting: queue.Queue[_Message | None] = queue.Queue(_WAITING)
         self._thread: threading.Thread | None = None
         self._pid = 0
         self._lock = threading.Lock()
 
-    def committed(self, before: Deletion | None, after: Deletion) -> None:
-        """Take note of a commit. Never raises, never waits."""
+    def deletion_saved(self, before: Deletion | None, after: Deletion) -> None:
+        """Announce what has changed in a deletion; ``before`` is ``None``: it was created."""
         for what in news(before, after):
             self.say(f"{PREFIX}.{what}", lambda: payload(before, after, self._steps(after.id)), what in _ERRORS)
 
-    def lien(self, what: str, lien: Lien) -> None:
-        """Take note of a lien that was recorded or removed. Never raises, never waits."""
+    def lien_changed(self, lien: Lien) -> None:
+        """Announce a lien that was recorded or removed."""
+        what = "removed" if lien.deleted_at else "recorded"
         times = {name: _time(getattr(lien, name)) for name in ("created_at", "expires_at", "deleted_at")}
         self.say(f"{LIEN}.{what}", lambda: {**lien.to_dict(), "reason": redact(lien.reason), **times})
 
-    def brake(self, brake: Brake) -> None:
-        """Take note of a brake that was pulled or lifted. Never raises, never waits."""
+    def scan_moved(self, scan: OrphanScan) -> None:
+        """Announce an orphan scan that was created, or whose status changed."""
+        bad = scan.status in (ScanStatus.FAILED, ScanStatus.INCOMPLETE)
+        self.say(f"{SCAN_PREFIX}.{scan.status}", lambda: scan_payload(scan, self._parts(scan.id)), bad)
+
+    def brake_changed(self, brake: Brake) -> None:
+        """Announce the brake after it was set or released."""
         said = {**brake.to_dict(), "reason": redact(brake.reason), "since": _time(brake.since)}
         self.say(f"{BRAKE}.{'pulled' if brake.on else 'lifted'}", lambda: said, brake.on)
 
     def say(self, event_type: str, said: Callable[[], Mapping[str, Any]], error: bool = False) -> None:
-        """Send a notification. Never raises, never waits.
+        """Add a notification to the queue.
 
-        :param said: its payload, asked for when it is sent
-        :param error: whether somebody has to look
+        :param said: returns the payload; called when the notification is sent
+        :param error: send it with the priority ``error``: it needs an operator
         """
         try:
             self._start()
             self._waiting.put_nowait((event_type, said, error))
         except queue.Full:
             metrics.NOTIFICATIONS.labels("dropped").inc()
-            LOG.warning("a notification is dropped, too many are waiting: %s", event_type)
+            LOG.warning("dropped notification %s: too many are waiting", event_type)
         except Exception as failure:
             metrics.NOTIFICATIONS.labels("failed").inc()
-            LOG.warning("no notification %s: %s", event_type, failure)
+            LOG.warning("could not queue notification %s: %s", event_type, failure)
 
     def close(self, patience: float) -> None:
-        """Send what is waiting, as far as it goes in so many seconds."""
+        """Send the waiting notifications, and end the thread.
+
+        :param patience: seconds to wait for the queue, and again for the thread
+        """
         if self._thread is not None and self._pid == os.getpid():
             try:
                 self._waiting.put(None, timeout=patience)
@@ -226,7 +245,7 @@ class Announcer:
             self._thread.join(timeout=patience)
 
     def _start(self) -> None:
-        # With the first commit, and in the process that makes it: a thread does not survive a server's fork.
+        # Started with the first commit, in the process that makes it: a thread does not survive a fork.
         with self._lock:
             if self._thread is None or self._pid != os.getpid():
                 self._thread = threading.Thread(target=self._run, name="notifications", daemon=True)
@@ -242,99 +261,16 @@ class Announcer:
                 metrics.NOTIFICATIONS.labels("sent").inc()
             except Exception as failure:
                 metrics.NOTIFICATIONS.labels("failed").inc()
-                LOG.warning("no notification %s: %s", event_type, failure)
-
-
-class AnnouncingStore(Store):
-    """The store, whose commits are announced: the one place that every new status passes, whoever made it."""
-
-    announcer: Announcer | None = None
-
-    def create_all(self, wanted: Sequence[tuple[Deletion, Event]], kinds: Iterable[StepKind]) -> tuple[Deletion, ...]:
-        """See ``Store.create_all``."""
-        made = super().create_all(wanted, kinds)
-        for one in made:
-            self._announce(None, one)
-        return made
-
-    def save(
-        self,
-        before: Deletion,
-        after: Deletion,
-        steps: Iterable[Step] = (),
-        events: Sequence[Event] = (),
-        abandoned: Iterable[str] = (),
-    ) -> Deletion:
-        """See ``Store.save``."""
-        saved = super().save(before, after, steps, events, abandoned)
-        self._announce(before, saved)
-        return saved
-
-    def add_lien(self, lien: Lien) -> Lien:
-        """See ``Store.add_lien``."""
-        made = super().add_lien(lien)
-        if self.announcer is not None:
-            self.announcer.lien("recorded", made)
-        return made
-
-    def remove_lien(self, lien_id: str, user_id: str) -> Lien:
-        """See ``Store.remove_lien``."""
-        before, _now = self.lien(lien_id)
-        removed = super().remove_lien(lien_id, user_id)
-        if self.announcer is not None and before.deleted_at is None:
-            self.announcer.lien("removed", removed)
-        return removed
-
-    def _lien_changed(self, lien: Lien) -> None:
-        """See ``Store._lien_changed``."""
-        super()._lien_changed(lien)
-        if self.announcer is not None:
-            self.announcer.lien("removed" if lien.deleted_at else "recorded", lien)
-
-    def set_brake(self, wanted: Brake) -> Brake:
-        """See ``Store.set_brake``."""
-        made = super().set_brake(wanted)
-        if self.announcer is not None and made == dataclasses.replace(wanted, since=made.since):
-            self.announcer.brake(made)
-        return made
-
-    def create_orphan_scan(self, scan: OrphanScan, not_before: datetime.timedelta | None = None) -> OrphanScan | None:
-        """See ``Store.create_orphan_scan``."""
-        made = super().create_orphan_scan(scan, not_before)
-        self._announce_scan(made)
-        return made
-
-    def save_orphan_scan(self, before: OrphanScan, after: OrphanScan, parts: Iterable[ScanPart] = ()) -> OrphanScan:
-        """See ``Store.save_orphan_scan``."""
-        saved = super().save_orphan_scan(before, after, parts)
-        self._announce_scan(saved if saved.status is not before.status else None)
-        return saved
-
-    def cancel_orphan_scan(self, scan_id: str, message: str) -> OrphanScan:
-        """See ``Store.cancel_orphan_scan``."""
-        scan = super().cancel_orphan_scan(scan_id, message)
-        self._announce_scan(scan if scan.message == message else None)
-        return scan
-
-    def _announce_scan(self, scan: OrphanScan | None) -> None:
-        if self.announcer is None or scan is None:
-            return
-        bad = scan.status in (ScanStatus.FAILED, ScanStatus.INCOMPLETE)
-        said = lambda: scan_payload(scan, self.orphan_scan(scan.id)[1])  # noqa: E731
-        self.announcer.say(f"{SCAN_PREFIX}.{scan.status}", said, bad)
-
-    def _announce(self, before: Deletion | None, after: Deletion) -> None:
-        if self.announcer is not None:
-            self.announcer.committed(before, after)
+                LOG.warning("could not send notification %s: %s", event_type, failure)
 
 
 def publisher_id() -> str:
-    """Return who says it: the service and the host."""
+    """Return the publisher of the notifications: the service and the host."""
     return f"project_cleanup.{socket.gethostname()}"
 
 
 def event_types() -> tuple[str, ...]:
-    """Return every event type there is."""
+    """Return every event type about deletions, liens and the brake."""
     of_deletions = (*map(str, Status), "forced", "stalled", "resumed", "on_hold", "continued", "approval_needed")
     others = (f"{LIEN}.recorded", f"{LIEN}.removed", f"{BRAKE}.pulled", f"{BRAKE}.lifted")
     return (*(f"{PREFIX}.{what}" for what in of_deletions), *others)

@@ -1,4 +1,8 @@
-"""Topics, casts and endpoints on oslo.messaging. Only ids travel; a message is a hint to look into SQL."""
+"""Topics, casts and endpoints on oslo.messaging.
+
+A message has only an id: it tells its receiver to read a record of the database. Delivery is not needed, because the
+engines also look for due records periodically (the tick).
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,12 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-# futurist and oslo.service import eventlet where it is installed, and it warns of itself. Nothing of ours uses it.
+# futurist and oslo.service import eventlet if it is installed, which warns. This project does not use it.
 warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
 
 from oslo_service import backend as oslo_backend  # noqa: E402
 
-# oslo.messaging brings oslo.service along, which would choose eventlet otherwise.
+# oslo.messaging imports oslo.service, which would choose eventlet otherwise.
 oslo_backend.register_backend_default_hook(lambda: oslo_backend.BackendType.THREADING)
 
 import oslo_messaging  # noqa: E402
@@ -24,12 +28,12 @@ from cleanup_orchestrator.monitoring import metrics  # noqa: E402
 
 LOG = log.getLogger(__name__)
 
-#: Since which version of the interface each method is there. A cast names its own method's version, and not the newest:
-#: so a process of the release before takes all that it knows. What it does not know it drops, with a line in its log,
-#: and the tick makes up for it. A method is never changed nor removed within a major version: it gets a successor.
+#: Method: the version of the interface that introduced it. A cast names this version instead of the newest one, so that
+#: a process of an older release accepts every method that it has. It drops others with a log line, and the tick does
+#: the work later. Within a major version a method is neither changed nor removed; a new method replaces it.
 METHODS = {"deletion": "1.0", "step": "1.0", "force": "1.1", "orphan_scan": "1.1", "orphan_scan_part": "1.1"}
 
-#: What each of them is given, and nothing besides: an id.
+#: Method: its arguments.
 _ARGUMENTS = {
     "deletion": {"deletion_id"},
     "step": {"step_id"},
@@ -40,21 +44,21 @@ _ARGUMENTS = {
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 _VERSION = re.compile(r"\d{1,9}(\.\d{1,9})?")
 
-#: What this release serves: the newest of the above.
+#: The version that this release serves: the newest of the above.
 VERSION = "1.1"
 
-#: A cast that the broker does not take is tried once more: the tick makes up for it, and a user may be waiting for it.
+#: Retries of a cast. A user may wait for it, and the tick does its work later.
 _RETRY = 1
-#: Seconds for which the one question of this bus waits for its answer: a user waits for it, too.
+#: Seconds that a call waits for its answer. A user waits for it, too.
 _ANSWER = 30
-#: A notification has nobody who waits for it, and nothing that makes up for it.
+#: Retries of a notification. No user waits for it, and nothing repeats it later.
 _NOTIFICATION_RETRY = 5
 
 oslo_messaging.set_transport_defaults("cleanup_orchestrator")
 
 
 class BrokerUnavailable(CleanupError):
-    """The broker does not answer, or does not let us in."""
+    """The broker does not answer, or refuses the connection."""
 
     code = "broker_unavailable"
 
@@ -62,29 +66,35 @@ class BrokerUnavailable(CleanupError):
 def topic(conf: cfg.ConfigOpts, part: str) -> str:
     """Return the topic of the engines or of the workers.
 
-    A queue has the topic's name, whatever its exchange: two orchestrators on one virtual host, each with its own
-    ``control_exchange``, would take each other's messages if the topic did not name it.
+    The name of a queue is its topic, whatever its exchange. The topic contains ``control_exchange``, because otherwise
+    two orchestrators on one virtual host would receive each other's messages.
     """
     return f"{conf.control_exchange}.{part}"
 
 
 class Bus(Protocol):
-    """What the API, the engine and the workers say to each other. Delivery is not promised, nor needed."""
+    """The messages between the API, the engines and the workers.
+
+    Delivery is neither guaranteed nor needed.
+    """
 
     def deletion(self, deletion_id: str) -> None:
-        """Tell an engine to look at a deletion."""
+        """Tell an engine to decide on a deletion."""
 
     def step(self, step_id: str) -> None:
-        """Tell a worker to take a step."""
+        """Tell a worker to claim a step."""
 
     def force(self, deletion_id: str) -> Mapping[str, str] | None:
-        """Ask a worker on which types force may be used; see ``Worker.force``. ``None``: no answer came."""
+        """Ask a worker for which types force may be used; see ``Worker.force``.
+
+        ``None``: there was no answer.
+        """
 
     def orphan_scan(self, scan_id: str) -> None:
-        """Tell an engine to look at an orphan scan."""
+        """Tell an engine to decide on an orphan scan."""
 
     def orphan_scan_part(self, part_id: str) -> None:
-        """Tell a worker to take a part of an orphan scan."""
+        """Tell a worker to claim a part of an orphan scan."""
 
 
 class Caster:
@@ -99,7 +109,7 @@ class Caster:
         )
 
     def deletion(self, deletion_id: str) -> None:
-        """Cast; a broker that is down costs time (the tick finds it), not the caller's work."""
+        """Cast. If the broker is down, the tick finds the record later."""
         self._cast(self._engine, "deletion", deletion_id=deletion_id)
 
     def step(self, step_id: str) -> None:
@@ -107,14 +117,17 @@ class Caster:
         self._cast(self._worker, "step", step_id=step_id)
 
     def force(self, deletion_id: str) -> Mapping[str, str] | None:
-        """Call, and wait for the answer: the only call that there is, for it changes nothing and answers a user."""
+        """Call a worker and wait for the answer.
+
+        This is the only call: it changes nothing, and a user waits for it.
+        """
         client = self._worker.prepare(version=METHODS["force"], timeout=_ANSWER)
         try:
             answer = client.call({}, "force", deletion_id=deletion_id)
-        except Exception as error:  # whatever the driver raises, or the worker raised
+        except Exception as error:  # any error of the driver or of the worker
             LOG.warning("call force %s failed: %s: %s", deletion_id, type(error).__name__, error)
             return None
-        return answer if isinstance(answer, Mapping) else None  # a worker of the release before drops it
+        return answer if isinstance(answer, Mapping) else None  # a worker of an older release returns None
 
     def orphan_scan(self, scan_id: str) -> None:
         """Cast; see :meth:`deletion`."""
@@ -128,13 +141,13 @@ class Caster:
     def _cast(client: Any, method: str, **ids: str) -> None:
         try:
             client.prepare(version=METHODS[method]).cast({}, method, **ids)
-        except Exception as error:  # whatever the driver raises: SQL has it, and the tick will look
+        except Exception as error:  # any error of the driver: the tick finds the record
             metrics.CASTS_FAILED.inc()
-            LOG.warning("cast %s %s failed, the next tick takes it up: %s", method, ids, error)
+            LOG.warning("cast %s %s failed, the next tick finds the record: %s", method, ids, error)
 
 
 def _ignore(_id: str) -> None:
-    """Leave it to the tick."""
+    """Ignore a message; the tick finds the record."""
 
 
 class EngineEndpoint:
@@ -146,11 +159,11 @@ class EngineEndpoint:
         self._handle, self._scan = handle, scan
 
     def deletion(self, context: dict[str, Any], deletion_id: str) -> None:
-        """Look at a deletion."""
+        """Decide on a deletion."""
         self._handle(deletion_id)
 
     def orphan_scan(self, context: dict[str, Any], scan_id: str) -> None:
-        """Look at an orphan scan."""
+        """Decide on an orphan scan."""
         self._scan(scan_id)
 
 
@@ -168,27 +181,37 @@ class WorkerEndpoint:
         self._handle, self._force, self._scan_part = handle, force, scan_part
 
     def force(self, context: dict[str, Any], deletion_id: str) -> Mapping[str, str]:
-        """Say on which types force may be used."""
+        """Return for which types force may be used."""
         return self._force(deletion_id)
 
     def step(self, context: dict[str, Any], step_id: str) -> None:
-        """Take a step."""
+        """Claim a step."""
         self._handle(step_id)
 
     def orphan_scan_part(self, context: dict[str, Any], part_id: str) -> None:
-        """Take a part of an orphan scan."""
+        """Claim a part of an orphan scan."""
         self._scan_part(part_id)
 
 
 def transport(conf: cfg.ConfigOpts, in_process: bool = False) -> Any:
-    """Return the transport that ``transport_url`` names, or the in-process bus of the all-in-one process."""
+    """Return the transport that ``transport_url`` names, or the in-process bus."""
     return oslo_messaging.get_rpc_transport(conf, url="fake://" if in_process else None)
 
 
-def notifications(conf: cfg.ConfigOpts, exchange: str, topic_: str, endpoint: Any) -> Any:
-    """Return a server that takes the notifications of another service's exchange; start it with its number of threads.
+def transport_url(conf: cfg.ConfigOpts) -> Any:
+    """Return ``transport_url`` as parsed.
 
-    Its queue is shared by all who ask for the same topic, so each notification is taken by one of them.
+    :raises oslo_messaging.InvalidTransportURL: when it is not valid
+    """
+    return oslo_messaging.TransportURL.parse(conf)
+
+
+def notifications(conf: cfg.ConfigOpts, exchange: str, topic_: str, endpoint: Any) -> Any:
+    """Return a server that receives the notifications of another service.
+
+    Start it with its number of threads.
+
+    All servers with the same topic share one queue, so that one of them receives each notification.
     """
     transport_ = oslo_messaging.get_notification_transport(conf)
     targets = [oslo_messaging.Target(exchange=exchange, topic=topic_)]
@@ -196,10 +219,10 @@ def notifications(conf: cfg.ConfigOpts, exchange: str, topic_: str, endpoint: An
 
 
 def notifier(conf: cfg.ConfigOpts, publisher_id: str) -> Any:
-    """Return what sends notifications, by the driver and to the topics of ``[oslo_messaging_notifications]``.
+    """Return the notifier that ``[oslo_messaging_notifications]`` configures.
 
-    With a bounded number of tries, whatever ``retry`` there says: its default is for ever. ``None``: no driver is
-    chosen, or none that sends anything.
+    The number of retries is limited, because the default of ``retry`` is unlimited. ``None``: no driver is configured,
+    or none that sends.
     """
     transport_ = oslo_messaging.get_notification_transport(conf)
     if not any(name not in ("", "noop") for name in conf.oslo_messaging_notifications.driver):
@@ -211,19 +234,24 @@ def notifier(conf: cfg.ConfigOpts, publisher_id: str) -> Any:
 
 
 def check(transport_: Any) -> None:
-    """Say something that nobody listens to: a server would wait for its broker for ever, with nothing but log lines.
+    """Send a message without a receiver, to check that the broker accepts it.
 
-    :raises BrokerUnavailable: when the broker does not take it
+    A server would wait for it for ever.
+
+    :raises BrokerUnavailable: when the broker does not accept it
     """
     target = oslo_messaging.Target(topic=topic(transport_.conf, "hello"), version=VERSION)
     try:
         oslo_messaging.get_rpc_client(transport_, target, retry=0).cast({}, "hello")
-    except Exception as error:  # whatever the driver raises
+    except Exception as error:  # any error of the driver
         raise BrokerUnavailable(f"[DEFAULT] transport_url: {type(error).__name__}: {error}") from error
 
 
 def server(transport_: Any, part: str, host: str, endpoint: Any) -> Any:
-    """Return a server that takes a part's casts round-robin with the others; start it with its number of threads."""
+    """Return a server for engines or workers, which share the casts.
+
+    Start it with its number of threads.
+    """
     target = oslo_messaging.Target(topic=topic(transport_.conf, part), server=host, version=VERSION)
     made = oslo_messaging.get_rpc_server(transport_, target, [endpoint])
     made.dispatcher = _Dispatcher([endpoint], None)
@@ -231,38 +259,37 @@ def server(transport_: Any, part: str, host: str, endpoint: Any) -> Any:
 
 
 def leave(server_: Any) -> None:
-    """Take no further cast, and let the broker have back what it has sent us and we have not read.
+    """Stop receiving casts, and return unread ones to the broker.
 
-    ``stop`` alone stays subscribed until ``wait`` returns. Until then, with a long step under way, the broker would go
-    on giving us our share of the casts, and nobody would take them. What listens for notifications has to stay: it
-    still acknowledges what it is working on.
+    ``stop`` alone stays subscribed until ``wait`` returns. During a long step the broker would send this process more
+    casts, and they would wait. A notification listener stays subscribed: it still acknowledges its notifications.
     """
     server_.stop()
     if isinstance(server_, oslo_messaging.rpc.server.RPCServer):
         server_.listener.cleanup()
 
 
-class _Dispatcher(oslo_messaging.RPCDispatcher):
-    """Drops what it does not understand, with one line, and not with a trace: the tick makes up for what it was."""
+class _Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc]  # oslo.messaging has no types
+    """Drops messages that it does not understand, with one log line."""
 
     def dispatch(self, incoming: Any) -> Any:
-        """Have the endpoint's method called."""
-        if why := _nonsense(incoming.message):
-            LOG.warning("a message that makes no sense is dropped: %s", why)
+        """Call the method of the endpoint."""
+        if why := _invalid(incoming.message):
+            LOG.warning("dropped an invalid message: %s", why)
             return None
         try:
-            if (method := incoming.message["method"]) not in _ARGUMENTS:  # an endpoint has other attributes, too
+            if (method := incoming.message["method"]) not in _ARGUMENTS:  # an endpoint has other attributes
                 raise oslo_messaging.NoSuchMethod(method)
             return super().dispatch(incoming)
         except (oslo_messaging.NoSuchMethod, oslo_messaging.UnsupportedVersion) as error:
-            LOG.warning("a message of another release is dropped, the next tick takes it up: %s", error)
+            LOG.warning("dropped a message of another release, the next tick finds the record: %s", error)
             return None
 
 
-def _nonsense(message: Any) -> str:
-    """Return what is wrong with a message that no release sends; empty: nothing.
+def _invalid(message: Any) -> str:
+    """Return why a message is invalid in every release; empty: it is valid.
 
-    None of its words is said again: whoever sent it could write lines into the log with them.
+    The text does not quote the message, because its sender could forge log lines.
     """
     if not isinstance(message, Mapping):
         return "it is no object"
@@ -274,7 +301,7 @@ def _nonsense(message: Any) -> str:
     if not isinstance(arguments, Mapping):
         return "its arguments are no object"
     if method not in _ARGUMENTS or version.partition(".")[0] != VERSION.partition(".")[0]:
-        return ""  # another release's, which is said in other words
+        return ""  # of another release: the caller reports it
     if set(arguments) != _ARGUMENTS[method]:
         return f"{method} has other arguments than {', '.join(_ARGUMENTS[method])}"
     if not all(isinstance(value, str) and _ID.fullmatch(value) for value in arguments.values()):

@@ -1,4 +1,4 @@
-"""The brake: whether it is on, and who pulled or lifted it last."""
+"""The brake: whether it is on, and who set or released it last."""
 
 from __future__ import annotations
 
@@ -9,31 +9,41 @@ from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.store import tables as t
-from cleanup_orchestrator.store.database import Base, database_time, first_of_two, transient
+from cleanup_orchestrator.store.database import Repository, database_time
+from cleanup_orchestrator.store.transient import retry_duplicate, retry_transient
 
-#: There is one brake, for the whole cloud.
+#: The id of the only row: one brake holds the whole cloud.
 _THE_ONE = "brake"
 
 
-class Brakes(Base):
-    """The one brake."""
+class Brakes(Repository):
+    """Reads and sets the brake."""
 
-    @transient
-    def brake(self) -> Brake:
-        """Return the brake as it is."""
-        with self._begin() as c:
+    @retry_transient
+    def get(self) -> Brake:
+        """Return the brake."""
+        with self._database.begin() as c:
             return current_brake(c)
 
-    @transient
-    @first_of_two
-    def set_brake(self, wanted: Brake) -> Brake:
-        """Pull the brake, or lift it; ``since`` becomes the database's time. As it is already, it stays: return it.
+    def set(self, wanted: Brake) -> Brake:
+        """Set the brake or release it, and return it.
 
-        It works from the commit on. Only then every live deletion is made due, so that it says what holds it, or goes
-        on: whoever waits for one of their rows holds up no brake.
+        ``since`` becomes the database's time.
+
+        A brake that is already in the wanted position stays as it is and is returned. The brake is in force from the
+        commit on. A second transaction makes every live deletion due, so that each reports the hold or continues: a
+        lock on one of their rows does not delay the brake.
         """
+        made = self._set(wanted)
+        if made == dataclasses.replace(wanted, since=made.since):
+            self._database.listeners.brake_changed(made)
+        return made
+
+    @retry_transient
+    @retry_duplicate
+    def _set(self, wanted: Brake) -> Brake:
         table = t.brakes
-        with self._begin() as c:
+        with self._database.begin() as c:
             before = current_brake(c)
             if before.on is wanted.on:
                 return before
@@ -43,9 +53,9 @@ class Brakes(Base):
             if before.since is None:
                 c.execute(table.insert(), [row])
             elif c.execute(table.update().where(mine).values(**row)).rowcount != 1:
-                return current_brake(c)  # somebody else did the same at this moment
-        with self._begin() as c:
-            # The version, too: who is about to save a decision without this looks again.
+                return current_brake(c)  # another transaction did the same at this moment
+        with self._database.begin() as c:
+            # The new version makes an engine that decided without the brake read again before it saves.
             live = t.deletions.c.live_project_id.is_not(None)
             values = {"wake_at": database_time(c), "version": t.deletions.c.version + 1}
             c.execute(t.deletions.update().where(live).values(**values))
@@ -53,7 +63,7 @@ class Brakes(Base):
 
 
 def current_brake(c: Connection) -> Brake:
-    """Return the brake as it is; one that nobody ever pulled is off."""
+    """Return the brake; it is off as long as no row exists."""
     row = c.execute(_BRAKE).first()
     return Brake(**{name: value for name, value in row._mapping.items() if name != "id"}) if row else Brake(False)
 

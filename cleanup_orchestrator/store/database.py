@@ -1,26 +1,20 @@
-"""What every part of the store is made of: connections, the database's time, pages, the journal, errors."""
+"""The database: its engine, transactions, time and commit listeners."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import sqlalchemy as sa
-import tenacity
 from oslo_config import cfg
 from sqlalchemy import event as sa_event
-from sqlalchemy import exc as sa_exc
-from sqlalchemy.engine import Connection, Engine, Row
+from sqlalchemy.engine import Connection, Engine
 
-from cleanup_orchestrator.core.deletion import Deletion
-from cleanup_orchestrator.core.journal import Event
-from cleanup_orchestrator.errors import CleanupError
-from cleanup_orchestrator.store import records
-from cleanup_orchestrator.store import tables as t
+from cleanup_orchestrator.store.commits import CommitListeners
+from cleanup_orchestrator.store.transient import retry_transient
 
 OPTS = {
     "database": [
@@ -39,47 +33,8 @@ OPTS = {
     ]
 }
 
-
-class Conflict(CleanupError):
-    """Somebody else wrote first: read again."""
-
-    code = "conflict"
-
-
-class AlreadyUnderWay(CleanupError):
-    """A live deletion of the project exists."""
-
-    code = "deletion_under_way"
-
-    def __init__(self, existing: Deletion) -> None:
-        super().__init__(f"a deletion of project {existing.project_id} is under way: {existing.id}")
-        self.existing = existing
-
-
-class NotFound(CleanupError):
-    """No such record."""
-
-    code = "not_found"
-
-
-def unavailable(error: BaseException) -> bool:
-    """Whether an error means that the database does not answer, and not that we asked it something wrong."""
-    if isinstance(error, sa_exc.DBAPIError) and error.connection_invalidated:
-        return True
-    return isinstance(error, sa_exc.OperationalError | sa_exc.InterfaceError | sa_exc.TimeoutError)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Page:
-    """What part of a listing is wanted. ``marker`` is the id of the last item of the page before."""
-
-    limit: int
-    marker: str | None = None
-    sort: tuple[tuple[str, str], ...] = (("created_at", "desc"),)  #: (column, ``asc`` or ``desc``)
-
-
-#: Seconds for which a transaction may do nothing before the database ends it. Ours take milliseconds, and wait for
-#: nothing but the database.
+#: Seconds after which the database ends an idle transaction. A transaction of the store takes milliseconds, and waits
+#: for nothing but the database.
 _IDLE = 10
 
 _LIBPQ = {
@@ -90,95 +45,91 @@ _LIBPQ = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,  # milliseconds
 }
-#: By driver: when to give up a database whose host does not answer any more. By itself the kernel waits two hours.
-_TIMEOUTS = {
+#: Timeouts for a database host that does not answer any more, by driver. Without them the kernel waits two hours.
+_TIMEOUTS: dict[str, dict[str, int]] = {
     "psycopg": _LIBPQ,
     "psycopg2": _LIBPQ,
     "pymysql": {"connect_timeout": 10, "read_timeout": 120, "write_timeout": 120},
 }
 
-transient = tenacity.retry(
-    retry=tenacity.retry_if_exception(
-        lambda e: (
-            isinstance(e, sa_exc.OperationalError) or (isinstance(e, sa_exc.DBAPIError) and e.connection_invalidated)
-        )
-    ),
-    wait=tenacity.wait_random_exponential(multiplier=0.05, max=2),
-    stop=tenacity.stop_after_delay(20),
-    reraise=True,
-)
 
-#: Two that make the same row at the same moment: the second one finds it when it looks again.
-first_of_two = tenacity.retry(
-    retry=tenacity.retry_if_exception_type(sa_exc.IntegrityError), stop=tenacity.stop_after_attempt(3), reraise=True
-)
-
-
-class Base:
-    """A database, and how to be in a transaction of it."""
+class Database:
+    """One database: opens connections and transactions."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        self.engine = engine
+        self.listeners = CommitListeners()
 
     @classmethod
     def from_url(cls, url: str, **pool: Any) -> Self:
-        """Open a store. The schema has to be there: ``cleanup-orchestrator-manage db upgrade``."""
+        """Open a database whose schema exists.
+
+        ``cleanup-orchestrator-manage db upgrade`` creates it.
+
+        :param pool: options of SQLAlchemy's connection pool
+        """
         parsed = sa.make_url(url)
         if parsed.get_backend_name() == "sqlite":
             engine = sa.create_engine(url, connect_args={"timeout": 30, "check_same_thread": False})
             sa_event.listen(engine, "connect", sqlite_connect)
             sa_event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
         else:
-            # connect_args win over the URL: only what it does not name.
+            # connect_args override the URL, so they have only what the URL does not name.
             timeouts = _TIMEOUTS.get(parsed.get_driver_name(), {})
             unnamed = {name: value for name, value in timeouts.items() if name not in parsed.query}
             options: dict[str, Any] = {"pool_pre_ping": True, "pool_recycle": 3600, "connect_args": unnamed, **pool}
             options["isolation_level"] = "READ COMMITTED"
             engine = sa.create_engine(url, **options)
-            sa_event.listen(engine, "connect", _let_go_when_idle(parsed.get_backend_name()))
+            sa_event.listen(engine, "connect", _idle_timeout(parsed.get_backend_name()))
             if parsed.get_backend_name() == "postgresql":
-                # Many rows of an INSERT in one statement; what else is executed with many goes one by one.
+                # An INSERT sends many rows in one statement. Other statements with many rows send one at a time.
                 engine.dialect.use_insertmanyvalues_wo_returning = True
                 sa_event.listen(engine, "do_executemany", _one_by_one)
         return cls(engine)
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> Self:
-        """Open the store that ``[database]`` names."""
+        """Open the database that ``[database]`` names."""
         c = conf.database
+        if c.connection.startswith("sqlite"):
+            return cls.from_url(c.connection)
         return cls.from_url(
             c.connection,
-            **(
-                {}
-                if c.connection.startswith("sqlite")
-                else {
-                    "pool_size": c.max_pool_size,
-                    "max_overflow": c.max_overflow,
-                    "pool_recycle": c.connection_recycle_time,
-                }
-            ),
+            pool_size=c.max_pool_size,
+            max_overflow=c.max_overflow,
+            pool_recycle=c.connection_recycle_time,
         )
 
     def close(self) -> None:
         """Close every connection."""
-        self._engine.dispose()
+        self.engine.dispose()
 
     @contextlib.contextmanager
-    def _begin(self) -> Iterator[Connection]:
-        with self._engine.begin() as connection:
+    def begin(self) -> Iterator[Connection]:
+        """Return a connection with a transaction: committed, or rolled back on error."""
+        with self.engine.begin() as connection:
             yield connection
 
-    # ------------------------------------------------------------------------------------------------------- time
-    @transient
+    @retry_transient
     def now(self) -> datetime.datetime:
-        """Return the database's time, UTC, naive. Also the cheapest proof that the store answers."""
-        with self._begin() as c:
+        """Return the database's time, UTC, naive."""
+        with self.begin() as c:
             return database_time(c)
 
     def ping(self) -> None:
-        """Ask the database for a sign of life, once: a health check does not wait for better times."""
-        with self._begin() as c:
+        """Ask the database for its time, in one attempt.
+
+        A health check reports an outage at once.
+        """
+        with self.begin() as c:
             database_time(c)
+
+
+class Repository:
+    """Base of the repositories: each reads and writes some tables of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
 
 def new_id() -> str:
@@ -187,8 +138,8 @@ def new_id() -> str:
 
 
 def sqlite_connect(connection: Any, _record: Any) -> None:
-    """Make a new connection to SQLite one that several threads and processes can work with."""
-    connection.isolation_level = None  # we say BEGIN IMMEDIATE ourselves: two writers queue instead of failing
+    """Configure a new connection to SQLite for several threads and processes."""
+    connection.isolation_level = None  # The engine sends BEGIN IMMEDIATE: two writers wait for each other.
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=NORMAL")
@@ -196,11 +147,14 @@ def sqlite_connect(connection: Any, _record: Any) -> None:
     cursor.close()
 
 
-def _let_go_when_idle(name: str) -> Callable[[Any, Any], None]:
-    """Return what has the database end a transaction in which its host stands still: it has locked what others need."""
+def _idle_timeout(name: str) -> Callable[[Any, Any], None]:
+    """Return the listener that makes the database end idle transactions.
+
+    The host of a client may stop in the middle of a transaction, while others wait for its locks.
+    """
     if name == "postgresql":
         statement = f"SET SESSION idle_in_transaction_session_timeout = {_IDLE * 1000}"
-    else:  # MariaDB's; MySQL has no such thing, and takes this for what it is: a comment
+    else:  # MariaDB only. MySQL has no such variable and reads the statement as a comment.
         statement = f"/*M! SET SESSION idle_transaction_timeout = {_IDLE} */"
 
     def connected(connection: Any, _record: Any) -> None:
@@ -213,10 +167,10 @@ def _let_go_when_idle(name: str) -> Callable[[Any, Any], None]:
 
 
 def _one_by_one(cursor: Any, statement: str, parameters: Sequence[Any], _context: Any) -> bool:
-    """Have each row answered before the next one is sent, in place of psycopg's pipeline.
+    """Send each row after the answer to the one before, instead of psycopg's pipeline.
 
-    In a pipeline PostgreSQL is busy until its end, and not idle: it would wait for ever, with all that is locked, for a
-    process that stands still in one.
+    PostgreSQL does not count a session as idle during a pipeline. Its idle timeout would not end the transaction of a
+    process that stops in one.
     """
     for each in parameters:
         cursor.execute(statement, each)
@@ -232,44 +186,3 @@ def database_time(c: Connection) -> datetime.datetime:
     sql = "SELECT utc_timestamp(6)" if name in ("mysql", "mariadb") else "SELECT clock_timestamp() AT TIME ZONE 'UTC'"
     value: datetime.datetime = c.exec_driver_sql(sql).scalar_one()
     return value
-
-
-def paged(c: Connection, table: sa.Table, query: sa.Select[Any], page: Page, noun: str) -> sa.Select[Any]:
-    """Return the query for one page; ties are broken by id."""
-    sort = [*page.sort] + ([("id", "asc")] if "id" not in dict(page.sort) else [])
-    if page.marker is not None:
-        marker = c.execute(sa.select(table).where(table.c.id == page.marker)).first()
-        if marker is None:
-            raise NotFound(f"no {noun} has the id of the marker: {page.marker}")
-        query = query.where(_after(table, sort, marker))
-    return query.order_by(*(getattr(table.c[name], way)() for name, way in sort)).limit(page.limit)
-
-
-def _after(table: sa.Table, sort: Sequence[tuple[str, str]], marker: Row[Any]) -> sa.ColumnElement[bool]:
-    """Return the condition for "sorts after the marker", column by column."""
-    clauses = []
-    for index, (name, way) in enumerate(sort):
-        same = [table.c[n] == getattr(marker, n) for n, _ in sort[:index]]
-        value = getattr(marker, name)
-        clauses.append(sa.and_(*same, table.c[name] > value if way == "asc" else table.c[name] < value))
-    return sa.or_(*clauses)
-
-
-def write_journal(c: Connection, deletion_id: str, now: datetime.datetime, events: Sequence[Event]) -> None:
-    """Append lines to a deletion's journal."""
-    if events:
-        c.execute(
-            t.events.insert(),
-            [
-                {
-                    "deletion_id": deletion_id,
-                    "at": now,
-                    "type": e.type,
-                    "message": records.text(e.message),
-                    "actor": e.actor,
-                    "request_id": e.request_id,
-                    "data": records.plain(e.data),
-                }
-                for e in events
-            ],
-        )

@@ -1,24 +1,29 @@
-"""Rows that hold from when they are recorded until somebody ends them, or their time does: liens and waivers."""
+"""Rows that are in force until they are ended or expire: liens and waivers."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core.holds import Lien, Waiver
-from cleanup_orchestrator.store.database import NotFound, Page, database_time, paged
+from cleanup_orchestrator.store.database import database_time
+from cleanup_orchestrator.store.errors import NotFound
+from cleanup_orchestrator.store.paging import Page, paged
 
 T = TypeVar("T", Lien, Waiver)
 
 
 @dataclasses.dataclass(frozen=True)
 class Expiring(Generic[T]):
-    """One table of them. Each method works within the caller's transaction; no row is ever deleted."""
+    """A table of such rows.
+
+    Each method works within the caller's transaction. No row is ever deleted.
+    """
 
     noun: str  #: for messages
     table: sa.Table
@@ -30,17 +35,22 @@ class Expiring(Generic[T]):
         return sa.and_(self.table.c.deleted_at.is_(None), sa.or_(expires_at.is_(None), expires_at > now))
 
     def add(self, c: Connection, new: T) -> T:
-        """Record one; ``created_at`` becomes the database's time. From the commit on it is in force."""
+        """Insert a row; ``created_at`` becomes the database's time.
+
+        It is in force from the commit on.
+
+        A row with this id is returned as it is: an earlier attempt was committed, and its answer was lost.
+        """
         if row := c.execute(sa.select(self.table).where(self.table.c.id == new.id)).first():
-            return self.record(row)  # it was saved, and the connection broke before we heard so
+            return self.record(row)
         new = dataclasses.replace(new, created_at=database_time(c))
         c.execute(self.table.insert(), [dataclasses.asdict(new)])
         return new
 
     def get(self, c: Connection, id_: str) -> T:
-        """Return one, in force or not.
+        """Return one record, in force or not.
 
-        :raises NotFound: when there is none
+        :raises NotFound: when it does not exist
         """
         row = c.execute(sa.select(self.table).where(self.table.c.id == id_)).first()
         if row is None:
@@ -48,11 +58,11 @@ class Expiring(Generic[T]):
         return self.record(row)
 
     def page(
-        self, c: Connection, page: Page, in_force: bool | None, filters: dict[str, str]
+        self, c: Connection, page: Page, in_force: bool | None, filters: Mapping[str, str]
     ) -> tuple[Sequence[T], datetime.datetime]:
-        """Return one page of them, and the time that ``in_force`` was judged by.
+        """Return one page of records, and the time for which ``in_force`` holds.
 
-        :param in_force: whether they hold now; ``None``: does not matter
+        :param in_force: only those in force, or only the others; ``None``: all
         :param filters: column: value
         :raises NotFound: when the marker does not exist
         """
@@ -63,15 +73,15 @@ class Expiring(Generic[T]):
         return [self.record(row) for row in c.execute(paged(c, self.table, query, page, self.noun))], now
 
     def in_force(self, c: Connection, now: datetime.datetime, about: sa.ColumnElement[bool]) -> tuple[T, ...]:
-        """Return those of a kind that hold, the oldest first."""
+        """Return the records in force that meet a condition, the oldest first."""
         order = self.table.c.created_at, self.table.c.id
         query = sa.select(self.table).where(about, self.holds(now)).order_by(*order)
         return tuple(self.record(row) for row in c.execute(query))
 
     def end(self, c: Connection, id_: str, user_id: str) -> T:
-        """End one now; one that somebody has ended already is returned as it is.
+        """End a record now; one that was ended before is returned as it is.
 
-        :raises NotFound: when there is none
+        :raises NotFound: when it does not exist
         """
         mine = sa.and_(self.table.c.id == id_, self.table.c.deleted_at.is_(None))
         c.execute(self.table.update().where(mine).values(deleted_at=database_time(c), deleted_by=user_id))

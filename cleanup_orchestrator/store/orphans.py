@@ -1,7 +1,8 @@
-"""Orphan scans: their parts, what they found, and what is known of the projects that it belonged to.
+"""Orphan scans, their parts, and the orphans that they found.
 
-A part is written to by who holds it: its fencing token is the one that the claim gave, it is running, and its scan has
-not ended. What a claim writes, the next claim of the same read begins anew: nothing is counted twice, whoever died.
+A part is written only by the worker that claimed it: the part runs, its fencing token is that of the claim, and its
+scan has not ended. The next claim of the same read discards what the claim before has written, so that nothing is
+counted twice after a worker died.
 """
 
 from __future__ import annotations
@@ -17,20 +18,12 @@ from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanPart, ScanStatus
 from cleanup_orchestrator.core.step import Outcome, StepState
-from cleanup_orchestrator.errors import CleanupError
 from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
-from cleanup_orchestrator.store.database import (
-    Base,
-    Conflict,
-    NotFound,
-    Page,
-    database_time,
-    first_of_two,
-    new_id,
-    paged,
-    transient,
-)
+from cleanup_orchestrator.store.database import Repository, database_time, new_id
+from cleanup_orchestrator.store.errors import Conflict, NotFound, ScanUnderWay
+from cleanup_orchestrator.store.paging import Page, paged
+from cleanup_orchestrator.store.transient import retry_duplicate, retry_transient
 
 OPTS = {
     "orphans": [
@@ -78,16 +71,6 @@ OPTS = {
 _SCANS, _PARTS, _ORPHANS = t.orphan_scans, t.orphan_scan_parts, t.orphans
 
 
-class ScanUnderWay(CleanupError):
-    """Another scan has not ended."""
-
-    code = "orphan_scan_under_way"
-
-    def __init__(self, scan_id: str) -> None:
-        super().__init__(f"orphan scan {scan_id} is under way")
-        self.scan_id = scan_id
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class OrphanRow:
     """A stored orphan."""
@@ -98,41 +81,50 @@ class OrphanRow:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OrphanProject:
-    """What is known of a dead project, and what it left behind."""
+    """A deleted project and the orphans that it left behind."""
 
     project_id: str
-    name: str  #: as our latest record has it; empty: there is none
+    name: str  #: from the latest deletion of the project; empty: there is none
     domain_id: str
-    deletion_id: str  #: of that record
+    deletion_id: str  #: the id of that deletion
     counts: Mapping[str, int]  #: ``service.type`` to number, project settings aside
     project_setting: Mapping[str, int]
 
 
 def new_scan(conf: cfg.ConfigOpts, **values: Any) -> OrphanScan:
-    """Return a scan by the configuration as it is now, not recorded yet: the store replaces its times.
+    """Return a new scan with the ages of the present configuration, not recorded yet.
 
-    :param values: further fields of the scan
+    :param values: further fields of the scan; the store replaces its times
     """
     never = datetime.datetime(1970, 1, 1)
     ages = conf.orphans.min_age, conf.orphans.reread_after
     return OrphanScan(new_id(), ScanStatus.ACCEPTED, never, never, never, *ages, **values)
 
 
-class OrphanScans(Base):
-    """The scans, also those that have ended."""
+class OrphanScans(Repository):
+    """Reads and writes orphan scans, their parts and their orphans."""
 
     # ------------------------------------------------------------------------------------------------------- scans
-    @transient
-    @first_of_two  # whoever was in the way may have ended before we see who it was
-    def create_orphan_scan(self, scan: OrphanScan, not_before: datetime.timedelta | None = None) -> OrphanScan | None:
-        """Record a scan with its first part, the look at the catalog. Its times become the database's.
+    def create(self, scan: OrphanScan, not_before: datetime.timedelta | None = None) -> OrphanScan | None:
+        """Record a scan with its first part, which reads the catalog.
 
-        :param not_before: record none if the latest one was recorded no longer ago than this
-        :returns: ``None``: it is too early for another one
-        :raises ScanUnderWay: when one has not ended
+        The database's time replaces its times.
+
+        :param not_before: minimum time since the latest scan was recorded
+        :returns: ``None``: it is too early for another scan, nothing is recorded
+        :raises ScanUnderWay: when another scan has not ended
         """
-        with self._begin() as c:
-            if c.execute(sa.select(_SCANS.c.id).where(_SCANS.c.id == scan.id)).first():  # it was saved, unheard
+        made = self._create(scan, not_before)
+        if made is not None:
+            self._database.listeners.scan_moved(made)
+        return made
+
+    @retry_transient
+    @retry_duplicate  # the scan that was in the way may have ended before it is read
+    def _create(self, scan: OrphanScan, not_before: datetime.timedelta | None) -> OrphanScan | None:
+        with self._database.begin() as c:
+            if c.execute(sa.select(_SCANS.c.id).where(_SCANS.c.id == scan.id)).first():
+                # An earlier attempt was committed, and its answer was lost.
                 return _scan(c, scan.id)
             now = database_time(c)
             if live := c.execute(sa.select(_SCANS.c.id).where(_SCANS.c.live.is_not(None))).scalar():
@@ -145,44 +137,53 @@ class OrphanScans(Base):
             c.execute(_PARTS.insert(), [records.part_values(ScanPart(new_id(), scan.id))])
             return scan
 
-    @transient
-    def orphan_scan(self, scan_id: str) -> tuple[OrphanScan, tuple[ScanPart, ...], datetime.datetime]:
+    @retry_transient
+    def get(self, scan_id: str) -> tuple[OrphanScan, tuple[ScanPart, ...], datetime.datetime]:
         """Return a scan, its parts and the time, as of one transaction.
 
-        :raises NotFound: when there is none
+        :raises NotFound: when it does not exist
         """
-        with self._begin() as c:
+        with self._database.begin() as c:
             scan = _scan(c, scan_id)
             query = sa.select(_PARTS).where(_PARTS.c.scan_id == scan_id)
             rows = c.execute(query.order_by(_PARTS.c.region, _PARTS.c.service, _PARTS.c.type))
             return scan, tuple(records.part(row) for row in rows), database_time(c)
 
-    @transient
-    def orphan_scans(self, page: Page, **filters: str) -> list[OrphanScan]:
+    @retry_transient
+    def page(self, page: Page, **filters: str) -> list[OrphanScan]:
         """Return one page of scans.
 
         :param filters: column=value
         :raises NotFound: when the marker does not exist
         """
         query = sa.select(_SCANS).where(*(_SCANS.c[name] == value for name, value in filters.items()))
-        with self._begin() as c:
+        with self._database.begin() as c:
             return [records.scan(row) for row in c.execute(paged(c, _SCANS, query, page, "orphan scan"))]
 
-    @transient
-    def orphan_scan_due(self) -> str | None:
-        """Return the id of the scan that is to be looked at now, if there is one."""
-        with self._begin() as c:
+    @retry_transient
+    def due(self) -> str | None:
+        """Return the id of the scan that is due for a decision, if there is one."""
+        with self._database.begin() as c:
             query = sa.select(_SCANS.c.id).where(_SCANS.c.live.is_not(None), _SCANS.c.wake_at <= database_time(c))
-            return c.execute(query).scalar()
+            found: str | None = c.execute(query).scalar()
+            return found
 
-    @transient
-    def save_orphan_scan(self, before: OrphanScan, after: OrphanScan, parts: Iterable[ScanPart] = ()) -> OrphanScan:
-        """Save a decision. What was not seen twice goes when the scan ends.
+    def save(self, before: OrphanScan, after: OrphanScan, parts: Iterable[ScanPart] = ()) -> OrphanScan:
+        """Save a decision.
 
-        :param parts: the changed ones, each with the version that was read
-        :raises Conflict: when the scan or a part was written by somebody else since it was read
+        When the scan ends, resources that were not seen twice are deleted from the record.
+
+        :param parts: those that the decision changed, each with the version that was read
+        :raises Conflict: when the scan or a part has changed since it was read
         """
-        with self._begin() as c:
+        saved = self._save(before, after, tuple(parts))
+        if saved.status is not before.status:
+            self._database.listeners.scan_moved(saved)
+        return saved
+
+    @retry_transient
+    def _save(self, before: OrphanScan, after: OrphanScan, parts: Sequence[ScanPart]) -> OrphanScan:
+        with self._database.begin() as c:
             after = dataclasses.replace(after, version=before.version + 1)
             mine = sa.and_(_SCANS.c.id == before.id, _SCANS.c.version == before.version)
             if c.execute(_SCANS.update().where(mine).values(records.scan_values(after))).rowcount != 1:
@@ -196,13 +197,21 @@ class OrphanScans(Base):
                 _forget_unconfirmed(c, after.id)
             return after
 
-    @transient
-    def cancel_orphan_scan(self, scan_id: str, message: str) -> OrphanScan:
-        """End a scan now; one that has ended is returned as it is. What its parts still write is refused.
+    def cancel(self, scan_id: str, message: str) -> OrphanScan:
+        """End a scan now; a scan that has ended is returned as it is.
 
-        :raises NotFound: when there is none
+        Later writes of its parts are refused.
+
+        :raises NotFound: when it does not exist
         """
-        with self._begin() as c:
+        scan = self._cancel(scan_id, message)
+        if scan.message == message:
+            self._database.listeners.scan_moved(scan)
+        return scan
+
+    @retry_transient
+    def _cancel(self, scan_id: str, message: str) -> OrphanScan:
+        with self._database.begin() as c:
             now = database_time(c)
             values = {"status": str(ScanStatus.CANCELLED), "message": records.text(message), "live": None}
             live = sa.and_(_SCANS.c.id == scan_id, _SCANS.c.live.is_not(None))
@@ -212,24 +221,27 @@ class OrphanScans(Base):
             return _scan(c, scan_id)
 
     # ------------------------------------------------------------------------------------------------------- parts
-    def claim_scan_part(self, part_id: str, worker: str, lease: float) -> tuple[OrphanScan, ScanPart] | None:
-        """Take a dispatched part under a lease of so many seconds. What an earlier claim of the first read noted goes.
+    def claim_part(self, part_id: str, worker: str, lease: float) -> tuple[OrphanScan, ScanPart] | None:
+        """Claim a dispatched part under a lease of so many seconds.
 
-        :returns: ``None`` when there is nothing to do: taken, finished, or the scan has ended
+        Orphans that an earlier claim of the first read has noted are deleted from the record.
+
+        :returns: ``None``: another worker has claimed the part, it is finished, or the scan has ended
         """
-        return self._claim_scan_part(part_id, worker, lease, [])
+        return self._claim_part(part_id, worker, lease, [])
 
-    @transient
-    def _claim_scan_part(
+    @retry_transient
+    def _claim_part(
         self, part_id: str, worker: str, lease: float, tried: list[ScanPart]
     ) -> tuple[OrphanScan, ScanPart] | None:
-        with self._begin() as c:
+        """Claim a part; see :meth:`Steps._claim` for ``tried``."""
+        with self._database.begin() as c:
             row = c.execute(sa.select(_PARTS).where(_PARTS.c.id == part_id)).first()
             if row is None:
                 return None
             part = records.part(row)
             scan = _scan(c, part.scan_id)
-            if part in tried:  # it was saved, and the connection broke before we heard so
+            if part in tried:
                 return scan, part
             if part.state is not StepState.DISPATCHED or scan.status not in SCANNING:
                 return None
@@ -246,28 +258,34 @@ class OrphanScans(Base):
                 c.execute(_ORPHANS.delete().where(_ORPHANS.c.part_id == part_id))
             return scan, claimed
 
-    @transient
-    def renew_scan_part(self, part: ScanPart, lease: float) -> bool:
-        """Extend the lease of a part that we hold. ``False``: it is not ours any more, or the scan has ended."""
-        with self._begin() as c:
+    @retry_transient
+    def renew_part(self, part: ScanPart, lease: float) -> bool:
+        """Extend the lease of a claimed part.
+
+        ``False``: the claim does not hold any more, or the scan has ended.
+        """
+        with self._database.begin() as c:
             until = database_time(c) + datetime.timedelta(seconds=lease)
             return _write_part(c, part, lease_until=until)
 
-    def release_scan_part(self, part: ScanPart) -> bool:
-        """Give a part that we hold back to the queue, as if it had just been dispatched. ``False``: it is not ours."""
-        with self._begin() as c:
+    def release_part(self, part: ScanPart) -> bool:
+        """Give a claimed part back to the queue, as if it had just been dispatched.
+
+        ``False``: the claim is gone.
+        """
+        with self._database.begin() as c:
             now = database_time(c)
             return _write_part(c, part, state=str(StepState.DISPATCHED), dispatched_at=now, lease_until=None)
 
-    @transient
-    def put_scan_parts(
-        self, holder: ScanPart, wanted: Iterable[ScanPart], not_covered: Sequence[Mapping[str, str]]
-    ) -> bool:
-        """Record what there is to scan, and what cannot be, on behalf of the look at the catalog.
+    @retry_transient
+    def put_parts(self, holder: ScanPart, wanted: Iterable[ScanPart], not_covered: Sequence[Mapping[str, str]]) -> bool:
+        """Record what the part that reads the catalog found.
 
-        Once: the same look repeated changes nothing. ``False``: it is not its holder's any more.
+        That is the parts to scan, and what cannot be scanned.
+
+        A repetition changes nothing. ``False``: the claim does not hold any more, nothing is saved.
         """
-        with self._begin() as c:
+        with self._database.begin() as c:
             if not _write_part(c, holder):
                 return False
             here = _PARTS.c.scan_id == holder.scan_id
@@ -280,16 +298,18 @@ class OrphanScans(Base):
             c.execute(_SCANS.update().where(_SCANS.c.id == holder.scan_id).values(values))
             return True
 
-    @transient
-    def finish_scan_part(self, part: ScanPart) -> bool:
-        """Save what a part found out. After the second read, what that has seen again is confirmed.
+    @retry_transient
+    def finish_part(self, part: ScanPart) -> bool:
+        """Save the result of a claimed part.
 
-        :param part: as its holder has it, with outcome and numbers
-        :returns: ``False``: it was not its holder's any more, nothing saved
+        After the second read, the orphans that it has seen again are confirmed.
+
+        :param part: as its worker has it, with outcome and numbers
+        :returns: ``False``: the claim does not hold any more, nothing is saved
         """
         names = ("outcome", "reason", "message", "listed", "owner_unknown", "too_young", "undecided", "calls")
         values = {name: records.part_values(part)[name] for name in names}
-        with self._begin() as c:
+        with self._database.begin() as c:
             if not _write_part(
                 c, part, state=str(StepState.DONE), finished_at=database_time(c), lease_until=None, **values
             ):
@@ -302,16 +322,19 @@ class OrphanScans(Base):
                 column, which = ("orphans", again) if part.read == 2 else ("candidates", mine)
                 count = c.execute(sa.select(sa.func.count()).select_from(_ORPHANS).where(which)).scalar_one()
                 c.execute(_PARTS.update().where(_PARTS.c.id == part.id).values({column: count}))
-            # Whoever decides on older parts has to look again.
+            # The new version makes an engine that decided on older parts read again.
             due = {"wake_at": database_time(c), "version": _SCANS.c.version + 1}
             c.execute(_SCANS.update().where(_SCANS.c.id == part.scan_id).values(due))
             return True
 
     # ------------------------------------------------------------------------------------------------------ orphans
-    @transient
+    @retry_transient
     def note_orphans(self, part: ScanPart, found: Sequence[Orphan]) -> bool:
-        """Note what the first read saw; what is noted already is not noted twice. ``False``: the part is not ours."""
-        with self._begin() as c:
+        """Note resources that the first read has seen, each once.
+
+        ``False``: the claim does not hold any more.
+        """
+        with self._database.begin() as c:
             if not _write_part(c, part):
                 return False
             now = database_time(c)
@@ -337,32 +360,35 @@ class OrphanScans(Base):
                 c.execute(_ORPHANS.insert(), list(rows.values()))
             return True
 
-    @transient
+    @retry_transient
     def candidate_projects(self, part: ScanPart) -> tuple[str, ...]:
-        """Return the projects of what the first read noted."""
+        """Return the projects of the resources that the first read noted."""
         query = sa.select(_ORPHANS.c.project_id).where(_ORPHANS.c.part_id == part.id).distinct()
-        with self._begin() as c:
+        with self._database.begin() as c:
             return tuple(sorted(c.execute(query).scalars()))
 
-    @transient
-    def see_orphans_again(self, part: ScanPart, seen: Sequence[Orphan]) -> bool:
-        """Note that the second read has seen these, with the same owner. ``False``: the part is not ours any more."""
-        with self._begin() as c:
+    @retry_transient
+    def see_again(self, part: ScanPart, seen: Sequence[Orphan]) -> bool:
+        """Note resources that the second read has seen with the same owner.
+
+        ``False``: the claim is gone.
+        """
+        with self._database.begin() as c:
             if not _write_part(c, part):
                 return False
             owners = {_resource_id(orphan): orphan.project_id for orphan in seen}
             mine = sa.and_(_ORPHANS.c.part_id == part.id, _ORPHANS.c.resource_id.in_(owners))
             query = sa.select(_ORPHANS.c.id, _ORPHANS.c.resource_id, _ORPHANS.c.project_id).where(mine)
-            # Compared here: to some databases "A" and "a" are the same.
+            # Compared here, because some databases compare without case.
             same = [row.id for row in c.execute(query) if owners.get(row.resource_id) == row.project_id]
             if same:
                 values = {"seen_fence": part.fencing_token, "last_seen_at": database_time(c)}
                 c.execute(_ORPHANS.update().where(_ORPHANS.c.id.in_(same)).values(values))
             return True
 
-    @transient
+    @retry_transient
     def orphans(self, scan_id: str, limit: int, marker: int | None = None, **filters: str) -> list[OrphanRow]:
-        """Return one page of what was found twice, in the order in which it was found.
+        """Return one page of the confirmed orphans, in the order in which they were found.
 
         :param filters: column=value
         """
@@ -370,22 +396,22 @@ class OrphanScans(Base):
         query = query.where(*(_ORPHANS.c[name] == value for name, value in filters.items()))
         if marker is not None:
             query = query.where(_ORPHANS.c.id > marker)
-        with self._begin() as c:
+        with self._database.begin() as c:
             return [
                 OrphanRow(row.id, records.orphan(row)) for row in c.execute(query.order_by(_ORPHANS.c.id).limit(limit))
             ]
 
-    @transient
-    def orphan_projects(self, scan_id: str, limit: int, marker: str = "", project_id: str = "") -> list[OrphanProject]:
-        """Return one page of the projects that the orphans belonged to, by id, with what our own records say of them.
+    @retry_transient
+    def projects(self, scan_id: str, limit: int, marker: str = "", project_id: str = "") -> list[OrphanProject]:
+        """Return one page of the deleted projects that the orphans belonged to, by id.
 
-        :param marker: the project that the page begins after
-        :param project_id: only this one
+        :param marker: the project after which the page begins
+        :param project_id: only this project
         """
         there = sa.and_(_ORPHANS.c.scan_id == scan_id, _ORPHANS.c.confirmed.is_(True), _ORPHANS.c.project_id > marker)
         if project_id:
             there = sa.and_(there, _ORPHANS.c.project_id == project_id)
-        with self._begin() as c:
+        with self._database.begin() as c:
             column = _ORPHANS.c.project_id
             ids = list(c.execute(sa.select(column).where(there).distinct().order_by(column).limit(limit)).scalars())
             by = (column, _ORPHANS.c.service, _ORPHANS.c.type, _ORPHANS.c.project_setting)
@@ -396,16 +422,16 @@ class OrphanScans(Base):
                 .where(d.c.project_id.in_(ids), d.c.project_name != "")
                 .order_by(d.c.created_at)
             )
-            records_ = {row.project_id: row for row in known}  # the latest stands
+            latest = {row.project_id: row for row in known}
         counts: dict[tuple[str, bool], dict[str, int]] = {}
         for owner, service, type_, project_setting, number in counted:
             counts.setdefault((owner, bool(project_setting)), {})[f"{service}.{type_}"] = number
         return [
             OrphanProject(
                 id_,
-                records_[id_].project_name if id_ in records_ else "",
-                records_[id_].domain_id if id_ in records_ else "",
-                records_[id_].id if id_ in records_ else "",
+                latest[id_].project_name if id_ in latest else "",
+                latest[id_].domain_id if id_ in latest else "",
+                latest[id_].id if id_ in latest else "",
                 counts.get((id_, False), {}),
                 counts.get((id_, True), {}),
             )
@@ -421,15 +447,19 @@ def _scan(c: Connection, scan_id: str) -> OrphanScan:
 
 
 def _write_part(c: Connection, part: ScanPart, **values: Any) -> bool:
-    """Write to a part, if it is still its holder's and its scan has not ended; its row is locked from then on."""
+    """Update a part if its claim still holds and its scan has not ended.
+
+    Its row is locked from then on.
+    """
     live = sa.exists().where(_SCANS.c.id == part.scan_id, _SCANS.c.live.is_not(None))
-    held = sa.and_(
+    claimed = sa.and_(
         _PARTS.c.id == part.id,
         _PARTS.c.fencing_token == part.fencing_token,
         _PARTS.c.state == str(StepState.RUNNING),
         live,
     )
-    return c.execute(_PARTS.update().where(held).values(**values, version=_PARTS.c.version + 1)).rowcount == 1
+    written = c.execute(_PARTS.update().where(claimed).values(**values, version=_PARTS.c.version + 1))
+    return bool(written.rowcount == 1)
 
 
 def _forget_unconfirmed(c: Connection, scan_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Plans: what a dry run found, as its record has it; and how many cascades there were on a day."""
+"""Plans, which are the results of dry runs, and the count of recent cascades."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
-from cleanup_orchestrator.store.database import Base, database_time, transient
-from cleanup_orchestrator.store.rate_limits import hold_account, put_account
+from cleanup_orchestrator.store.database import Repository, database_time
+from cleanup_orchestrator.store.rate_limits import lock_rate_limit, save_rate_limit
+from cleanup_orchestrator.store.transient import retry_transient
 
 #: (region, service, type).
 Place = tuple[str, str, str]
 
-#: The account whose row is held while a cascade is recorded: that of our own service, which no worker calls.
+#: The service whose rate limit row is locked while a cascade is recorded: the orchestrator's type, which is not called.
 _RECORDING = "project-cleanup"
 
 
-class Plans(Base):
-    """What dry runs left. It is read only: nobody changes the record of one that has ended."""
+class Plans(Repository):
+    """Reads the results of dry runs, which do not change after their end."""
 
-    @transient
+    @retry_transient
     def planned(self, plan_id: str, region: str, service: str, type_: str) -> frozenset[str]:
         """Return the ids of a type that a plan says are to be deleted."""
         table = t.leftovers.c
@@ -38,33 +39,38 @@ class Plans(Base):
             table.type == type_,
             table.reason == str(Reason.PRESENT),
         )
-        with self._begin() as c:
+        with self._database.begin() as c:
             return frozenset(c.execute(query).scalars())
 
-    @transient
+    @retry_transient
     def askers(self, deletion: Deletion) -> frozenset[str]:
-        """Return the ids of the users who may not approve a deletion: they asked for it, or for one above it.
+        """Return the ids of the users who requested a deletion or one above it.
 
-        Asked for after the deletion was read: whoever asks later changes its version, so that no approval is saved.
+        They may not approve it.
+
+        The caller reads the deletion first. A later request changes its version, so that no approval is saved.
         """
-        with self._begin() as c:
+        with self._database.begin() as c:
             return askers(c, deletion)
 
-    @transient
-    def plan_counts(self, plan_id: str) -> Mapping[Place, Mapping[Reason, int]]:
+    @retry_transient
+    def counts(self, plan_id: str) -> Mapping[Place, Mapping[Reason, int]]:
         """Return how many resources a plan has of each type in each region, by reason."""
         table = t.leftovers.c
         place = (table.region, table.service, table.type)
         query = sa.select(*place, table.reason, sa.func.count()).where(table.deletion_id == plan_id)
         found: dict[Place, dict[Reason, int]] = {}
-        with self._begin() as c:
+        with self._database.begin() as c:
             for region, service, type_, reason, count in c.execute(query.group_by(*place, table.reason)):
                 found.setdefault((region, service, type_), {})[Reason(reason)] = count
         return found
 
 
 def askers(c: Connection, deletion: Deletion) -> frozenset[str]:
-    """Return the ids of the users who asked for a deletion or for one above it; see :func:`approval.askers`."""
+    """Return the ids of the users who requested a deletion or one above it.
+
+    See :func:`approvals.askers`.
+    """
     found: frozenset[str] = frozenset()
     seen: set[str] = set()
     above: Deletion | None = deletion
@@ -80,20 +86,22 @@ def askers(c: Connection, deletion: Deletion) -> frozenset[str]:
 
 
 def in_order(c: Connection) -> None:
-    """Hold what records a cascade until its transaction ends, so that those recorded later have a later time.
+    """Lock the recording of cascades, so that a later record has a later time.
 
-    Without it a cascade could be counted, and go on, while one with an earlier time is not committed yet: neither would
-    count the other. It also writes: on a cluster of databases a lock alone is not seen by the other nodes.
+    Without the lock, a cascade could be counted and continue while one with an earlier time is not committed yet;
+    neither would count the other. The lock also writes: the nodes of a database cluster do not see a lock alone.
     """
-    account = hold_account(c, _RECORDING, "")
-    put_account(c, _RECORDING, "", dataclasses.replace(account, calls_at=database_time(c)))
+    limit = lock_rate_limit(c, _RECORDING, "")
+    save_rate_limit(c, _RECORDING, "", dataclasses.replace(limit, calls_at=database_time(c)))
 
 
 def cascades_before(c: Connection, deletion: Deletion) -> int:
-    """Return how many cascades of its domain, or of its user, were recorded in the 24 hours before a deletion.
+    """Return how many cascades count against the daily limit of a deletion.
 
-    Whatever became of them; in the order in which they were recorded, so that of many at once it is clear which are
-    beyond a limit: see :func:`in_order`. A manager of a domain who makes more users of it gets no more cascades by it.
+    These are the cascades of its domain or its user that were recorded in the 24 hours before it. All of them count,
+    whatever their result, in the order in which they were recorded (see :func:`in_order`): so it is clear which of many
+    simultaneous cascades exceed a limit. The domain counts too, so that the manager of a domain does not get more
+    cascades by creating more users.
     """
     table = t.deletions.c
     counted_with = table.domain_id == deletion.domain_id

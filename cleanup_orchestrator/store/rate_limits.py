@@ -1,4 +1,7 @@
-"""Accounts: what all processes together may ask of a service."""
+"""Rate limits: how much all processes together may call a service.
+
+See :mod:`..core.rate_limits`.
+"""
 
 from __future__ import annotations
 
@@ -10,33 +13,34 @@ from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import rate_limits
 from cleanup_orchestrator.store import tables as t
-from cleanup_orchestrator.store.database import Base, database_time, first_of_two
+from cleanup_orchestrator.store.database import Repository, database_time
+from cleanup_orchestrator.store.transient import retry_duplicate
 
 
-class Accounts(Base):
-    """The rate budgets that all processes share."""
+class RateLimits(Repository):
+    """Gives permits and slots to the processes.
 
-    @first_of_two
-    def visit_account(self, service: str, region: str, ask: rate_limits.Ask) -> rate_limits.Grant:
-        """Take turns and slots; see :func:`cleanup_orchestrator.core.rate_limits.visit`.
+    Each call is one attempt: the caller asks again after an error.
+    """
 
-        It is tried once: the caller asks again.
-        """
-        with self._begin() as c:
-            account = hold_account(c, service, region)
-            now = database_time(c)  # not before the row is ours: who waited for it must not go back in time
-            table = t.account_leases
+    @retry_duplicate
+    def acquire(self, service: str, region: str, request: rate_limits.Request) -> rate_limits.Grant:
+        """Acquire permits and slots; see ``core.rate_limits.acquire``."""
+        with self._database.begin() as c:
+            limit = lock_rate_limit(c, service, region)
+            now = database_time(c)  # after the lock: a process that waited for it must not go back in time
+            table = t.rate_limit_leases
             here = sa.and_(table.c.service == service, table.c.region == region)
             rows = c.execute(
                 sa.select(table.c.holder, table.c.slots, table.c.wanted, table.c.since, table.c.until).where(here)
             )
             leases = [rate_limits.Lease(*row) for row in rows]
-            after, lease, grant = rate_limits.visit(account, leases, ask, now)
-            if after != account:
-                put_account(c, service, region, after)
+            after, lease, grant = rate_limits.acquire(limit, leases, request, now)
+            if after != limit:
+                save_rate_limit(c, service, region, after)
             void = {one.holder for one in leases if one.until <= now}
-            known = ask.holder in {one.holder for one in leases} - void
-            mine = sa.and_(here, table.c.holder == ask.holder)
+            known = request.holder in {one.holder for one in leases} - void
+            mine = sa.and_(here, table.c.holder == request.holder)
             if void:
                 c.execute(table.delete().where(here, table.c.until <= now))
             if lease is None and known:
@@ -47,31 +51,34 @@ class Accounts(Base):
                 c.execute(table.update().where(mine).values(values) if known else table.insert().values(key | values))
             return grant
 
-    @first_of_two
-    def pause_account(self, service: str, region: str, seconds: float) -> None:
-        """Let nobody call a service for so many seconds, unless it is to be longer already."""
-        with self._begin() as c:
-            account = hold_account(c, service, region)
+    @retry_duplicate
+    def pause(self, service: str, region: str, seconds: float) -> None:
+        """Pause all calls to a service for so many seconds. A longer pause in force stays."""
+        with self._database.begin() as c:
+            limit = lock_rate_limit(c, service, region)
             until = database_time(c) + datetime.timedelta(seconds=seconds)
-            if account.paused_until is None or account.paused_until < until:
-                put_account(c, service, region, dataclasses.replace(account, paused_until=until))
+            if limit.paused_until is None or limit.paused_until < until:
+                save_rate_limit(c, service, region, dataclasses.replace(limit, paused_until=until))
 
 
-def hold_account(c: Connection, service: str, region: str) -> rate_limits.Account:
-    """Return an account and hold its row, until the transaction ends: for milliseconds, and never during a call."""
-    table = t.accounts
+def lock_rate_limit(c: Connection, service: str, region: str) -> rate_limits.RateLimit:
+    """Return a rate limit, and lock its row until the transaction ends.
+
+    No call to a service is made during the transaction. A row that is missing is inserted. Of two transactions that
+    insert it, the second one fails and is tried again.
+    """
+    table = t.rate_limits
     query = sa.select(table.c.calls_at, table.c.deletes_at, table.c.paused_until)
     query = query.where(table.c.service == service, table.c.region == region).with_for_update()
     row = c.execute(query).first()
     if row is None:
-        # Two at once: the second one fails, and looks again.
         c.execute(table.insert().values(service=service, region=region))
-        return rate_limits.Account()
-    return rate_limits.Account(*row)
+        return rate_limits.RateLimit()
+    return rate_limits.RateLimit(*row)
 
 
-def put_account(c: Connection, service: str, region: str, account: rate_limits.Account) -> None:
-    """Save an account whose row is held."""
-    table = t.accounts
+def save_rate_limit(c: Connection, service: str, region: str, limit: rate_limits.RateLimit) -> None:
+    """Save a rate limit whose row the transaction has locked."""
+    table = t.rate_limits
     mine = sa.and_(table.c.service == service, table.c.region == region)
-    c.execute(table.update().where(mine).values(dataclasses.asdict(account)))
+    c.execute(table.update().where(mine).values(dataclasses.asdict(limit)))

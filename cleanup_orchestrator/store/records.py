@@ -1,4 +1,4 @@
-"""Deletions and steps as rows of the tables, and back."""
+"""Converts between the dataclasses of the core and the rows of the tables."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, St
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import tables as t
 
-#: Fields of a deletion that other tables and rows have.
+#: Fields of a deletion that are computed from other tables and rows.
 _DERIVED = frozenset({"holding", "held_back", "liens", "brake", "children", "cascades_before"})
 
 
 def deletion_values(d: Deletion) -> dict[str, Any]:
-    """Return what is stored of a deletion; its project counts as live only while it is."""
+    """Return the columns of a deletion.
+
+    ``live_project_id`` is set only while it is live.
+    """
     values = {f.name: getattr(d, f.name) for f in dataclasses.fields(d) if f.name not in _DERIVED}
     values["live_project_id"] = d.project_id if d.status in LIVE else None
     values["member_ids"] = list(d.member_ids)
@@ -52,8 +55,7 @@ _HOLDING = (
     sa.exists().where(t.changes.c.deletion_id == t.deletions.c.id, t.changes.c.undone.is_(False)).label("holding")
 )
 
-
-#: Whether it has to be asked what holds it back: in force or not, for that is for the database's time to say.
+#: Whether liens or the brake are on record. Whether they are in force depends on the database's time.
 _HELD_BACK = sa.or_(
     sa.exists().where(t.liens.c.project_id == t.deletions.c.project_id, t.liens.c.deleted_at.is_(None)),
     sa.exists().where(t.brakes.c.on.is_(True)),
@@ -61,15 +63,16 @@ _HELD_BACK = sa.or_(
 
 
 def select_deletions() -> sa.Select[Any]:
-    """Return a query for whole deletions."""
+    """Return a query for all columns of deletions, also the computed ones."""
     return sa.select(t.deletions, _HOLDING, _HELD_BACK)
 
 
-def needs_somebody() -> sa.ColumnElement[bool]:
-    """Return the condition for deletions that somebody has to look at.
+def needs_attention() -> sa.ColumnElement[bool]:
+    """Return the condition for deletions that need an operator.
 
-    One that ended does not when the project has a later one, which is no dry run: somebody has seen to it. Of those
-    that ended the status says it, whichever release wrote it.
+    A live deletion has its own mark. A deletion that ended failed or with leftovers needs an operator, unless its
+    project has a later deletion that is no dry run. The status of those that ended is enough, because an older release
+    may have written them without the mark.
     """
     table, later = t.deletions, t.deletions.alias("later")
     seen_to = sa.exists().where(
@@ -98,7 +101,7 @@ def deletion(row: Row[Any]) -> Deletion:
                 Condition(**{**x, "last_transition_at": datetime.datetime.fromisoformat(x["last_transition_at"])})
                 for x in row.conditions
             ),
-            # None: written by the release before waivers
+            # None: an older release, without waivers, wrote the row.
             "waivers": tuple(Waiver(**{k: _parsed(k, v) for k, v in x.items()}) for x in row.waivers or ()),
             "approvals": tuple(Approval(**x | {"at": _parsed("_at", x["at"])}) for x in row.approvals or ()),
             "forced": _force(row.forced) if row.forced else None,
@@ -109,7 +112,10 @@ def deletion(row: Row[Any]) -> Deletion:
 
 
 def stored_waivers(waivers: Iterable[Waiver]) -> list[dict[str, Any]]:
-    """Return waivers as a deletion's row keeps them: as they were when it relied upon them."""
+    """Return waivers as a deletion's row keeps them.
+
+    The row has them as they were when the deletion relied on them.
+    """
     return [w.to_dict() for w in waivers]
 
 
@@ -147,17 +153,20 @@ def lien(row: Row[Any]) -> Lien:
 
 
 def child(row: Row[Any]) -> Child:
-    """Return what a deletion sees of one that it waits for."""
+    """Return the child in a row: a deletion that another one waits for."""
     return Child(row.id, row.project_id, Status(row.status), row.status_at)
 
 
-_MOST = 60_000  #: bytes: MariaDB refuses a text of more than 65,535
+_MOST = 60_000  #: bytes; MariaDB refuses a text of more than 65,535
 
 
 def text(value: object) -> str:
-    """Return text that every database takes: services and plugins may give any, databases refuse some of it."""
+    """Return a value as text that every database accepts.
+
+    Services and plugins may give any text. PostgreSQL refuses NUL, and no database accepts an unpaired surrogate.
+    """
     stored = str(value).replace("\0", "\ufffd").encode("utf-8", "replace")
-    if len(stored) > _MOST:  # the names of everything that is in the way, in a cloud of many regions
+    if len(stored) > _MOST:  # for example the names of all blockers, in a cloud of many regions
         stored = stored[:_MOST].decode("utf-8", "ignore").encode("utf-8") + b" ..."
     return stored.decode("utf-8")
 
@@ -168,7 +177,10 @@ def resource_id(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value for a JSON column with its text as :func:`text` has it: MariaDB refuses a lone surrogate there."""
+    """Return a value for a JSON column.
+
+    Its text goes through :func:`text`, as MariaDB refuses unpaired surrogates.
+    """
     if isinstance(value, str):
         return text(value)
     if isinstance(value, Mapping):
@@ -177,7 +189,7 @@ def plain(value: Any) -> Any:
 
 
 def step_values(s: Step) -> dict[str, Any]:
-    """Return what is stored of a step."""
+    """Return the columns of a step."""
     values = {f.name: getattr(s, f.name) for f in dataclasses.fields(s)}
     values |= {"after": list(s.after), "message": text(s.message)}
     return {k: str(v) if isinstance(v, StepKind | StepState | Outcome | Token) else v for k, v in values.items()}
@@ -198,7 +210,7 @@ def step(row: Row[Any]) -> Step:
 
 
 def scan_values(s: OrphanScan) -> dict[str, Any]:
-    """Return what is stored of an orphan scan; it counts as live until it has ended."""
+    """Return the columns of an orphan scan; ``live`` is set until it has ended."""
     values = {f.name: getattr(s, f.name) for f in dataclasses.fields(s)}
     live = "scan" if s.status in SCANNING else None
     covered = {"not_covered": [plain(dict(x)) for x in s.not_covered]}
@@ -212,7 +224,7 @@ def scan(row: Row[Any]) -> OrphanScan:
 
 
 def part_values(p: ScanPart) -> dict[str, Any]:
-    """Return what is stored of a part of an orphan scan."""
+    """Return the columns of a part of an orphan scan."""
     values = {f.name: getattr(p, f.name) for f in dataclasses.fields(p)} | {"message": text(p.message)}
     return {k: str(v) if isinstance(v, StepState | Outcome) else v for k, v in values.items()}
 

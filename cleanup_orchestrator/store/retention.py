@@ -1,4 +1,4 @@
-"""What may be forgotten: records of deletions and of orphan scans that ended long ago, and on which nothing rests."""
+"""Purges old records of deletions and orphan scans."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from cleanup_orchestrator.core.transitions import FINAL, RESTING
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import database_time
 
-#: Their parts first: the foreign keys want it so.
+#: Tables with rows of a deletion or a scan. Their rows are deleted first, because of the foreign keys.
 _OF_DELETION = (t.leftovers, t.events, t.changes, t.steps)
 _OF_SCAN = (t.orphans, t.orphan_scan_parts)
 
 
 def purgeable(now: datetime.datetime, age: datetime.timedelta, named: bool) -> sa.ColumnElement[bool]:
-    """Return the condition that a deletion's record may go: it is over, and nobody will ask it for anything.
+    """Return the condition that the record of a deletion may be purged.
 
-    What was locked and not given back is only known from the record; a plan is read by the cascade that is bound to it;
-    a tree is one story, so a part of it stays as long as what is above it does.
+    Three kinds of records stay. A record with changes that are not undone is the only source for undoing them. A plan
+    is read by the cascade that is bound to it. A deletion within a tree stays as long as the deletion above it.
 
-    :param age: since it ended
-    :param named: also what names something that is left: what can be retried, and what force has let go of
+    :param age: minimum time since the deletion ended
+    :param named: also records that name resources which may still exist: those that can be retried, and those with
+        resources that were abandoned by force
     """
     d, above = t.deletions, t.deletions.alias("above")
     tops = sa.select(d.c.id).where(_done(d, now - age, named), ~sa.exists().where(above.c.id == d.c.parent_deletion_id))
@@ -36,7 +37,7 @@ def purgeable(now: datetime.datetime, age: datetime.timedelta, named: bool) -> s
 
 
 def _done(d: sa.FromClause, before: datetime.datetime, named: bool) -> sa.ColumnElement[bool]:
-    """Return the condition that a deletion is over, and that nothing rests on its record but what is above it."""
+    """Return the condition that a deletion ended before a time and is not needed."""
     bound = t.deletions.alias("bound")
     over = sa.and_(d.c.live_project_id.is_(None), d.c.finished_at.is_not(None), d.c.finished_at < before)
     locked = sa.exists().where(t.changes.c.deletion_id == d.c.id, t.changes.c.undone.is_(False))
@@ -48,12 +49,13 @@ def _done(d: sa.FromClause, before: datetime.datetime, named: bool) -> sa.Column
 
 
 def _scans(now: datetime.datetime, age: datetime.timedelta) -> sa.ColumnElement[bool]:
+    """Return the condition that the record of an orphan scan may be purged."""
     s = t.orphan_scans
     return sa.and_(s.c.live.is_(None), s.c.finished_at.is_not(None), s.c.finished_at < now - age)
 
 
 def count(c: Connection, age: datetime.timedelta, named: bool) -> Mapping[str, int]:
-    """Return how many rows of which table :func:`purge` would remove."""
+    """Return how many rows of each table :func:`purge` would delete."""
     now = database_time(c)
     found = {}
     for table, parts, over in (
@@ -68,11 +70,13 @@ def count(c: Connection, age: datetime.timedelta, named: bool) -> Mapping[str, i
 
 
 def purge(c: Connection, age: datetime.timedelta, named: bool, most: int = 100) -> Mapping[str, int]:
-    """Remove some of what may go, with all of its parts; return how many rows of which table. Nothing: that was all.
+    """Delete some records with all their rows; return how many rows of each table.
 
-    :param age: since it ended
+    Empty: no record is left to purge.
+
+    :param age: minimum time since the end
     :param named: see :func:`purgeable`
-    :param most: of each kind in this transaction, which others wait for that want to retry one of them
+    :param most: maximum number of deletions, and of scans. A request to retry one of them waits for the transaction
     """
     now = database_time(c)
     removed: dict[str, int] = {}
@@ -80,7 +84,7 @@ def purge(c: Connection, age: datetime.timedelta, named: bool, most: int = 100) 
         (t.deletions, _OF_DELETION, purgeable(now, age, named)),
         (t.orphan_scans, _OF_SCAN, _scans(now, age)),
     ):
-        # The oldest first, and locked: who wants to retry one of them waits, and finds it gone or kept, never half.
+        # The oldest first. The lock makes a request to retry one of them wait until the record is gone or kept.
         query = sa.select(table.c.id).where(over).order_by(table.c.finished_at, table.c.id).limit(most)
         if not (ids := c.scalars(query.with_for_update()).all()):
             continue
@@ -91,7 +95,7 @@ def purge(c: Connection, age: datetime.timedelta, named: bool, most: int = 100) 
 
 
 def _key(part: sa.Table, table: sa.Table) -> sa.ColumnElement[str]:
-    """Return the column of a part that names what it is part of."""
+    """Return the column of a table that refers to another table."""
     return next(key.parent for key in part.foreign_keys if key.column.table is table)
 
 

@@ -1,7 +1,7 @@
-"""The SQLAlchemy tables: SQL is the truth, a message is only a hint.
+"""The tables, as SQLAlchemy describes them.
 
-Times are naive UTC with microseconds, always taken from the database's own clock. JSON columns hold small documents
-that are only ever read and written whole.
+Times are naive UTC with microseconds, from the clock of the database. JSON columns contain small documents, which are
+read and written as a whole.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
-#: Explicit names, so that migrations are the same on every database.
+#: Explicit names of constraints, so that migrations are the same on every database.
 metadata = sa.MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -35,7 +35,7 @@ deletions = sa.Table(
     metadata,
     sa.Column("id", _ID, primary_key=True),
     sa.Column("project_id", _ID, nullable=False),
-    # The project's id while the deletion is live, else NULL: of two simultaneous requests one makes the record.
+    # The project's id while the deletion is live, else NULL: of two simultaneous requests, one creates the record.
     sa.Column("live_project_id", _ID, nullable=True),
     sa.Column("project_name", sa.String(255), nullable=False),
     sa.Column("domain_id", _ID, nullable=False),
@@ -64,7 +64,7 @@ deletions = sa.Table(
     sa.Column("wake_at", _TIME, nullable=False),
     sa.Column("finished_at", _TIME, nullable=True),
     sa.Column("version", sa.Integer, nullable=False),
-    # The defaults are for a process of the release before these columns, while both run.
+    # The defaults serve processes of an older release, without these columns, during a rolling upgrade.
     sa.Column("origin", _CODE, nullable=False, server_default="request"),
     sa.Column("include_subtree", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("parent_deletion_id", _ID, nullable=False, server_default=""),
@@ -75,7 +75,7 @@ deletions = sa.Table(
     sa.Column("plan_hash", _ID, nullable=False, server_default=""),
     sa.Column("point_of_no_return_at", _TIME, nullable=True),
     sa.Column("approvals", sa.JSON(none_as_null=True), nullable=True),
-    # Why it needs somebody while it is under way; a copy of what the conditions say, for a query.
+    # Why a live deletion needs an operator: a copy of its conditions, for queries.
     sa.Column("attention", _CODE, nullable=False, server_default=""),
     sa.UniqueConstraint("live_project_id"),
     sa.Index(None, "live_project_id", "wake_at"),
@@ -178,7 +178,7 @@ changes = sa.Table(
     **_OPTIONS,
 )
 
-#: One row at most: whether the brake is on, who pulled or lifted it last, and why.
+#: At most one row: whether the brake is on, who set or released it last, and why.
 brakes = sa.Table(
     "brakes",
     metadata,
@@ -192,7 +192,7 @@ brakes = sa.Table(
     **_OPTIONS,
 )
 
-#: A row stays for good: who protected what is asked long after the lien has ended.
+#: Rows are never deleted: who protected what is also asked after the lien has ended.
 liens = sa.Table(
     "liens",
     metadata,
@@ -212,7 +212,7 @@ liens = sa.Table(
     **_OPTIONS,
 )
 
-#: A row stays for good: who waived what is asked long after the waiver has ended.
+#: Rows are never deleted: who waived what is also asked after the waiver has ended.
 waivers = sa.Table(
     "waivers",
     metadata,
@@ -233,8 +233,8 @@ waivers = sa.Table(
     **_OPTIONS,
 )
 
-#: What all processes together may ask of one service in one region; see ``limits``.
-accounts = sa.Table(
+#: How much all processes together may call one service in one region; see ``core.rate_limits``.
+rate_limits = sa.Table(
     "accounts",
     metadata,
     sa.Column("service", sa.String(128), primary_key=True),
@@ -245,8 +245,8 @@ accounts = sa.Table(
     **_OPTIONS,
 )
 
-#: Each process's part of the calls that may be under way at once.
-account_leases = sa.Table(
+#: The slots of each process: its share of the calls that may be under way at once.
+rate_limit_leases = sa.Table(
     "account_leases",
     metadata,
     sa.Column("service", sa.String(128), primary_key=True),
@@ -259,7 +259,8 @@ account_leases = sa.Table(
     **_OPTIONS,
 )
 
-#: Searches for what dead projects left behind. One at a time: ``live`` is the same for all, and NULL once it has ended.
+#: Searches for resources of deleted projects. ``live`` is the same value for all, and NULL after the end: so only one
+#: scan is live at a time.
 orphan_scans = sa.Table(
     "orphan_scans",
     metadata,
@@ -318,7 +319,7 @@ orphan_scan_parts = sa.Table(
     **_OPTIONS,
 )
 
-#: What the first read found; ``confirmed`` once the second read has found it again. Nothing else is shown.
+#: Resources that the first read found. Those that the second read found again are ``confirmed``; only they are shown.
 orphans = sa.Table(
     "orphans",
     metadata,
@@ -335,7 +336,7 @@ orphans = sa.Table(
     sa.Column("created_at", _TIME, nullable=True),
     sa.Column("first_seen_at", _TIME, nullable=False),
     sa.Column("last_seen_at", _TIME, nullable=False),
-    # Of the claim of the second read that has seen it again.
+    # The fencing token of the claim whose second read saw the resource again.
     sa.Column("seen_fence", sa.Integer, nullable=False),
     sa.Column("confirmed", sa.Boolean, nullable=False),
     sa.Index(None, "scan_id", "id"),

@@ -20,7 +20,7 @@ import time
 from typing import Any
 
 from cleanup_orchestrator.cloud.rate_limiter import Budget
-from cleanup_orchestrator.core.rate_limits import Ask, Grant
+from cleanup_orchestrator.core.rate_limits import Grant, Request
 from cleanup_orchestrator.store import Store, tables
 from tests.support import databases
 from tests.support.rate_budget import configuration
@@ -35,14 +35,14 @@ class WatchedTask:
         self._store = store
         self.visits: list[float] = []
 
-    def visit_account(self, service: str, region: str, ask: Ask) -> Grant:
+    def acquire_permits(self, service: str, region: str, ask: Request) -> Grant:
         """Visit, and note how long it took."""
         begun = time.perf_counter()
-        grant = self._store.visit_account(service, region, ask)
+        grant = self._store.acquire_permits(service, region, ask)
         self.visits.append(time.perf_counter() - begun)
         return grant
 
-    def pause_account(self, service: str, region: str, seconds: float) -> None:
+    def pause_calls(self, service: str, region: str, seconds: float) -> None:
         """Not used here."""
         raise NotImplementedError
 
@@ -66,7 +66,7 @@ def work(url: str, seconds: float, limit: float) -> None:
 
     def take(index: int) -> None:
         while time.monotonic() < until:
-            with budget.turn("network", "R1"):
+            with budget.permit("network", "R1"):
                 counts[index] += 1
                 early[index] += time.monotonic() < until
 
@@ -145,7 +145,7 @@ def main() -> None:
                     databases.database(kind, pathlib.Path(folder)) as url,
                 ):
                     store = Store.from_url(url)
-                    tables.metadata.create_all(store._engine)
+                    tables.metadata.create_all(store.database.engine)
                     store.close()
                     got = measure(url, processes, options.seconds, limit)
                 print(

@@ -49,7 +49,7 @@ class Orchestrator:
         path.write_text(CONFIGURATION.format(directory=directory, auth_url=cloud.auth_url) + extra)
         self.parts = service.Parts(service.load(["--config-file", str(path)]), in_process=True)
         self.store = self.parts.store
-        tables.metadata.create_all(self.store._engine)
+        tables.metadata.create_all(self.store.database.engine)
         self.running = service.Running(self.parts)
         part = self.parts.engine()
         part.rules = dataclasses.replace(part.rules, heartbeat=datetime.timedelta(seconds=3))

@@ -53,7 +53,7 @@ class Api:
         path = folder / "api.conf"
         path.write_text(CONFIGURATION.format(folder=folder, url=cloud.auth_url, user=user, scope=scope, more=more))
         self.parts = service.Parts(service.load(["--config-file", str(path)]), in_process=True)
-        tables.metadata.create_all(self.parts.store._engine)
+        tables.metadata.create_all(self.parts.store.database.engine)
         self.parts.log_in()
         self.app = self.parts.api()
 

@@ -227,7 +227,7 @@ class Orchestrator:
         path.write_text(CONFIGURATION.format(directory=directory, login=login, auth_url=cloud.auth_url, port=port))
         self.parts = service.Parts(service.load(["--config-file", str(path)]), in_process=True)
         self.store = self.parts.store
-        tables.metadata.create_all(self.store._engine)
+        tables.metadata.create_all(self.store.database.engine)
         self.running = service.Running(self.parts)
         self.running.start_api()
 
@@ -295,7 +295,7 @@ def orchestrator(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture
 def working(orchestrator: Orchestrator) -> Iterator[None]:
     """Engine and worker, for as long as one test runs. What other tests asked for is forgotten: it is in the way."""
-    with orchestrator.store._engine.begin() as connection:
+    with orchestrator.store.database.engine.begin() as connection:
         for table in reversed(tables.metadata.sorted_tables):
             connection.execute(table.delete())
     running = service.Running(orchestrator.parts)

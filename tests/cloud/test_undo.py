@@ -173,7 +173,7 @@ class Record:
         text = text.replace("password = orchestrator", f"password = {password}")
         self.config.write_text(text.replace("[drain]", f"[drain]\ndriver = {driver}"))
         self.store = Store.from_url(f"sqlite:///{directory}/orchestrator.sqlite")
-        tables.metadata.create_all(self.store._engine)
+        tables.metadata.create_all(self.store.database.engine)
 
     def deletion(self, project_id: str) -> str:
         now = self.store.now()

@@ -119,7 +119,7 @@ class _Turns:
         parts = mortal.parts(config, fuse, bus, answers=True)
         parts.registry = few(parts.registry, wanted)
         self.store, self.worker = parts.store, parts.worker()
-        self._path = str(self.store._engine.url.database)
+        self._path = str(self.store.database.engine.url.database)
         self._scans = engine_scans.Scans(parts.conf, self.store, parts.bus)
         self._handlers = {
             "step": self.worker.handle,

@@ -178,16 +178,16 @@ class Processes:
     def change(self, deletion, type_, **data):
         """Write down a change that is to be undone."""
         row = {"id": str(uuid.uuid4()), "deletion_id": deletion.id, "sequence": 1, "type": type_, "undone": False}
-        with self.store._engine.begin() as connection:
+        with self.store.database.engine.begin() as connection:
             connection.execute(tables.changes.insert(), [{**row, "data": data}])
 
     def nudge(self, deletion):
         """Have the next tick look at it, and not one after the heartbeat."""
-        with self.store._engine.begin() as connection:
+        with self.store.database.engine.begin() as connection:
             mine = tables.deletions.c.id == deletion.id
             connection.execute(tables.deletions.update().where(mine).values(wake_at=deletion.created_at))
 
     def step(self, deletion, kind):
-        with self.store._engine.connect() as connection:
+        with self.store.database.engine.connect() as connection:
             query = sa.select(tables.steps).where(tables.steps.c.deletion_id == deletion.id)
             return next(row for row in connection.execute(query) if row.kind == kind)

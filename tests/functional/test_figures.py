@@ -81,7 +81,7 @@ def test_figures_read_the_past_only_for_the_count_by_status(store):
     """With a hundred thousand ended deletions a scrape must not read their steps."""
     create(store)
     statements = []
-    sa.event.listen(store._engine, "before_cursor_execute", lambda c, cur, sql, *_: statements.append(sql))
+    sa.event.listen(store.database.engine, "before_cursor_execute", lambda c, cur, sql, *_: statements.append(sql))
     store.figures()
     asked = [sql for sql in statements if "FROM deletions" in sql or "FROM steps" in sql]
     assert len(asked) == 4

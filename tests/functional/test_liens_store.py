@@ -3,6 +3,7 @@
 import concurrent.futures
 import dataclasses
 import datetime
+import types
 import uuid
 
 import pytest
@@ -173,7 +174,7 @@ def told(store, record):
 )
 def test_a_look_raises_one_lien_with_its_result_and_ends_it_with_its_reason(store, results, holds, journal):
     record, heard = create(store), []
-    store._lien_changed = heard.append
+    store.on_commit(types.SimpleNamespace(lien_changed=heard.append, deletion_saved=lambda *_: None))
     looked(store, record, *results)
     assert ["lien.ended" if lien.deleted_at else "lien.raised" for lien in heard] == journal
     assert [origin for origin, _ in raised_on(store)] == (["plugin:image.image"] if holds else [])
@@ -233,7 +234,7 @@ def test_the_lien_and_the_result_are_saved_together_or_not_at_all(store, monkeyp
     looked(store, record, UNUSED)
     step = claimed(store, record, StepKind.SWEEP, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY)
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr("cleanup_orchestrator.store.raise_lien", _dies)
+        patch.setattr("cleanup_orchestrator.store.plugin_liens.raise_lien", _dies)
         store.finish(step, USED)
     assert next(s for s in store.steps(record.id) if s.id == step.id).state is StepState.RUNNING
     assert raised_on(store) == [] and told(store, record) == []

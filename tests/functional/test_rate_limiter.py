@@ -19,7 +19,7 @@ from sqlalchemy import exc
 
 from cleanup_orchestrator.cloud import rate_limiter
 from cleanup_orchestrator.cloud.rate_limiter import Budget
-from cleanup_orchestrator.core.rate_limits import HORIZON, LEASE, Ask, Limits
+from cleanup_orchestrator.core.rate_limits import HORIZON, LEASE, Limits, Request
 from cleanup_orchestrator.errors import RateLimited
 from cleanup_orchestrator.store import Store, rate_limits, tables
 from tests.functional import visitor
@@ -31,7 +31,7 @@ WAY = 0.05  #: virtual seconds that a visit takes at most, with what is called a
 
 
 def rows(store, table):
-    with store._begin() as c:
+    with store.database.begin() as c:
         return c.execute(table.select()).all()
 
 
@@ -53,7 +53,7 @@ def calls(play, spending, count=1, seconds=0.0, process=None):
     """Start threads that make one call each; the result of each is when the call began."""
 
     def one():
-        with spending.turn("network", "R1"):
+        with spending.permit("network", "R1"):
             began = play.now
             play.simulation.sleep(seconds)
         return began
@@ -62,7 +62,7 @@ def calls(play, spending, count=1, seconds=0.0, process=None):
 
 
 def holders(store):
-    return {lease.holder: lease.slots for lease in rows(store, tables.account_leases)}
+    return {lease.holder: lease.slots for lease in rows(store, tables.rate_limit_leases)}
 
 
 @pytest.mark.parametrize("seed", [0, 5])
@@ -106,7 +106,7 @@ def test_a_pause_that_one_process_was_told_is_kept_by_another(store, play):
     play.finish(*calls(play, second))
     play.run(lambda: first.pause("network", "R1", 10.0))
     told = play.now
-    (account,) = rows(store, tables.accounts)
+    (account,) = rows(store, tables.rate_limits)
     assert 10.0 - WAY < (account.paused_until - T0).total_seconds() - told <= 11.0
     play.sleep(rate_limiter._FRESH)
     began = play.finish(*calls(play, second, 3))
@@ -114,14 +114,14 @@ def test_a_pause_that_one_process_was_told_is_kept_by_another(store, play):
 
 
 def test_a_pause_is_never_made_shorter(store, play):
-    store.pause_account("network", "R1", 60)
-    store.pause_account("network", "R1", 1)
-    (account,) = rows(store, tables.accounts)
+    store.pause_calls("network", "R1", 60)
+    store.pause_calls("network", "R1", 1)
+    (account,) = rows(store, tables.rate_limits)
     assert account.paused_until == T0 + datetime.timedelta(seconds=60)
-    grant = store.visit_account("network", "R1", Ask("p", Limits(calls=10), calls=1, wanted=1))
+    grant = store.acquire_permits("network", "R1", Request("p", Limits(calls=10), calls=1, wanted=1))
     assert (grant.paused, grant.calls.count) == (60, 0)
-    store.pause_account("network", "R1", 61)
-    (account,) = rows(store, tables.accounts)
+    store.pause_calls("network", "R1", 61)
+    (account,) = rows(store, tables.rate_limits)
     assert account.paused_until == T0 + datetime.timedelta(seconds=61)
 
 
@@ -167,7 +167,7 @@ def check_ledger(store, grants):
     for first, count in turns:
         assert first == expected
         expected += count
-    (account,) = rows(store, tables.accounts)
+    (account,) = rows(store, tables.rate_limits)
     after = expected / visitor.RATE - HORIZON
     assert account.calls_at == visitor.T0 + datetime.timedelta(seconds=after)
     held = holders(store)
@@ -197,8 +197,8 @@ def test_processes_that_visit_one_account_at_once_lose_nothing(store, start):
 @pytest.mark.parametrize("what", ["visit", "pause"])
 def test_the_time_is_read_when_the_account_is_locked(store, database_url, monkeypatch, what):
     """A process that waited for the lock would otherwise go back in time."""
-    ask = Ask("p", Limits(calls=10), calls=1, wanted=1)
-    store.visit_account("network", "R1", ask)
+    ask = Request("p", Limits(calls=10), calls=1, wanted=1)
+    store.acquire_permits("network", "R1", ask)
     locked = []
 
     def time_of(_):
@@ -208,15 +208,15 @@ def test_the_time_is_read_when_the_account_is_locked(store, database_url, monkey
                 other.execute("BEGIN IMMEDIATE")
                 other.close()
             else:
-                with store._engine.connect() as c:
-                    c.execute(tables.accounts.select().with_for_update(nowait=True))
+                with store.database.engine.connect() as c:
+                    c.execute(tables.rate_limits.select().with_for_update(nowait=True))
             locked.append(False)
         except (exc.OperationalError, sqlite3.OperationalError):
             locked.append(True)
         return visitor.T0
 
     monkeypatch.setattr(rate_limits, "database_time", time_of)
-    store.visit_account("network", "R1", ask) if what == "visit" else store.pause_account("network", "R1", 1)
+    store.acquire_permits("network", "R1", ask) if what == "visit" else store.pause_calls("network", "R1", 1)
     assert locked == [True]
 
 

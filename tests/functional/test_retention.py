@@ -59,7 +59,7 @@ def recorded(store, status, days, **values):
         deletion(id=str(uuid.uuid4()), **project), TASKS, Event("deletion.accepted", "asked for", "u")
     )
     now = store.now()
-    with store._engine.begin() as c:
+    with store.database.engine.begin() as c:
         ended = {} if days is None else {"finished_at": now - datetime.timedelta(days=days), "live_project_id": None}
         c.execute(t.deletions.update().where(t.deletions.c.id == record.id).values(status=str(status), **ended))
     return record
@@ -68,7 +68,7 @@ def recorded(store, status, days, **values):
 def parts(store, record, undone=None, abandoned=None):
     """Add what a deletion may have."""
     _, steps, _ = store.load(record.id)
-    with store._engine.begin() as c:
+    with store.database.engine.begin() as c:
         if undone is not None:
             change = {"id": record.id, "deletion_id": record.id, "sequence": 1, "type": "project_disabled", "data": {}}
             c.execute(t.changes.insert().values(undone=undone, **change))
@@ -79,7 +79,7 @@ def parts(store, record, undone=None, abandoned=None):
 
 
 def there(store, table, column="id"):
-    with store._engine.connect() as c:
+    with store.database.engine.connect() as c:
         return set(c.scalars(sa.select(table.c[column])))
 
 
@@ -124,7 +124,7 @@ def test_all_of_many_are_forgotten_and_a_lien_never_is(store, purge):
 def test_scans_that_ended_long_ago_go_with_what_they_found(store, purge):
     old, new, under_way = orphaned.found(store), orphaned.found(store), orphaned.begin(store)
     now = store.now()
-    with store._engine.begin() as c:
+    with store.database.engine.begin() as c:
         for scan, days in ((old, 40), (new, 20)):
             ended = t.orphan_scans.update().where(t.orphan_scans.c.id == scan.id)
             c.execute(ended.values(finished_at=now - datetime.timedelta(days=days)))

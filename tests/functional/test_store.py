@@ -20,7 +20,8 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By, move
-from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, Store, tables
+from cleanup_orchestrator.store import AlreadyUnderWay, Conflict, NotFound, Page, Store, database, tables
+from cleanup_orchestrator.store import steps as steps_module
 from tests.support.databases import SERVERS, filled
 from tests.support.stores import create, dispatched
 from tests.unit.world import T0
@@ -81,14 +82,14 @@ def test_a_step_is_claimed_once(store):
     assert store.claim("no such step", "w", 60) is None
 
 
-class Forgetful(Store):
-    """Its connection breaks at the end of a transaction that is asked for: it was saved, and nobody is told."""
+class Forgetful(database.Database):
+    """Its connection breaks after a commit as often as a test says: the commit is done, and its answer is lost."""
 
     broken = 0
 
     @contextlib.contextmanager
-    def _begin(self):
-        with super()._begin() as connection:
+    def begin(self):
+        with super().begin() as connection:
             yield connection
         if self.broken:
             self.broken -= 1
@@ -97,30 +98,43 @@ class Forgetful(Store):
 
 @pytest.fixture
 def forgetful(store):
-    return Forgetful(store._engine)
+    return Store(Forgetful(store.database.engine))
 
 
 def test_a_claim_that_was_saved_is_ours_though_we_did_not_hear_so(forgetful):
     """Else nobody would have the step until a lease runs out that nobody knows of."""
     step = dispatched(forgetful, create(forgetful))
-    forgetful.broken = 1
+    forgetful.database.broken = 1
     _, claimed = forgetful.claim(step.id, "w", 60)
     assert claimed.fencing_token == 1
     assert forgetful.renew(claimed, 60)
     assert forgetful.claim(step.id, "w", 60) is None, "another thread of the same worker has not taken it"
 
 
+def test_a_missing_table_is_an_error_at_once(empty_database_url):
+    """Only an error that a second attempt can repair is retried; a schema that is not there is not one of them."""
+    store = Store.from_url(empty_database_url)
+    began = time.monotonic()
+    try:
+        with pytest.raises(sqlalchemy.exc.DBAPIError) as caught:
+            store.get("d")
+    finally:
+        store.close()
+    assert time.monotonic() - began < 1
+    assert not storage.unavailable(caught.value), "the API does not answer: try again later"
+
+
 @pytest.mark.parametrize("noun", ["waiver", "lien"])
 def test_what_an_admin_recorded_is_recorded_once_though_we_did_not_hear_so(forgetful, noun):
     now, end = forgetful.now(), datetime.datetime(2099, 1, 1)
     wanted = {"waiver": Waiver("one", "dns", "x", now, end), "lien": Lien("one", "p", "ops", "x", now)}[noun]
-    forgetful.broken = 1
+    forgetful.database.broken = 1
     made = getattr(forgetful, f"add_{noun}")(wanted)
     assert getattr(forgetful, noun)("one")[0] == made
 
 
 def test_a_request_that_was_saved_is_not_refused_as_under_way_though_we_did_not_hear_so(forgetful):
-    forgetful.broken = 1
+    forgetful.database.broken = 1
     record = create(forgetful)
     assert forgetful.get(record.id) == record
     with pytest.raises(AlreadyUnderWay):
@@ -201,14 +215,14 @@ def test_a_result_is_not_lost_to_the_renewal_of_its_own_lease(store):
 @pytest.mark.parametrize("kind", sorted(SERVERS))
 def test_who_freezes_in_a_transaction_does_not_hold_its_locks_for_ever(kind, monkeypatch):
     """As a process that is stopped does, or a host that is cut off: the database knows nothing of that."""
-    monkeypatch.setattr(storage.base, "_IDLE", 1)
+    monkeypatch.setattr(database, "_IDLE", 1)
     with filled(kind) as url, contextlib.ExitStack() as stack:
         frozen, other = Store.from_url(url), Store.from_url(url)
         for each in (frozen, other):
             stack.callback(each.close)
         record = create(other)
         pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
-        with pytest.raises(sqlalchemy.exc.DBAPIError) as broken, frozen._begin() as connection:
+        with pytest.raises(sqlalchemy.exc.DBAPIError) as broken, frozen.database.begin() as connection:
             connection.execute(tables.deletions.update().values(message="frozen"))
             saved = pool.submit(other.save, record, dataclasses.replace(record, message="alive"))
             assert saved.result(timeout=60).message == "alive"
@@ -237,7 +251,7 @@ class Slow(dict):
 @pytest.mark.parametrize("kind", sorted(SERVERS))
 def test_who_freezes_between_two_rows_of_many_does_not_hold_its_locks_for_ever(kind, what, monkeypatch):
     """A driver that sends them all before it asks for an answer keeps the database waiting, not idle: for ever."""
-    monkeypatch.setattr(storage.base, "_IDLE", 1)
+    monkeypatch.setattr(database, "_IDLE", 1)
     with filled(kind) as url, contextlib.ExitStack() as stack:
         frozen, other = Store.from_url(url), Store.from_url(url)
         for each in (frozen, other):
@@ -249,7 +263,7 @@ def test_who_freezes_between_two_rows_of_many_does_not_hold_its_locks_for_ever(k
         if what == "update":
             row = {"known": record.id}
             statement = tables.events.update().where(tables.events.c.deletion_id == sqlalchemy.bindparam("known"))
-        with pytest.raises(sqlalchemy.exc.DBAPIError) as broken, frozen._begin() as connection:
+        with pytest.raises(sqlalchemy.exc.DBAPIError) as broken, frozen.database.begin() as connection:
             connection.execute(tables.deletions.update().values(message="frozen"))
             saved = pool.submit(other.save, record, dataclasses.replace(record, message="alive"))
             values = [*[{}] * 200, Slow(saved.done), {}]
@@ -277,7 +291,7 @@ def test_a_result_that_moves_nothing_leaves_the_time_that_somebody_set_meanwhile
             other.save(known, dataclasses.replace(known, progress_at=later))
             return actions.record(*args)
 
-        monkeypatch.setattr(storage, "record", meanwhile)
+        monkeypatch.setattr(steps_module, "record", meanwhile)
         assert ours.finish(held, StepResult(Outcome.UNKNOWN, "unavailable"))
         assert other.get(record.id).progress_at == later
         monkeypatch.undo()
@@ -300,13 +314,13 @@ def test_many_leftovers_do_not_take_a_round_trip_each(store):
         if statement.startswith("INSERT INTO leftovers"):
             sent.append(parameters)
 
-    sqlalchemy.event.listen(store._engine, "before_cursor_execute", note)
+    sqlalchemy.event.listen(store.database.engine, "before_cursor_execute", note)
     assert store.finish(held, StepResult(Outcome.LEFTOVERS, "foreign", leftovers=left))
     assert [(r.leftover.id, r.leftover.name) for r in store.leftovers(record.id, 2000)] == [
         (one.id, one.name) for one in left
     ]
     assert len(sent) == 3
-    if store._engine.dialect.name == "postgresql":
+    if store.database.engine.dialect.name == "postgresql":
         assert all(isinstance(one, dict) for one in sent), "one statement, and not one for each row"
 
 
@@ -334,7 +348,7 @@ def test_a_database_whose_host_is_cut_off_is_not_waited_for_for_ever(url, named,
         asked.update(parameters)
         raise ConnectionRefusedError
 
-    sqlalchemy.event.listen(store._engine, "do_connect", connecting)
+    sqlalchemy.event.listen(store.database.engine, "do_connect", connecting)
     with pytest.raises(ConnectionRefusedError):
         store.ping()
     wanted = wanted | named
@@ -344,11 +358,11 @@ def test_a_database_whose_host_is_cut_off_is_not_waited_for_for_ever(url, named,
 def test_the_drivers_take_the_timeouts(store):
     """All of them, as they are by default."""
     store.ping()
-    if store._engine.dialect.name == "mysql":
-        with store._begin() as connection:
+    if store.database.engine.dialect.name == "mysql":
+        with store.database.begin() as connection:
             assert connection.connection.driver_connection._read_timeout == 120
-    if store._engine.dialect.name == "postgresql":
-        with store._begin() as connection:
+    if store.database.engine.dialect.name == "postgresql":
+        with store.database.begin() as connection:
             taken = connection.connection.driver_connection.info.get_parameters()
             assert (taken["tcp_user_timeout"], taken["keepalives_idle"]) == ("30000", "10")
 

@@ -14,12 +14,11 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
-from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.core import transitions
 from cleanup_orchestrator.core.deletion import Mode, Status, accepted
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS
-from cleanup_orchestrator.store import Store, tables
+from cleanup_orchestrator.store import Store, database, tables
 from tests.cloud.processes import Children
 from tests.emulated import Emulated
 from tests.emulated.orchestrator import configuration
@@ -114,7 +113,7 @@ class Fleet:
 
     def nudge(self, deletion_id):
         """Have the next tick look at it."""
-        with self.store._engine.begin() as connection:
+        with self.store.database.engine.begin() as connection:
             mine = tables.deletions.c.id == deletion_id
             long_ago = self.store.get(deletion_id).created_at
             connection.execute(tables.deletions.update().where(mine).values(wake_at=long_ago))
@@ -180,13 +179,13 @@ def test_a_worker_that_comes_back_from_the_dead_deletes_nothing_and_saves_nothin
 def test_an_engine_that_comes_back_from_the_dead_overtakes_nobody(fleet):
     """It was stopped in the midst of a save. Meanwhile the deletion was cancelled, and everything undone."""
     deletion = fleet.request()
-    locked = fleet.store._engine.connect()
+    locked = fleet.store.database.engine.connect()
     transaction = locked.begin()
     locked.execute(sa.select(tables.deletions).where(tables.deletions.c.id == deletion).with_for_update())
     zombie = fleet.start("engine", "zombie")
 
     def saving():
-        with fleet.store._engine.connect() as connection:
+        with fleet.store.database.engine.connect() as connection:
             waiting = (
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
             )
@@ -223,7 +222,7 @@ def record(fleet, project_id):
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
 def test_who_is_stopped_within_a_transaction_holds_nobody_up_for_ever(kind, monkeypatch):
     """A host that stands still, not one that is gone: its connections stay, and with them what they have locked."""
-    monkeypatch.setattr(storage.base, "_IDLE", 2)
+    monkeypatch.setattr(database, "_IDLE", 2)
     with filled(kind) as url:
         still, other = Store.from_url(url), Store.from_url(url)
         made = other.create(
@@ -231,7 +230,7 @@ def test_who_is_stopped_within_a_transaction_holds_nobody_up_for_ever(kind, monk
                 id="d", project_id="p", project_name="?", domain_id="d", mode=Mode.CASCADE, dry_run=False
             ), TASKS, Event("deletion.accepted", "x"),
         )  # fmt: skip
-        connection = still._engine.connect()
+        connection = still.database.engine.connect()
         connection.execute(tables.deletions.update().values(message="half done"))
         began = time.monotonic()
         saved = other.save(made, made)  # within the patience of the store, else it raises

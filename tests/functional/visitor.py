@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import exc
 
-from cleanup_orchestrator.core.rate_limits import Ask, Limits
+from cleanup_orchestrator.core.rate_limits import Limits, Request
 from cleanup_orchestrator.store import Store, rate_limits
 
 T0 = datetime.datetime(2026, 1, 1)
@@ -22,10 +22,10 @@ RATE, SLOTS = 1000, 5
 
 def visit(store: Store, holder: str, visits: int) -> list[tuple[float, int, int]]:
     """Visit as one process; return the first turn, the number of turns and the slots of each grant."""
-    ask, grants = Ask(holder, Limits(calls=RATE, at_once=SLOTS), calls=3, more_calls=3, wanted=3), []
+    ask, grants = Request(holder, Limits(calls=RATE, at_once=SLOTS), calls=3, more_calls=3, wanted=3), []
     while len(grants) < visits:
         try:
-            grant = store.visit_account("network", "R1", ask)
+            grant = store.acquire_permits("network", "R1", ask)
         except exc.OperationalError as error:  # the caller asks again
             assert "eadlock" in str(error), error
             continue

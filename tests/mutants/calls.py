@@ -4,6 +4,7 @@ from tests.mutants.mutation import Mutation, tests
 
 CLOUDS = "cleanup_orchestrator/cloud/session.py"
 BUDGET = "cleanup_orchestrator/cloud/rate_limiter.py"
+RATE_OPTIONS = "cleanup_orchestrator/cloud/rate_limit_options.py"
 LIMITS = "cleanup_orchestrator/core/rate_limits.py"
 PROJECTS = "cleanup_orchestrator/cloud/projects.py"
 SURVEY = "cleanup_orchestrator/worker/steps/survey.py"
@@ -127,8 +128,8 @@ MUTATIONS = (
     Mutation(
         "A pause that a service asked for is not kept",
         BUDGET,
-        "            now >= self._paused_until\n            and now - self._visited",
-        "            now - self._visited",
+        "            now >= self._paused_until\n            and now - self._acquired_at",
+        "            now - self._acquired_at",
         tests("cloud/rate_limiter_rules"),
     ),
     Mutation(
@@ -149,7 +150,7 @@ MUTATIONS = (
         "Without the store calls go on",
         BUDGET,
         "        if grant is None:\n            self._ask_at =",
-        "        if grant is None:\n            self._slots, self._visited, self._calls.limited = None, after, False\n"
+        "        if grant is None:\n            self._slots, self._acquired_at, self._calls.limited = None, after, False\n"
         "            self._ask_at =",
         tests("cloud/rate_limiter_rules"),
     ),
@@ -169,9 +170,9 @@ MUTATIONS = (
     ),
     Mutation(
         "The key of a region does not come before that of its service",
-        BUDGET,
-        'for k in (f"{service}@{region}", service, "default") if k in of)',
-        'for k in (service, f"{service}@{region}", "default") if k in of)',
+        RATE_OPTIONS,
+        'keys = (f"{service}@{region}", service, "default")',
+        'keys = (service, f"{service}@{region}", "default")',
         tests("cloud/rate_limiter_rules"),
     ),
     Mutation(
@@ -198,8 +199,8 @@ MUTATIONS = (
     Mutation(
         "The next turn is where the last one was",
         LIMITS,
-        "return turns, first + datetime.timedelta(seconds=interval * count)",
-        "return turns, first",
+        "return taken, first + datetime.timedelta(seconds=interval * count)",
+        "return taken, first",
         tests("cloud/rate_limiter_rules"),
     ),
     Mutation(
@@ -212,21 +213,21 @@ MUTATIONS = (
     Mutation(
         "The leases of dead processes hold slots for ever",
         LIMITS,
-        "others = [lease for lease in leases if lease.holder != ask.holder and lease.until > now]",
-        "others = [lease for lease in leases if lease.holder != ask.holder]",
+        "others = [lease for lease in leases if lease.holder != request.holder and lease.until > now]",
+        "others = [lease for lease in leases if lease.holder != request.holder]",
         tests("cloud/rate_limiter_rules"),
     ),
     Mutation(
         "A call that is under way holds no slot once its process's share is smaller",
         LIMITS,
-        "held = max(slots, ask.in_use)",
+        "held = max(slots, request.in_use)",
         "held = slots",
         tests("cloud/rate_limiter_rules"),
     ),
     Mutation(
         "Turns are given while a service is paused",
         LIMITS,
-        "        if paused > 0:\n            return Turns(), at\n",
+        "        if paused > 0:\n            return Permits(), at\n",
         "",
         tests("cloud/rate_limiter_rules"),
     ),

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api.deletions import Deletions
 from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.cloud.projects import Projects
@@ -19,8 +18,10 @@ from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain.revoke import Revoke
 from cleanup_orchestrator.engine.deletions import Engine
 from cleanup_orchestrator.plugins.base import ResourceType
-from cleanup_orchestrator.store import Store
+from cleanup_orchestrator.store import deletions, guard, journal, steps
 from cleanup_orchestrator.store import tables as t
+from cleanup_orchestrator.store.changes import Changes
+from cleanup_orchestrator.store.steps import Steps
 from cleanup_orchestrator.worker import worker
 from cleanup_orchestrator.worker.orphan_scan import Census
 from cleanup_orchestrator.worker.sweep import sweep
@@ -168,24 +169,24 @@ def _no_guard() -> Iterator[Patch]:
 
 
 def _careless_guard() -> Iterator[Patch]:
-    yield storage, "_may_write", lambda *_, **__: True
+    yield guard, "may_write", lambda *_, **__: True
 
 
 def _liens_are_not_asked_for() -> Iterator[Patch]:
-    yield storage, "_with_holds", lambda _connection, deletion, _now: deletion
+    yield guard, "with_holds", lambda _connection, deletion, _now: deletion
 
 
 def _finish_without_fence() -> Iterator[Patch]:
-    real = Store.finish
+    real = Steps.finish
 
-    def finish(self: Store, step: Any, *args: Any, **values: Any) -> bool:
-        with self._begin() as c:
+    def finish(self: Steps, step: Any, *args: Any, **values: Any) -> bool:
+        with self._database.begin() as c:
             row = c.execute(t.steps.select().where(t.steps.c.id == step.id)).first()
             if row is not None:
                 step = dataclasses.replace(step, fencing_token=row.fencing_token)
         return real(self, step, *args, **values)
 
-    yield Store, "finish", finish
+    yield Steps, "finish", finish
 
 
 def _no_settling() -> Iterator[Patch]:
@@ -227,7 +228,7 @@ def _no_intent() -> Iterator[Patch]:
 
 
 def _no_record_of_changes() -> Iterator[Patch]:
-    yield Store, "record_intent", lambda _self, step, type_, data: Change("x", step.deletion_id, 1, type_, data)
+    yield Changes, "record_intent", lambda _self, step, type_, data: Change("x", step.deletion_id, 1, type_, data)
 
 
 def _undoes_nothing() -> Iterator[Patch]:
@@ -258,9 +259,9 @@ def _no_tick() -> Iterator[Patch]:
 
 
 def _endless_lease() -> Iterator[Patch]:
-    real = Store.claim
-    yield Store, "claim", lambda self, step_id, name, _lease: real(self, step_id, name, 1e8)
-    yield Store, "renew", lambda _self, _step, _seconds: True
+    real = Steps.claim
+    yield Steps, "claim", lambda self, step_id, name, _lease: real(self, step_id, name, 1e8)
+    yield Steps, "renew", lambda _self, _step, _seconds: True
 
 
 def _new_access_is_not_noticed() -> Iterator[Patch]:
@@ -287,13 +288,14 @@ def _keystone_forgets_no_token() -> Iterator[Patch]:
 
 
 def _journal_is_rewritten() -> Iterator[Patch]:
-    real = storage.write_journal
+    real = journal.write_journal
 
-    def journal(c: Any, deletion_id: str, now: Any, events: Any) -> None:
+    def write(c: Any, deletion_id: str, now: Any, events: Any) -> None:
         c.execute(t.events.update().where(t.events.c.deletion_id == deletion_id).values(at=now))
         real(c, deletion_id, now, events)
 
-    yield storage, "write_journal", journal
+    for module in (deletions, steps, journal):
+        yield module, "write_journal", write
 
 
 def _never_stalled() -> Iterator[Patch]:
@@ -351,7 +353,7 @@ def _deletes_before_the_look_for_liens() -> Iterator[Patch]:
 
 
 def _liens_outlive() -> Iterator[Patch]:
-    yield storage, "_end_liens", lambda *_: []
+    yield deletions, "end_liens_of", lambda *_: []
 
 
 def _liens_do_not_end() -> Iterator[Patch]:

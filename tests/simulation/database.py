@@ -20,7 +20,9 @@ from sqlalchemy import exc as sa_exc
 from sqlalchemy.pool import StaticPool
 
 from cleanup_orchestrator.store import Store, tables
+from cleanup_orchestrator.store.database import Database as RealDatabase
 from cleanup_orchestrator.store.database import sqlite_connect
+from tests.support import stores
 from tests.support.scheduler import active
 
 T0 = datetime.datetime(2026, 1, 1)
@@ -113,17 +115,16 @@ def database() -> Database:
     return Database()
 
 
-class SimulatedStore(Store):
+class SimulatedDatabase(RealDatabase):
     """The real one. Its transactions may fail, before they begin or after they are committed."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database.engine)
         self._database = database
         self.down_for = 0  #: transactions that fail from now on
-        self.on_asked: Callable[[Any], None] = lambda _thread: None
 
     @contextlib.contextmanager
-    def _begin(self) -> Iterator[Any]:
+    def begin(self) -> Iterator[Any]:
         label = sys._getframe(2).f_code.co_name
         fault = active().point("store", label)
         if fault is not None and fault.kind == "store_down":
@@ -138,15 +139,26 @@ class SimulatedStore(Store):
         if fault is not None and fault.kind == "store_lost":
             raise _lost("committed, and nobody learnt it")
 
-    def claim(self, step_id: str, worker: str, lease: float) -> Any:
-        claimed = super().claim(step_id, worker, lease)
+
+class SimulatedStore(Store):
+    """The real store, which notes for each thread what it has claimed and asked."""
+
+    def __init__(self, database: Database) -> None:
+        self.simulated = SimulatedDatabase(database)
+        super().__init__(self.simulated)
+        self.on_asked: Callable[[Any], None] = lambda _thread: None
+        self._claim, self.claim = self.claim, self._noted_claim
+        self._may_write, self.may_write = self.may_write, self._noted_may_write
+
+    def _noted_claim(self, step_id: str, worker: str, lease: float) -> Any:
+        claimed = self._claim(step_id, worker, lease)
         thread = active().current
         if claimed is not None and thread is not None:
             thread.held, thread.permit, thread.saw = claimed[1], None, {}
         return claimed
 
-    def may_write(self, step: Any, *windows: Any) -> bool:
-        answer = super().may_write(step, *windows)
+    def _noted_may_write(self, step: Any, *windows: Any) -> bool:
+        answer = self._may_write(step, *windows)
         if active().current is not None:
             self.on_asked(active().current)
         return answer
@@ -160,10 +172,8 @@ def patches() -> Iterator[tuple[Any, str, Any]]:
             yield module, "database_time", lambda _connection: at(active().now)
         if hasattr(module, "new_id"):
             yield module, "new_id", lambda: f"{next(numbers):08d}"
-    for name in dir(Store):
-        retry = getattr(getattr(Store, name), "retry", None)
-        if isinstance(retry, tenacity.Retrying):
-            yield retry, "sleep", lambda seconds: active().sleep(seconds)
-            if isinstance(retry.stop, tenacity.stop_after_delay):
-                yield retry, "wait", tenacity.wait_exponential(multiplier=0.05, max=2)
-                yield retry, "stop", tenacity.stop_after_attempt(8)
+    for retry in stores.retries():
+        yield retry, "sleep", lambda seconds: active().sleep(seconds)
+        if isinstance(retry.stop, tenacity.stop_after_delay):
+            yield retry, "wait", tenacity.wait_exponential(multiplier=0.05, max=2)
+            yield retry, "stop", tenacity.stop_after_attempt(8)

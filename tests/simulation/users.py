@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from keystoneauth1 import exceptions as ka_exceptions
+from sqlalchemy import exc as sa_exc
 
 from cleanup_orchestrator import log
 from cleanup_orchestrator import store as storage
@@ -96,7 +97,7 @@ class Users:
                     if refused.code != "conflict":
                         simulation.note(f"refused: {refused.code}")
                         return
-                except (storage.sa_exc.OperationalError, ka_exceptions.ClientException) as error:
+                except (sa_exc.OperationalError, ka_exceptions.ClientException) as error:
                     simulation.note(f"not answered: {type(error).__name__}")
                 simulation.sleep(5.0)
 

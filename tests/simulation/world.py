@@ -242,7 +242,7 @@ class World:
             simulation.note("calm")
             self._faults.clear()
             self.deeds.clear()
-            self.store.down_for = 0
+            self.store.simulated.down_for = 0
             self.cloud.calm()
             ended = ended and ending.reached()
             if not ended and not simulation.broken:

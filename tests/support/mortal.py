@@ -54,18 +54,18 @@ class Fuse:
     def watch_store(self, store: Store) -> None:
         """A transaction that wrote is an effect at its commit; one that does not get there is rolled back."""
 
-        @sa.event.listens_for(store._engine, "begin")
+        @sa.event.listens_for(store.database.engine, "begin")
         def begin(connection):
             connection.info.pop("wrote", None)
 
-        @sa.event.listens_for(store._engine, "before_cursor_execute")
+        @sa.event.listens_for(store.database.engine, "before_cursor_execute")
         def execute(connection, cursor, statement, *_):
             verb, *rest = statement.split(maxsplit=2)
             # The shares of the rate budget are asked for whenever somebody calls: they are nobody's record.
             if verb in ("INSERT", "UPDATE", "DELETE") and "account" not in statement.split("(")[0]:
                 connection.info["wrote"] = " ".join([verb, *rest[: 1 if verb == "UPDATE" else 2]]).split("(")[0]
 
-        @sa.event.listens_for(store._engine, "commit")
+        @sa.event.listens_for(store.database.engine, "commit")
         def commit(connection):
             if what := connection.info.get("wrote"):
                 self.effect(f"store: {what}")

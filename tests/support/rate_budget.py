@@ -17,10 +17,10 @@ from typing import Any
 
 from oslo_config import cfg
 
-from cleanup_orchestrator.cloud import rate_limiter
+from cleanup_orchestrator.cloud import rate_limit_options
 from cleanup_orchestrator.cloud.rate_limiter import Budget, Ledger
 from cleanup_orchestrator.core import rate_limits
-from cleanup_orchestrator.core.rate_limits import HORIZON, LEASE, Account, Ask, Grant, Lease
+from cleanup_orchestrator.core.rate_limits import HORIZON, LEASE, Grant, Lease, RateLimit, Request
 from tests.support.scheduler import Process
 from tests.support.virtual_time import T0, Job, VirtualTime
 
@@ -28,11 +28,11 @@ from tests.support.virtual_time import T0, Job, VirtualTime
 def configuration(**values: Any) -> cfg.ConfigOpts:
     """Return a configuration with these values in ``[limits]``."""
     conf = cfg.ConfigOpts()
-    for group, options in rate_limiter.OPTS.items():
+    for group, options in rate_limit_options.OPTS.items():
         conf.register_opts(options, group)
     conf([])
     for name, value in values.items():
-        conf.set_override(name, value, rate_limiter.GROUP)
+        conf.set_override(name, value, rate_limit_options.GROUP)
     return conf
 
 
@@ -41,19 +41,19 @@ class MemoryLedger:
 
     def __init__(self, play: VirtualTime) -> None:
         self._play = play
-        self.accounts: dict[tuple[str, str], Account] = {}
+        self.accounts: dict[tuple[str, str], RateLimit] = {}
         self.leases: dict[tuple[str, str], dict[str, Lease]] = {}
 
     def now(self) -> datetime.datetime:
         """Return the time of the ledger's clock."""
         return T0 + datetime.timedelta(seconds=self._play.now)
 
-    def visit_account(self, service: str, region: str, ask: Ask) -> Grant:
+    def acquire_permits(self, service: str, region: str, ask: Request) -> Grant:
         """See ``Ledger``."""
         key = (service, region)
         leases = self.leases.setdefault(key, {})
-        account, lease, grant = rate_limits.visit(
-            self.accounts.get(key, Account()), list(leases.values()), ask, self.now()
+        account, lease, grant = rate_limits.acquire(
+            self.accounts.get(key, RateLimit()), list(leases.values()), ask, self.now()
         )
         self.accounts[key] = account
         leases.pop(ask.holder, None)
@@ -61,10 +61,10 @@ class MemoryLedger:
             leases[ask.holder] = lease
         return grant
 
-    def pause_account(self, service: str, region: str, seconds: float) -> None:
+    def pause_calls(self, service: str, region: str, seconds: float) -> None:
         """See ``Ledger``."""
         key = (service, region)
-        account, until = self.accounts.get(key, Account()), self.now() + datetime.timedelta(seconds=seconds)
+        account, until = self.accounts.get(key, RateLimit()), self.now() + datetime.timedelta(seconds=seconds)
         if account.paused_until is None or account.paused_until < until:
             self.accounts[key] = dataclasses.replace(account, paused_until=until)
 
@@ -81,7 +81,7 @@ class Visit:
     received: float  #: when the answer arrived; infinite: it got lost
     service: str
     region: str
-    ask: Ask
+    ask: Request
     grant: Grant
 
 
@@ -96,11 +96,11 @@ class Wire:
         self.visits: list[Visit] = []
         self.waiting: list[Process] = []  #: those that wait for an answer
 
-    def visit_account(self, service: str, region: str, ask: Ask) -> Grant:
+    def acquire_permits(self, service: str, region: str, ask: Request) -> Grant:
         """See ``Ledger``."""
 
         def visit() -> Visit:
-            grant, now = self.ledger.visit_account(service, region, ask), self._simulation.now
+            grant, now = self.ledger.acquire_permits(service, region, ask), self._simulation.now
             self.visits.append(Visit(now, math.inf, service, region, ask, grant))
             return self.visits[-1]
 
@@ -108,9 +108,9 @@ class Wire:
         made.received = self._simulation.now
         return made.grant
 
-    def pause_account(self, service: str, region: str, seconds: float) -> None:
+    def pause_calls(self, service: str, region: str, seconds: float) -> None:
         """See ``Ledger``."""
-        self._send("pause", lambda: self.ledger.pause_account(service, region, seconds))
+        self._send("pause", lambda: self.ledger.pause_calls(service, region, seconds))
 
     def _send(self, what: str, effect: Callable[[], Any]) -> Any:
         simulation = self._simulation
@@ -324,7 +324,7 @@ class Story:
             seconds = rng.choice([0.05, 0.05, 0.4, 0.4, 1.5, 2 * LEASE if rng.random() < 0.15 else 0.1])
             if rng.random() < 0.1:
                 self.play.simulation.sleep(rng.uniform(0.0, 6.0))
-        with spending.turn("network", "R1", delete=delete):
+        with spending.permit("network", "R1", delete=delete):
             self.service.call(seconds, delete)
         if rng.random() < 0.02:  # the service says that it is asked too much
             pause, now = rng.uniform(2.0, 5.0), self.play.now

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
-from cleanup_orchestrator.store import Store, tables
+from cleanup_orchestrator.store import Database, Store, tables
 from cleanup_orchestrator.store.database import sqlite_connect
 
 
@@ -43,7 +43,7 @@ def in_memory() -> Store:
     call before returned.
     """
     _engine().dispose()
-    return Store(_engine())
+    return Store(Database(_engine()))
 
 
 def in_file(path: pathlib.Path) -> Store:

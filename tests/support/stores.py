@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+import tenacity
 
 from cleanup_orchestrator.core import actions
 from cleanup_orchestrator.core.deletion import Deletion, Status
@@ -15,6 +16,7 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS, Step, StepKind
 from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.store import Conflict, Store
+from cleanup_orchestrator.store.database import Database, Repository
 from tests.support.timing import wait
 from tests.unit.world import deletion
 
@@ -27,6 +29,17 @@ def store(database_url: str) -> Iterator[Store]:
     made = Store.from_url(database_url)
     yield made
     made.close()
+
+
+def retries() -> Iterator[tenacity.Retrying]:
+    """Return the retry policy of each transaction of the store."""
+    for owner in (Database, *Repository.__subclasses__()):
+        for value in vars(owner).values():
+            while value is not None:
+                retry = getattr(value, "retry", None)
+                if isinstance(retry, tenacity.Retrying):
+                    yield retry
+                value = getattr(value, "__wrapped__", None)
 
 
 def change(

@@ -11,6 +11,7 @@ import urllib.parse
 import uuid
 
 import pytest
+import tenacity
 import webob
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -28,9 +29,10 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By
-from cleanup_orchestrator.store import records
+from cleanup_orchestrator.store import records, tables
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
+from tests.support import stores
 from tests.unit.world import deletion
 
 
@@ -196,10 +198,9 @@ def test_the_store_is_down(site, monkeypatch, caplog):
     def refuse():
         raise sa_exc.OperationalError("SELECT secret FROM t", {}, Exception("connection refused"))
 
-    monkeypatch.setattr(site.store._engine, "begin", lambda: refuse())
-    for name in ("load", "list", "create_all", "now"):  # without the twenty seconds of patience
-        unwrapped = getattr(storage.Store, name).__wrapped__.__get__(site.store)
-        monkeypatch.setattr(site.store, name, unwrapped)
+    monkeypatch.setattr(site.store.database.engine, "begin", lambda: refuse())
+    for retry in stores.retries():  # without the 20 seconds of patience
+        monkeypatch.setattr(retry, "stop", tenacity.stop_after_attempt(1))
     for answer in (
         site.get("/v1/deletions"),
         site.get(f"/v1/deletions/{uuid.uuid4()}"),
@@ -344,8 +345,8 @@ def test_counts_leftovers_and_blockers(any_site):
     ]  # fmt: skip
     record = dataclasses.replace(record, status=Status.DELETING, purpose=RoundPurpose.DELETE)
     site.store.save(site.store.get(record.id), record)
-    with site.store._begin() as c:
-        c.execute(storage.t.steps.insert(), [records.step_values(row) for row in rows])
+    with site.store.database.begin() as c:
+        c.execute(tables.steps.insert(), [records.step_values(row) for row in rows])
     lost = Leftover("port-1", "ünïcode", Reason.IN_USE, "still used", ({"type": "router", "id": "r1"},))
     held = site.store.claim(rows[0].id, "w", 60)
     gone = (("a", ""), ("b", ""))

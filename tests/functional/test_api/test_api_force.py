@@ -31,7 +31,7 @@ def force(site, body=GOOD, **kwargs):
 
 def rows(site):
     """All that is on record."""
-    with site.store._engine.connect() as connection:
+    with site.store.database.engine.connect() as connection:
         return {name: connection.execute(sa.select(table)).all() for name, table in tables.metadata.tables.items()}
 
 
@@ -201,7 +201,7 @@ def test_other_words_begin_it_anew_and_what_was_let_go_of_is_tried_again(site):
     assert force(site).status == 202
     step = Step("volume", d.id, StepKind.SWEEP, "R1", "block-storage", "volume", state=StepState.DONE, round=4)
     step = dataclasses.replace(step, outcome=Outcome.LEFTOVERS, remaining=1, abandoned=1, unseen=True, forcing=True)
-    with site.store._engine.begin() as connection:
+    with site.store.database.engine.begin() as connection:
         connection.execute(tables.steps.insert(), [records.step_values(step)])
     again = force(site, {**GOOD, "types": ["orchestration.stack"]}).json["deletion"]["forced"]
     assert (again["types"], again["abandoned"]) == (["orchestration.stack"], 0)
@@ -259,7 +259,7 @@ def test_what_is_let_go_of_is_shown_with_owner_and_remedy(site):
     d = begun(site)
     survey = next(s for s in site.store.steps(d.id) if s.kind is StepKind.SURVEY)
     now = site.store.now()
-    with site.store._engine.begin() as connection:
+    with site.store.database.engine.begin() as connection:
         values = {"state": "running", "fencing_token": 1, "round": 3, "lease_until": now}
         connection.execute(tables.steps.update().where(tables.steps.c.id == survey.id).values(**values))
     held = dataclasses.replace(survey, fencing_token=1)

@@ -14,7 +14,7 @@ from cleanup_orchestrator.core.deletion import Approval, Condition, Mode, RoundP
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState
-from cleanup_orchestrator.store import records
+from cleanup_orchestrator.store import records, tables
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
 
@@ -27,8 +27,8 @@ def look(site, deletion_id, type_, ids, kept_resources=(), protected=(), **value
     fields = {"region": "R1", "service": "network", "type": type_, "round": 1, "dispatched_at": now, **values}
     step = Step(str(uuid.uuid4()), deletion_id, StepKind.SWEEP, state=StepState.DISPATCHED, **fields)
     site.store.save(record, dataclasses.replace(record, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY))
-    with site.store._begin() as c:
-        c.execute(storage.t.steps.insert(), [records.step_values(step)])
+    with site.store.database.begin() as c:
+        c.execute(tables.steps.insert(), [records.step_values(step)])
     left = [Leftover(i, f"name of {i}", Reason.PRESENT) for i in ids]
     left += [Leftover(i, i, Reason.PROTECTED, "it is shared") for i in protected]
     kept = tuple(Leftover(i, i, Reason.KEPT, "it is Neutron's") for i in kept_resources)
@@ -178,8 +178,8 @@ def test_a_plan_with_something_unknown_is_refused_by_name(site):
         state=StepState.DONE,
         outcome=Outcome.UNKNOWN,
     )
-    with site.store._begin() as c:
-        c.execute(storage.t.steps.insert(), [records.step_values(step)])
+    with site.store.database.begin() as c:
+        c.execute(tables.steps.insert(), [records.step_values(step)])
     ended(site, made["id"])
     plan = site.get(f"/v1/plans/{made['id']}").json["plan"]
     assert (plan["complete"], plan["unknown"]) == (False, ["dns.zone@R1"])
@@ -428,8 +428,8 @@ def test_cascades_of_a_day_are_counted_in_the_order_in_which_they_are_recorded(a
     store.save(record, ended)
     assert store.load(ids[1])[0].cascades_before == 1, "whatever became of it"
     long_ago = store.now() - datetime.timedelta(hours=25)
-    with store._begin() as c:
-        table = storage.t.deletions
+    with store.database.begin() as c:
+        table = tables.deletions
         c.execute(table.update().where(table.c.id == ids[0]).values(created_at=long_ago))
     assert store.load(ids[1])[0].cascades_before == 0, "a day is a day"
     any_site.ask("p1", mode="cascade", dry_run=True)
@@ -471,8 +471,8 @@ def test_of_two_cascades_that_are_recorded_at_once_one_is_the_first(tmp_path, ke
             waiting.set()
             over.wait(2)  # the second one cannot be over as long as the first one is not
 
-    sqlalchemy.event.listen(site.store._engine, "before_cursor_execute", note)
-    sqlalchemy.event.listen(site.store._engine, "commit", hold)
+    sqlalchemy.event.listen(site.store.database.engine, "before_cursor_execute", note)
+    sqlalchemy.event.listen(site.store.database.engine, "commit", hold)
     slow = threading.Thread(target=lambda: made.update(first=site.ask("p1", mode="cascade")))
     slow.start()
     assert waiting.wait(10)
@@ -497,10 +497,10 @@ def test_the_roles_that_a_restore_gives_back_are_shown(any_site):
         ("grant_removed", {"actor": "groups", "actor_id": "g1", "role_id": "r2"}, False),
         ("project_disabled", {}, False),
     ]
-    with any_site.store._begin() as c:
+    with any_site.store.database.begin() as c:
         for number, (type_, data, undone) in enumerate(rows, 1):
             row = {"id": f"c{number}", "deletion_id": made["id"], "sequence": number}
-            c.execute(storage.t.changes.insert(), [{**row, "type": type_, "data": data, "undone": undone}])
+            c.execute(tables.changes.insert(), [{**row, "type": type_, "data": data, "undone": undone}])
     expected = [
         {"actor": "user", "actor_id": "u1", "role_id": "r1"},
         {"actor": "group", "actor_id": "g1", "role_id": "r2"},

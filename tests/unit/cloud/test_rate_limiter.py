@@ -9,9 +9,10 @@ from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1 import noauth
 from keystoneauth1.adapter import Adapter
 
-from cleanup_orchestrator.cloud import rate_limiter
+from cleanup_orchestrator.cloud import rate_limit_options, rate_limiter
 from cleanup_orchestrator.cloud import session as cloud_session
-from cleanup_orchestrator.cloud.rate_limiter import BadLimit, Budget
+from cleanup_orchestrator.cloud.rate_limit_options import BadLimit
+from cleanup_orchestrator.cloud.rate_limiter import Budget
 from cleanup_orchestrator.cloud.session import AGAIN, GuardedSession
 from cleanup_orchestrator.core import rate_limits
 from cleanup_orchestrator.core.rate_limits import Limits
@@ -84,9 +85,9 @@ def test_a_limit_that_cannot_be_read_is_named(ledger, name, value):
 def test_a_bad_limit_while_running_leaves_what_held(ledger, monkeypatch):
     monkeypatch.setattr(rate_limiter, "_RELOAD", 0.0)
     spending = make(ledger, calls_at_once={"default": "3"})
-    spending._conf.set_override("calls_at_once", {"default": "oops"}, rate_limiter.GROUP)
+    spending._conf.set_override("calls_at_once", {"default": "oops"}, rate_limit_options.GROUP)
     assert spending.limits("image", "R1").at_once == 3
-    spending._conf.set_override("calls_at_once", {"default": "4"}, rate_limiter.GROUP)
+    spending._conf.set_override("calls_at_once", {"default": "4"}, rate_limit_options.GROUP)
     assert spending.limits("image", "R1").at_once == 4
 
 
@@ -95,7 +96,7 @@ def test_keystone_is_one_whatever_the_region(play, ledger):
 
     def calls():
         for region in ("", "R1", "R2"):
-            with spending.turn("identity", region):
+            with spending.permit("identity", region):
                 pass
 
     play.run(calls)
@@ -110,7 +111,7 @@ def spend(play, spending, count, threads, service="network", seconds=0.001, dele
     def work():
         while todo[0]:
             todo[0] -= 1
-            with spending.turn(service, "R1", delete=delete):
+            with spending.permit(service, "R1", delete=delete):
                 called.call(seconds, delete)
 
     play.run(*[work] * threads)
@@ -121,7 +122,7 @@ def call(spending, seconds=0.0, service="network", **values):
     """Return a function that makes one call and returns when it began."""
 
     def one():
-        with spending.turn(service, "R1", **values):
+        with spending.permit(service, "R1", **values):
             began = Active.simulation.now
             Active.simulation.sleep(seconds)
         return began
@@ -146,7 +147,7 @@ def test_deletes_keep_their_own_rate_and_do_not_delay_reads(play, ledger):
     def work(called, delete):
         while todo[delete]:
             todo[delete] -= 1
-            with spending.turn("network", "R1", delete=delete):
+            with spending.permit("network", "R1", delete=delete):
                 called.call(0.001, delete)
 
     jobs = [play.start(lambda: work(deletes, True)) for _ in range(8)]
@@ -254,8 +255,8 @@ def test_a_long_wait_costs_no_processor_time(play, ledger, monkeypatch, still):
     spending = make(ledger, calls_at_once={"default": "1"})
     play.start(call(spending, seconds=50.0))
     play.sleep(0.5)
-    goes, tried = rate_limiter._Account._goes, []
-    monkeypatch.setattr(rate_limiter._Account, "_goes", lambda *args: tried.append(1) or goes(*args))
+    goes, tried = rate_limiter._RateLimit._goes, []
+    monkeypatch.setattr(rate_limiter._RateLimit, "_goes", lambda *args: tried.append(1) or goes(*args))
     play.run(call(spending, still=still))
     assert len(tried) < 50 * 10  # at most each half second a visit, with the looks before and after it
 
@@ -274,8 +275,8 @@ def test_a_slot_that_is_free_again_is_used_at_once_and_in_the_order_of_the_calls
 
 
 def test_a_turn_that_is_not_used_within_the_horizon_is_lost(play, ledger):
-    turns = rate_limiter._Turns()
-    turns.add(rate_limits.Turns(first=-0.2, interval=0.1, count=4), 100.0)  # at 100.0, 100.0, 100.0 and 100.1
+    turns = rate_limiter._Permits()
+    turns.add(rate_limits.Permits(first=-0.2, interval=0.1, count=4), 100.0)  # at 100.0, 100.0, 100.0 and 100.1
     assert turns.ready(100.0)
     turns.use()
     assert turns.ready(100.0 + rate_limits.HORIZON - 0.01)
@@ -286,8 +287,8 @@ def test_a_turn_that_is_not_used_within_the_horizon_is_lost(play, ledger):
 
 
 def test_a_turn_is_not_used_before_its_time():
-    turns = rate_limiter._Turns()
-    turns.add(rate_limits.Turns(first=0.3, interval=0.1, count=1), 100.0)
+    turns = rate_limiter._Permits()
+    turns.add(rate_limits.Permits(first=0.3, interval=0.1, count=1), 100.0)
     assert not turns.ready(100.29)
     assert turns.ready(100.31)
     assert not turns.ready(100.3 + rate_limits.HORIZON)
@@ -324,7 +325,7 @@ def test_two_processes_get_the_same_when_both_want_all(play, ledger, rate, at_on
 
     def work(spending):
         while play.now < end:
-            with spending.turn("network", "R1"):
+            with spending.permit("network", "R1"):
                 counts[spending] += 1
                 play.simulation.sleep(0.05)
 
@@ -349,7 +350,7 @@ def test_processes_keep_the_limits_whatever_happens_to_them(seed):
 
 
 def _ledger_with(ask=lambda ask: ask, account=lambda account: account, leases=lambda leases, ask: leases):
-    visit = rate_limits.visit
+    visit = rate_limits.acquire
     return lambda a, l, k, now: visit(account(a), leases(l, k), ask(k), now)  # noqa: E741
 
 
@@ -360,15 +361,15 @@ def _one_slot_too_many(patch):
 
 def _forgotten_leases(patch):
     mine = lambda leases, ask: [lease for lease in leases if lease.holder == ask.holder]  # noqa: E731
-    patch.setattr(rate_limits, "visit", _ledger_with(leases=mine))
+    patch.setattr(rate_limits, "acquire", _ledger_with(leases=mine))
 
 
 def _calls_under_way_forgotten(patch):
-    patch.setattr(rate_limits, "visit", _ledger_with(ask=lambda ask: dataclasses.replace(ask, in_use=0)))
+    patch.setattr(rate_limits, "acquire", _ledger_with(ask=lambda ask: dataclasses.replace(ask, in_use=0)))
 
 
 def _pause_not_in_the_ledger(patch):
-    patch.setattr(rate_limits, "visit", _ledger_with(account=lambda a: dataclasses.replace(a, paused_until=None)))
+    patch.setattr(rate_limits, "acquire", _ledger_with(account=lambda a: dataclasses.replace(a, paused_until=None)))
 
 
 def _turns_given_twice(patch):
@@ -378,37 +379,39 @@ def _turns_given_twice(patch):
 
 def _unused_turns_kept(patch):
     patch.setattr(
-        rate_limiter._Turns,
+        rate_limiter._Permits,
         "ready",
         lambda turns, now: not turns.limited or bool(turns.times and turns.times[0][0] <= now),
     )
 
 
 def _turns_used_early(patch):
-    patch.setattr(rate_limiter._Turns, "ready", lambda turns, now: not turns.limited or bool(turns.times))
+    patch.setattr(rate_limiter._Permits, "ready", lambda turns, now: not turns.limited or bool(turns.times))
 
 
 def _turns_used_twice(patch):
-    patch.setattr(rate_limiter._Turns, "use", lambda turns: None)
+    patch.setattr(rate_limiter._Permits, "use", lambda turns: None)
 
 
 def _deletes_not_counted(patch):
-    enter = rate_limiter._Account.enter
-    patch.setattr(rate_limiter._Account, "enter", lambda account, delete, *others: enter(account, False, *others))
+    enter = rate_limiter._RateLimit.enter
+    patch.setattr(rate_limiter._RateLimit, "enter", lambda account, delete, *others: enter(account, False, *others))
 
 
 def _slots_counted_free_twice(patch):
-    leave = rate_limiter._Account.leave
+    leave = rate_limiter._RateLimit.leave
 
     def twice(account):
         account._in_use -= 1
         leave(account)
 
-    patch.setattr(rate_limiter._Account, "leave", twice)
+    patch.setattr(rate_limiter._RateLimit, "leave", twice)
 
 
 def _more_calls_than_slots(patch):
-    patch.setattr(rate_limiter._Account, "_has_slot", lambda account, now: account._slots is None or account._slots > 0)
+    patch.setattr(
+        rate_limiter._RateLimit, "_has_slot", lambda account, now: account._slots is None or account._slots > 0
+    )
 
 
 #: What breaks something, and the first seed whose story shows it.
@@ -422,7 +425,7 @@ BREAKAGES = {
     "more calls than slots": (_more_calls_than_slots, 0),
     "a pause not in the ledger": (_pause_not_in_the_ledger, 1),
     "a pause that the process itself forgets": (
-        lambda patch: patch.setattr(rate_limiter._Account, "pause", lambda *_: None),
+        lambda patch: patch.setattr(rate_limiter._RateLimit, "pause", lambda *_: None),
         1,
     ),
     "a pause that other processes do not ask for": (lambda patch: patch.setattr(rate_limiter, "_FRESH", 1e9), 22),
@@ -560,7 +563,7 @@ def test_a_process_hears_of_a_pause_within_a_second(play, ledger):
 
     def work():
         while play.now < 10.0:
-            with two.turn("network", "R1"):
+            with two.permit("network", "R1"):
                 called.call(0.01)
 
     job = play.start(work)

@@ -7,10 +7,10 @@ import types
 import pytest
 from oslo_config import cfg
 
-from cleanup_orchestrator.cloud import rate_limiter
+from cleanup_orchestrator.cloud import rate_limit_options, rate_limiter
 from cleanup_orchestrator.cloud.rate_limiter import Budget
 from cleanup_orchestrator.core import rate_limits
-from cleanup_orchestrator.core.rate_limits import HORIZON, LEASE, Account, Ask, Lease, Limits
+from cleanup_orchestrator.core.rate_limits import HORIZON, LEASE, Lease, Limits, RateLimit, Request
 from cleanup_orchestrator.errors import RateLimited
 from tests.unit.world import T0
 
@@ -39,17 +39,17 @@ class Ledger:
     """One account in memory, by the rules of ``limits``; it can be away."""
 
     def __init__(self, clock):
-        self.clock, self.account, self.leases, self.away, self.visits = clock, Account(), [], False, []
+        self.clock, self.account, self.leases, self.away, self.visits = clock, RateLimit(), [], False, []
 
-    def visit_account(self, service, region, ask):
+    def acquire_permits(self, service, region, ask):
         if self.away:
             raise ConnectionError("the database is away")
         self.visits.append(ask)
-        self.account, mine, grant = rate_limits.visit(self.account, self.leases, ask, self.clock.utc)
+        self.account, mine, grant = rate_limits.acquire(self.account, self.leases, ask, self.clock.utc)
         self.leases = [lease for lease in self.leases if lease.holder != ask.holder] + ([mine] if mine else [])
         return grant
 
-    def pause_account(self, service, region, seconds):
+    def pause_calls(self, service, region, seconds):
         until = self.clock.utc + datetime.timedelta(seconds=seconds)
         self.account = dataclasses.replace(self.account, paused_until=until)
 
@@ -71,7 +71,7 @@ def clock(monkeypatch):
 
 def made(ledger, **options):
     conf = cfg.ConfigOpts()
-    conf.register_opts(rate_limiter.OPTS[rate_limiter.GROUP], rate_limiter.GROUP)
+    conf.register_opts(rate_limit_options.OPTS[rate_limit_options.GROUP], rate_limit_options.GROUP)
     conf([])
     values = {
         "calls_per_second": {"default": "0"},
@@ -79,7 +79,7 @@ def made(ledger, **options):
         "deletes_per_second": {"default": "0"},
     }
     for name, value in (values | options).items():
-        conf.set_override(name, value, rate_limiter.GROUP)
+        conf.set_override(name, value, rate_limit_options.GROUP)
     return Budget(conf, ledger)
 
 
@@ -89,7 +89,7 @@ def ledger(clock):
 
 
 def account(of):
-    return of._account("network", "R1")
+    return of._rate_limit("network", "R1")
 
 
 # --------------------------------------------------------------------------------------------------------------- slots
@@ -157,8 +157,8 @@ def test_deletes_keep_a_rate_of_their_own(clock, ledger):
 
 
 def test_a_turn_is_used_at_its_time_and_not_for_ever():
-    turns = rate_limiter._Turns()
-    turns.add(rate_limits.Turns(first=1.0, interval=1.0, count=2), 100.0)
+    turns = rate_limiter._Permits()
+    turns.add(rate_limits.Permits(first=1.0, interval=1.0, count=2), 100.0)
     assert not turns.ready(100.5)
     assert turns.ready(101.0)
     turns.use()
@@ -191,7 +191,7 @@ def test_no_service_pauses_us_for_longer_than_the_operator_allows(clock, ledger)
     both.pause("network", "R1", 3600)
     assert 30 <= account(both).pause_left() <= 31
     both.pause("image", "R1", 2)
-    assert 2 <= both._account("image", "R1").pause_left() <= 2.2
+    assert 2 <= both._rate_limit("image", "R1").pause_left() <= 2.2
 
 
 def test_without_the_store_there_is_no_call_and_the_wait_has_an_end(clock, ledger):
@@ -236,7 +236,7 @@ def lease(holder, slots, until=LEASE, wanted=8):
     return Lease(holder, slots, wanted, T0, T0 + seconds(until))
 
 
-ASK = Ask("me", Limits(0.0, 8, 0.0), calls=8, wanted=8)
+ASK = Request("me", Limits(0.0, 8, 0.0), calls=8, wanted=8)
 
 
 @pytest.mark.parametrize(
@@ -245,22 +245,22 @@ ASK = Ask("me", Limits(0.0, 8, 0.0), calls=8, wanted=8)
     ids=["no other process", "another has all", "another has some", "a dead one had all"],
 )
 def test_slots_are_those_that_no_living_process_has(leases, slots):
-    _, mine, grant = rate_limits.visit(Account(), leases, ASK, T0)
+    _, mine, grant = rate_limits.acquire(RateLimit(), leases, ASK, T0)
     assert (mine.slots, grant.slots) == (slots, slots)
 
 
 def test_a_call_that_is_under_way_holds_its_slot_whatever_the_share_is():
     ask = dataclasses.replace(ASK, in_use=6, wanted=8)
-    _, mine, _ = rate_limits.visit(Account(), [lease("me", 6), lease("other", 2)], ask, T0)
+    _, mine, _ = rate_limits.acquire(RateLimit(), [lease("me", 6), lease("other", 2)], ask, T0)
     assert mine.slots >= 6
-    _, mine, _ = rate_limits.visit(Account(), [lease("other", 8)], ask, T0)
+    _, mine, _ = rate_limits.acquire(RateLimit(), [lease("other", 8)], ask, T0)
     assert mine.slots == 6
 
 
 def test_while_a_service_is_paused_there_are_no_turns():
-    ask = Ask("me", Limits(10.0, 0, 10.0), calls=5, deletes=5, wanted=5)
-    paused = Account(paused_until=T0 + seconds(4))
-    after, _, grant = rate_limits.visit(paused, [], ask, T0)
+    ask = Request("me", Limits(10.0, 0, 10.0), calls=5, deletes=5, wanted=5)
+    paused = RateLimit(paused_until=T0 + seconds(4))
+    after, _, grant = rate_limits.acquire(paused, [], ask, T0)
     assert (grant.paused, grant.calls.count, grant.deletes.count, after.calls_at) == (4.0, 0, 0, None)
-    _, _, grant = rate_limits.visit(paused, [], ask, T0 + seconds(4))
+    _, _, grant = rate_limits.acquire(paused, [], ask, T0 + seconds(4))
     assert (grant.paused, grant.calls.count) == (0.0, 5)

@@ -145,7 +145,7 @@ def test_a_write_is_not_made_again_after_an_answer_that_may_hide_its_success(wai
 class Willing:
     """Limits within which every call has its turn at once, and may wait for every pause."""
 
-    def turn(self, *_, **__):
+    def permit(self, *_, **__):
         return contextlib.nullcontext()
 
     def pause(self, *_):

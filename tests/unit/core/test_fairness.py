@@ -114,7 +114,7 @@ def test_only_what_is_about_to_be_deleted_is_written_down(monkeypatch):
 
 def test_when_there_is_no_turn_for_a_call_the_rest_is_not_tried(monkeypatch):
     shelf = Shelf(50, monkeypatch)
-    shelf.refuse["3"] = RateLimited("no turn to call network@R1")
+    shelf.refuse["3"] = RateLimited("no permit to call network@R1")
     result = shelf.sweep()
     assert shelf.deletes == ["0", "1", "2", "3"]
     assert (result.outcome, result.reason) == (Outcome.LEFTOVERS, Reason.RATE_LIMITED)

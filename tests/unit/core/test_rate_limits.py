@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cleanup_orchestrator.core import rate_limits
-from cleanup_orchestrator.core.rate_limits import HORIZON, LEASE, TURN, Account, Ask, Lease, Limits, Turns
+from cleanup_orchestrator.core.rate_limits import HORIZON, LEASE, SLOT_TIME, Lease, Limits, Permits, RateLimit, Request
 from tests.support.rate_budget import too_many
 
 T0 = datetime.datetime(2026, 1, 1)
@@ -42,14 +42,14 @@ class Processes:
     """Several processes on a clock of the test; each uses its turns as late as the test says."""
 
     def __init__(self, rate):
-        self.account, self.leases, self.now = Account(), {}, 0.0
+        self.account, self.leases, self.now = RateLimit(), {}, 0.0
         self.limits = Limits(calls=rate)
         self.uses = []
 
     def visit(self, name, **values):
-        ask = Ask(name, self.limits, wanted=1, **values)
+        ask = Request(name, self.limits, wanted=1, **values)
         ask = dataclasses.replace(ask, wanted=max(1, ask.calls))
-        self.account, lease, grant = rate_limits.visit(self.account, list(self.leases.values()), ask, after(self.now))
+        self.account, lease, grant = rate_limits.acquire(self.account, list(self.leases.values()), ask, after(self.now))
         self.leases[name] = lease
         return grant
 
@@ -97,8 +97,8 @@ def test_no_limit_means_no_turns_are_counted():
 
 
 def test_deletes_have_turns_of_their_own():
-    ask = Ask("a", Limits(calls=100, deletes=2), calls=5, deletes=5, wanted=5)
-    _, _, grant = rate_limits.visit(Account(), [], ask, T0)
+    ask = Request("a", Limits(calls=100, deletes=2), calls=5, deletes=5, wanted=5)
+    _, _, grant = rate_limits.acquire(RateLimit(), [], ask, T0)
     assert (grant.calls.count, grant.deletes.count) == (5, 1)
 
 
@@ -117,9 +117,9 @@ def test_a_process_that_asks_for_little_gets_it_soon_while_others_take_all_they_
 
 def test_while_a_service_is_paused_nobody_gets_a_turn():
     world = Processes(50)
-    world.account = Account(paused_until=after(3))
+    world.account = RateLimit(paused_until=after(3))
     grant = world.visit("a", calls=5)
-    assert (grant.calls, grant.paused) == (Turns(), 3.0)
+    assert (grant.calls, grant.paused) == (Permits(), 3.0)
     world.now = 3.0
     assert world.visit("a", calls=5).calls.count == 5
 
@@ -159,14 +159,14 @@ class Fleet:
 
     def __init__(self, limit, names):
         self.limits, self.now = Limits(at_once=limit), 0.0
-        self.account, self.leases = Account(), {}
+        self.account, self.leases = RateLimit(), {}
         self.slots = dict.fromkeys(names, 0)
         self.calls = dict.fromkeys(names, 0)
         self.visited = dict.fromkeys(names, 0.0)
 
     def visit(self, name, wanted):
-        ask = Ask(name, self.limits, calls=wanted, in_use=self.calls[name], wanted=max(wanted, self.calls[name]))
-        self.account, lease, grant = rate_limits.visit(self.account, list(self.leases.values()), ask, after(self.now))
+        ask = Request(name, self.limits, calls=wanted, in_use=self.calls[name], wanted=max(wanted, self.calls[name]))
+        self.account, lease, grant = rate_limits.acquire(self.account, list(self.leases.values()), ask, after(self.now))
         self.leases = {n: one for n, one in self.leases.items() if one.until > after(self.now) and n != name}
         if lease is not None:
             self.leases[name] = lease
@@ -194,7 +194,7 @@ ACTIONS = st.one_of(
     st.tuples(st.just("call"), st.sampled_from("abcd")),
     st.tuples(st.just("end"), st.sampled_from("abcd")),
     st.tuples(st.just("die"), st.sampled_from("abcd")),
-    st.tuples(st.just("sleep"), st.sampled_from([0.1, 1.0, TURN, LEASE])),
+    st.tuples(st.just("sleep"), st.sampled_from([0.1, 1.0, SLOT_TIME, LEASE])),
 )
 
 
@@ -220,7 +220,7 @@ def test_never_are_more_calls_under_way_than_allowed_whoever_comes_or_dies(limit
 def test_however_few_slots_there_are_every_process_gets_its_turn(limit, processes):
     fleet = Fleet(limit, [str(n) for n in range(processes)])
     had = dict.fromkeys(fleet.slots, 0)
-    while fleet.now < 10 * TURN * (processes / limit + 1):
+    while fleet.now < 10 * SLOT_TIME * (processes / limit + 1):
         for name in fleet.slots:
             fleet.calls[name] = 0  # its calls are over, and more are waiting
             fleet.visit(name, 8)
@@ -252,9 +252,11 @@ def test_who_wants_nothing_any_more_holds_nothing():
 
 
 def test_a_call_that_outlived_its_share_is_still_counted():
-    old = Lease("a", 4, 4, after(-TURN), after(LEASE))
+    old = Lease("a", 4, 4, after(-SLOT_TIME), after(LEASE))
     other = Lease("b", 0, 4, after(-1), after(LEASE))
-    _, lease, grant = rate_limits.visit(Account(), [old, other], Ask("a", Limits(at_once=4), in_use=4, wanted=4), T0)
+    _, lease, grant = rate_limits.acquire(
+        RateLimit(), [old, other], Request("a", Limits(at_once=4), in_use=4, wanted=4), T0
+    )
     assert (grant.slots, lease.slots) == (2, 4)
 
 

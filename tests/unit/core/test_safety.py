@@ -20,14 +20,14 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Outcome, StepKind, StepResult, StepState
-from cleanup_orchestrator.core.transitions import By, move
+from cleanup_orchestrator.core.transitions import By, allowed, move
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain.revoke import Revoke
 from cleanup_orchestrator.engine.deletions import Engine
 from cleanup_orchestrator.errors import BadAnswer, NoProjectToken
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Service
 from cleanup_orchestrator.plugins.registry import Registry
-from cleanup_orchestrator.store import Conflict, allowed
+from cleanup_orchestrator.store import Conflict
 from cleanup_orchestrator.worker import worker as working
 from cleanup_orchestrator.worker.sweep import sweep
 from tests.support import sqlite_stores
@@ -183,7 +183,7 @@ def ends_meanwhile(store, monkeypatch):
             store.save(going, move(going, Status.CANCELLED, By.ENGINE, record.created_at, "x"))
         return real(project_id)
 
-    monkeypatch.setattr(store, "live", live)
+    monkeypatch.setattr(store.live.__self__, "live", live)
 
 
 def test_a_request_that_meets_one_that_ends_at_that_moment_is_recorded(store, ends_meanwhile):

@@ -90,7 +90,7 @@ UNDONE = [
 def step(store):
     """A step in the hands of a worker, with the changes of a drain on record."""
     store.create(deletion(status=Status.DRAINING), TASKS, Event("deletion.accepted", ""))
-    with store._engine.begin() as connection:
+    with store.database.engine.begin() as connection:
         mine = tables.steps.c.kind == str(StepKind.DRAIN)
         connection.execute(tables.steps.update().where(mine).values(state=str(StepState.DISPATCHED), round=1))
     held = store.claim(next(s for s in store.steps("d") if s.kind is StepKind.DRAIN).id, "w", 3600)[1]

@@ -19,7 +19,7 @@ from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, StepKind, S
 from cleanup_orchestrator.core.transitions import MOVES
 from cleanup_orchestrator.messaging import notifications, rpc
 from cleanup_orchestrator.monitoring import metrics
-from cleanup_orchestrator.store import tables
+from cleanup_orchestrator.store import Store, tables
 from tests.unit import world
 
 PAGE = Path(__file__).parents[3] / "doc" / "source" / "admin" / "monitoring.rst"
@@ -47,12 +47,19 @@ def announcing_store(tmp_path, sent):
     conf([])
     oslo_messaging.get_notification_transport(conf)
     conf.set_override("driver", ["test"], group="oslo_messaging_notifications")
-    made = notifications.AnnouncingStore.from_url(f"sqlite:///{tmp_path}/n.sqlite")
-    tables.metadata.create_all(made._engine)
-    made.announcer = notifications.Announcer(rpc.notifier(conf, "project_cleanup.here"), made.steps)
+    made = Store.from_url(f"sqlite:///{tmp_path}/n.sqlite")
+    tables.metadata.create_all(made.database.engine)
+    made.announcer = announcer(rpc.notifier(conf, "project_cleanup.here"), made)
+    made.on_commit(made.announcer)
     yield made
     made.announcer.close(60)
     made.close()
+
+
+def announcer(sender, store=None):
+    if store is None:
+        return notifications.Announcer(sender, lambda _: (), lambda _: ())
+    return notifications.Announcer(sender, store.steps, lambda scan_id: store.orphan_scan(scan_id)[1])
 
 
 def create(store, **values):
@@ -232,8 +239,8 @@ def test_that_it_is_forced_is_announced_once_with_who_and_why(announcing_store, 
 
 def test_a_lien_that_a_plugin_raises_or_ends_is_told_like_any_other(announcing_store, sent):
     lien = Lien("l", "p", "plugin:image.image", "image: 1: shared with q", world.T0)
-    announcing_store._lien_changed(lien)
-    announcing_store._lien_changed(dataclasses.replace(lien, deleted_at=world.T0, deleted_by="plugin"))
+    announcing_store.announcer.lien_changed(lien)
+    announcing_store.announcer.lien_changed(dataclasses.replace(lien, deleted_at=world.T0, deleted_by="plugin"))
     told = received(announcing_store, sent, 2)
     assert [event for _, event, _ in told] == ["project_cleanup.lien.recorded", "project_cleanup.lien.removed"]
     assert told[0][2]["origin"] == "plugin:image.image" and told[1][2]["deleted_by"] == "plugin"
@@ -269,15 +276,15 @@ def counted(result):
 
 def test_a_broker_that_hangs_holds_up_no_commit_and_its_queue_has_an_end():
     broker = Broker()
-    announcer = notifications.Announcer(broker, lambda _: ())
+    announcing = announcer(broker)
     before, failed = counted("dropped"), counted("failed")
     for _ in range(notifications._WAITING + 50):
-        announcer.committed(None, world.deletion())
+        announcing.deletion_saved(None, world.deletion())
     # The broker still hangs: no commit has waited for it. It has taken one of them, or none yet.
     dropped = counted("dropped") - before
     assert dropped in (49, 50)
     broker.go.set()
-    announcer.close(60)
+    announcing.close(60)
     assert len(broker.sent) == notifications._WAITING + 50 - dropped
     assert counted("failed") == failed
 
@@ -286,9 +293,9 @@ def test_a_broker_that_fails_fails_nobody():
     broker = Broker()
     broker.error, before = ConnectionError("away"), counted("failed")
     broker.go.set()
-    announcer = notifications.Announcer(broker, lambda _: ())
-    announcer.committed(None, world.deletion())
-    announcer.close(60)
+    announcing = announcer(broker)
+    announcing.deletion_saved(None, world.deletion())
+    announcing.close(60)
     assert counted("failed") == before + 1
 
 
@@ -298,9 +305,9 @@ def test_a_store_that_fails_when_it_is_sent_fails_nobody():
 
     broker = Broker()
     broker.go.set()
-    announcer = notifications.Announcer(broker, steps)
-    announcer.committed(None, world.deletion())
-    announcer.close(60)
+    announcing = notifications.Announcer(broker, steps, lambda _: ())
+    announcing.deletion_saved(None, world.deletion())
+    announcing.close(60)
     assert broker.sent == []
 
 

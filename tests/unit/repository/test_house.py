@@ -145,6 +145,18 @@ def test_only_the_store_has_a_session(module):
         assert offenders(module, ["sqlalchemy", "alembic"], imports(module)) == []
 
 
+@pytest.mark.parametrize("module", inside("store"))
+def test_the_store_reaches_nothing_but_the_core(module):
+    """Others learn of a commit from its listeners."""
+    assert offenders(module, ours(*(ROOMS - {"store", "core"})), reach(module, typing=True)) == []
+
+
+@pytest.mark.parametrize("module", inside("messaging"))
+def test_messaging_reaches_the_core_and_the_metrics(module):
+    forbidden = ours(*(ROOMS - {"messaging", "core", "monitoring"}), "monitoring.server")
+    assert offenders(module, forbidden, reach(module, typing=True)) == []
+
+
 @pytest.mark.parametrize("module", inside("keystone"))
 def test_what_runs_inside_keystone_needs_nothing_that_keystone_does_not_bring(module):
     """``pip install --no-deps cleanup-orchestrator`` into Keystone's environment is all that an operator does."""

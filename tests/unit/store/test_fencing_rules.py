@@ -6,7 +6,6 @@ import uuid
 
 import pytest
 
-from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.core import actions, plugin_liens
 from cleanup_orchestrator.core.deletion import Force, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
@@ -15,9 +14,9 @@ from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By, move
-from cleanup_orchestrator.store import Conflict, tables
-from cleanup_orchestrator.store.liens import end_lien, raise_lien
+from cleanup_orchestrator.store import Conflict, guard, steps, tables
 from cleanup_orchestrator.store.plans import cascades_before
+from cleanup_orchestrator.store.plugin_liens import end_lien, raise_lien
 from tests.support.stores import dispatched
 from tests.unit.world import CLEAR, T0, deletion
 
@@ -90,7 +89,7 @@ def test_what_its_deletion_does_not_want_any_more_is_not_claimed(store):
 
 def meanwhile(monkeypatch, store, step, **values):
     """Have another transaction write to the step right after each check of its holder, as on a busy server."""
-    real = storage._held
+    real = guard.claimed
 
     def held(connection, asked):
         found = real(connection, asked)
@@ -98,7 +97,7 @@ def meanwhile(monkeypatch, store, step, **values):
         connection.execute(tables.steps.update().where(mine).values(**values))
         return found
 
-    monkeypatch.setattr(storage, "_held", held)
+    monkeypatch.setattr(guard, "claimed", held)
 
 
 @pytest.mark.parametrize("method", ["renew", "finish", "give_back"])
@@ -112,7 +111,7 @@ def test_a_write_compares_the_fencing_token_itself_and_not_only_a_question_befor
 def test_of_two_that_claim_at_once_one_gets_the_step(store, monkeypatch):
     record = create(store, status=Status.DRAINING)
     step = dispatched(store, record, StepKind.DRAIN)
-    real = storage.database_time
+    real = steps.database_time
 
     def overtaken(connection):
         """Another transaction claims it right before this one does, as on a busy server."""
@@ -120,7 +119,7 @@ def test_of_two_that_claim_at_once_one_gets_the_step(store, monkeypatch):
         connection.execute(tables.steps.update().where(mine).values(version=tables.steps.c.version + 1))
         return real(connection)
 
-    monkeypatch.setattr(storage, "database_time", overtaken)
+    monkeypatch.setattr(steps, "database_time", overtaken)
     assert store.claim(step.id, "late", 3600) is None
 
 
@@ -309,7 +308,7 @@ def test_what_was_not_under_way_ends_no_lien(store, before):
     after = moved(store, record, Status.FAILED, By.ENGINE)
     assert in_force(store) == []
     now = store.now()
-    with store._begin() as c:
+    with store.database.begin() as c:
         assert raise_lien(c, plugin_liens.lien(record, step, "again", now), now)
     resting = store.get(after.id)
     assert resting.held_back
@@ -328,7 +327,7 @@ def test_the_end_of_one_lien_ends_no_other(store):
     record, step = looked(store, "1: others use it")
     protect(store)
     now = store.now()
-    with store._begin() as c:
+    with store.database.begin() as c:
         assert end_lien(c, plugin_liens.lien_id(record.id, step), now) is not None
     assert in_force(store) == ["ops"]
 
@@ -398,7 +397,7 @@ def test_the_cascades_of_a_day_are_counted_without_dry_runs_and_reports(store):
     for number, values in enumerate([{}, {"dry_run": True}, {"mode": Mode.REPORT}, {}]):
         create(store, id=f"{number}", project_id=f"p{number}", **values)
     last = create(store, id="9", project_id="last")
-    with store._begin() as c:
+    with store.database.begin() as c:
         assert cascades_before(c, last) == 2
 
 

@@ -1,0 +1,78 @@
+"""Whether a step may be written now, in the database's terms.
+
+That depends on its claim, its lease, and the holds on its deletion.
+
+Each function works within the caller's transaction.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cleanup_orchestrator.core.deletion import Deletion
+from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
+from cleanup_orchestrator.core.step import Step, StepState
+from cleanup_orchestrator.core.transitions import LIVE, allowed, destructive
+from cleanup_orchestrator.store import queries
+from cleanup_orchestrator.store import tables as t
+from cleanup_orchestrator.store.brake import current_brake
+from cleanup_orchestrator.store.database import database_time
+from cleanup_orchestrator.store.liens import current_liens
+
+
+def claimed(c: Connection, step: Step) -> tuple[Deletion, Step] | None:
+    """Return the stored deletion and step, if this claim is still the latest.
+
+    ``None``: the step is finished, given back or claimed again, or the deletion does not wait for it any more. The end
+    of the lease alone does not end a claim: the result of a late worker is true until another worker claims the step.
+
+    :param step: as its worker has it, with the fencing token of the claim
+    """
+    current = queries.find_step(c, step.id)
+    if current is None or current.fencing_token != step.fencing_token or current.state != StepState.RUNNING:
+        return None
+    deletion = queries.get_deletion(c, step.deletion_id)
+    waiting = deletion.status in LIVE and current.round >= deletion.since_round
+    return (deletion, current) if waiting else None
+
+
+def claim_holds(step: Step) -> sa.ColumnElement[bool]:
+    """Return the condition that this claim of the step is still the latest."""
+    columns = t.steps.c
+    mine = columns.id == step.id, columns.fencing_token == step.fencing_token
+    return sa.and_(*mine, columns.state == StepState.RUNNING)
+
+
+def may_write(c: Connection, step: Step, windows: Windows = ALWAYS, undoing: bool = False) -> bool:
+    """Return whether the worker that claimed a step may make a write call now.
+
+    :param windows: the hours in which destructive calls are allowed
+    :param undoing: the call gives back what a drain took: liens, the brake and the hours do not apply
+    """
+    found = claimed(c, step)
+    if found is None:
+        return False
+    (deletion, current), now = found, database_time(c)
+    if current.lease_until is None or current.lease_until <= now:
+        return False
+    if not undoing:
+        deletion = with_holds(c, deletion, now)
+        if destructive(deletion, current) and not windows.open(now):
+            return False
+    return allowed(deletion, current, writing=True)
+
+
+def with_holds(c: Connection, deletion: Deletion, now: datetime.datetime) -> Deletion:
+    """Return a deletion with the liens and the brake in force.
+
+    If none is on record, no further query is made.
+    """
+    if not deletion.held_back:
+        return deletion
+    brake = current_brake(c)
+    liens = current_liens(c, [deletion.project_id], now)
+    return dataclasses.replace(deletion, liens=liens, brake=brake if brake.on else None)

@@ -1,0 +1,122 @@
+"""Leftovers: resources that a step could not delete, or that a dry run noted."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Leftover, Outcome, Step
+from cleanup_orchestrator.store import records
+from cleanup_orchestrator.store import tables as t
+from cleanup_orchestrator.store.database import Repository
+from cleanup_orchestrator.store.transient import retry_transient
+
+#: Rows of one statement. All rows at once would take three times the memory of the leftovers.
+_ROWS = 500
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LeftoverRow:
+    """A stored leftover with its place."""
+
+    row: int
+    region: str
+    service: str
+    type: str
+    leftover: Leftover
+
+
+class Leftovers(Repository):
+    """Reads leftovers; steps write them with their results."""
+
+    @retry_transient
+    def page(
+        self,
+        deletion_id: str,
+        limit: int,
+        marker: int | None = None,
+        reasons: Collection[Reason] = frozenset(Reason) - {Reason.KEPT},
+        **filters: str | bool,
+    ) -> Sequence[LeftoverRow]:
+        """Return one page of leftovers in the order in which they were found.
+
+        :param marker: the row after which the page begins
+        :param reasons: only leftovers with one of these. By default not ``KEPT``: a dry run notes what would be kept
+        :param filters: column=value
+        """
+        query = sa.select(t.leftovers).where(t.leftovers.c.deletion_id == deletion_id)
+        query = query.where(t.leftovers.c.reason.in_(sorted(map(str, reasons))))
+        for name, value in filters.items():
+            query = query.where(t.leftovers.c[name] == value)
+        if marker is not None:
+            query = query.where(t.leftovers.c.id > marker)
+        with self._database.begin() as c:
+            rows = c.execute(query.order_by(t.leftovers.c.id).limit(limit)).all()
+        return [LeftoverRow(r.id, r.region, r.service, r.type, records.leftover(r)) for r in rows]
+
+
+def abandoned_leftovers(c: Connection, step: Step) -> dict[str, Leftover]:
+    """Return the leftovers of a step that were abandoned by force, by resource id."""
+    if not step.abandoned:
+        return {}
+    query = sa.select(t.leftovers).where(t.leftovers.c.step_id == step.id, t.leftovers.c.abandoned)
+    return {row.resource_id: records.leftover(row) for row in c.execute(query)}
+
+
+def abandon_leftovers(c: Connection, step_id: str) -> list[Event]:
+    """Mark the leftovers of a step as abandoned; return the journal lines.
+
+    Each line names up to 100 of them.
+    """
+    mine = t.leftovers.c.step_id == step_id
+    c.execute(t.leftovers.update().where(mine).values(abandoned=True))
+    rows = c.execute(sa.select(t.leftovers).where(mine).order_by(t.leftovers.c.id)).all()
+    events = []
+    for start in range(0, len(rows), 100):
+        chunk = rows[start : start + 100]
+        where = {"region": chunk[0].region, "service": chunk[0].service, "type": chunk[0].type}
+        named = [
+            {"id": r.resource_id, "name": r.name, "owner": r.owner, "reason": r.reason, "remedy": r.remedy or ""}
+            for r in chunk
+        ]
+        text = f"{chunk[0].service}.{chunk[0].type}: {len(chunk)} let go of by force"
+        events.append(Event("resource.abandoned", text, data={**where, "resources": named}))
+    return events
+
+
+def replace_leftovers(c: Connection, step: Step, leftovers: Sequence[Leftover]) -> None:
+    """Replace the leftovers of a step by those of its new result.
+
+    A result of unknown outcome leaves the abandoned ones on record: the step could not see whether they still exist.
+    """
+    stale = t.leftovers.c.step_id == step.id
+    if step.outcome is Outcome.UNKNOWN and step.abandoned:
+        stale &= t.leftovers.c.abandoned.is_(False)
+    c.execute(t.leftovers.delete().where(stale))
+    for start in range(0, len(leftovers), _ROWS):
+        rows = [_row(step, leftover) for leftover in leftovers[start : start + _ROWS]]
+        c.execute(t.leftovers.insert(), rows)
+
+
+def _row(step: Step, leftover: Leftover) -> dict[str, Any]:
+    return {
+        "deletion_id": step.deletion_id,
+        "step_id": step.id,
+        "region": step.region,
+        "service": step.service,
+        "type": step.type,
+        "resource_id": records.resource_id(leftover.id),
+        "name": records.text(leftover.name)[:512],
+        "reason": str(leftover.reason),
+        "message": records.text(leftover.message),
+        "blocked_by": [records.plain(dict(b)) for b in leftover.blocked_by],
+        "abandoned": leftover.abandoned,
+        "owner": records.text(leftover.owner)[:64],
+        "remedy": records.text(leftover.remedy) or None,
+    }

@@ -1,0 +1,312 @@
+"""Steps: a survey creates them; workers claim them and save their results.
+
+An engine writes a step only if its ``version`` is the one that it read. A worker writes a step only with the
+``fencing_token`` of its claim.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from cleanup_orchestrator.core import force
+from cleanup_orchestrator.core.actions import record
+from cleanup_orchestrator.core.deletion import Deletion, Status
+from cleanup_orchestrator.core.holds import Lien
+from cleanup_orchestrator.core.journal import Change, Event
+from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
+from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepResult, StepState
+from cleanup_orchestrator.core.transitions import allowed
+from cleanup_orchestrator.store import guard, queries, records
+from cleanup_orchestrator.store import tables as t
+from cleanup_orchestrator.store.changes import mark_undone
+from cleanup_orchestrator.store.database import Repository, database_time, new_id
+from cleanup_orchestrator.store.journal import write_journal
+from cleanup_orchestrator.store.leftovers import abandoned_leftovers, replace_leftovers
+from cleanup_orchestrator.store.plugin_liens import settle_lien
+from cleanup_orchestrator.store.transient import retry_transient
+
+#: Columns that only a survey writes once a step exists.
+_SURVEYED = frozenset({"after", "project_setting", "informational", "token", "waived"})
+
+
+class Steps(Repository):
+    """Reads and writes steps."""
+
+    @retry_transient
+    def list(self, deletion_id: str) -> tuple[Step, ...]:
+        """Return all steps of a deletion."""
+        with self._database.begin() as c:
+            return queries.steps_of(c, deletion_id)
+
+    @retry_transient
+    def by_deletion(self, deletion_ids: Sequence[str]) -> dict[str, tuple[Step, ...]]:
+        """Return all steps of several deletions in one query, by deletion.
+
+        Deletions without steps are missing.
+        """
+        found: dict[str, list[Step]] = {}
+        with self._database.begin() as c:
+            for row in c.execute(sa.select(t.steps).where(t.steps.c.deletion_id.in_(deletion_ids))):
+                found.setdefault(row.deletion_id, []).append(records.step(row))
+        return {deletion_id: tuple(steps) for deletion_id, steps in found.items()}
+
+    # ------------------------------------------------------------------------------------------------------ claims
+    def claim(self, step_id: str, worker: str, lease: float) -> tuple[Deletion, Step] | None:
+        """Claim a dispatched step under a lease of so many seconds.
+
+        Its fencing token grows.
+
+        :returns: ``None``: another worker has claimed the step, it is finished, or the deletion does not wait for it
+        """
+        return self._claim(step_id, worker, lease, set())
+
+    @retry_transient
+    def _claim(self, step_id: str, worker: str, lease: float, tried: set[Step]) -> tuple[Deletion, Step] | None:
+        """Claim a step.
+
+        :param tried: receives the step as each attempt writes it. If it is stored so, an earlier attempt was committed
+            and its answer was lost
+        """
+        with self._database.begin() as c:
+            step = queries.find_step(c, step_id)
+            if step is None:
+                return None
+            deletion = queries.get_deletion(c, step.deletion_id)
+            if step in tried:
+                return deletion, step
+            if step.state is not StepState.DISPATCHED or not allowed(deletion, step):
+                return None
+            now = database_time(c)
+            claimed = dataclasses.replace(
+                step,
+                state=StepState.RUNNING,
+                fencing_token=step.fencing_token + 1,
+                worker=worker,
+                started_at=now,
+                lease_until=now + datetime.timedelta(seconds=lease),
+                version=step.version + 1,
+            )
+            tried.add(claimed)
+            key = {"known_id": step.id, "known_version": step.version}
+            result = c.execute(queries.UPDATE_STEP, records.step_values(claimed) | key)
+            return (deletion, claimed) if result.rowcount == 1 else None
+
+    @retry_transient
+    def renew(self, step: Step, lease: float) -> bool:
+        """Extend the lease of a claimed step. ``False``: the claim does not hold any more."""
+        with self._database.begin() as c:
+            if guard.claimed(c, step) is None:
+                return False
+            until = database_time(c) + datetime.timedelta(seconds=lease)
+            result = c.execute(
+                t.steps.update().where(guard.claim_holds(step)).values(lease_until=until, version=t.steps.c.version + 1)
+            )
+            return bool(result.rowcount == 1)
+
+    @retry_transient
+    def may_write(self, step: Step, windows: Windows = ALWAYS) -> bool:
+        """Return whether the worker that claimed a step may make a write call now.
+
+        That requires the fencing token, the lease, and a deletion that is not cancelled. A call that locks or deletes
+        also requires that no lien and no brake is in force, and that the time is within the hours for such calls.
+        """
+        with self._database.begin() as c:
+            return guard.may_write(c, step, windows)
+
+    def release_claim(self, step: Step) -> bool:
+        """Give a claimed step back to the queue, as if it had just been dispatched.
+
+        ``False``: the claim is gone.
+
+        The caller has no write call under way: the next worker claims the step at once, and a cancel does not wait for
+        it. There is one attempt: a database that does not answer does not delay the end of a process, and the lease
+        expires.
+        """
+        with self._database.begin() as c:
+            if guard.claimed(c, step) is None:
+                return False
+            values = {"state": str(StepState.DISPATCHED), "dispatched_at": database_time(c), "lease_until": None}
+            result = c.execute(
+                t.steps.update().where(guard.claim_holds(step)).values(**values, version=t.steps.c.version + 1)
+            )
+            return bool(result.rowcount == 1)
+
+    # ----------------------------------------------------------------------------------------------------- results
+    def finish(
+        self, step: Step, sweep: StepResult, events: Sequence[Event] = (), yielded: Iterable[Change] = (), **values: Any
+    ) -> bool:
+        """Save the result of a claimed step.
+
+        With it are saved its leftovers, its journal lines, and the lien that it raises or ends.
+
+        ``False``: the claim does not hold any more, nothing is saved.
+
+        :param yielded: recorded changes that others have undone: they are marked, and will not be undone again
+        :param values: fields of the deletion that the result settles (a survey's project name and members)
+        """
+        liens = self._finish(step, sweep, events, tuple(yielded), values)
+        for lien in liens or ():
+            self._database.listeners.lien_changed(lien)
+        return liens is not None
+
+    @retry_transient
+    def _finish(
+        self,
+        step: Step,
+        sweep: StepResult,
+        events: Sequence[Event],
+        yielded: Sequence[Change],
+        values: Mapping[str, Any],
+    ) -> Sequence[Lien] | None:
+        """Save a result; return the liens that changed with it.
+
+        ``None``: the claim does not hold any more.
+        """
+        with self._database.begin() as c:
+            if (found := guard.claimed(c, step)) is None:
+                return None
+            now = database_time(c)
+            sweep = force.carried(sweep, abandoned_leftovers(c, found[1]), records.resource_id)
+            deletion, after = record(*found, sweep, now)
+            # By fencing token and state, not by version: the lease may be renewed at the same moment.
+            result = c.execute(
+                t.steps.update()
+                .where(guard.claim_holds(step))
+                .values(**{**_result_values(after), "version": t.steps.c.version + 1})
+            )
+            if result.rowcount != 1:
+                return None
+            replace_leftovers(c, after, (*sweep.leftovers, *sweep.kept_resources))
+            mark_undone(c, yielded)
+            stored: dict[str, Any] = {"member_ids": list(values["member_ids"])} if "member_ids" in values else {}
+            if "waivers" in values:
+                stored["waivers"] = records.stored_waivers(values["waivers"])
+            if deletion.progress_at != found[0].progress_at:  # else an engine may have set it since it was read
+                stored["progress_at"] = deletion.progress_at
+            c.execute(
+                t.deletions.update()
+                .where(t.deletions.c.id == deletion.id)
+                .values(
+                    wake_at=now,
+                    version=t.deletions.c.version + 1,  # an engine that decided on older steps reads again
+                    **{**values, **stored},
+                )
+            )
+            write_journal(c, deletion.id, now, events)
+            return settle_lien(c, deletion, after, sweep, now)
+
+    @retry_transient
+    def put(self, holder: Step, wanted: Sequence[Step], catalog: Collection[tuple[str, str]] = ()) -> bool:
+        """Replace the sweep steps of a deletion by those that its survey found.
+
+        Steps that exist keep their results. Steps that are not wanted any more are deleted, with one exception: those
+        whose service or region disappeared from the catalog after the deletion began. Their resources still exist and
+        can only not be seen; the steps stay and report that they cannot answer. ``UNSUPPORTED`` steps are marked
+        unknown for the survey's round.
+
+        A waived step has no result; an earlier result does not hold any more. Its leftovers stay on record, because
+        after the project is gone they are all that is known. When the waiver has ended, the step begins again.
+
+        :param holder: the survey step, as its worker claimed it
+        :param catalog: (region, service) of each catalog entry that the survey found, whatever supports it
+        :returns: ``False``: the claim of the survey step does not hold any more, nothing is saved
+        """
+        with self._database.begin() as c:
+            if (found := guard.claimed(c, holder)) is None:
+                return False
+            known = {_key(s): s for s in queries.steps_of(c, holder.deletion_id) if s.kind not in TASKS}
+            now = database_time(c)
+            beginning = found[0].status is Status.ACCEPTED
+            for step in wanted:
+                _put_step(c, holder, step, known.pop(_key(step), None), now)
+            _drop_steps(c, holder, _unwanted(known.values(), beginning, catalog), now)
+            return True
+
+
+def _key(step: Step) -> tuple[StepKind, str, str, str]:
+    return step.kind, step.region, step.service, step.type
+
+
+def _put_step(c: Connection, holder: Step, step: Step, old: Step | None, now: datetime.datetime) -> None:
+    """Insert a step that a survey found, or update the one that exists."""
+    result = _survey_result(holder, step, old, now)
+    if old is None:
+        values = records.step_values(dataclasses.replace(step, id=new_id(), deletion_id=holder.deletion_id))
+        c.execute(t.steps.insert(), [values | result])
+        return
+    c.execute(
+        t.steps.update()
+        .where(t.steps.c.id == old.id)
+        .values(
+            after=list(step.after),
+            project_setting=step.project_setting,
+            informational=step.informational,
+            token=step.token,
+            version=t.steps.c.version + 1,
+            **result,
+        )
+    )
+
+
+def _survey_result(holder: Step, step: Step, old: Step | None, now: datetime.datetime) -> dict[str, Any]:
+    """Return what a survey writes of the result of a step.
+
+    For most steps that is nothing, because their own result stays.
+    """
+    if step.kind is StepKind.UNSUPPORTED and not step.waived:
+        return {
+            "round": holder.round,
+            "state": StepState.DONE,
+            "outcome": Outcome.UNKNOWN,
+            "reason": step.reason,
+            "message": step.message,
+            "finished_at": now,
+            "waived": "",
+        }
+    if step.waived or (old is not None and old.waived):
+        result: dict[str, Any] = {"waived": step.waived, "reason": step.reason, "message": step.message}
+        result |= {"outcome": str(Outcome.NONE)}
+        if old is None or old.state is not StepState.RUNNING:  # a running one ends by itself; see actions.record
+            result |= {"state": str(StepState.IDLE), "round": 0}
+        return result
+    return {}
+
+
+def _unwanted(known: Iterable[Step], beginning: bool, catalog: Collection[tuple[str, str]]) -> Iterable[Step]:
+    """Return the steps that a survey deletes, of those that it does not want any more.
+
+    :param beginning: the deletion has only just been accepted
+    """
+    for step in known:
+        begun = not beginning or step.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN)
+        out_of_sight = step.kind is StepKind.SWEEP and (step.region, step.service) not in catalog
+        if not (begun and out_of_sight) and not step.abandoned:  # what was abandoned stays on record
+            yield step
+
+
+def _drop_steps(c: Connection, holder: Step, dropped: Iterable[Step], now: datetime.datetime) -> None:
+    """Delete steps with their leftovers, and name them in the journal."""
+    names = []
+    for step in dropped:
+        c.execute(t.leftovers.delete().where(t.leftovers.c.step_id == step.id))
+        c.execute(t.steps.delete().where(t.steps.c.id == step.id))
+        if step.kind is not StepKind.HALT:
+            names.append(f"{step.name}@{step.region}")
+    if names:
+        text = f"need not be asked any more: {', '.join(sorted(names))}"
+        write_journal(c, holder.deletion_id, now, [Event("survey.dropped", text)])
+
+
+def _result_values(step: Step) -> dict[str, Any]:
+    """Return the columns that a result writes.
+
+    Columns that a survey may write at the same moment are left out.
+    """
+    values = records.step_values(step)
+    return {name: value for name, value in values.items() if name not in _SURVEYED}
