@@ -19,28 +19,31 @@ from __future__ import annotations
 import ast
 import dataclasses
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from openstack import exceptions
 from oslo_config import cfg
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Token
-from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import (
     NOTHING,
     SCOPED,
+    BadAnswer,
+    Paging,
     ProjectDefinition,
+    Reason,
     Refused,
     Resource,
     ResourceType,
     Rest,
     Row,
     Service,
+    Token,
     Verdict,
-    blocking_verdict,
+    blocker,
     knows_microversion,
+    refuse,
+    verdict_naming,
 )
 
 if TYPE_CHECKING:
@@ -133,7 +136,7 @@ def _rows(connection: Connection, project: ProjectDefinition, collection: str, *
         key=collection,
         query={"all_tenants": "1", **query},
         microversion=microversion,
-        paging="marker",
+        paging=Paging.MARKER,
         limit=PAGE,
     )
     for _ in range(RESTARTS):
@@ -179,23 +182,7 @@ def _wait_while_busy(project: ProjectDefinition, row: Row, doing: str) -> None:
 
 
 def _blocker(type_: str, id_: Any, owner: Any, service: str = _SERVICE) -> dict[str, str]:
-    return {"type": f"{service}.{type_}", "id": str(id_), "owner": str(owner or "")}
-
-
-def _verdict(project: ProjectDefinition, what: str, blockers: Iterable[Mapping[str, str]]) -> Verdict | None:
-    """Return who is in the way, if somebody is; see :func:`in_the_way`."""
-    whose = {True: "another project's", False: "the project's own"}
-
-    def say(foreign: bool, named: Sequence[Mapping[str, str]]) -> str:
-        kinds = " and ".join(sorted({b["type"].rpartition(".")[2].replace("_", " ") for b in named}))
-        return f"{what} {whose[foreign]} {kinds}"
-
-    return blocking_verdict(project, blockers, say)
-
-
-def _refuse(verdict: Verdict | None) -> None:
-    if verdict is not None:
-        raise Refused(verdict)
+    return blocker(f"{service}.{type_}", id_, owner)
 
 
 def _volume_owner(connection: Connection, project: ProjectDefinition, volume_id: Any) -> str:
@@ -209,7 +196,7 @@ def _reset(path: str, action: str, microversion: str) -> Callable[[Connection, P
     def make_deletable(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
         """Reset what is in a state that nothing stands behind; wait for what is busy."""
         if group := resource.data.get("group_snapshot_id"):
-            _refuse(_verdict(project, "it goes with", [_blocker("group_snapshot", group, project.id)]))
+            refuse(verdict_naming(project, "it goes with", [_blocker("group_snapshot", group, project.id)]))
         status = str(resource.data.get("status"))
         if status in ("available", "error"):
             return
@@ -228,7 +215,7 @@ def _force(
     def force(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
         """Reset it to error, also while something works on it, and delete it by force."""
         if group := resource.data.get("group_snapshot_id"):
-            _refuse(_verdict(project, "it goes with", [_blocker("group_snapshot", group, project.id)]))
+            refuse(verdict_naming(project, "it goes with", [_blocker("group_snapshot", group, project.id)]))
         _call(connection, project, resource, path, {action: dict(reset or {"status": "error"})}, microversion)
         _call(connection, project, resource, path, {"os-force_delete": {}}, microversion)
 
@@ -331,13 +318,13 @@ def make_volume_deletable(connection: Connection, project: ProjectDefinition, vo
     """
     row = volume.data
     status = str(row.get("status"))
-    _refuse(_verdict(project, "it goes with", _group_of(connection, project, row)))
+    refuse(verdict_naming(project, "it goes with", _group_of(connection, project, row)))
     if status in BUSY:
         _wait_while_busy(project, row, status)
     if status == "awaiting-transfer":
         offers = _rows(connection, project, "transfers", volume_id=volume.id)
         blockers = [_blocker("transfer", o["id"], project.id) for o in offers if o.get("volume_id") == volume.id]
-        _refuse(_verdict(project, "it is offered by", blockers))
+        refuse(verdict_naming(project, "it is offered by", blockers))
     reset = {} if status in DELETABLE else {"status": "error"}
     migration = row.get("migration_status")
     if migration not in SETTLED:
@@ -345,7 +332,7 @@ def make_volume_deletable(connection: Connection, project: ProjectDefinition, vo
             _wait_while_busy(project, row, "migrating")
         reset |= {"status": "error", "migration_status": "none"}
     if status in ON_HOLD or row.get("attachments"):
-        _refuse(_verdict(project, "it is attached to", _attached_to(connection, project, volume.id)))
+        refuse(verdict_naming(project, "it is attached to", _attached_to(connection, project, volume.id)))
         reset |= {"status": "error", "attach_status": "detached"}
     if reset:
         _call(connection, project, volume, "/volumes/{id}/action", {"os-reset_status": reset}, _GROUP_MEMBERS)
@@ -367,8 +354,8 @@ def delete_volume(connection: Connection, project: ProjectDefinition, volume: Re
         delete.call(connection, project, volume)
         return
     except exceptions.BadRequestException:
-        _refuse(_verdict(project, "it has", _snapshots_of(connection, project, volume.id)))
-        _refuse(_verdict(project, "it is attached to", _attached_to(connection, project, volume.id)))
+        refuse(verdict_naming(project, "it has", _snapshots_of(connection, project, volume.id)))
+        refuse(verdict_naming(project, "it is attached to", _attached_to(connection, project, volume.id)))
         now = _VOLUME.row(connection, project, volume)
         if now.get("status") not in DELETABLE or _group_of(connection, project, now):
             raise
@@ -383,15 +370,15 @@ def force_volume(connection: Connection, project: ProjectDefinition, volume: Res
 
     :raises Refused: when a server has it, whosever, or it goes with its group; or naming its snapshots
     """
-    _refuse(_verdict(project, "it goes with", _group_of(connection, project, volume.data)))
+    refuse(verdict_naming(project, "it goes with", _group_of(connection, project, volume.data)))
     holders = _attached_to(connection, project, volume.id)
     servers = [blocker for blocker in holders if blocker["type"] == "compute.server"]
-    _refuse(_verdict(project, "it is attached to", servers))
+    refuse(verdict_naming(project, "it is attached to", servers))
     reset = {"status": "error", "attach_status": "detached", "migration_status": "none"}
     try:
         _force("/volumes/{id}/action", "os-reset_status", _GROUP_MEMBERS, reset)(connection, project, volume)
     except exceptions.BadRequestException:
-        _refuse(_verdict(project, "it has", _snapshots_of(connection, project, volume.id)))
+        refuse(verdict_naming(project, "it has", _snapshots_of(connection, project, volume.id)))
         raise
 
 
@@ -426,7 +413,7 @@ def check_attachment(connection: Connection, project: ProjectDefinition, attachm
         owner = _server_owner(connection, str(server))
         if owner is not None:
             blockers = [_blocker("server", server, owner, service="compute")]
-            _refuse(_verdict(project, "its volume is attached to", blockers))
+            refuse(verdict_naming(project, "its volume is attached to", blockers))
 
 
 def list_transfers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -459,13 +446,14 @@ def check_group(connection: Connection, project: ProjectDefinition, group: Resou
     ]
     foreign = [v for v in volumes if v.get(_VOLUME_OWNER) != project.id]
     blockers = [_blocker("volume", v["id"], v.get(_VOLUME_OWNER)) for v in foreign]
-    _refuse(_verdict(project, "deleting it would delete", blockers))
+    refuse(verdict_naming(project, "deleting it would delete", blockers))
     status = str(group.data.get("status"))
     if status in BUSY:
         _wait_while_busy(project, group.data, status)
     for volume in volumes:
         if volume.get("attachments"):
-            _refuse(_verdict(project, "a volume of it is attached to", _attached_to(connection, project, volume["id"])))
+            holders = _attached_to(connection, project, volume["id"])
+            refuse(verdict_naming(project, "a volume of it is attached to", holders))
 
 
 def explain_group(connection: Connection, project: ProjectDefinition, group: Resource) -> Verdict | None:
@@ -475,7 +463,7 @@ def explain_group(connection: Connection, project: ProjectDefinition, group: Res
     for volume in _rows(connection, project, "volumes", group_id=group.id):
         if volume.get("group_id") == group.id:
             blockers += _snapshots_of(connection, project, volume["id"])
-    return _verdict(project, "it has", blockers)
+    return verdict_naming(project, "it has", blockers)
 
 
 def _scoped(connection: Connection, project: ProjectDefinition) -> None:
@@ -493,7 +481,9 @@ def _scoped(connection: Connection, project: ProjectDefinition) -> None:
 def _groups_if_gone(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the old consistency groups of a project that is gone: this old list knows a filter, but shows no owner."""
     query = {"all_tenants": "1", "project_id": "{project_id}"}
-    old = Rest(_SERVICE, "/consistencygroups/detail", key="consistencygroups", query=query, paging="marker", limit=PAGE)
+    old = Rest(
+        _SERVICE, "/consistencygroups/detail", key="consistencygroups", query=query, paging=Paging.MARKER, limit=PAGE
+    )
     nobody = dataclasses.replace(project, id=NOTHING)
     if next(old.rows(connection, nobody), None) is not None:
         raise BadAnswer("Cinder ignores whose consistency groups it is asked for")
@@ -519,12 +509,14 @@ def _legacy(
     key: str,
     current: str,
     current_key: str,
-    paging: str,
+    paging: Paging,
     if_gone: Callable[[Connection, ProjectDefinition], Iterator[Row]],
 ) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
     """Return a listing of what only the API of old consistency groups shows: it lists the new kind as well."""
     old = Rest(_SERVICE, f"/{collection}/detail", key=key, paging=paging, limit=PAGE)
-    new = Rest(_SERVICE, f"/{current}/detail", key=current_key, microversion=_GROUP_OWNER, paging="marker", limit=PAGE)
+    new = Rest(
+        _SERVICE, f"/{current}/detail", key=current_key, microversion=_GROUP_OWNER, paging=Paging.MARKER, limit=PAGE
+    )
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         if project.gone:
@@ -559,7 +551,7 @@ def _refuse_base(connection: Connection, project: ProjectDefinition, backup: Res
     if backup.data.get("has_dependent_backups"):
         rows = _rows(connection, project, "backups", parent_id=backup.id)
         blockers = [_blocker("backup", row["id"], row.get(_BACKUP_PROJECT)) for row in rows if row["id"] != backup.id]
-        _refuse(_verdict(project, "it is the base of", blockers))
+        refuse(verdict_naming(project, "it is the base of", blockers))
 
 
 def force_backup(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:
@@ -599,7 +591,7 @@ def delete_backup(connection: Connection, project: ProjectDefinition, backup: Re
 
 def list_type_access(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the project's entries in the access lists of private volume types."""
-    types = Rest(_SERVICE, "/types", key="volume_types", query={"is_public": "False"}, paging="marker", limit=PAGE)
+    types = Rest(_SERVICE, "/types", key="volume_types", query={"is_public": "False"}, paging=Paging.MARKER, limit=PAGE)
     for type_ in types.rows(connection, project):
         access = Rest(_SERVICE, f"/types/{type_['id']}/os-volume-type-access", key="volume_type_access")
         for row in access.rows(connection, project):
@@ -631,6 +623,7 @@ _DEFAULTS = Rest(_SERVICE, "/default-types", key="default_types", microversion=_
 
 SERVICE = Service(
     service_type=_SERVICE,
+    contract_version=1,
     options=OPTIONS,
     after=("orchestration.stack",),
     # Anybody else gets his own project's things, without a word about the owner that was asked for.
@@ -687,7 +680,7 @@ SERVICE = Service(
                 "cgsnapshots",
                 "group_snapshots",
                 "group_snapshots",
-                "offset",
+                Paging.OFFSET,
                 _group_snapshots_if_gone,
             ),
             all_projects=_OWNERLESS,
@@ -743,7 +736,7 @@ SERVICE = Service(
         ),
         ResourceType(
             name="consistency_group",
-            list=_legacy("consistencygroups", "consistencygroups", "groups", "groups", "marker", _groups_if_gone),
+            list=_legacy("consistencygroups", "consistencygroups", "groups", "groups", Paging.MARKER, _groups_if_gone),
             all_projects=_OWNERLESS,
             prepare=(check_group,),
             delete=Rest(

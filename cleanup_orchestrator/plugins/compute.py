@@ -20,14 +20,15 @@ from urllib.parse import quote
 from openstack import exceptions
 from oslo_config import cfg
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Token
-from cleanup_orchestrator.errors import BadAnswer, ProjectGone
 from cleanup_orchestrator.plugins.base import (
     NOTHING,
     SCOPED,
+    BadAnswer,
     Halt,
+    Paging,
     ProjectDefinition,
+    ProjectGone,
+    Reason,
     Refused,
     Resource,
     ResourceType,
@@ -35,6 +36,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Run,
     Service,
+    Token,
     Verdict,
     knows_microversion,
 )
@@ -71,14 +73,14 @@ PAGE = 1000  #: Nova's ``max_limit``: a larger wish is cut
 OVERLAP = 50
 
 _MEMBERS = {"all_tenants": "1", "project_id": "{project_id}"}
-_SERVERS = Rest("compute", "/servers/detail", key="servers", query=_MEMBERS, microversion=_TAGS, paging="links")
+_SERVERS = Rest("compute", "/servers/detail", key="servers", query=_MEMBERS, microversion=_TAGS, paging=Paging.LINKS)
 _SOFT_DELETED = Rest(
     "compute",
     "/servers/detail",
     key="servers",
     query={**_MEMBERS, "soft_deleted": "true", "status": "SOFT_DELETED"},
     microversion=_TAGS,
-    paging="links",
+    paging=Paging.LINKS,
 )
 _SHOW = Rest("compute", "/servers/{id}", key="server", microversion=_TAGS)
 
@@ -299,7 +301,7 @@ def list_keypairs(connection: Connection, project: ProjectDefinition) -> Iterato
             key="keypairs",
             query={"user_id": user},
             microversion=_KEYPAIR_PAGES,
-            paging="links",
+            paging=Paging.LINKS,
         )
         for row in listing.rows(connection, project):
             name = row["keypair"]["name"]
@@ -324,7 +326,7 @@ def _keep_aggregate(aggregate: Resource, project: ProjectDefinition) -> str | No
 
 def list_flavor_access(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the project's entries in the access lists of private flavors."""
-    flavors = Rest("compute", "/flavors", key="flavors", query={"is_public": "false"}, paging="links")
+    flavors = Rest("compute", "/flavors", key="flavors", query={"is_public": "false"}, paging=Paging.LINKS)
     for flavor in flavors.rows(connection, project):
         path = f"/flavors/{quote(flavor['id'], safe='')}/os-flavor-access"
         for row in Rest("compute", path, key="flavor_access").rows(connection, project):
@@ -371,6 +373,7 @@ def list_quotas(connection: Connection, project: ProjectDefinition) -> Iterator[
 
 SERVICE = Service(
     service_type="compute",
+    contract_version=1,
     options=OPTIONS,
     after=("orchestration.stack",),
     roles="admin on any one project, to whom Nova shows and lets delete everything; any role on the project itself, to "

@@ -101,8 +101,6 @@ def _call_problems(call: object, what: str) -> Iterator[str]:
     elif isinstance(call, Rest):
         if what == "list" and not call.key:
             yield f"{call!r} does not say under which key the collection is"
-        if call.paging not in ("none", "links", "offset", "marker"):
-            yield f"{call!r}: unknown paging {call.paging!r}"
         if what != "list" and not any(placeholder in call.path for placeholder in ("{id}", "{project_id}")):
             yield f"{call!r} does not address a resource by its id"
     elif not callable(call):

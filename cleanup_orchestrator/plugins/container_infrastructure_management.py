@@ -20,19 +20,21 @@ from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.plugins import orchestration
 from cleanup_orchestrator.plugins.base import (
+    Paging,
     ProjectDefinition,
+    Reason,
     Refused,
     Resource,
     ResourceType,
     Rest,
     Row,
     Service,
+    Token,
     Verdict,
-    blocking_verdict,
+    blocker,
+    verdict_naming,
 )
 
 if TYPE_CHECKING:
@@ -53,9 +55,9 @@ DELETING, DELETE_FAILED = "DELETE_IN_PROGRESS", "DELETE_FAILED"
 #: Magnum shows an admin every project's, whatever the token, and knows no filter.
 _ALL = "Magnum has no owner filter: an admin is shown those of the whole cloud"
 
-_CLUSTERS = Rest(TYPE, "/clusters/detail", key="clusters", query={"limit": 200}, paging="links")
-_TEMPLATES = Rest(TYPE, "/clustertemplates", key="clustertemplates", query={"limit": 200}, paging="links")
-_QUOTAS = Rest(TYPE, "/quotas", key="quotas", query={"all_tenants": "true", "limit": 200}, paging="links")
+_CLUSTERS = Rest(TYPE, "/clusters/detail", key="clusters", query={"limit": 200}, paging=Paging.LINKS)
+_TEMPLATES = Rest(TYPE, "/clustertemplates", key="clustertemplates", query={"limit": 200}, paging=Paging.LINKS)
+_QUOTAS = Rest(TYPE, "/quotas", key="quotas", query={"all_tenants": "true", "limit": 200}, paging=Paging.LINKS)
 _CLUSTER = Rest(TYPE, "/clusters/{id}")
 
 
@@ -127,11 +129,8 @@ def _protect_public(template: Resource, project: ProjectDefinition) -> str | Non
 def _explain_template(connection: Connection, project: ProjectDefinition, template: Resource) -> Verdict | None:
     """Name the clusters that were made from a template, anybody's."""
     users = [row for row in _CLUSTERS.rows(connection, project) if row.get("cluster_template_id") == template.id]
-    blockers = [
-        {"type": f"{TYPE}.cluster", "id": str(row["uuid"]), "owner": str(row.get("project_id") or "")} for row in users
-    ]
-    whose = {True: "another project's", False: "the project's own"}
-    return blocking_verdict(project, blockers, lambda foreign, _named: f"it is used by {whose[foreign]} cluster")
+    blockers = [blocker(f"{TYPE}.cluster", row["uuid"], row.get("project_id")) for row in users]
+    return verdict_naming(project, "it is used by", blockers)
 
 
 _STACK = (
@@ -142,6 +141,7 @@ _SOURCE = "GET /v1/clusters/detail, DELETE /v1/clusters/UUID; magnum api/control
 
 SERVICE = Service(
     service_type=TYPE,
+    contract_version=1,
     options=OPTIONS,
     # Magnum refuses everybody's quotas to who is no admin; anybody else's lists are of his own project.
     proof=Rest(TYPE, "/quotas", query={"all_tenants": "true", "limit": 1}),

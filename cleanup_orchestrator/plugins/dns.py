@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import (
+    CONTROLLERS,
     Action,
+    BadAnswer,
+    Paging,
     ProjectDefinition,
+    Reason,
     Refused,
     Resource,
     ResourceType,
@@ -28,7 +30,9 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Verdict,
+    blocker,
     blocking_verdict,
+    refuse,
     to_row,
 )
 
@@ -61,9 +65,6 @@ ALL = {"X-Auth-All-Projects": "true", **_QUICK}
 #: Over all projects, and for records that Designate manages itself: PTR records of floating IPs.
 MANAGED = {"X-Designate-Edit-Managed-Records": "true", **ALL}
 
-#: What makes zones and records on the project's behalf, and would make them again.
-CONTROLLERS = ("orchestration.stack", "container-infrastructure-management.cluster")
-
 _NO_PROJECT = "no-such-project"  # its quota is the default, which Designate tells in no other way
 _REVERSE = ".in-addr.arpa."
 
@@ -72,7 +73,7 @@ _UNFILTERED = "no list of Designate takes an owner filter; with the project in a
 
 def _collection(path: str, key: str, headers: Mapping[str, str] = SUDO, **query: str) -> Rest:
     # The marker and not the link: from its links Designate drops the all-projects switch.
-    return Rest("dns", path, key=key, headers=headers, query=query, paging="marker", limit=PAGE)
+    return Rest("dns", path, key=key, headers=headers, query=query, paging=Paging.MARKER, limit=PAGE)
 
 
 ZONES = _collection("/zones", "zones")
@@ -87,7 +88,7 @@ def _owner(row: Row) -> str:
 
 
 def _blocker(type_: str, row: Row) -> dict[str, str]:
-    return {"type": f"dns.{type_}", "id": str(row["id"]), "owner": _owner(row)}
+    return blocker(f"dns.{type_}", row["id"], _owner(row))
 
 
 def _verdict(project: ProjectDefinition, what: str, blockers: Iterable[Mapping[str, str]]) -> Verdict | None:
@@ -121,8 +122,7 @@ def _refuse_used(connection: Connection, project: ProjectDefinition, zone: Resou
     if verdict is None and not project.options.get("delete_foreign_recordsets"):
         records = (_blocker("recordset", row) for row in _foreign_recordsets(connection, project, zone))
         verdict = _verdict(project, "have recordsets in it, which its delete would take along", records)
-    if verdict is not None:
-        raise Refused(verdict)
+    refuse(verdict)
 
 
 def _unshare(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
@@ -372,6 +372,7 @@ def _task(name: str, path: str, key: str, **declared: Any) -> ResourceType:
 
 SERVICE = Service(
     service_type="dns",
+    contract_version=1,
     after=CONTROLLERS,
     options=OPTIONS,
     roles="admin; by Designate's policies use_sudo, all_tenants and edit_managed_records",

@@ -20,8 +20,19 @@ from urllib.parse import quote
 from openstack import exceptions
 from oslo_config import cfg
 
-from cleanup_orchestrator.errors import BadAnswer, ProjectGone, keystone_says_not_found
-from cleanup_orchestrator.plugins.base import EVERYTHING, ProjectDefinition, Resource, ResourceType, Rest, Row, Service
+from cleanup_orchestrator.plugins.base import (
+    EVERYTHING,
+    BadAnswer,
+    Paging,
+    ProjectDefinition,
+    ProjectGone,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    Service,
+    keystone_says_not_found,
+)
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -68,7 +79,7 @@ def _paged(path: str, key: str, **filters: str) -> Rest:
     They say so to nobody but him who sends a ``limit``: then with ``truncated`` and a ``next`` link, on each full page.
     Older ones ignore it, and give all. LDAP ignores the marker instead: what does not fit into one page is unknown.
     """
-    return Rest("identity", path, key=key, query=filters, paging="pages", limit=_PAGE)
+    return Rest("identity", path, key=key, query=filters, paging=Paging.PAGES, limit=_PAGE)
 
 
 def _per_user(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
@@ -206,6 +217,7 @@ OPTIONS = (
 
 SERVICE = Service(
     service_type="identity",
+    contract_version=1,
     regional=False,
     options=OPTIONS,
     roles="admin, by password: not by application credential, trust or OAuth",

@@ -16,11 +16,12 @@ from urllib.parse import parse_qs, urlsplit
 from openstack import exceptions
 from oslo_config import cfg
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import (
+    CONTROLLERS,
     ROW,
+    BadAnswer,
     ProjectDefinition,
+    Reason,
     Refused,
     Resource,
     ResourceType,
@@ -284,7 +285,8 @@ def _memberships_wanted(connection: Connection, project: ProjectDefinition) -> b
 
 SERVICE = Service(
     service_type="image",
-    after=("orchestration.stack", "container-infrastructure-management.cluster"),
+    contract_version=1,
+    after=CONTROLLERS,
     options=OPTIONS,
     roles="admin (project-scoped; Glance takes no system scope)",
     # By the same rule as the lists (context_is_admin): anybody else is shown public images, and his own project's.

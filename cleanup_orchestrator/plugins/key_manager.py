@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, Any
 from openstack import exceptions
 from oslo_config import cfg
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Token
-from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import (
+    CONTROLLERS,
     SCOPED,
+    BadAnswer,
+    Paging,
     ProjectDefinition,
+    Reason,
     Refused,
     Resource,
     ResourceType,
     Rest,
     Row,
     Service,
+    Token,
     Verdict,
 )
 
@@ -72,7 +74,7 @@ def _collection(name: str, reference: str) -> Callable[[Connection, ProjectDefin
     catalog: the SDK would follow them with our token, so the offset is counted here. Rows are ordered by creation time
     alone, and many may have the same: a row may come twice.
     """
-    pages = Rest("key-manager", f"/{name}", key=name, paging="offset", limit=100)
+    pages = Rest("key-manager", f"/{name}", key=name, paging=Paging.OFFSET, limit=100)
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         seen = set()
@@ -171,7 +173,8 @@ def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
 
 SERVICE = Service(
     service_type="key-manager",
-    after=("orchestration.stack", "container-infrastructure-management.cluster"),
+    contract_version=1,
+    after=CONTROLLERS,
     options=OPTIONS,
     roles="admin on the project under deletion (a member may not delete others' private secrets); admin for quotas",
     types=(

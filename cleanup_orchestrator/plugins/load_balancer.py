@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import (
+    CONTROLLERS,
+    BadAnswer,
+    Paging,
     ProjectDefinition,
+    Reason,
     Resource,
     ResourceType,
     Rest,
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
 #: Octavia's ``pagination_max_limit``, to which it cuts a larger wish.
 PAGE = 1000
 
-#: What makes load balancers on the project's behalf, and would make them again.
-CONTROLLERS = ("orchestration.stack", "container-infrastructure-management.cluster")
-
 
 def _collection(name: str) -> Rest:
     # Octavia drops the owner filter from its next links: only their marker counts, put over our own query.
@@ -42,12 +41,12 @@ def _collection(name: str) -> Rest:
         f"/lbaas/{name}",
         key=name,
         query={"project_id": "{project_id}", "limit": PAGE},
-        paging="links",
+        paging=Paging.LINKS,
     )
 
 
 def _everyones(name: str) -> Rest:
-    return Rest("load-balancer", f"/lbaas/{name}", key=name, query={"limit": PAGE}, paging="links")
+    return Rest("load-balancer", f"/lbaas/{name}", key=name, query={"limit": PAGE}, paging=Paging.LINKS)
 
 
 _SHOW = Rest("load-balancer", "/lbaas/loadbalancers/{id}", key="loadbalancer")
@@ -113,6 +112,7 @@ def _child(name: str, collection: str, source: str, **declared: Any) -> Resource
 
 SERVICE = Service(
     service_type="load-balancer",
+    contract_version=1,
     after=CONTROLLERS,
     # Refused to anybody but an admin, and those who may see everyone's. The list of quotas is not: it comes empty.
     proof=Rest("load-balancer", "/lbaas/loadbalancers", query={"project_id": "{project_id}", "limit": "1"}),

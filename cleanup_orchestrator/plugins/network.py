@@ -13,15 +13,17 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import (
+    CONTROLLERS,
+    BadAnswer,
+    Paging,
     ProjectDefinition,
+    Reason,
     Refused,
     Resource,
     ResourceType,
@@ -30,8 +32,10 @@ from cleanup_orchestrator.plugins.base import (
     Sdk,
     Service,
     Verdict,
-    blocking_verdict,
+    blocker,
+    refuse_foreign,
     to_row,
+    verdict_naming,
 )
 
 if TYPE_CHECKING:
@@ -75,9 +79,6 @@ NETWORK_PORTS = ("network:dhcp", "network:distributed", "network:floatingip_agen
 DEFAULT_GROUP = "default"  #: Neutron lets nobody else take this name, for security and for firewall groups
 DEFAULT_FIREWALL_POLICIES = ("default ingress", "default egress")
 DEFAULT_FIREWALL_RULES = tuple(f"{policy} {ip}" for policy in DEFAULT_FIREWALL_POLICIES for ip in ("ipv4", "ipv6"))
-
-#: What creates network resources on the project's behalf, and would create them again or end in an error without them.
-CONTROLLERS = ("orchestration.stack", "container-infrastructure-management.cluster")
 
 PAGE = 1000  #: rows of a list over all projects; without it Neutron may answer with the whole cloud at once
 
@@ -138,27 +139,7 @@ def _is_shared(row: Row) -> bool:
 
 
 def _blocker(type_: str, row: Row) -> dict[str, str]:
-    return {"type": f"network.{type_}", "id": str(row["id"]), "owner": _owner(row)}
-
-
-def _verdict(project: ProjectDefinition, what: str, blockers: Iterable[Mapping[str, str]]) -> Verdict | None:
-    """Return who is in the way, if somebody is; see :func:`in_the_way`."""
-    whose = {True: "another project's", False: "the project's own"}
-    return blocking_verdict(project, blockers, lambda foreign, named: f"{what} {whose[foreign]} {_kinds(named)}")
-
-
-def _kinds(blockers: Iterable[Mapping[str, str]]) -> str:
-    return " and ".join(sorted({b["type"].removeprefix("network.").replace("_", " ") for b in blockers}))
-
-
-def _refuse_foreign(project: ProjectDefinition, what: str, blockers: Iterable[Mapping[str, str]]) -> None:
-    """Refuse when one of these is not the project's.
-
-    :raises Refused: naming every foreign one
-    """
-    verdict = _verdict(project, what, [b for b in blockers if b["owner"] != project.id])
-    if verdict is not None:
-        raise Refused(verdict)
+    return blocker(f"network.{type_}", row["id"], _owner(row))
 
 
 #: Where a collection is, if not at its own name with dashes.
@@ -197,7 +178,7 @@ def all_projects_view(plural: str) -> Rest:
     """
     path = _PATHS.get(plural) or "/" + plural.replace("_", "-")
     key = path.rpartition("/")[2].replace("-", "_")
-    return Rest("network", path, key=key, query={"limit": PAGE}, paging="links")
+    return Rest("network", path, key=key, query={"limit": PAGE}, paging=Paging.LINKS)
 
 
 def _simple(name: str, plural: str, *, get: str = "", **declared: Any) -> ResourceType:
@@ -311,28 +292,28 @@ def check_subnet(connection: Connection, project: ProjectDefinition, resource: R
     ports = _rows(connection, "ports", network_id=resource.data.get("network_id"))
     using = [p for p in ports if any(ip.get("subnet_id") == resource.id for ip in p.get("fixed_ips") or ())]
     blockers = [_port_blocker(connection, port) for port in using]
-    _refuse_foreign(project, "addresses of it are used by", blockers)
+    refuse_foreign(project, "addresses of it are used by", blockers)
 
 
 def check_network(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
     """Refuse a network that has others' subnets: Neutron deletes them with it, whosever they are."""
     subnets = _rows(connection, "subnets", network_id=resource.id)
     blockers = [_blocker("subnet", s) for s in subnets if s.get("network_id") == resource.id]
-    _refuse_foreign(project, "deleting it would delete", blockers)
+    refuse_foreign(project, "deleting it would delete", blockers)
 
 
 def explain_network(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
     """Name the ports on a network that Neutron refuses to delete; anybody's port counts."""
     ports = [p for p in _rows(connection, "ports", network_id=resource.id) if p.get("network_id") == resource.id]
     using = [p for p in ports if p.get("device_owner") not in NETWORK_PORTS]
-    return _verdict(project, "it is used by", [_port_blocker(connection, port) for port in using])
+    return verdict_naming(project, "it is used by", [_port_blocker(connection, port) for port in using])
 
 
 def explain_subnet(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
     """Name the ports with addresses of a subnet."""
     ports = _rows(connection, "ports", network_id=resource.data.get("network_id"))
     using = [p for p in ports if any(ip.get("subnet_id") == resource.id for ip in p.get("fixed_ips") or ())]
-    return _verdict(project, "it is used by", [_port_blocker(connection, port) for port in using])
+    return verdict_naming(project, "it is used by", [_port_blocker(connection, port) for port in using])
 
 
 _BEHIND = {  # ports without an owner: what they stand for, and how to read it
@@ -360,7 +341,7 @@ def explain_router_port(connection: Connection, project: ProjectDefinition, reso
     router_id = resource.data.get("device_id")
     if not router_id:
         return None
-    return _verdict(
+    return verdict_naming(
         project, "it is an interface of", [_blocker("router", to_row(connection.network.get_router(router_id)))]
     )
 
@@ -390,7 +371,7 @@ def remove_interfaces(connection: Connection, project: ProjectDefinition, resour
                 connection.network.remove_interface_from_router(resource.id, port=port["id"])
             except exceptions.ConflictException as error:
                 refusals.append(error)
-    _refuse_foreign(project, "removing its interface would delete", [_blocker("port", p) for p in interfaces])
+    refuse_foreign(project, "removing its interface would delete", [_blocker("port", p) for p in interfaces])
     if refusals:
         raise refusals[0]
 
@@ -398,7 +379,7 @@ def remove_interfaces(connection: Connection, project: ProjectDefinition, resour
 def explain_router(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
     """Name the floating IPs behind a router, anybody's."""
     found = [ip for ip in _rows(connection, "ips", router_id=resource.id) if ip.get("router_id") == resource.id]
-    return _verdict(project, "it is the way out for", [_blocker("floating_ip", ip) for ip in found])
+    return verdict_naming(project, "it is the way out for", [_blocker("floating_ip", ip) for ip in found])
 
 
 def list_conntrack_helpers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -493,14 +474,14 @@ def check_security_group(connection: Connection, project: ProjectDefinition, res
         return
     rules = _rows(connection, "security_group_rules", remote_group_id=resource.id)
     blockers = [_blocker("security_group_rule", r) for r in rules if r.get("remote_group_id") == resource.id]
-    _refuse_foreign(project, "deleting it would delete", blockers)
+    refuse_foreign(project, "deleting it would delete", blockers)
 
 
 def explain_security_group(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
     """Name the ports that use a group, anybody's."""
     ports = _rows(connection, "ports", security_group_ids=resource.id)
     using = [p for p in ports if resource.id in (p.get("security_group_ids") or p.get("security_groups") or ())]
-    return _verdict(project, "it is used by", [_blocker("port", p) for p in using])
+    return verdict_naming(project, "it is used by", [_blocker("port", p) for p in using])
 
 
 def drop_own_rules(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
@@ -515,7 +496,8 @@ def _explain_by(type_: str, plural: str, attribute: str, query: str = "") -> Cal
 
     def explain(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
         rows = _rows(connection, plural, **{query or attribute: resource.id})
-        return _verdict(project, "it is used by", [_blocker(type_, r) for r in rows if r.get(attribute) == resource.id])
+        blockers = [_blocker(type_, row) for row in rows if row.get(attribute) == resource.id]
+        return verdict_naming(project, "it is used by", blockers)
 
     return explain
 
@@ -546,7 +528,7 @@ def delete_qos_policy(connection: Connection, project: ProjectDefinition, resour
             raise
         type_, method = _READ_BOUND[found[1]]
         bound = to_row(getattr(connection.network, method)(found[2]))
-        verdict = _verdict(project, "it is used by", [_blocker(type_, bound)])
+        verdict = verdict_naming(project, "it is used by", [_blocker(type_, bound)])
         if verdict is None:
             raise
         raise Refused(verdict) from error
@@ -574,7 +556,7 @@ def delete_port(connection: Connection, project: ProjectDefinition, resource: Re
             trunk = to_row(connection.network.get_trunk(found[1]))
         except exceptions.NotFoundException:  # a 404 here must not pass for one of the port
             raise error from None
-        verdict = _verdict(project, "it is in", [_blocker("trunk", trunk)])
+        verdict = verdict_naming(project, "it is in", [_blocker("trunk", trunk)])
         if verdict is None:
             raise
         raise Refused(verdict) from error
@@ -627,7 +609,7 @@ def check_bgpvpn(connection: Connection, project: ProjectDefinition, resource: R
         if alias in _aliases(connection)  # without it the list answers 404
         for row in _rows(connection, f"bgpvpn_{kind}_associations", resource.id)
     ]
-    _refuse_foreign(project, "deleting it would delete", blockers)
+    refuse_foreign(project, "deleting it would delete", blockers)
 
 
 def _association(kind: str) -> ResourceType:
@@ -645,16 +627,18 @@ def _association(kind: str) -> ResourceType:
     )
 
 
-def _rest(collection: str, key: str) -> dict[str, Rest]:
-    """Return list, show and delete of a collection that the SDK does not have, or cannot filter by owner."""
+def _rest_type(name: str, collection: str, **declared: Any) -> ResourceType:
+    """Return a type of a collection that the SDK does not have, or cannot filter by owner."""
+    path = f"/{collection}"  # below the versioned endpoint, which the SDK discovers
     plural = collection.rpartition("/")[2].replace("-", "_")
-    path = f"/{collection}"  # below the versioned endpoint, which the SDK finds out
-    return {
-        "list": Rest("network", path, key=plural, query={"project_id": "{project_id}"}, paging="links"),
-        "all_projects": Rest("network", path, key=plural, query={"limit": PAGE}, paging="links"),
-        "show": Rest("network", f"{path}/{{id}}", key=key),
-        "delete": Rest("network", f"{path}/{{id}}", method="DELETE"),
-    }
+    return ResourceType(
+        name=name,
+        list=Rest("network", path, key=plural, query={"project_id": "{project_id}"}, paging=Paging.LINKS),
+        all_projects=Rest("network", path, key=plural, query={"limit": PAGE}, paging=Paging.LINKS),
+        show=Rest("network", f"{path}/{{id}}", key=name),
+        delete=Rest("network", f"{path}/{{id}}", method="DELETE"),
+        **declared,
+    )
 
 
 # ---------------------------------------------------------------- the types
@@ -913,9 +897,9 @@ CORE = (
         note="Takes its rules along. A shared one measures everybody's traffic.",
         source="/v2.0/metering/metering-labels; neutron db/metering/metering_db.py",
     ),
-    ResourceType(
-        name="log",
-        **_rest("log/logs", "log"),  # type: ignore[arg-type]
+    _rest_type(
+        "log",
+        "log/logs",
         available=extension("logging"),
         source="/v2.0/log/logs; neutron services/logapi/logging_plugin.py",
     ),
@@ -1088,16 +1072,16 @@ FIREWALL = (
 )
 
 BGP = (
-    ResourceType(
-        name="bgp_speaker",
-        **_rest("bgp-speakers", "bgp_speaker"),  # type: ignore[arg-type]
+    _rest_type(
+        "bgp_speaker",
+        "bgp-speakers",
         available=extension("bgp"),
         note="openstacksdk has no owner filter for it, and would filter at the client.",
         source="/v2.0/bgp-speakers; neutron_dynamic_routing db/bgp_db.py",
     ),
-    ResourceType(
-        name="bgp_peer",
-        **_rest("bgp-peers", "bgp_peer"),  # type: ignore[arg-type]
+    _rest_type(
+        "bgp_peer",
+        "bgp-peers",
         available=extension("bgp"),
         after=("bgp_speaker",),
         source="/v2.0/bgp-peers; neutron_dynamic_routing db/bgp_db.py",
@@ -1183,6 +1167,7 @@ TAP = (
 
 SERVICE = Service(
     service_type="network",
+    contract_version=1,
     types=(*CORE, *VPN, *FIREWALL, *BGP, *SFC, *TAP),
     after=CONTROLLERS,
     options=OPTIONS,

@@ -21,18 +21,20 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 from openstack import exceptions
 from oslo_config import cfg
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Token
-from cleanup_orchestrator.errors import BadAnswer, ProjectGone
 from cleanup_orchestrator.plugins.base import (
+    CONTROLLERS,
     LITERAL_PATH,
     SCOPED,
+    BadAnswer,
     ProjectDefinition,
+    ProjectGone,
+    Reason,
     Refused,
     Resource,
     ResourceType,
     Row,
     Service,
+    Token,
     Verdict,
 )
 
@@ -327,7 +329,8 @@ def _close_doors(connection: Connection, account: str, container: str) -> Mappin
             loosen[f"X-Remove-{header[2:]}"] = "x"
     if loosen:
         exceptions.raise_from_response(_ask(connection, "POST", account, container, headers=loosen))
-    return head.headers
+    found: Mapping[str, str] = head.headers
+    return found
 
 
 def _delete_container(connection: Connection, project: ProjectDefinition, container: Resource) -> None:
@@ -416,7 +419,8 @@ _NO_ACCOUNTS = "Swift has no list of accounts: each is found by its project's id
 
 SERVICE = Service(
     service_type="object-store",
-    after=("orchestration.stack", "container-infrastructure-management.cluster"),
+    contract_version=1,
+    after=CONTROLLERS,
     options=OPTIONS,
     roles="one of Swift's operator_roles on the project under deletion; ResellerAdmin for delete_account, and for "
     "the accounts of projects that are gone",

@@ -25,20 +25,22 @@ from urllib.parse import quote
 from openstack import exceptions
 from oslo_config import cfg
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Token
-from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.keystone.protocol import FINAL_HEADER
 from cleanup_orchestrator.plugins.base import (
+    FINAL_HEADER,
     NOTHING,
+    BadAnswer,
+    Paging,
     ProjectDefinition,
+    Reason,
     Refused,
     Resource,
     ResourceType,
     Rest,
     Row,
     Service,
+    Token,
     Verdict,
+    blocker,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ def _stacks(nested: bool, **query: str) -> Rest:
             "sort_dir": "asc",
             **query,
         },
-        paging="marker",
+        paging=Paging.MARKER,
         limit=200,
     )
 
@@ -256,7 +258,7 @@ def _events(connection: Connection, project: ProjectDefinition, stack: Resource)
             f"/stacks/{name}/{id_}/events",
             key="events",
             query={**deep, "sort_keys": "created_at", "sort_dir": "desc"},
-            paging="marker",
+            paging=Paging.MARKER,
             limit=200,
         )
         for event in events.rows(connection, project):
@@ -345,8 +347,8 @@ def abandon_before(connection: Connection, project: ProjectDefinition, stack_id:
     except exceptions.NotFoundException:
         return
     if row.get("project") != project.id:
-        blocker = {"type": "orchestration.stack", "id": stack_id, "owner": str(row.get("project") or "")}
-        raise Refused(Verdict(Reason.FOREIGN, f"its stack {stack_id} is another project's", (blocker,)))
+        foreign = blocker("orchestration.stack", stack_id, row.get("project"))
+        raise Refused(Verdict(Reason.FOREIGN, f"its stack {stack_id} is another project's", (foreign,)))
     _delete_stack(connection, project, Resource(stack_id, str(row.get("stack_name")), project.id, row))
     raise Refused(Verdict(Reason.DELETING, f"Heat abandons its stack {stack_id} first"))
 
@@ -365,7 +367,7 @@ def _describe_stack(stack: Resource, project: ProjectDefinition) -> str:
 # ----------------------------------------------------------------------------------------- configs and deployments
 
 
-_CONFIGS = Rest("orchestration", "/software_configs", key="software_configs", paging="marker", limit=200)
+_CONFIGS = Rest("orchestration", "/software_configs", key="software_configs", paging=Paging.MARKER, limit=200)
 _DEPLOYMENTS = Rest("orchestration", "/software_deployments", key="software_deployments")
 
 
@@ -411,8 +413,8 @@ def _refuse_foreign_server(connection: Connection, project: ProjectDefinition, d
     exceptions.raise_from_response(response)
     owner = str(response.json()["server"].get("tenant_id") or "")
     if owner != project.id:
-        blocker = {"type": "compute.server", "id": str(server_id), "owner": owner}
-        raise Refused(Verdict(Reason.FOREIGN, "it configures another project's server", (blocker,)))
+        foreign = blocker("compute.server", server_id, owner)
+        raise Refused(Verdict(Reason.FOREIGN, "it configures another project's server", (foreign,)))
 
 
 # ------------------------------------------------------------------------------- what Heat made in Keystone
@@ -458,8 +460,8 @@ def _refuse_used(connection: Connection, project: ProjectDefinition, found: Reso
     """Refuse the project of a stack that is still there: Heat deletes it with the stack."""
     for row in _stacks(nested=True).rows(connection, project):
         if row.get("stack_user_project_id") == found.id:
-            blocker = {"type": "orchestration.stack", "id": str(row["id"]), "owner": str(row.get("project") or "")}
-            raise Refused(Verdict(Reason.IN_USE, "its stack is still there", (blocker,)))
+            stack = blocker("orchestration.stack", row["id"], row.get("project"))
+            raise Refused(Verdict(Reason.IN_USE, "its stack is still there", (stack,)))
 
 
 def _delete_users(connection: Connection, project: ProjectDefinition, found: Resource) -> None:
@@ -486,6 +488,7 @@ _SOURCE = "GET /v1/P/stacks?tenant=X&show_hidden=true; DELETE /v1/P/stacks/NAME/
 
 SERVICE = Service(
     service_type="orchestration",
+    contract_version=1,
     options=OPTIONS,
     # Heat shows its engines to admins alone; anybody else's lists are of his own project.
     proof=Rest("orchestration", "/services"),

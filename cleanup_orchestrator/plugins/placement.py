@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, NoReturn
 
 from openstack import exceptions
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, Resource, ResourceType, Row, Service, Verdict
+from cleanup_orchestrator.plugins.base import (
+    BadAnswer,
+    ProjectDefinition,
+    Reason,
+    Refused,
+    Resource,
+    ResourceType,
+    Row,
+    Service,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -48,6 +56,7 @@ def _explain(connection: Connection, project: ProjectDefinition, usage: Resource
 
 SERVICE = Service(
     service_type="placement",
+    contract_version=1,
     roles="admin on any one project",
     types=(
         ResourceType(

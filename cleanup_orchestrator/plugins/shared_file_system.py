@@ -11,17 +11,19 @@ without a word. So before a list is believed, Manila is asked something that it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from openstack import exceptions
 from oslo_config import cfg
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import (
+    CONTROLLERS,
     Action,
+    BadAnswer,
+    Paging,
     ProjectDefinition,
+    Reason,
     Refused,
     Resource,
     ResourceType,
@@ -29,9 +31,10 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Verdict,
-    blocking_verdict,
+    blocker,
     knows_microversion,
     to_row,
+    verdict_naming,
 )
 
 if TYPE_CHECKING:
@@ -52,9 +55,6 @@ TRANSFERS, BACKUPS, LOCKS = "2.77", "2.80", "2.81"
 _EXPERIMENTAL = {"X-OpenStack-Manila-API-Experimental": "true"}
 PAGE = 1000  #: Manila's ``osapi_max_limit``, to which it cuts a larger wish
 
-#: What makes shares on the project's behalf, and would make them again.
-CONTROLLERS = ("orchestration.stack", "container-infrastructure-management.cluster")
-
 # --------------------------------------------------------------------------------------------------- lists and calls
 
 
@@ -66,7 +66,7 @@ def _pages(path: str, key: str, microversion: str = FLOOR, **query: str) -> Rest
     # By offset: Manila's next links have a marker, to which no list of it pays heed. By id: of rows that were created
     # within the same second, two pages could show the same one.
     headers = _EXPERIMENTAL if microversion == BACKUPS else {}
-    return _rest(path, microversion, key=key, query=query, headers=headers, paging="offset", limit=PAGE)
+    return _rest(path, microversion, key=key, query=query, headers=headers, paging=Paging.OFFSET, limit=PAGE)
 
 
 # These two know no pages at all: any offset gives the whole.
@@ -88,18 +88,7 @@ def _owner(row: Row) -> str:
 
 
 def _blocker(type_: str, row: Row, owner: str | None = None) -> dict[str, str]:
-    return {"type": f"{SERVICE_TYPE}.{type_}", "id": str(row["id"]), "owner": _owner(row) if owner is None else owner}
-
-
-def _verdict(project: ProjectDefinition, what: str, blockers: Iterable[Mapping[str, str]]) -> Verdict | None:
-    """Return who is in the way, if somebody is; see :func:`in_the_way`."""
-    whose = {True: "another project's", False: "the project's own"}
-
-    def say(foreign: bool, named: Sequence[Mapping[str, str]]) -> str:
-        kinds = " and ".join(sorted({b["type"].removeprefix(f"{SERVICE_TYPE}.").replace("_", " ") for b in named}))
-        return f"{what} {whose[foreign]} {kinds}"
-
-    return blocking_verdict(project, blockers, say)
+    return blocker(f"{SERVICE_TYPE}.{type_}", row["id"], _owner(row) if owner is None else owner)
 
 
 # ------------------------------------------------------------------------------------------------------------ states
@@ -217,7 +206,7 @@ def explain_share(connection: Connection, project: ProjectDefinition, share: Res
     blockers += [_blocker("replica", each, project.id) for each in _spare_replicas(connection, project, row)]
     if since(BACKUPS)(connection, project):
         blockers += [_blocker("backup", each, project.id) for each in _backups_of(connection, project, row)]
-    if verdict := _verdict(project, "it is held by", blockers):
+    if verdict := verdict_naming(project, "it is held by", blockers):
         return verdict
     return _stuck(row) if row.get("status") not in ("available", "error", "inactive") else None
 
@@ -295,7 +284,7 @@ def explain_group(connection: Connection, project: ProjectDefinition, group: Res
         for row in snapshots.rows(connection, project)
         if row.get("share_group_id") == group.id
     ]
-    if verdict := _verdict(project, "it has", blockers):
+    if verdict := verdict_naming(project, "it has", blockers):
         return verdict
     row = _rest("/share-groups/{id}", key="share_group").row(connection, project, group)
     return _stuck(row) if row.get("status") not in ("available", "error") else None
@@ -319,7 +308,7 @@ def explain_network(connection: Connection, project: ProjectDefinition, network:
         for row in _pages(path, key, all_tenants="1", share_network_id=network.id).rows(connection, project):
             if row.get("share_network_id") == network.id:
                 blockers.append(_blocker(type_, row))
-    return _verdict(project, "it is used by", blockers)
+    return verdict_naming(project, "it is used by", blockers)
 
 
 def _security_services(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -331,7 +320,7 @@ def _security_services(connection: Connection, project: ProjectDefinition) -> It
 def explain_security_service(connection: Connection, project: ProjectDefinition, service: Resource) -> Verdict | None:
     """Name the share networks that a security service is attached to."""
     pages = _pages("/share-networks/detail", "share_networks", all_tenants="1", security_service_id=service.id)
-    return _verdict(
+    return verdict_naming(
         project, "it is attached to", [_blocker("share_network", row) for row in pages.rows(connection, project)]
     )
 
@@ -400,6 +389,7 @@ def _simple(name: str, path: str, key: str, one: str, microversion: str = FLOOR,
 
 SERVICE = Service(
     service_type=SERVICE_TYPE,
+    contract_version=1,
     after=CONTROLLERS,
     options=OPTIONS,
     roles="admin (project-scoped)",

@@ -127,7 +127,7 @@ def test_a_nova_that_does_not_tell_its_version_is_no_old_one(data):
     cloud = connection(compute=lambda *_: (202, {}))
     cloud.compute.service_type, cloud.compute.get_endpoint_data = "compute", lambda: data
     volumes = [{"id": "root", "delete_on_termination": True}]
-    with pytest.raises(BadAnswer, match="compute does not tell"):
+    with pytest.raises(BadAnswer, match="compute does not say"):
         compute.release_volumes(cloud, project(), server(**{"os-extended-volumes:volumes_attached": volumes}))
     assert cloud.compute.asked == []
 
