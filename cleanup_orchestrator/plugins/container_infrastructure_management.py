@@ -16,11 +16,10 @@ conductor implements none of their calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 
-from cleanup_orchestrator.plugins import orchestration
 from cleanup_orchestrator.plugins.base import (
     Paging,
     ProjectDefinition,
@@ -36,6 +35,7 @@ from cleanup_orchestrator.plugins.base import (
     blocker,
     verdict_naming,
 )
+from cleanup_orchestrator.plugins.orchestration.stacks import abandon_before
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -92,7 +92,7 @@ def _delete_cluster(connection: Connection, project: ProjectDefinition, cluster:
         return
     if project.gone and (stack_id := cluster.data.get("stack_id")):
         # Magnum would have Heat delete it with an admin's token, by a template that the project's users could write.
-        orchestration.abandon_before(connection, project, str(stack_id))
+        abandon_before(connection, project, str(stack_id))
     Rest(TYPE, "/clusters/{id}", method="DELETE").call(connection, project, cluster)
     if status == DELETE_FAILED:
         why = cluster.data.get("status_reason") or "Magnum gives no reason"
@@ -139,6 +139,23 @@ _STACK = (
 )
 _SOURCE = "GET /v1/clusters/detail, DELETE /v1/clusters/UUID; magnum api/controllers/v1/cluster.py, "
 
+
+def _cluster_type(name: str, **declared: Any) -> ResourceType:
+    """Return a type of clusters. The types differ in which clusters they list, and in what they wait for."""
+    return ResourceType(
+        name=name,
+        show=_CLUSTER,
+        delete=_delete_cluster,
+        acts_on=_STACK,
+        id="uuid",
+        properties="labels",
+        token=Token.PROJECT,
+        token_if_gone=Token.ADMIN,
+        describe=_describe,
+        **declared,
+    )
+
+
 SERVICE = Service(
     service_type=TYPE,
     contract_version=1,
@@ -147,19 +164,11 @@ SERVICE = Service(
     proof=Rest(TYPE, "/quotas", query={"all_tenants": "true", "limit": 1}),
     roles="admin on the project under deletion (drivers delete with the caller's token); admin for the others",
     types=(
-        ResourceType(
-            name="cluster",
+        _cluster_type(
+            "cluster",
             list=_CLUSTERS,
             all_projects=_all_clusters(failed=False),
-            show=_CLUSTER,
-            delete=_delete_cluster,
-            acts_on=_STACK,
-            id="uuid",
-            properties="labels",
-            token=Token.PROJECT,
-            token_if_gone=Token.ADMIN,
             keep=(_keep_failed,),
-            describe=_describe,
             unfiltered=_ALL,
             source=_SOURCE + "conductor/handlers/cluster_conductor.py",
             note="First of everything: a driver whose stack or servers are deleted under it ends in an error. The "
@@ -168,18 +177,10 @@ SERVICE = Service(
             "is gone is deleted with an admin's token; before, Heat abandons its stack. What its driver cannot do with "
             "that token is left.",
         ),
-        ResourceType(
-            name="failed_cluster",
+        _cluster_type(
+            "failed_cluster",
             list=_failed_clusters,
             all_projects=_all_clusters(failed=True),
-            show=_CLUSTER,
-            delete=_delete_cluster,
-            acts_on=_STACK,
-            id="uuid",
-            properties="labels",
-            token=Token.PROJECT,
-            token_if_gone=Token.ADMIN,
-            describe=_describe,
             after=("cluster",),
             source=_SOURCE + "service/periodic.py",
             note="A cluster in DELETE_FAILED, and in DELETE_IN_PROGRESS once it is asked for again. Its stack may be "

@@ -329,8 +329,8 @@ def _close_doors(connection: Connection, account: str, container: str) -> Mappin
             loosen[f"X-Remove-{header[2:]}"] = "x"
     if loosen:
         exceptions.raise_from_response(_ask(connection, "POST", account, container, headers=loosen))
-    found: Mapping[str, str] = head.headers
-    return found
+    answered: Mapping[str, str] = head.headers
+    return answered
 
 
 def _delete_container(connection: Connection, project: ProjectDefinition, container: Resource) -> None:

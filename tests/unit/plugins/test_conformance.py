@@ -108,7 +108,7 @@ def test_every_paging_that_a_list_can_follow_is_accepted(paging):
 
 def test_an_unknown_paging_is_refused_where_it_is_declared():
     """A list that follows no pages would end after the first one, and look complete."""
-    with pytest.raises(ValueError, match="unknown paging 'x'.*known are none, links, pages, offset, marker"):
+    with pytest.raises(ValueError, match=r"unknown paging 'x'.*known are none, links, pages, offset, marker"):
         Rest("network", "/ports", key="ports", paging="x")
 
 

@@ -1,0 +1,108 @@
+"""Designate: zones, what the project keeps in others' zones, PTR records of floating IPs, tasks, TSIG keys, the quota.
+
+None of Designate's lists takes an owner filter. The header ``X-Auth-Sudo-Project-ID`` makes an admin's call one of the
+project; it still shows what is shared with the project and what is nobody's, so the owner is compared on each row.
+
+A zone goes with everything in it, whosever: what other projects have in or below a zone of the project is looked for
+right before its delete, and refuses it by name. What has no type of its own: recordsets of the project's own zones, and
+zone attributes and masters go with their zone. Pools, TLDs, blacklists and service statuses are the operator's. Zones
+offered to the project by others (transfer requests that name it as their target) are the offering project's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from oslo_config import cfg
+
+from cleanup_orchestrator.plugins.base import (
+    CONTROLLERS,
+    BadAnswer,
+    ProjectDefinition,
+    ResourceType,
+    Rest,
+    Row,
+    Service,
+)
+from cleanup_orchestrator.plugins.dns.common import (
+    ALL,
+    SUDO,
+)
+from cleanup_orchestrator.plugins.dns.records import (
+    PTR,
+    RECORDSET,
+)
+from cleanup_orchestrator.plugins.dns.zones import (
+    TSIG_KEY,
+    ZONE,
+    ZONE_EXPORT,
+    ZONE_IMPORT,
+    ZONE_SHARE,
+    ZONE_TRANSFER_ACCEPT,
+    ZONE_TRANSFER_REQUEST,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+OPTIONS = (
+    cfg.BoolOpt(
+        "delete_foreign_recordsets",
+        default=False,
+        help="Delete a project's zone also when other projects have recordsets in it: they are lost with it. Without "
+        "it they are reported as blockers. Zones of other projects below it always block, in Designate itself.",
+    ),
+    cfg.BoolOpt(
+        "sweep_zone_shares",
+        default=False,
+        help="Take the project off other projects' zones that are shared with it. The shares are theirs, and give "
+        "nobody access once the project is gone; but a zone with one counts as shared, and its owner's delete is "
+        "refused until the share is removed.",
+    ),
+)
+
+_NO_PROJECT = "no-such-project"  # its quota is the default, which Designate tells in no other way
+
+
+def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the quota if it differs from that of a project that does not exist."""
+    mine = Rest("dns", "/quotas/{project_id}", headers=SUDO).call(connection, project)
+    default = Rest("dns", f"/quotas/{_NO_PROJECT}", headers=ALL).call(connection, project)
+    if not isinstance(mine, Mapping) or "zones" not in mine or not isinstance(default, Mapping):
+        raise BadAnswer("GET /quotas/{project_id} answered no quotas")
+    if mine != default:
+        yield {"id": project.id, "name": "quota", "project_id": project.id}
+
+
+QUOTA = ResourceType(
+    name="quota",
+    list=_quota,
+    all_projects="Designate shows the quotas of one project at a time",
+    delete=Rest("dns", "/quotas/{project_id}", method="DELETE", headers=ALL),
+    fresh="it is addressed by the project's id",
+    project_setting=True,
+    source="GET, DELETE /v2/quotas/{project_id}; designate quota/base.py, quota/impl_storage.py",
+    note="Designate answers the defaults where there is none, so a quota is what differs from the defaults; "
+    "rows that say the same as those stay unseen, and mean nothing.",
+)
+
+SERVICE = Service(
+    service_type="dns",
+    contract_version=1,
+    after=CONTROLLERS,
+    options=OPTIONS,
+    roles="admin; by Designate's policies use_sudo, all_tenants and edit_managed_records",
+    types=(
+        PTR,
+        RECORDSET,
+        ZONE_TRANSFER_REQUEST,
+        ZONE_TRANSFER_ACCEPT,
+        ZONE_IMPORT,
+        ZONE_EXPORT,
+        TSIG_KEY,
+        ZONE,
+        ZONE_SHARE,
+        QUOTA,
+    ),
+)

@@ -1,0 +1,99 @@
+"""Neutron: networks and everything on them, with the service plugins that other packages add to it.
+
+Whatever is not part of every Neutron is asked for by the alias of its extension: an alias that ``GET /v2.0/extensions``
+does not list is Neutron's own word that there is nothing of that type. A failing call of that list raises.
+
+Several deletes of Neutron silently take along, or change, what is not the project's: a network its subnets, a security
+group the rules of others that name it, a subnet with automatic addresses the addresses of anybody's ports. Each of them
+is checked right before the delete and refused with the names of those in the way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oslo_config import cfg
+
+from cleanup_orchestrator.plugins.base import (
+    CONTROLLERS,
+    Rest,
+    Service,
+)
+from cleanup_orchestrator.plugins.network.bgp import (
+    BGP,
+)
+from cleanup_orchestrator.plugins.network.chaining import (
+    SFC,
+    TAP,
+)
+from cleanup_orchestrator.plugins.network.firewall import (
+    FIREWALL,
+)
+from cleanup_orchestrator.plugins.network.networks import (
+    NETWORKS,
+)
+from cleanup_orchestrator.plugins.network.routers import (
+    ROUTERS,
+)
+from cleanup_orchestrator.plugins.network.security import (
+    DEFAULTS,
+    SECURITY,
+)
+from cleanup_orchestrator.plugins.network.settings import (
+    METERS,
+    QUOTA,
+    SETTINGS,
+    SHARING,
+)
+from cleanup_orchestrator.plugins.network.vpn import (
+    VPN,
+)
+
+if TYPE_CHECKING:
+    pass
+
+OPTIONS = (
+    cfg.BoolOpt(
+        "delete_shared",
+        default=False,
+        help="Delete a project's networks, subnet pools, address scopes, QoS policies and the like also when they are "
+        "shared with all projects. Without it they are reported as protected.",
+    ),
+    cfg.BoolOpt(
+        "delete_external",
+        default=False,
+        help="Delete a project's external networks, too. Other projects' routers and floating IPs may be using them. "
+        "One that is shared as well takes delete_shared besides.",
+    ),
+    cfg.BoolOpt(
+        "drop_foreign_rules",
+        default=False,
+        help="Delete a project's security group also when rules in other projects' groups name it as their remote "
+        "group. Neutron then deletes those rules without a word. Without it the rules are reported as blockers.",
+    ),
+)
+
+SERVICE = Service(
+    service_type="network",
+    contract_version=1,
+    types=(
+        *ROUTERS,
+        *NETWORKS,
+        *SECURITY,
+        *SHARING,
+        *METERS,
+        *SETTINGS,
+        *DEFAULTS,
+        *QUOTA,
+        *VPN,
+        *FIREWALL,
+        *BGP,
+        *SFC,
+        *TAP,
+    ),
+    after=CONTROLLERS,
+    options=OPTIONS,
+    # By the same rule as the lists (context_is_admin), which are cut down to his own project for anybody else.
+    proof=Rest("network", "/quotas", key="quotas"),
+    roles="admin on any one project: Neutron shows an admin everything, so each list carries the owner filter",
+)

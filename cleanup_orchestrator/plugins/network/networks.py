@@ -1,0 +1,341 @@
+"""Neutron: networks, subnets, ports, trunks, local IPs, and where addresses come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins.base import (
+    ProjectDefinition,
+    Refused,
+    Resource,
+    ResourceType,
+    Row,
+    Sdk,
+    Verdict,
+    refuse_foreign,
+    to_row,
+    verdict_naming,
+)
+from cleanup_orchestrator.plugins.network.common import (
+    NETWORK_PORTS,
+    ROUTER_PORTS,
+    all_projects_view,
+    explain_by,
+    extension,
+    list_rows,
+    owner_of,
+    row_blocker,
+    shared,
+    simple_type,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+
+def external(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Protect an external network: it is the way out for everybody's routers."""
+    if resource.data.get("is_router_external") and not project.options.get("delete_external"):
+        return "it is an external network, which other projects' routers and floating IPs may be using"
+    return None
+
+
+def default_pool(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Protect the subnet pool that everybody's subnets come from unless they say otherwise."""
+    if resource.data.get("is_default") and not project.options.get("delete_shared"):
+        return "it is the default subnet pool of the cloud"
+    return None
+
+
+def on_protected_network(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Protect a subnet of a network that is itself protected."""
+    if resource.data.get(_PROTECTED):
+        return f"its network {resource.data.get('network_id')} is protected, and others may be using it"
+    return None
+
+
+def of_own_network(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Keep Neutron's own ports on the project's networks: agents make them again, and the network takes them along."""
+    if resource.data.get(_PARENT_IS_OURS):
+        return f"Neutron made it for network {resource.data.get('network_id')} and deletes it with that"
+    return None
+
+
+_PARENT_IS_OURS = "_parent_is_ours"  # put into listed rows; no attribute of Neutron begins with an underscore
+_PROTECTED = "_network_is_protected"
+
+
+def list_ports(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's ports but for those of routers; mark Neutron's own ones on the project's networks."""
+    ours: set[str] | None = None
+    for row in list_rows(connection, "ports", project_id=project.id):
+        if row.get("device_owner") in ROUTER_PORTS:
+            continue
+        if row.get("device_owner") in NETWORK_PORTS:
+            if ours is None:
+                ours = {str(n["id"]) for n in list_rows(connection, "networks", project_id=project.id)}
+            row = {**row, _PARENT_IS_OURS: row.get("network_id") in ours}
+        yield row
+
+
+def all_ports(of_routers: bool) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing of all projects' ports that belong to routers, or of all others."""
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        for row in all_projects_view("ports").rows(connection, project):
+            if (row.get("device_owner") in ROUTER_PORTS) is of_routers:
+                yield row
+
+    return listing
+
+
+def list_router_ports(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's ports that belong to routers, whosever."""
+    for row in list_rows(connection, "ports", project_id=project.id, device_owner=list(ROUTER_PORTS)):
+        if row.get("device_owner") in ROUTER_PORTS:
+            yield row
+
+
+def list_subnets(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's subnets; mark those of networks of the project that are protected."""
+    protected: set[str] | None = None
+    for row in list_rows(connection, "subnets", project_id=project.id):
+        if protected is None:
+            networks = (NETWORK.resource(n, project) for n in list_rows(connection, "networks", project_id=project.id))
+            protected = {n.id for n in networks if any(rule(n, project) for rule in NETWORK.protect)}
+        yield {**row, _PROTECTED: row.get("network_id") in protected}
+
+
+def check_subnet(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Refuse a subnet with others' ports: with automatic addressing Neutron would strip their addresses."""
+    ports = list_rows(connection, "ports", network_id=resource.data.get("network_id"))
+    using = [p for p in ports if any(ip.get("subnet_id") == resource.id for ip in p.get("fixed_ips") or ())]
+    blockers = [_port_blocker(connection, port) for port in using]
+    refuse_foreign(project, "addresses of it are used by", blockers)
+
+
+def check_network(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Refuse a network that has others' subnets: Neutron deletes them with it, whosever they are."""
+    subnets = list_rows(connection, "subnets", network_id=resource.id)
+    blockers = [row_blocker("subnet", s) for s in subnets if s.get("network_id") == resource.id]
+    refuse_foreign(project, "deleting it would delete", blockers)
+
+
+def explain_network(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+    """Name the ports on a network that Neutron refuses to delete; anybody's port counts."""
+    ports = [p for p in list_rows(connection, "ports", network_id=resource.id) if p.get("network_id") == resource.id]
+    using = [p for p in ports if p.get("device_owner") not in NETWORK_PORTS]
+    return verdict_naming(project, "it is used by", [_port_blocker(connection, port) for port in using])
+
+
+def explain_subnet(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+    """Name the ports with addresses of a subnet."""
+    ports = list_rows(connection, "ports", network_id=resource.data.get("network_id"))
+    using = [p for p in ports if any(ip.get("subnet_id") == resource.id for ip in p.get("fixed_ips") or ())]
+    return verdict_naming(project, "it is used by", [_port_blocker(connection, port) for port in using])
+
+
+_BEHIND = {  # ports without an owner: what they stand for, and how to read it
+    "network:floatingip": ("floating_ip", "get_ip"),
+    "network:local_ip": ("local_ip", "get_local_ip"),
+    **dict.fromkeys(ROUTER_PORTS, ("router", "get_router")),
+}
+
+
+def _port_blocker(connection: Connection, port: Row) -> dict[str, str]:
+    """Return what a port stands for: Neutron gives its own ports no owner, so what is behind them is named instead."""
+    type_, method = _BEHIND.get(str(port.get("device_owner")), ("", ""))
+    if owner_of(port) or not type_ or not port.get("device_id"):
+        return row_blocker("port", port)
+    from openstack import exceptions
+
+    try:
+        return row_blocker(type_, to_row(getattr(connection.network, method)(port["device_id"])))
+    except exceptions.NotFoundException:
+        return row_blocker("port", port)
+
+
+def explain_router_port(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+    """Name the router that a port belongs to."""
+    router_id = resource.data.get("device_id")
+    if not router_id:
+        return None
+    return verdict_naming(
+        project, "it is an interface of", [row_blocker("router", to_row(connection.network.get_router(router_id)))]
+    )
+
+
+def release_local_ip(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Remove the associations of a local IP; Neutron refuses to delete it with any.
+
+    Neutron 29 has been seen to answer 500 to a list of associations that is not empty. Then the delete is tried all the
+    same, and refused; another sweep succeeds once the associated ports are gone, which take their associations along.
+    """
+    from openstack import exceptions
+
+    try:
+        rows = list(list_rows(connection, "local_ip_associations", resource.id))
+    except exceptions.HttpException as error:
+        if error.status_code != 500:
+            raise
+        return
+    for row in rows:
+        connection.network.delete_local_ip_association(resource.id, row["fixed_port_id"], ignore_missing=False)
+
+
+def enable_trunk(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Enable a trunk: Neutron refuses to delete a disabled one."""
+    if resource.data.get("is_admin_state_up") is False:
+        connection.network.update_trunk(resource.id, admin_state_up=True)
+
+
+_TRUNK = re.compile(r"\btrunk ([0-9a-f-]{32,36})\b")
+
+
+def delete_port(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Delete a port; name the trunk that it is in, when that is why Neutron refuses.
+
+    The owner of a network may put a trunk on any port there, also on another project's. Of a subport only Neutron's
+    refusal tells the trunk: the port does not show it, and no list of trunks can be filtered by it.
+
+    :raises Refused: naming the trunk
+    """
+    from openstack import exceptions
+
+    try:
+        connection.network.delete_port(resource.id, ignore_missing=False)
+    except exceptions.ConflictException as error:
+        if not (found := _TRUNK.search(str(error))):
+            raise
+        try:
+            trunk = to_row(connection.network.get_trunk(found[1]))
+        except exceptions.NotFoundException:  # a 404 here must not pass for one of the port
+            raise error from None
+        verdict = verdict_naming(project, "it is in", [row_blocker("trunk", trunk)])
+        if verdict is None:
+            raise
+        raise Refused(verdict) from error
+
+
+NETWORK = simple_type(
+    "network",
+    "networks",
+    tags="tags",
+    protect=(shared, external),
+    prepare=(check_network,),
+    explain=explain_network,
+    after=("port", "router_port", "vpn_endpoint_group", "bgpvpn_network_association"),
+    note="Takes its subnets, segments, DHCP and metadata ports and RBAC policies along; also the row of an "
+    "auto-allocated topology, which is never asked for: reading that one provisions it. The 'shared' that an admin "
+    "sees means all projects; one that is shared with single projects is deleted unless their ports are on it.",
+    source="DELETE /v2.0/networks/N: 409 NetworkInUse with anybody's port; neutron db/db_base_plugin_v2.py",
+)
+
+NETWORKS = (
+    simple_type(
+        "trunk",
+        "trunks",
+        available=extension("trunk"),
+        after=("compute.server", "compute.unreachable_server"),
+        prepare=(enable_trunk,),
+        note="409 TrunkDisabled while it is administratively down; its parent and subports stay, as ordinary ports.",
+        tags="tags",
+        source="DELETE /v2.0/trunks/T; neutron services/trunk/rules.py, trunk_can_be_managed",
+    ),
+    simple_type(
+        "local_ip",
+        "local_ips",
+        available=extension("local_ip"),
+        prepare=(release_local_ip,),
+        note="The port that Neutron makes for it has no owner, yet keeps its network from going. A port that was "
+        "chosen for it goes after it, but ports that it is associated with may go before: see release_local_ip.",
+        source="DELETE /v2.0/local_ips/L: 409 LocalIPInUse with associations; neutron db/local_ip_db.py",
+    ),
+    ResourceType(
+        name="port",
+        list=list_ports,
+        all_projects=all_ports(of_routers=False),
+        show=Sdk("network", "get_port", "{id}"),
+        delete=delete_port,
+        by_hand="as an admin: openstack port delete {id}",
+        keep=(of_own_network,),
+        after=(
+            "compute.server",
+            "compute.unreachable_server",
+            "load-balancer.load_balancer",
+            "database.instance",
+            "shared-file-system.share_network",
+            "trunk",
+            "vpn_service",
+            "bgpvpn_port_association",
+            "sfc_port_pair",
+            "sfc_flow_classifier",
+            "tap_flow",
+            "tap_service",
+            "tap_mirror",
+        ),
+        note="Whatever device_owner says: what a port was made for is confirmed gone before, so one that is still "
+        "there has been forgotten, by a server that is long gone or in a cloud without its service, and is deleted. "
+        "Neutron does not stop an admin from deleting the port of a live server; only this order does. Kept are DHCP "
+        "and metadata ports of the project's own networks alone. It does not wait for local IPs: see there. The owner "
+        "of a network may put a trunk on any port there, with no role on the port's project: the trunk is named, and "
+        "the port goes once its owner or an admin has deleted it.",
+        tags="tags",
+        source="DELETE /v2.0/ports/P: 409 for trunk and local-IP ports; neutron plugins/ml2/plugin.py, delete_port",
+    ),
+    ResourceType(
+        name="router_port",
+        part_of=(("router", "device_id"),),
+        list=list_router_ports,
+        all_projects=all_ports(of_routers=True),
+        show=Sdk("network", "get_port", "{id}"),
+        delete=Sdk("network", "delete_port", "{id}", ignore_missing=False),
+        explain=explain_router_port,
+        after=("router",),
+        note="A port of the project that is a router's interface: gone with the project's router, so one that is left "
+        "is another project's router's, or an orphan that Neutron lets go. A type of its own, so that plain ports need "
+        "not wait for routers.",
+        tags="tags",
+        source="DELETE /v2.0/ports/P: 409 ServicePortInUse while the router is there; neutron db/l3_db.py, "
+        "prevent_l3_port_deletion",
+    ),
+    NETWORK,
+    ResourceType(
+        name="subnet",
+        part_of=(("network", "network_id"),),
+        list=list_subnets,
+        all_projects=all_projects_view("subnets"),
+        show=Sdk("network", "get_subnet", "{id}"),
+        delete=Sdk("network", "delete_subnet", "{id}", ignore_missing=False),
+        protect=(on_protected_network,),
+        prepare=(check_subnet,),
+        explain=explain_subnet,
+        after=("network",),
+        note="Goes with its network without a call; what is left then is on another project's network. Deleting a "
+        "subnet with automatic addressing strips the addresses of anybody's live ports: refused when there are any.",
+        tags="tags",
+        source="DELETE /v2.0/subnets/S: 409 SubnetInUse; neutron db/db_base_plugin_v2.py, _subnet_check_ip_allocations",
+    ),
+    simple_type(
+        "subnet_pool",
+        "subnet_pools",
+        available=extension("subnet_allocation"),
+        protect=(shared, default_pool),
+        explain=explain_by("subnet", "subnets", "subnet_pool_id"),
+        after=("subnet",),
+        note="400, not 409, while subnets of any project come from it.",
+        tags="tags",
+        source="DELETE /v2.0/subnetpools/P; neutron db/db_base_plugin_v2.py, SubnetPoolDeleteError",
+    ),
+    simple_type(
+        "address_scope",
+        "address_scopes",
+        available=extension("address-scope"),
+        protect=(shared,),
+        explain=explain_by("subnet_pool", "subnet_pools", "address_scope_id"),
+        after=("subnet_pool",),
+        source="DELETE /v2.0/address-scopes/A: 409 AddressScopeInUse; neutron db/address_scope_db.py",
+    ),
+)

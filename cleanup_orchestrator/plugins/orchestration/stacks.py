@@ -1,0 +1,300 @@
+"""Heat: stacks, how they are deleted, and how they are abandoned."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from openstack import exceptions
+
+from cleanup_orchestrator.plugins.base import (
+    NOTHING,
+    BadAnswer,
+    ProjectDefinition,
+    Reason,
+    Refused,
+    Resource,
+    ResourceType,
+    Rest,
+    Token,
+    Verdict,
+    blocker,
+)
+from cleanup_orchestrator.plugins.orchestration.listing import (
+    DELETE_FAILED,
+    DELETING,
+    all_stacks,
+    events_of,
+    failed_stacks,
+    orphaned_stacks,
+    show_stack,
+    stacks_of,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+#: Heat's default time limit of an operation on a stack. One that is older was lost with the engine that worked on it.
+LOST_AFTER = datetime.timedelta(hours=1)
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def _is_under_way(stack: Resource, now: datetime.datetime) -> bool:
+    """Whether an engine is at its delete. Another call would stop its workers and begin anew."""
+    if stack.data.get("stack_status") != DELETING:
+        return False
+    try:
+        since = datetime.datetime.fromisoformat(str(stack.data.get("updated_time")))
+    except ValueError:
+        return False
+    if since.tzinfo is None:
+        since = since.replace(tzinfo=datetime.UTC)
+    return now - since < LOST_AFTER
+
+
+def _drop_trusts(
+    connection: Connection, asking: Connection, project: ProjectDefinition, _stack: Resource, error: Exception
+) -> bool:
+    """Delete the trusts that the project's users gave Heat for it; tell whether there were any.
+
+    Heat answers 500 when the stack's creator has lost his role (which the drain may have taken) or is disabled: it
+    tries to take back his trust in his name, and does not expect a 403. A trust that is gone it does expect.
+
+    Before Heat answers a delete it makes a trust of the user that asks: its trustee is Heat.
+    """
+    if getattr(error, "status_code", None) != 500:
+        return False
+    own = asking.session.get_user_id()
+    trusts = Rest("identity", "/OS-TRUST/trusts", key="trusts").rows(connection, project)
+    here = [row for row in trusts if row.get("project_id") == project.id]
+    heat = {row.get("trustee_user_id") for row in here if row.get("trustor_user_id") == own}
+    found = [row for row in here if row.get("trustor_user_id") != own and row.get("trustee_user_id") in heat]
+    for row in found:
+        trust = Resource(str(row["id"]), "", project.id, row)
+        Rest("identity", "/OS-TRUST/trusts/{id}", method="DELETE").call(connection, project, trust)
+    return bool(found)
+
+
+def _delete_stack(connection: Connection, project: ProjectDefinition, stack: Resource) -> None:
+    """Ask for the delete unless it is under way; then clear the hooks that hold it up.
+
+    :raises Refused: when the delete before this one failed, with Heat's reason
+    """
+    if project.gone:
+        # Never asked again while Heat works on it: that would stop Heat's workers, and Heat starts a stopped one again
+        # without the word that the stack is abandoned, so that it deletes with an admin's token what the template says.
+        # Heat ends a delete that takes longer than stack_action_timeout as failed; then it is asked again.
+        if stack.data.get("stack_status") == DELETING:
+            _clear_hooks(connection, project, stack)
+        else:
+            _abandon_stack(connection, project, stack)
+        return
+    if _is_under_way(stack, _now()) and not _clear_hooks(connection, project, stack):
+        return
+    failed = stack.data.get("stack_status") == DELETE_FAILED
+    why = str(stack.data.get("stack_status_reason") or "Heat gives no reason")
+    forbidden = failed and _FORBIDDEN.search(why)
+    if forbidden and project.options.get("abandon_forbidden_stacks"):
+        _ABANDON.call(connection, project, stack)
+        return
+    Rest("orchestration", "/stacks/{row[stack_name]}/{id}", method="DELETE").call(connection, project, stack)
+    if forbidden:
+        text = (
+            f"a member of its project may not delete what is in it: {why}; have it abandoned (abandon_forbidden_stacks "
+            "of the orchestration service, or force), or delete it as an admin, who reads its template first"
+        )
+        raise Refused(Verdict(Reason.ERROR, text))
+    if failed:
+        raise Refused(Verdict(Reason.ERROR, f"its delete failed, and was asked for again: {why}"))
+
+
+#: What Heat's reason has where a service answered 403: the name of the exception, or the status.
+_FORBIDDEN = re.compile(r"\bForbidden|\b403\b")
+_PAUSED = re.compile(r"paused until Hook (pre|post)-delete is cleared")
+_RESOURCE = re.compile(r"/stacks/([^/]+)/([^/]+)/resources/([^/]+)$")
+
+
+def _clear_hooks(connection: Connection, project: ProjectDefinition, stack: Resource) -> bool:
+    """Clear the hooks at which the stack's delete has paused; tell whether the delete has to be asked for again.
+
+    A user may have any resource's delete pause until he says to go on. Heat tells of a pause in its events alone. Of a
+    pause after the delete of a resource it lets nobody clear the hook: a new delete passes it by.
+    """
+    again = False
+    for event in events_of(connection, project, stack):
+        paused = _PAUSED.search(str(event.get("resource_status_reason")))
+        where = next((link["href"] for link in event.get("links") or () if link.get("rel") == "resource"), "")
+        place = _RESOURCE.search(str(where))
+        if not paused or not place:
+            continue
+        if paused[1] == "post":
+            again = True
+            continue
+        path = "/stacks/{}/{}/resources/{}/signal".format(*place.groups())
+        body = {"unset_hook": "pre-delete"}
+        # 400: it was cleared meanwhile.
+        Rest("orchestration", path, method="POST", body=body, accept=frozenset({200, 400})).call(connection, project)
+    return again
+
+
+#: The stack goes from Heat, and all that it made stays; that is then swept as if there had never been a stack.
+_ABANDON = Rest("orchestration", "/stacks/{row[stack_name]}/{id}/abandon", method="DELETE")
+
+
+def refuse_without_abandon(connection: Connection, project: ProjectDefinition) -> None:
+    """Ask Heat to abandon a stack that does not exist: it looks at its policy first, then at its option, then for it.
+
+    :raises Refused: when Heat would abandon none
+    """
+    response = connection.orchestration.delete(f"/stacks/none/{NOTHING}/abandon")
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    error = body.get("error") if isinstance(body, Mapping) else None
+    kind = error.get("type") if isinstance(error, Mapping) else None
+    if response.status_code == 404 and kind == "EntityNotFound":
+        return
+    if response.status_code == 400 and kind == "NotSupported":
+        text = "Heat abandons no stacks: set enable_stack_abandon = true in the [DEFAULT] section of heat.conf"
+        raise Refused(Verdict(Reason.NOT_SUPPORTED, text))
+    if response.status_code == 403:
+        text = "Heat forbids the orchestrator to abandon stacks: see its policy stacks:abandon"
+        raise Refused(Verdict(Reason.FORBIDDEN, text))
+    exceptions.raise_from_response(response)
+    raise BadAnswer(f"to abandon a stack that does not exist was answered with {response.status_code}, and not by Heat")
+
+
+def _abandon_stack(connection: Connection, project: ProjectDefinition, stack: Resource) -> None:
+    """Have Heat forget a stack of a project that is gone; what it made is then swept as if there had never been one.
+
+    Heat deletes with the caller's token. That of another project would have it look for what it knows by name
+    (containers, queues, key pairs) in that other project.
+
+    :raises Refused: when Heat abandons none, or failed to abandon this one
+    """
+    try:
+        _ABANDON.call(connection, project, stack)
+    except exceptions.HttpException as error:
+        if error.status_code not in (400, 403):
+            raise
+        try:
+            refuse_without_abandon(connection, project)
+        except Refused as refused:
+            text = f"with no token of its project a stack can only be abandoned: {refused.verdict.message}"
+            raise Refused(Verdict(Reason.PROJECT_GONE, text)) from None
+        raise
+    if stack.data.get("stack_status") == DELETE_FAILED:
+        why = stack.data.get("stack_status_reason") or "Heat gives no reason"
+        raise Refused(Verdict(Reason.PROJECT_GONE, f"its delete failed, and Heat was asked to abandon it: {why}"))
+
+
+def abandon_before(connection: Connection, project: ProjectDefinition, stack_id: str) -> None:
+    """Have Heat forget a stack before another service deletes what owns it; return once Heat does not know it.
+
+    Only of a project that is gone. Heat says yes before it is done with the stack, and a delete in between would delete
+    what it made.
+
+    :raises Refused: while Heat knows the stack; when it abandons none; or when the stack is another project's
+    """
+    if connection.orchestration.get_endpoint() is None:
+        return
+    try:
+        row = show_stack(connection, project, Resource(stack_id, "", project.id))
+    except exceptions.NotFoundException:
+        return
+    if row.get("project") != project.id:
+        foreign = blocker("orchestration.stack", stack_id, row.get("project"))
+        raise Refused(Verdict(Reason.FOREIGN, f"its stack {stack_id} is another project's", (foreign,)))
+    _delete_stack(connection, project, Resource(stack_id, str(row.get("stack_name")), project.id, row))
+    raise Refused(Verdict(Reason.DELETING, f"Heat abandons its stack {stack_id} first"))
+
+
+def _keep_failed(stack: Resource, project: ProjectDefinition) -> str | None:
+    if stack.data.get("stack_status") == DELETE_FAILED:
+        return "its delete failed: it counts as a failed_stack, which nothing else waits for"
+    return None
+
+
+def _describe_stack(stack: Resource, project: ProjectDefinition) -> str:
+    status, reason = stack.data.get("stack_status"), stack.data.get("stack_status_reason")
+    return f"{status}: {reason}" if reason else str(status)
+
+
+_BY_HAND = (
+    "as an admin: openstack stack delete {id}; where that fails, enable_stack_abandon in heat.conf and openstack stack "
+    "abandon {id}, which leaves what the stack made"
+)
+_TEMPLATE = "the stack's template: Heat deletes each resource as it says, with the token that asks for the delete"
+_SOURCE = "GET /v1/P/stacks?tenant=X&show_hidden=true; DELETE /v1/P/stacks/NAME/ID; "
+
+
+def _stack_type(name: str, **declared: Any) -> ResourceType:
+    """Return a type of stacks. The types differ in which stacks they list, and in what they wait for."""
+    return ResourceType(
+        name=name,
+        show=show_stack,
+        delete=_delete_stack,
+        acts_on=_TEMPLATE,
+        unblock=_drop_trusts,
+        force=_ABANDON,
+        may_force=refuse_without_abandon,
+        by_hand=_BY_HAND,
+        title="stack_name",
+        owner="project",
+        token=Token.PROJECT,
+        token_if_gone=Token.ADMIN,
+        describe=_describe_stack,
+        **declared,
+    )
+
+
+STACK = _stack_type(
+    "stack",
+    list=stacks_of(nested=False),
+    all_projects=all_stacks(failed=False),
+    tags="tags",
+    keep=(_keep_failed,),
+    after=("container-infrastructure-management.cluster",),
+    source=_SOURCE + "heat api/openstack/v1/stacks.py, db/api.py, engine/service.py, engine/stack.py",
+    note="First of all but clusters, which own their stacks. Heat shows an admin every project's stacks, even "
+    "with a token of the project: the filter is called 'tenant' (it ignores project_id and tenant_id), and "
+    "the owner is in the list alone. Hidden stacks are asked for. A template may name what is not the stack's: "
+    "a role of another user, another project's router. What only an admin may delete of a stack (a flavor that "
+    "an admin's template made) is therefore not deleted: the stack's delete fails, and Heat's reason is "
+    "reported. A pause that the template orders (a hook before or after the delete of a resource) is ended. "
+    "For the delete Heat replaces the trust of the stack's creator by one of the janitor, and removes that "
+    "with the stack. Where the creator has lost his role or is disabled it answers 500; then the trusts that "
+    "the project's users gave Heat are deleted first. Key pairs are a user's: Heat looks for them among those "
+    "of the janitor, and the creator's stay. The delete is asynchronous; while Heat is at it, it is "
+    "not asked for again for an hour. A stack of a project that is gone is abandoned, for want of such a "
+    "token: what it made is swept by itself. Where Heat abandons none (enable_stack_abandon), it is left.",
+)
+
+FAILED_STACK = _stack_type(
+    "failed_stack",
+    list=failed_stacks,
+    all_projects=all_stacks(failed=True),
+    tags="tags",
+    after=("stack",),
+    source=_SOURCE + "heat engine/stack.py, engine/check_resource.py",
+    note="A stack in DELETE_FAILED, and in DELETE_IN_PROGRESS once it is asked for again. It recreates "
+    "nothing, so nothing waits for it: what keeps it (a foreign object in its container, a server on its "
+    "network) may be just what is swept meanwhile. What others deleted of it, Heat takes for deleted. What "
+    "remains is left with Heat's reason.",
+)
+
+NESTED_STACK = _stack_type(
+    "nested_stack",
+    list=orphaned_stacks,
+    all_projects="which nested stacks have lost their root can only be told with all stacks at hand",
+    after=("stack",),
+    source="GET /v1/P/stacks?tenant=X&show_nested=true; heat db/api.py, _query_stack_get_all",
+    note="Only those whose root is gone, which no other list shows: all others go with their root, and would "
+    "be made again if they were deleted before it.",
+)
