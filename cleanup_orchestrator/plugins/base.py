@@ -1,4 +1,4 @@
-"""The public contract of plugins, version 1: everything that a plugin imports from this package.
+"""The public contract of plugins, version 1: all that a plugin imports.
 
 A plugin is one :class:`Service` value behind an entry point of the group ``cleanup_orchestrator.services``. The entry
 point's name is the official service type (``network``). The plugin says how to list and how to delete what a project

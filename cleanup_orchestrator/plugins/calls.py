@@ -1,4 +1,4 @@
-"""Calls that a plugin declares instead of writing them, and how they follow the pages of a list."""
+"""Declared calls, and how they follow the pages of a list."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class Paging(StrEnum):
 
 
 class Sdk:
-    """A call of an openstacksdk proxy: ``Sdk("network", "ports", project_id="{project_id}")``.
+    """A call of an openstacksdk proxy.
+
+    Example: ``Sdk("network", "ports", project_id="{project_id}")``.
 
     Positional and keyword arguments are templates for :func:`fill`. As a listing it yields rows. As an action on a
     resource it passes the arguments as declared: ``Sdk("network", "delete_port", "{id}", ignore_missing=False)``.

@@ -1,16 +1,16 @@
 """Magnum: clusters, cluster templates, and the project's quota row.
 
-A cluster is its driver's: it owns stacks, servers, load balancers or objects of another Kubernetes, and deletes them
-with the cluster. So everything else waits for clusters first. What Kubernetes itself made through the cloud (volumes of
-claims, load balancers and floating IPs that no longer match) stays, and is swept as usual afterwards.
+The driver of a cluster manages its stacks, servers, load balancers or Kubernetes objects, and deletes them with the
+cluster. So all other types wait for clusters. Resources that Kubernetes created in the cloud (volumes of claims, load
+balancers and floating IPs that no longer match) stay, and are swept afterwards.
 
-A cluster whose delete has failed is driven no more; like a failed stack it becomes a type of its own, which nobody
-waits for: what keeps it (a load balancer of Kubernetes on its network) may be just what is swept meanwhile.
+A cluster whose delete has failed recreates nothing. Like a failed stack it is a separate type, which no type waits for.
+The resource that blocks it (a load balancer of Kubernetes on its network) may be swept meanwhile.
 
-What has no type of its own: node groups and certificates go with their cluster. Of its four certificates Magnum forgets
-two, for etcd and the front proxy: where it keeps them in Barbican they are containers of the project and swept there,
-where it keeps them in its own table (``x509keypair``) no call removes the rows. Federations cannot exist: Magnum's
-conductor implements none of their calls.
+No separate types: node groups and certificates are deleted with their cluster. Of the four certificates of a cluster,
+Magnum does not delete two, for etcd and the front proxy. If they are in Barbican, they are containers of the project
+and are swept there. If they are in Magnum's own table (``x509keypair``), no call removes the rows. Federations cannot
+exist: Magnum's conductor implements none of their calls.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ OPTIONS = (
 
 DELETING, DELETE_FAILED = "DELETE_IN_PROGRESS", "DELETE_FAILED"
 
-#: Magnum shows an admin every project's, whatever the token, and knows no filter.
+#: Magnum shows an admin the clusters of all projects, whatever the token, and has no filter.
 _ALL = "Magnum has no owner filter: an admin is shown those of the whole cloud"
 
 _CLUSTERS = Rest(TYPE, "/clusters/detail", key="clusters", query={"limit": 200}, paging=Paging.LINKS)
@@ -62,14 +62,14 @@ _CLUSTER = Rest(TYPE, "/clusters/{id}")
 
 
 def _failed_clusters(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the same list's clusters whose delete failed, or is under way."""
+    """Yield the clusters, of all projects, whose delete failed or is in progress."""
     for row in _CLUSTERS.rows(connection, project):
         if row.get("status") in (DELETING, DELETE_FAILED):
             yield row
 
 
 def _all_clusters(failed: bool) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing of all projects' clusters whose delete has failed, or of all others."""
+    """Return a listing of all clusters whose delete has failed, or of all others."""
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         for row in _CLUSTERS.rows(connection, project):
@@ -80,18 +80,18 @@ def _all_clusters(failed: bool) -> Callable[[Connection, ProjectDefinition], Ite
 
 
 def _delete_cluster(connection: Connection, project: ProjectDefinition, cluster: Resource) -> None:
-    """Ask for the delete unless it is under way.
+    """Request the delete unless it is in progress.
 
-    Magnum hands it to its conductor and says 204 whatever comes of it: without a driver for the cluster nothing does.
+    Magnum passes the request to its conductor and always answers 204, also without a driver for the cluster.
 
-    :raises Refused: when the delete before this one failed, with Magnum's reason; when nothing has come of it yet; or,
-        of a project that is gone, while Heat knows its stack
+    :raises Refused: when the previous delete failed, with Magnum's reason; when the status has not changed yet; or, if
+        the project is gone, while Heat knows its stack
     """
     status = cluster.data.get("status")
     if status == DELETING:
         return
     if project.gone and (stack_id := cluster.data.get("stack_id")):
-        # Magnum would have Heat delete it with an admin's token, by a template that the project's users could write.
+        # Otherwise Heat would delete the stack with an admin's token, by a template that the project's users wrote.
         abandon_before(connection, project, str(stack_id))
     Rest(TYPE, "/clusters/{id}", method="DELETE").call(connection, project, cluster)
     if status == DELETE_FAILED:
@@ -127,7 +127,7 @@ def _protect_public(template: Resource, project: ProjectDefinition) -> str | Non
 
 
 def _explain_template(connection: Connection, project: ProjectDefinition, template: Resource) -> Verdict | None:
-    """Name the clusters that were made from a template, anybody's."""
+    """Name the clusters, of any project, that were created from a template."""
     users = [row for row in _CLUSTERS.rows(connection, project) if row.get("cluster_template_id") == template.id]
     blockers = [blocker(f"{TYPE}.cluster", row["uuid"], row.get("project_id")) for row in users]
     return verdict_naming(project, "it is used by", blockers)
@@ -141,7 +141,10 @@ _SOURCE = "GET /v1/clusters/detail, DELETE /v1/clusters/UUID; magnum api/control
 
 
 def _cluster_type(name: str, **declared: Any) -> ResourceType:
-    """Return a type of clusters. The types differ in which clusters they list, and in what they wait for."""
+    """Return a type of clusters.
+
+    The types differ in which clusters they list, and in what they wait for.
+    """
     return ResourceType(
         name=name,
         show=_CLUSTER,
@@ -160,7 +163,7 @@ SERVICE = Service(
     service_type=TYPE,
     contract_version=1,
     options=OPTIONS,
-    # Magnum refuses everybody's quotas to who is no admin; anybody else's lists are of his own project.
+    # Magnum refuses the quotas of all projects to other callers. The lists show other callers their own project.
     proof=Rest(TYPE, "/quotas", query={"all_tenants": "true", "limit": 1}),
     roles="admin on the project under deletion (drivers delete with the caller's token); admin for the others",
     types=(

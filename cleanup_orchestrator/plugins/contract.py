@@ -46,7 +46,7 @@ class Run(StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Halt:
-    """How a resource is stopped for the recovery window, and started again after a restore.
+    """How a resource is stopped for the recovery window, and started again.
 
     A type with ``halt`` needs a ``show``: the resource is read again right before each of the two actions.
     """

@@ -1,13 +1,13 @@
 """Keystone: what belongs to users but names the project.
 
-Deleting a project takes its role assignments, EC2 and other credentials, trusts, limits, endpoint filter associations,
-tags and options along; application credentials and OAuth1 access tokens stay for ever. All of it is swept last: stacks,
-clusters, leases and alarms act through trusts and application credentials until they are gone.
+The delete of a project deletes its role assignments, EC2 and other credentials, trusts, limits, endpoint filter
+associations, tags and options. Application credentials and OAuth1 access tokens stay forever. All of these are swept
+last: stacks, clusters, leases and alarms act through trusts and application credentials until they are gone.
 
-Role assignments are no resources: the drain works on them. Users stay, whatever they had here: they are their domain's.
-Never touched: keypairs and access rules (a user's, used for other projects as well; an admin even needs system scope
-for the rules), registered limits (the cloud's), OAuth1 request tokens (no list; they expire in hours), and rules of
-federation mappings (the cloud's; one that names the project by its name makes a new one at the next login).
+Role assignments are not resources: the drain handles them. Users stay, because they belong to their domain. Never
+deleted: keypairs and access rules (they belong to a user, who uses them for other projects as well; an admin needs
+system scope for the rules), registered limits (of the cloud), OAuth1 request tokens (no list; they expire in hours),
+and rules of federation mappings (of the cloud; a rule that names the project creates a new one at the next login).
 """
 
 from __future__ import annotations
@@ -38,15 +38,17 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 
-_PAGE = 999  #: below what Keystone gives at most; a Keystone that is set to less gives less
+_PAGE = 999  #: below Keystone's default limit; a Keystone with a smaller limit returns smaller pages
 
 
 def _users(connection: Connection, project: ProjectDefinition) -> list[str]:
-    """Return the users that have, or had at an earlier look, an effective role on the project.
+    """Return the users that have, or had, an effective role on the project.
 
-    Of a project that is gone, and at which nobody had looked before, anybody may be one: then it is every user.
+    They had it at an earlier inventory.
 
-    :raises ProjectGone: when these are too many to be asked about one by one
+    If the project is gone and had no inventory before, every user of the cloud is returned.
+
+    :raises ProjectGone: when there are too many users to ask about each of them
     """
     assignments = Rest(
         "identity", "/role_assignments?effective", key="role_assignments", query={"scope.project.id": "{project_id}"}
@@ -67,8 +69,8 @@ def _everybody(connection: Connection, project: ProjectDefinition) -> set[str]:
             found.add(str(user["id"]))
             if len(found) > most:
                 raise ProjectGone(
-                    "who had a role on the project can only be asked while Keystone knows it, and there are too many "
-                    f"users to ask about each: raise most_users of the service identity above {most}"
+                    "Keystone shows who had a role on the project only while it knows the project, and there are too "
+                    f"many users to ask about each: raise most_users of the service identity above {most}"
                 )
     return found
 
@@ -76,14 +78,14 @@ def _everybody(connection: Connection, project: ProjectDefinition) -> set[str]:
 def _paged(path: str, key: str, **filters: str) -> Rest:
     """Return a list that newer Keystones cut at ``[DEFAULT] max_db_limit`` (1000).
 
-    They say so to nobody but him who sends a ``limit``: then with ``truncated`` and a ``next`` link, on each full page.
-    Older ones ignore it, and give all. LDAP ignores the marker instead: what does not fit into one page is unknown.
+    Only if the request has a ``limit``, they say so: with ``truncated`` and a ``next`` link, on each full page. Older
+    ones ignore the limit and return all rows. LDAP ignores the marker: rows beyond the first page are unknown.
     """
     return Rest("identity", path, key=key, query=filters, paging=Paging.PAGES, limit=_PAGE)
 
 
 def _per_user(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing over the project's users of what has a list by user only."""
+    """Return a listing of resources that Keystone lists by user only."""
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         for user in _users(connection, project):
@@ -101,7 +103,7 @@ def _per_user(path: str, key: str) -> Callable[[Connection, ProjectDefinition], 
 
 
 def _default_project_users(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's users whose default project it is."""
+    """Yield the project's users that have it as their default project."""
     for user_id in _users(connection, project):
         path = f"/users/{quote(user_id, safe='')}"
         try:
@@ -114,7 +116,7 @@ def _default_project_users(connection: Connection, project: ProjectDefinition) -
 
 
 def _show_per_user(path: str, key: str) -> Callable[[Connection, ProjectDefinition, Resource], Row]:
-    """Return what reads one of them again, and still knows whose it is."""
+    """Return a ``show`` that keeps the user of the listed row."""
     call = Rest("identity", path, key=key)
 
     def show(connection: Connection, project: ProjectDefinition, resource: Resource) -> Row:
@@ -124,7 +126,7 @@ def _show_per_user(path: str, key: str) -> Callable[[Connection, ProjectDefiniti
 
 
 def _expect_gone(connection: Connection, path: str, what: str) -> None:
-    """Raise unless what a list was asked of is gone itself: any other 404 is no answer."""
+    """Raise unless the parent of a list is gone: any other 404 is an error."""
     response = connection.identity.get(path)
     if response.status_code == 404 and keystone_says_not_found(response):
         return
@@ -133,7 +135,10 @@ def _expect_gone(connection: Connection, path: str, what: str) -> None:
 
 
 def _mine(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing of a collection without a project filter, compared on this side."""
+    """Return a listing of a collection without a project filter.
+
+    The owner of each row is compared here.
+    """
     call = Rest("identity", path, key=key)
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -187,14 +192,17 @@ def _goes_with_project(resource: Resource, project: ProjectDefinition) -> str | 
 
 
 def _associations(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing of the project's links; the rows are the linked objects, which are not the project's."""
+    """Return a listing of the project's links.
+
+    The rows are the linked objects, which are not the project's.
+    """
     call = Rest("identity", path, key=key)
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         try:
             for row in call.rows(connection, project):
                 yield {"id": row["id"], "name": row.get("name") or row.get("url") or "", "project_id": project.id}
-        except exceptions.NotFoundException:  # they went with the project
+        except exceptions.NotFoundException:  # deleted with the project
             _expect_gone(connection, f"/projects/{quote(project.id, safe='')}", "the project")
 
     return listing
@@ -209,9 +217,10 @@ OPTIONS = (
         "most_users",
         default=1000,
         min=0,
-        help="When somebody deleted a project past the orchestrator, nobody can be asked any more who its users were, "
-        "and Keystone lists application credentials and OAuth1 access tokens by user only. If the cloud has no more "
-        "users than these, each of them is asked about, with three calls for each look; else they are unknown.",
+        help="If a project was deleted without the orchestrator, Keystone does not show any more who its users were. "
+        "It lists application credentials and OAuth1 access tokens by user only. If the cloud has at most this number "
+        "of users, the orchestrator asks about each of them, with three calls for each inventory. Otherwise these "
+        "resources are unknown.",
     ),
 )
 
@@ -221,7 +230,8 @@ SERVICE = Service(
     regional=False,
     options=OPTIONS,
     roles="admin, by password: not by application credential, trust or OAuth",
-    # By the same rule as credentials (admin, or reader of the system): a manager of a domain is shown his own alone.
+    # Keystone decides this by the same rule as credentials (admin, or reader of the system). A manager of a domain
+    # sees only those of the domain.
     proof=Rest("identity", "/services", key="services", query={"type": "identity"}),
     types=(
         ResourceType(

@@ -1,10 +1,10 @@
 """Octavia: load balancers, all that hangs on them, and the project's quota.
 
-One delete takes a load balancer with everything below it. What has no type of its own: members go with their pool, L7
-rules with their policy, and Octavia has no list of either over all parents. Flavors, availability zones and profiles
-are the operator's. Amphorae with their servers, ports and security groups belong to Octavia's own project, and go with
-the load balancer. A deleted load balancer's row stays for a while with the status DELETED, in no list, until Octavia's
-housekeeping purges it.
+One delete removes a load balancer with everything below it. No separate types: members are deleted with their pool, and
+L7 rules with their policy; Octavia has no list of either over all parents. Flavors, availability zones and profiles
+belong to the operator. Amphorae, with their servers, ports and security groups, belong to Octavia's own project and are
+deleted with the load balancer. The row of a deleted load balancer stays for a while with the status DELETED, in no
+list, until Octavia's housekeeping purges it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from cleanup_orchestrator.plugins.base import (
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-#: Octavia's ``pagination_max_limit``, to which it cuts a larger wish.
+#: Octavia's ``pagination_max_limit``, to which it reduces a larger limit.
 PAGE = 1000
 
 
 def _collection(name: str) -> Rest:
-    # Octavia drops the owner filter from its next links: only their marker counts, put over our own query.
+    # Octavia drops the owner filter from its next links: only their marker is used, put over the original query.
     return Rest(
         "load-balancer",
         f"/lbaas/{name}",
@@ -53,7 +53,7 @@ _SHOW = Rest("load-balancer", "/lbaas/loadbalancers/{id}", key="loadbalancer")
 
 
 def describe(balancer: Resource, project: ProjectDefinition) -> str | None:
-    """Tell the address that people know it by, and its status where that matters for the delete."""
+    """Return the address of a load balancer, and a status that matters."""
     row = balancer.data
     parts = [f"VIP {row['vip_address']}"] if row.get("vip_address") else []
     if row.get("provisioning_status") not in ("ACTIVE", None):
@@ -62,7 +62,7 @@ def describe(balancer: Resource, project: ProjectDefinition) -> str | None:
 
 
 def explain(connection: Connection, project: ProjectDefinition, balancer: Resource) -> Verdict | None:
-    """Tell what a load balancer is waiting for that Octavia calls immutable (409)."""
+    """Return what an immutable load balancer (409) waits for."""
     status = str(_SHOW.row(connection, project, balancer).get("provisioning_status"))
     if status == "PENDING_DELETE":
         return Verdict(Reason.DELETING, "Octavia is deleting it")
@@ -79,10 +79,12 @@ _DEFAULT_QUOTA = Rest("load-balancer", "/lbaas/quotas/{project_id}/default", key
 
 
 def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the quota if a limit differs from the default: Octavia keeps the row as a counter, before and after.
+    """Yield the quota if a limit differs from the default.
 
-    ``GET /lbaas/quotas/X`` is no help, for it writes: it stores the defaults of the day where a limit is not set. So
-    does the delete, after it has cleared them all.
+    Octavia keeps the row as a counter in any case.
+
+    ``GET /lbaas/quotas/X`` is not used, because it writes: it stores the current defaults where a limit is not set. The
+    delete does so, too, after it has cleared all limits.
     """
     defaults: Row | None = None
     for row in _collection("quotas").rows(connection, project):
@@ -114,7 +116,7 @@ SERVICE = Service(
     service_type="load-balancer",
     contract_version=1,
     after=CONTROLLERS,
-    # Refused to anybody but an admin, and those who may see everyone's. The list of quotas is not: it comes empty.
+    # Refused to callers who may not see all projects. The list of quotas is not refused to them: it is empty.
     proof=Rest("load-balancer", "/lbaas/loadbalancers", query={"project_id": "{project_id}", "limit": "1"}),
     roles="admin; load-balancer_admin where Octavia runs with its policy files for advanced RBAC or admin_or_owner",
     types=(

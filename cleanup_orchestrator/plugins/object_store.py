@@ -1,12 +1,13 @@
-"""Swift: containers with all they hold, account metadata, and (only if wished) the account itself.
+"""Swift: containers, account metadata, and (optionally) the account itself.
 
-An account is a project's whole store, and its name is part of the endpoint: a wrong endpoint would empty somebody
-else's. So every call is made under a URL whose account was compared with the project's id, and, but for the account's
-own delete, with a token that is scoped into the project. Only the account of a project that is gone is reached as a
+An account is the whole store of a project, and its name is part of the endpoint. A wrong endpoint would empty the
+account of another project. So the account in the URL of every call is compared with the project's id. Except for the
+delete of the account, the token is scoped into the project. Only the account of a project that is gone is accessed as a
 reseller admin.
 
-Not swept: accounts under further reseller prefixes (``SERVICE_``): only the service that keeps data there can reach
-them, with its service token. Account quotas and ACLs are a reseller admin's to write; they vanish with the account.
+Not swept: accounts under further reseller prefixes (``SERVICE_``). Only the service that keeps data there can access
+them, with its service token. Account quotas and ACLs can be written by a reseller admin only, and are deleted with the
+account.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
     from requests import Response
 
-#: Names in one page and in one bulk delete. Swift takes 10,000, two at a time: a call would last for minutes, in which
-#: no cancel is heard.
+#: Names in one page and in one bulk delete. Swift accepts 10,000, but deletes two at a time: a call would take minutes,
+#: during which a cancel has no effect.
 PAGE = 1000
 #: Swift refuses a whole bulk delete for one line that is longer than twice its longest path (1,282).
 LINE = 2500
-#: HTTP clients and proxies resolve these in a path, whatever the encoding: the request would be about something else.
-#: A container of that name is asked about with a path that is sent as it is (``LITERAL_PATH``); should a proxy resolve
-#: it all the same, the account or the list of API versions is asked. What deletes never has such a path: a bulk delete
-#: has the names in its body.
+#: HTTP clients and proxies resolve these in a path, whatever the encoding: the request then addresses another resource.
+#: A container of that name is read with a path that is sent unchanged (``LITERAL_PATH``). If a proxy resolves it
+#: anyway, the account or the list of API versions is read. A delete never has such a path: a bulk delete has the names
+#: in its body.
 DOTS = frozenset({".", ".."})
-#: What lets others write into a container without asking Keystone: its access list, the keys of signed addresses, and
-#: that of container sync. Each is a header of the container.
+#: Headers of a container that let others write into it without a token: its access list, the keys of signed URLs, and
+#: the key of container sync.
 _DOORS = (
     "X-Container-Write",
     "X-Container-Meta-Temp-URL-Key",
@@ -68,7 +69,7 @@ OPTIONS = (
         "account_in_url",
         default=True,
         help="Whether the endpoint names the project's account, as Swift's does. False is for a Ceph Object Gateway "
-        "without 'rgw swift account in url', where the token alone says whose account is meant.",
+        "without 'rgw swift account in url', where the token alone determines the account.",
     ),
     cfg.BoolOpt(
         "delete_account",
@@ -80,7 +81,7 @@ OPTIONS = (
 
 
 _NO_RESELLER = (
-    "nobody gets a token for the project any more, and to all others Swift shows its account only with the role "
+    "no token for the project can be obtained any more, and others can access its account in Swift only with the role "
     "ResellerAdmin: give it to the orchestrator's user"
 )
 
@@ -88,7 +89,9 @@ _NO_RESELLER = (
 
 
 def _account(connection: Connection, project: ProjectDefinition) -> str:
-    """Return the URL of the project's account; that of one that is gone is seen from our own.
+    """Return the URL of the project's account.
+
+    If the project is gone, the URL is derived from the account of the orchestrator.
 
     :raises BadAnswer: when it is not certain that it is the project's
     """
@@ -128,9 +131,9 @@ def _quote(name: str) -> str:
 
 
 def _ask(connection: Connection, method: str, account: str, container: str = "", **options: Any) -> Response:
-    """Ask about an account or one of its containers, or change its headers.
+    """Read an account or one of its containers, or change its headers.
 
-    :param container: its name; empty: the account itself is meant
+    :param container: the name of the container; empty: the account itself
     """
     if container not in DOTS:
         url = f"{account}/{_quote(container)}" if container else account
@@ -144,9 +147,11 @@ def _ask(connection: Connection, method: str, account: str, container: str = "",
 
 
 def _pages(connection: Connection, account: str, container: str = "", **query: str) -> Iterator[list[Row]]:
-    """Yield the pages of a listing, with the last name as the marker: what is deleted meanwhile moves nothing.
+    """Yield the pages of a listing, with the last name as the marker.
 
-    A short page may have a successor (sharded containers): only an empty one is the end.
+    Deletes in between do not shift a page.
+
+    A short page may be followed by another one (sharded containers). Only an empty page is the end.
     """
     marker: dict[str, str] = {}
     while True:
@@ -184,7 +189,7 @@ def _containers(connection: Connection, project: ProjectDefinition) -> Iterator[
     except exceptions.HttpException as error:
         if error.status_code == 403 and project.gone:
             raise ProjectGone(_NO_RESELLER) from error
-        if error.status_code != 410:  # Gone: the account was deleted, and its reaper takes care of the rest
+        if error.status_code != 410:  # Gone: the account was deleted, and Swift's reaper deletes the rest
             raise
 
 
@@ -197,7 +202,7 @@ def _describe(container: Resource, project: ProjectDefinition) -> str:
 
 
 def _bulk_limit(connection: Connection) -> int:
-    """Return how many names a bulk delete takes; 0 where there is none, or where nobody tells."""
+    """Return how many names a bulk delete takes; 0 where there is none."""
     url = str(connection.object_store.get_endpoint())
     info = re.sub(r"/v1(\.\d+)?(/[^/]*)?/?$", "", url) + "/info"
     response = connection.object_store.get(info, headers={"Accept": "application/json"})
@@ -210,7 +215,10 @@ def _bulk_limit(connection: Connection) -> int:
 
 
 class _Emptying:
-    """One pass over a container: each name is tried once, and what is refused is counted, not retried."""
+    """One pass over a container.
+
+    Each name is tried once. What is refused is counted, not retried.
+    """
 
     def __init__(self, connection: Connection, account: str, container: str) -> None:
         self.store = connection.object_store
@@ -224,7 +232,10 @@ class _Emptying:
         self.failures[status] += 1
 
     def versions(self) -> None:
-        """Delete every version and delete marker; the bulk delete knows current objects only."""
+        """Delete every version and delete marker.
+
+        The bulk delete handles current objects only.
+        """
         for page in _pages(self.connection, self.account, self.container, versions="true"):
             before = self.failures.total()
             for row in page:
@@ -243,10 +254,13 @@ class _Emptying:
             for name in lines.keys() - set(names):
                 self.single(name, {})
             if self.failures.total() - before >= len(page):
-                return  # all of a page refused: the next will fare no better
+                return  # all names of a page were refused: the next page would be refused as well
 
     def line(self, name: str) -> bytes:
-        """Return the line of a bulk delete: encoded is only what must be, for lines have to be short."""
+        """Return the line of a bulk delete.
+
+        Only what must be encoded is encoded, because the length of a line is limited.
+        """
         path = f"/{self.container}/{name}".encode()
         return re.sub(rb"[%\x00-\x20\x7f]", lambda match: b"%%%02X" % ord(match[0]), path)
 
@@ -255,11 +269,13 @@ class _Emptying:
             self.fail(name, 400)
             return
         response = self.store.delete(f"{self.url}/{_quote(name)}", params=query)
-        if response.status_code >= 400 and response.status_code != 404:  # somebody else's delete, or X-Delete-At
+        if (
+            response.status_code >= 400 and response.status_code != 404
+        ):  # 404: deleted by another client, or by X-Delete-At
             self.fail(name, response.status_code)
 
     def bulk(self, lines: list[bytes]) -> None:
-        """Delete by one call, which answers 200 whatever happened: only its body tells."""
+        """Delete by one call. Its status is 200 whatever happened, so the body is read."""
         response = self.store.post(
             self.account,
             params={"bulk-delete": "true"},
@@ -285,7 +301,7 @@ class _Emptying:
             raise BadAnswer(f"the bulk delete was given {len(lines)} names and accounts for {done}")
 
     def remove(self) -> bool:
-        """Delete the container itself; False: it is not empty."""
+        """Delete the container itself; return False if it is not empty."""
         if self.container in DOTS:
             self.bulk([self.line("").rstrip(b"/")])
             refused, self.failures = self.failures, Counter()
@@ -310,7 +326,9 @@ class _Emptying:
 
 
 def _close_doors(connection: Connection, account: str, container: str) -> Mapping[str, str]:
-    """Have nothing written or copied any more by who needs no token of the project; return the container's headers.
+    """Remove what lets others write without a token; return the headers.
+
+    What is removed is part of the delete, and is not restored.
 
     What is removed is part of the delete: it is not put back, as what is deleted is not.
     """
@@ -353,7 +371,7 @@ def _delete_container(connection: Connection, project: ProjectDefinition, contai
     emptying.close()
     if not emptying.remove():
         raise Refused(
-            Verdict(Reason.IN_USE, "emptied, but not empty yet: its listing is behind, or somebody still writes")
+            Verdict(Reason.IN_USE, "emptied, but not empty yet: its listing is behind, or a client still writes")
         )
 
 
@@ -398,7 +416,7 @@ def _accounts(connection: Connection, project: ProjectDefinition) -> Iterator[Ro
     headers = _head(connection, url)
     if headers is None:
         return
-    # For an account that was never there Swift makes an answer up, dated now.
+    # For an account that never existed, Swift answers with the current time.
     now = email.utils.parsedate_to_datetime(headers["Date"]).timestamp()
     if now - float(headers["X-Timestamp"]) < 2:
         return

@@ -20,7 +20,7 @@ _NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 
 
 class InvalidPlugin(CleanupError):
-    """A plugin that must not run: the message names it and what is wrong."""
+    """Raised for a plugin that must not run; names it and the defect."""
 
     code = "invalid_plugin"
 
@@ -31,7 +31,7 @@ def option_group(service_type: str) -> str:
 
 
 class Registry:
-    """Services by official type, their types, and the graph over all of them."""
+    """The services by official type, with the graph over all their types."""
 
     def __init__(self, services: Iterable[Service]) -> None:
         """Check the services and order their types.
@@ -62,7 +62,7 @@ class Registry:
     def related_types(
         self, service: Service, type_: ResourceType
     ) -> tuple[tuple[Service, ResourceType, bool, str], ...]:
-        """Return the types that are deleted with a type, and those whose delete removes it.
+        """Return the types deleted with a type, and those whose delete removes it.
 
         :returns: (service, type, whether it is the whole, the part's attribute with the id of the whole; empty: the
             plugin does not declare which part belongs to which whole)
@@ -132,12 +132,15 @@ class Registry:
 
 
 def _full_name(service: Service, name: str) -> str:
-    """Return a type's name with its service; a name without a service is one of the same service."""
+    """Return a type's name with its service.
+
+    A name without a service is one of the same service.
+    """
     return name if "." in name else f"{service.service_type}.{name}"
 
 
 def _links(service: Service, part: ResourceType, whole: str) -> tuple[str, ...]:
-    """Return the attributes by which a type's resources belong to those of another type.
+    """Return the attributes that link a type's resources to another type.
 
     :param whole: the full name of the other type
     :returns: an empty attribute when the relation is declared without one

@@ -1,4 +1,4 @@
-"""What plugins are handed and what they return: project, resource, verdict, and the templates that they fill."""
+"""What plugins are handed and return: project, resource, verdict, templates."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ProjectDefinition:
     gone: bool = False  #: Keystone no longer knows the project: no token for it can be obtained
 
     def __post_init__(self) -> None:
-        """Refuse an empty id: several services take an empty owner filter for "all projects"."""
+        """Refuse an empty id: some services take it for "all projects"."""
         if not isinstance(self.id, str) or not self.id.strip():
             raise ValueError("a project definition needs a project id")
 
@@ -65,7 +65,7 @@ class Verdict:
 
 
 class Refused(Exception):
-    """Raised by a hook: the resource cannot be deleted now, for the reason that the report shows."""
+    """Raised by a hook that refuses a delete, with the report's reason."""
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(verdict.message)
@@ -73,7 +73,10 @@ class Refused(Exception):
 
 
 def fill(value: Any, project: ProjectDefinition, resource: Resource | None = None) -> Any:
-    """Fill ``{project_id}``, ``{id}`` and ``{row[key]}`` into strings, also inside dicts and lists."""
+    """Fill project, id and row into strings, also inside dicts and lists.
+
+    The templates are ``{project_id}``, ``{id}`` and ``{row[key]}``.
+    """
     if isinstance(value, str):
         return value.format(
             project_id=project.id,

@@ -1,4 +1,4 @@
-"""Verdicts that several plugins return: which resources block a delete, and whose they are."""
+"""Verdicts that several plugins return: what blocks a delete, and its owner."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def blocking_verdict(
 
 
 def verdict_naming(project: ProjectDefinition, what: str, blockers: Iterable[Blocker]) -> Verdict | None:
-    """Return a verdict that reads "<what> another project's port", ``None`` when nothing blocks the delete.
+    """Return a verdict that names what blocks a delete, ``None`` if nothing.
+
+    It reads: "<what> another project's port".
 
     :param what: the beginning of the sentence: ``it is used by``
     """

@@ -48,7 +48,7 @@ All services together
 
 
 def plugins() -> dict[str, tuple[Service, str]]:
-    """Return each installed service with the docstring of the module that it comes from."""
+    """Return each installed service with the docstring of its module."""
     manager = stevedore.ExtensionManager(registry.NAMESPACE, invoke_on_load=False)
     found = {}
     for extension in manager:
@@ -65,7 +65,7 @@ def title(service_type: str) -> str:
 
 
 def _plugin_of(hook: Callable[..., Any]) -> str:
-    """Return the module of a hook's plugin; of a plugin that is a package, the package."""
+    """Return the module of a hook's plugin, or the package that the plugin is."""
     parent = hook.__module__.rpartition(".")[0]
     return hook.__module__ if parent in ("", plugins_package.__name__) else parent
 
@@ -95,7 +95,10 @@ def _functions(hook: Callable[..., Any]) -> Iterator[ast.AST]:
 
 
 def _texts(node: ast.AST | None) -> list[str]:
-    """Return the literal sentences that an expression may be; filled-in parts become an ellipsis."""
+    """Return the literal sentences that an expression may be.
+
+    Filled-in parts become an ellipsis.
+    """
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [node.value]
     if isinstance(node, ast.JoinedStr):
@@ -118,7 +121,10 @@ def sentences(rule: Callable[..., Any]) -> list[str]:
 
 
 def _reasons(tree: ast.AST, node: ast.AST) -> str:
-    """Return the reason codes that an expression may be; a name is replaced by its assigned value."""
+    """Return the reason codes that an expression may be.
+
+    A name is replaced by its assigned value.
+    """
     if isinstance(node, ast.Name):
         for found in ast.walk(tree):
             if isinstance(found, ast.Assign):
@@ -206,7 +212,10 @@ def _deleted(type_: ResourceType) -> str:
 
 
 def left_over(type_: ResourceType) -> list[str]:
-    """Return what can be left of a type, and why, besides the errors that any service may answer."""
+    """Return what can be left of a type, and why.
+
+    The errors that any service may answer are not listed.
+    """
     found = [f"``{Reason.PROTECTED}``: {_sentence(s)}" for rule in type_.protect for s in sentences(rule)]
     hooks = [*type_.prepare, type_.delete, type_.explain, type_.force]
     for hook in hooks:
@@ -267,7 +276,7 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
 
 
 def _acts(type_: ResourceType) -> str:
-    """Return which user input the service acts on at a delete, and the token of that delete."""
+    """Return the user input that the service acts on at a delete, and its token."""
     if not type_.acts_on:
         return "no"
     where = f", where this holds: {about(type_.acts_on_if)}" if type_.acts_on_if else ""
@@ -350,7 +359,10 @@ def index(services: dict[str, tuple[Service, str]], known: registry.Registry) ->
 
 
 def write(directory: Path) -> None:
-    """Write all pages. A page whose text is unchanged keeps its time, so that Sphinx does not read it again."""
+    """Write all pages.
+
+    A page whose text is unchanged keeps its time, so that Sphinx does not read it again.
+    """
     services = plugins()
     known = registry.Registry(service for service, _ in services.values())
     texts = {name: page(service, intro, known) for name, (service, intro) in services.items()}

@@ -7,7 +7,7 @@ VERDICTS = f"{PLUGINS}verdicts.py"
 IMAGE = f"{PLUGINS}image.py"
 NETWORK = f"{PLUGINS}network/"
 DNS = f"{PLUGINS}dns/"
-COMPUTE = f"{PLUGINS}compute.py"
+COMPUTE = f"{PLUGINS}compute/"
 VOLUMES = f"{PLUGINS}block_storage/"
 SHARES = f"{PLUGINS}shared_file_system/"
 HEAT = f"{PLUGINS}orchestration/"
@@ -279,28 +279,28 @@ MUTATIONS = (
     # ------------------------------------------------------------------------------------------------------ others
     Mutation(
         "A list of servers with another project's server in it is believed",
-        COMPUTE,
+        f"{COMPUTE}servers.py",
         'if row.get("tenant_id") not in (None, "", project.id):',
         "if False:",
         OWNERS,
     ),
     Mutation(
         "Servers of other projects in cells that do not answer are listed",
-        COMPUTE,
+        f"{COMPUTE}servers.py",
         '            if server.get("tenant_id") == project.id:\n                yield server',
         "            if True:\n                yield server",
         tests("plugins/gone"),
     ),
     Mutation(
         "A list that is another project's shows the servers of cells that do not answer",
-        COMPUTE,
+        f"{COMPUTE}servers.py",
         "        if scope != project.id:\n            raise BadAnswer(",
         "        if False:\n            raise BadAnswer(",
         OWNERS,
     ),
     Mutation(
         "Flavor access of other projects is listed",
-        COMPUTE,
+        f"{COMPUTE}settings.py",
         'if row.get("tenant_id") == project.id:\n                yield {**row, "name": flavor.get("name")}',
         'if row.get("tenant_id"):\n                yield {**row, "name": flavor.get("name")}',
         OWNERS,

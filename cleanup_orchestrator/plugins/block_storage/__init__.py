@@ -1,17 +1,18 @@
-"""Cinder: volumes, snapshots, backups, groups of either kind, and what keeps them from going.
+"""Cinder: volumes, snapshots, backups, groups, and what blocks their delete.
 
-Cinder refuses a delete by state: what is merely in a state that nothing stands behind any more is reset and deleted;
-what is busy is waited for, until it has not changed for ``reset_after``. Nothing is force-deleted, and nothing is
-deleted in cascade: with an admin's token that takes other projects' snapshots along without a word.
+Cinder refuses a delete by state. If no operation is behind a state any more, the state is reset and the resource is
+deleted. A busy resource is waited for, until it has not changed for ``reset_after``. Outside of a deletion under force,
+nothing is force-deleted. Nothing is deleted in cascade: with an admin's token a cascade silently deletes snapshots of
+other projects.
 
-A volume waits for its snapshots, a snapshot for the volumes made from it (on copy-on-write storage), a group for both,
-and one that somebody else holds would keep all others. So no type waits here for another as a whole: each sweep takes
-what is free by then, and names what is not.
+A volume waits for its snapshots, a snapshot for the volumes made from it (on copy-on-write storage), and a group for
+both. One resource that another project uses would block all others. So no type here waits for another type as a whole:
+each sweep deletes what can be deleted by then, and names what blocks the rest.
 
-What has no type of its own: encryption keys, metadata and the cached image go with their volume. User messages expire
-by themselves (``message_ttl``), and do not say whose they are. Counters of quota usage and reservations stay: Cinder
-deletes the limits alone. Volumes of the image cache belong to the project that ``cinder_internal_tenant_project_id``
-names: it, and the one of Glance's Cinder store, belong on the list of projects that are never deleted.
+No separate types: encryption keys, metadata and the cached image are deleted with their volume. User messages expire
+(``message_ttl``), and do not show their owner. Counters of quota usage and reservations stay: Cinder deletes the limits
+alone. Volumes of the image cache belong to the project that ``cinder_internal_tenant_project_id`` names. This project,
+and that of Glance's Cinder store, belong on the list of projects that are never deleted.
 """
 
 from __future__ import annotations
@@ -67,10 +68,10 @@ SERVICE = Service(
     contract_version=1,
     options=OPTIONS,
     after=("orchestration.stack",),
-    # Anybody else gets his own project's things, without a word about the owner that was asked for.
+    # To a caller who is not an admin, the lists show only its own project, whatever owner they are asked for.
     proof=Rest(SERVICE_TYPE, "/os-quota-sets/{project_id}"),
     roles="admin on any one project, to whom Cinder shows everything, so each list carries the owner filter; admin on "
-    "the project under deletion, for backups (in Swift they lie in the account of whoever deletes them) and for "
+    "the project under deletion, for backups (in Swift, Cinder looks for them in the account of the caller) and for "
     "consistency groups (which do not say whose they are)",
     types=(
         TRANSFER,

@@ -38,7 +38,7 @@ _BACKUP_PROJECT = "os-backup-project-attr:project_id"
 
 
 def list_backups(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's backups, the newest first, as seen from the project itself."""
+    """Yield the project's backups, the newest first, with a token of the project."""
     check_scope(connection, project)
     yield from list_rows(connection, project, "backups", project_id=project.id)
 
@@ -48,7 +48,7 @@ _make_backup_deletable = reset_to_error("/backups/{id}/action", "os-reset_status
 
 
 def _refuse_base(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:
-    """Refuse a backup that others build on, naming them."""
+    """Refuse a backup that other backups depend on, naming them."""
     if backup.data.get("has_dependent_backups"):
         rows = list_rows(connection, project, "backups", parent_id=backup.id)
         blockers = [
@@ -58,9 +58,11 @@ def _refuse_base(connection: Connection, project: ProjectDefinition, backup: Res
 
 
 def force_backup(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:
-    """Reset a backup that no other one builds on to error, whatever works on it, and delete it by force.
+    """Reset a backup to error, whatever its state, and delete it by force.
 
-    Not every driver knows a forced delete: then Cinder answers 405, and takes an ordinary one, for its state is error.
+    Other backups that depend on it block this.
+
+    Not every driver supports a forced delete. Then Cinder answers 405, and accepts an ordinary delete in state error.
     """
     _refuse_base(connection, project, backup)
     try:
@@ -74,15 +76,15 @@ def force_backup(connection: Connection, project: ProjectDefinition, backup: Res
 
 
 def delete_backup(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:
-    """Delete a backup that no other one builds on; the others have their turn when those are gone.
+    """Delete a backup that no other one depends on. A later sweep deletes the others.
 
-    :raises Refused: naming the backups that build on it, or when there is no backup service to do it
+    :raises Refused: naming the backups that depend on it, or when no backup service is available
     """
     _refuse_base(connection, project, backup)
     _make_backup_deletable(connection, project, backup)
     response = connection.block_storage.delete(f"/backups/{backup.id}", microversion=BACKUP_OWNER)
     if response.status_code == 404:
-        # Also what Cinder says when no backup service is up.
+        # Cinder answers 404 also when no backup service is available.
         if connection.block_storage.get(f"/backups/{backup.id}", microversion=BACKUP_OWNER).status_code != 404:
             raise Refused(
                 Verdict(Reason.UNREACHABLE, f"no backup service of Cinder is there to delete it: {response.text[:200]}")

@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
 ATTACHMENTS = "3.27"  #: the first microversion with attachments; Ocata
 GROUP_MEMBERS = "3.14"  #: the first that names the group of a volume, and the group snapshot of a snapshot; Newton
-BACKUP_OWNER = "3.18"  #: the first that says whose a backup is; Ocata
-GROUP_OWNER = "3.58"  #: the first that says whose a group or a group snapshot is; Stein
-TRANSFERS = "3.59"  #: the first that pages transfers, and (from 3.57) says whose they were; Train
+BACKUP_OWNER = "3.18"  #: the first that shows the owner of a backup; Ocata
+GROUP_OWNER = "3.58"  #: the first that shows the owner of a group or a group snapshot; Stein
+TRANSFERS = "3.59"  #: the first that pages transfers and (from 3.57) shows their owner; Train
 SERVICE_TYPE = "block-storage"
 VOLUME_OWNER = "os-vol-tenant-attr:tenant_id"
 SNAPSHOT_OWNER = "os-extended-snapshot-attributes:project_id"
 
-#: States in which something works on it, and which end by themselves.
+#: States in which an operation is in progress, and which end by themselves.
 BUSY = frozenset(
     {
         "creating", "managing", "deleting", "downloading", "uploading", "retyping", "extending", "backing-up",
         "restoring", "restoring-backup", "reverting", "updating", "unmanaging",
     }
 )  # fmt: skip
-PAGE = 1000  #: Cinder's ``osapi_max_limit``: a larger wish is cut
-RESTARTS = 5  #: of a list whose marker went
+PAGE = 1000  #: Cinder's ``osapi_max_limit``, to which it reduces a larger limit
+RESTARTS = 5  #: of a list whose marker was deleted
 _COLLECTIONS = {
     "volumes": ("/volumes/detail", GROUP_MEMBERS),
     "snapshots": ("/snapshots/detail", GROUP_MEMBERS),
@@ -56,7 +56,7 @@ _COLLECTIONS = {
 
 
 def list_own(collection: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing of what the project has in a collection."""
+    """Return a listing of the project's rows of a collection."""
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         yield from list_rows(connection, project, collection, project_id=project.id)
@@ -65,7 +65,7 @@ def list_own(collection: str) -> Callable[[Connection, ProjectDefinition], Itera
 
 
 def list_all(collection: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing of what all projects have in a collection; a transfer that was accepted is history."""
+    """Return a listing of the rows of all projects, without accepted transfers."""
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         for row in list_rows(connection, project, collection):
@@ -76,10 +76,12 @@ def list_all(collection: str) -> Callable[[Connection, ProjectDefinition], Itera
 
 
 def list_rows(connection: Connection, project: ProjectDefinition, collection: str, **query: str) -> Iterator[Row]:
-    """Yield all rows of a collection, of all projects unless the query says otherwise.
+    """Yield all rows of a collection, of all projects unless the query filters.
 
-    A page begins after a row, and that row may be gone by then: Cinder answers 404, and the list is read anew, with
-    rows that were there before.
+    A page begins after a row. If that row is gone by then, Cinder answers 404. Then the list is read again from the
+    beginning, so that rows may repeat.
+
+    :raises BadAnswer: when the marker was gone each time
     """
     path, microversion = _COLLECTIONS[collection]
     call = Rest(
@@ -101,18 +103,22 @@ def list_rows(connection: Connection, project: ProjectDefinition, collection: st
         except exceptions.NotFoundException:
             if not begun:
                 raise
-    raise BadAnswer(f"{call!r}: what the next page was to begin after went {RESTARTS} times while it was read")
+    raise BadAnswer(f"{call!r}: the row before the next page was deleted {RESTARTS} times while the list was read")
 
 
 def post_action(
     connection: Connection, project: ProjectDefinition, resource: Resource, path: str, body: Row, version: str
 ) -> None:
     """Call an action on a resource."""
+    """Call an action on a resource."""
     Rest(SERVICE_TYPE, path, method="POST", body=body, microversion=version).call(connection, project, resource)
 
 
 def _quiet_for(row: Row) -> float:
-    """Return for how many seconds a row has not changed; 0 when it does not say so. Cinder's times are UTC."""
+    """Return for how many seconds a row has not changed; 0 when it is not shown.
+
+    Cinder's times are UTC.
+    """
     try:
         changed = datetime.datetime.fromisoformat(str(row.get("updated_at") or row["created_at"]))
     except (KeyError, ValueError):
@@ -123,7 +129,7 @@ def _quiet_for(row: Row) -> float:
 
 
 def wait_while_busy(project: ProjectDefinition, row: Row, doing: str) -> None:
-    """Refuse what something works on, unless it has not changed for too long.
+    """Refuse a busy resource, unless it has not changed for ``reset_after``.
 
     :raises Refused: when it is to be waited for
     """
@@ -136,16 +142,17 @@ def wait_while_busy(project: ProjectDefinition, row: Row, doing: str) -> None:
 
 def cinder_blocker(type_: str, id_: Any, owner: Any, service: str = SERVICE_TYPE) -> dict[str, str]:
     """Return a blocker in Cinder, or in another service."""
+    """Return a blocker in Cinder, or in another service."""
     return blocker(f"{service}.{type_}", id_, owner)
 
 
 def reset_to_error(
     path: str, action: str, microversion: str
 ) -> Callable[[Connection, ProjectDefinition, Resource], None]:
-    """Return a breaker that gets a thing out of a state in which its delete is refused."""
+    """Return an action that resets a state in which Cinder refuses the delete."""
 
     def make_deletable(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-        """Reset what is in a state that nothing stands behind; wait for what is busy."""
+        """Reset a state that no operation is behind; wait for a busy resource."""
         if group := resource.data.get("group_snapshot_id"):
             refuse(verdict_naming(project, "it goes with", [cinder_blocker("group_snapshot", group, project.id)]))
         status = str(resource.data.get("status"))
@@ -161,10 +168,10 @@ def reset_to_error(
 def force_delete(
     path: str, action: str, microversion: str, reset: Row | None = None
 ) -> Callable[[Connection, ProjectDefinition, Resource], None]:
-    """Return what resets a thing to error, also while it is busy, and deletes it whatever its state."""
+    """Return an action that resets a resource to error and deletes it by force."""
 
     def force(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-        """Reset it to error, also while something works on it, and delete it by force."""
+        """Reset it to error, also while it is busy, and delete it by force."""
         if group := resource.data.get("group_snapshot_id"):
             refuse(verdict_naming(project, "it goes with", [cinder_blocker("group_snapshot", group, project.id)]))
         post_action(connection, project, resource, path, {action: dict(reset or {"status": "error"})}, microversion)
@@ -174,7 +181,10 @@ def force_delete(
 
 
 def attached_to(connection: Connection, project: ProjectDefinition, volume_id: str) -> list[dict[str, str]]:
-    """Return who has a volume, as blockers: servers, or attachments without one."""
+    """Return what a volume is attached to, as blockers.
+
+    They are servers, or attachments without a server.
+    """
     found = []
     for row in list_rows(connection, project, "attachments", volume_id=volume_id):
         if row.get("volume_id") != volume_id:
@@ -189,7 +199,7 @@ def attached_to(connection: Connection, project: ProjectDefinition, volume_id: s
 
 
 def server_owner(connection: Connection, server_id: str) -> str | None:
-    """Return whose a server is; ``None`` when Nova knows no such server, or there is no Nova."""
+    """Return the owner of a server; ``None`` when there is none, or no Nova."""
     if connection.config.get_session_endpoint("compute") is None:
         return None
     response = connection.compute.get(f"/servers/{server_id}")
@@ -203,15 +213,15 @@ def server_owner(connection: Connection, server_id: str) -> str | None:
 
 
 def snapshots_of(connection: Connection, project: ProjectDefinition, volume_id: str) -> list[dict[str, str]]:
-    """Return a volume's snapshots, whosever, as blockers."""
+    """Return a volume's snapshots, of any project, as blockers."""
     rows = list_rows(connection, project, "snapshots", volume_id=volume_id)
     return [cinder_blocker("snapshot", s["id"], s.get(SNAPSHOT_OWNER)) for s in rows if s.get("volume_id") == volume_id]
 
 
 def check_scope(connection: Connection, project: ProjectDefinition) -> None:
-    """Make sure whose list it is.
+    """Check that the lists are those of the project.
 
-    :raises BadAnswer: when the token is not scoped into the project, as long as there is one
+    :raises BadAnswer: when the project exists and the token is not scoped into it
     """
     if project.gone:
         return

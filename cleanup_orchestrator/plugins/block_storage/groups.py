@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 
 
 def check_group(connection: Connection, project: ProjectDefinition, group: Resource) -> None:
-    """Refuse a group with others' volumes, which would go with it, and name what keeps it from going."""
+    """Refuse a group with volumes of others: its delete would delete them.
+
+    Name what blocks the delete.
+    """
     volumes = [
         row for row in list_rows(connection, project, "volumes", group_id=group.id) if row.get("group_id") == group.id
     ]
@@ -61,7 +64,10 @@ def check_group(connection: Connection, project: ProjectDefinition, group: Resou
 
 
 def explain_group(connection: Connection, project: ProjectDefinition, group: Resource) -> Verdict | None:
-    """Name its own snapshots, or those of its volumes, anybody's: a group goes with none of them."""
+    """Name the snapshots, of any project, of a group and of its volumes.
+
+    Each of them blocks the delete.
+    """
     rows = list_rows(connection, project, "group_snapshots", group_id=group.id)
     blockers = [
         cinder_blocker("group_snapshot", s["id"], s.get("project_id")) for s in rows if s.get("group_id") == group.id
@@ -73,7 +79,10 @@ def explain_group(connection: Connection, project: ProjectDefinition, group: Res
 
 
 def _groups_if_gone(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the old consistency groups of a project that is gone: this old list knows a filter, but shows no owner."""
+    """Yield the old consistency groups of a project that is gone.
+
+    The list has an owner filter, but its rows show no owner. So the filter is checked with an id that does not exist.
+    """
     query = {"all_tenants": "1", "project_id": "{project_id}"}
     old = Rest(
         SERVICE_TYPE,
@@ -83,9 +92,9 @@ def _groups_if_gone(connection: Connection, project: ProjectDefinition) -> Itera
         paging=Paging.MARKER,
         limit=PAGE,
     )
-    nobody = dataclasses.replace(project, id=NOTHING)
-    if next(old.rows(connection, nobody), None) is not None:
-        raise BadAnswer("Cinder ignores whose consistency groups it is asked for")
+    no_project = dataclasses.replace(project, id=NOTHING)
+    if next(old.rows(connection, no_project), None) is not None:
+        raise BadAnswer("Cinder ignores the owner filter of consistency groups")
     if rows := list(old.rows(connection, project)):
         known = {str(row["id"]) for row in list_rows(connection, project, "groups", project_id=project.id)}
         yield from (row for row in rows if row["id"] not in known)
@@ -94,7 +103,7 @@ def _groups_if_gone(connection: Connection, project: ProjectDefinition) -> Itera
 def _group_snapshots_if_gone(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the old group snapshots of a project that is gone.
 
-    Their list is that of the token's project alone; but each of them is what some of the project's snapshots go with.
+    Their list shows those of the token's project alone. They are found by the project's snapshots that they contain.
     """
     snapshots = list_rows(connection, project, "snapshots", project_id=project.id)
     ours = (row for row in snapshots if row.get(SNAPSHOT_OWNER) == project.id)
@@ -111,7 +120,10 @@ def _legacy(
     paging: Paging,
     if_gone: Callable[[Connection, ProjectDefinition], Iterator[Row]],
 ) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing of what only the API of old consistency groups shows: it lists the new kind as well."""
+    """Return a listing of what only the old API shows.
+
+    The old API lists the new kind as well.
+    """
     old = Rest(SERVICE_TYPE, f"/{collection}/detail", key=key, paging=paging, limit=PAGE)
     new = Rest(
         SERVICE_TYPE, f"/{current}/detail", key=current_key, microversion=GROUP_OWNER, paging=Paging.MARKER, limit=PAGE

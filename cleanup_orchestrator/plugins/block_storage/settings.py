@@ -1,4 +1,7 @@
-"""Cinder: access to private volume types, default types and quotas, removed right before the project."""
+"""Cinder: access to private types, default types and quotas.
+
+They are removed right before the project.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ def _knows_default_types(connection: Connection, project: ProjectDefinition) -> 
 
 
 def list_quotas(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's quota set when it is not the default."""
+    """Yield the project's quota set when it differs from the default."""
 
     def quotas(path: str) -> Row:
         body = Rest(SERVICE_TYPE, path).call(connection, project)

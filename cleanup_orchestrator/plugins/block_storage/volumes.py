@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 #: States in which Cinder takes the delete of a volume (volume/api.py, delete); of anything else, the first two.
 DELETABLE = frozenset({"available", "error", "error_restoring", "error_extending", "error_managing"})
-#: States of a volume that say that something else has it. When nothing does, they are stale.
+#: States of a volume that is attached, or about to be. When no attachment exists, they are stale.
 ON_HOLD = frozenset({"in-use", "reserved", "attaching", "detaching", "error_attaching", "error_detaching"})
 #: What ``migration_status`` says when nothing is migrating (volume/api.py, AVAILABLE_MIGRATION_STATUS).
 SETTLED = frozenset({None, "", "none", "deleting", "error", "success"})
@@ -56,11 +56,14 @@ def _volume_owner(connection: Connection, project: ProjectDefinition, volume_id:
     return str(row.get(VOLUME_OWNER) or "")
 
 
-_SOURCE_IS_THERE = "_source_is_there"  # put into listed rows; no attribute of Cinder begins with an underscore
+_SOURCE_IS_THERE = "_source_is_there"  # added to listed rows; no attribute of Cinder begins with an underscore
 
 
 def _survives(value: str) -> bool:
-    """Whether Cinder takes a filter's value for what it is: for volumes it evaluates it as a Python literal."""
+    """Return whether Cinder keeps a filter's value as a string.
+
+    For volumes it evaluates the value as a Python literal.
+    """
     try:
         ast.literal_eval(value)
     except (ValueError, SyntaxError):
@@ -69,10 +72,10 @@ def _survives(value: str) -> bool:
 
 
 def list_volumes(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's volumes; mark the copies that a migration is about to put in the place of one of them.
+    """Yield the project's volumes; mark copies that a migration creates.
 
-    A project id that reads as a number (digits alone, or with one ``e``) is no filter for Cinder: then all volumes of
-    the cloud are listed, and compared on this side.
+    A project id that reads as a number (digits alone, or with one ``e``) does not work as a filter in Cinder. Then all
+    volumes of the cloud are listed, and the owner is compared here.
     """
     query = {"project_id": project.id} if _survives(project.id) else {}
     targets: list[Row] = []
@@ -82,7 +85,7 @@ def list_volumes(connection: Connection, project: ProjectDefinition) -> Iterator
             targets.append(row)
         else:
             yield row
-    # There is rarely one; whether its volume is still there is asked, not remembered: there may be very many volumes.
+    # Copies are rare. The source volume is asked for, because remembering every id takes memory for many volumes.
     for row in targets:
         source = str(row["migration_status"]).removeprefix("target:")
         if source not in wanted and _exists(connection, source):
@@ -106,7 +109,7 @@ def _keep_migration_target(volume: Resource, project: ProjectDefinition) -> str 
 
 def _group_of(connection: Connection, project: ProjectDefinition, row: Row) -> list[dict[str, str]]:
     """Return the group that a volume is in, as a blocker."""
-    if legacy := row.get("consistencygroup_id"):  # says nothing of its owner, but then its volumes are its project's
+    if legacy := row.get("consistencygroup_id"):  # shows no owner; its volumes belong to its project
         return [cinder_blocker("consistency_group", legacy, project.id)]
     if not (group := row.get("group_id")):
         return []
@@ -117,9 +120,9 @@ def _group_of(connection: Connection, project: ProjectDefinition, row: Row) -> l
 
 
 def make_volume_deletable(connection: Connection, project: ProjectDefinition, volume: Resource) -> None:
-    """Get a volume out of a state in which Cinder refuses its delete, where nothing stands behind that state.
+    """Reset a stale state in which Cinder refuses the delete of a volume.
 
-    :raises Refused: naming what does
+    :raises Refused: naming what the volume is used by
     """
     row = volume.data
     status = str(row.get("status"))
@@ -144,9 +147,9 @@ def make_volume_deletable(connection: Connection, project: ProjectDefinition, vo
 
 
 def delete_volume(connection: Connection, project: ProjectDefinition, volume: Resource) -> None:
-    """Delete a volume, never in cascade; when Cinder refuses, say who stands in the way.
+    """Delete a volume, never in cascade; name what blocks it when Cinder refuses.
 
-    :raises Refused: naming snapshots, whosever, or who has the volume
+    :raises Refused: naming snapshots of any project, or what the volume is attached to
     """
     delete = Rest(SERVICE_TYPE, "/volumes/{id}", method="DELETE", microversion=GROUP_MEMBERS)
     try:
@@ -158,16 +161,17 @@ def delete_volume(connection: Connection, project: ProjectDefinition, volume: Re
         now = SHOW_VOLUME.row(connection, project, volume)
         if now.get("status") not in DELETABLE or _group_of(connection, project, now):
             raise
-    # Nothing shows why: its attach_status, which no answer has, may be stale. Its state stays: this may not be why.
+    # Nothing shows the cause. The attach_status, which no answer contains, may be stale. The status is not reset,
+    # because the cause may be another one.
     reset = {"os-reset_status": {"attach_status": "detached"}}
     post_action(connection, project, volume, "/volumes/{id}/action", reset, GROUP_MEMBERS)
     delete.call(connection, project, volume)
 
 
 def force_volume(connection: Connection, project: ProjectDefinition, volume: Resource) -> None:
-    """Reset a volume to error, detached and not migrating, whatever works on it, and delete it by force.
+    """Reset a volume to error, detached and not migrating, and delete it by force.
 
-    :raises Refused: when a server has it, whosever, or it goes with its group; or naming its snapshots
+    :raises Refused: when a server of any project has it, or it is deleted with its group; or naming its snapshots
     """
     refuse(verdict_naming(project, "it goes with", _group_of(connection, project, volume.data)))
     holders = attached_to(connection, project, volume.id)
@@ -182,28 +186,28 @@ def force_volume(connection: Connection, project: ProjectDefinition, volume: Res
 
 
 def list_attachments(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the attachments of the project's volumes, which own them."""
+    """Yield the attachments of the project's volumes, with the volumes' owners."""
     ours: set[str] | None = None
     for row in list_rows(connection, project, "attachments", project_id=project.id):
         if ours is None:
             ours = {str(v["id"]) for v in list_volumes(connection, project) if v.get(VOLUME_OWNER) == project.id}
         mine = row.get("volume_id") in ours
         owner = project.id if mine else _volume_owner(connection, project, row.get("volume_id"))
-        # What it takes to get at the data is in it, passwords included: nobody needs them here.
+        # connection_info contains the credentials of the storage.
         yield {**{k: v for k, v in row.items() if k != "connection_info"}, "project_id": owner}
 
 
 def show_attachment(connection: Connection, project: ProjectDefinition, attachment: Resource) -> Row:
-    """Read the owner again: it is the volume's."""
+    """Read the owner again: the owner of the volume."""
     call = Rest(SERVICE_TYPE, "/attachments/{id}", key="attachment", microversion=ATTACHMENTS)
     row = call.row(connection, project, attachment)
     return {**row, "project_id": _volume_owner(connection, project, row.get("volume_id"))}
 
 
 def check_attachment(connection: Connection, project: ProjectDefinition, attachment: Resource) -> None:
-    """Refuse an attachment to a server that Nova knows: only Nova can detach it without harm.
+    """Refuse an attachment to a server that Nova knows: Nova has to detach it.
 
-    Cinder asks Nova as well, but not where an attachment is only reserved.
+    Cinder asks Nova as well, except where an attachment is only reserved.
     """
     if server := attachment.data.get("instance"):
         owner = server_owner(connection, str(server))
@@ -213,7 +217,10 @@ def check_attachment(connection: Connection, project: ProjectDefinition, attachm
 
 
 def list_transfers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the transfers of the project's volumes; one from before Train does not say whose it is, its volume does."""
+    """Yield the transfers of the project's volumes.
+
+    A transfer from before Train shows no owner. Its owner is that of its volume.
+    """
     for row in list_rows(connection, project, "transfers", project_id=project.id):
         owner = row.get("source_project_id") or _volume_owner(connection, project, row.get("volume_id"))
         yield {**row, "source_project_id": owner}

@@ -1,12 +1,14 @@
-"""Designate: zones, what the project keeps in others' zones, PTR records of floating IPs, tasks, TSIG keys, the quota.
+"""Designate: zones, recordsets in zones of others, PTR records, tasks, TSIG keys.
 
-None of Designate's lists takes an owner filter. The header ``X-Auth-Sudo-Project-ID`` makes an admin's call one of the
-project; it still shows what is shared with the project and what is nobody's, so the owner is compared on each row.
+None of Designate's lists has an owner filter. With the header ``X-Auth-Sudo-Project-ID`` an admin's call counts as one
+of the project. The lists still show what is shared with the project and what has no owner, so the owner of each row is
+compared.
 
-A zone goes with everything in it, whosever: what other projects have in or below a zone of the project is looked for
-right before its delete, and refuses it by name. What has no type of its own: recordsets of the project's own zones, and
-zone attributes and masters go with their zone. Pools, TLDs, blacklists and service statuses are the operator's. Zones
-offered to the project by others (transfer requests that name it as their target) are the offering project's affair.
+The delete of a zone deletes everything in it, of any project. So resources of other projects in or below a zone are
+looked up right before the delete. If there are any, the delete is refused and they are named. No separate types:
+recordsets of the project's own zones, zone attributes and masters are deleted with their zone. Pools, TLDs, blacklists
+and service statuses belong to the operator. Zones that other projects offer to the project (transfer requests that name
+it as their target) belong to those projects.
 """
 
 from __future__ import annotations
@@ -62,11 +64,11 @@ OPTIONS = (
     ),
 )
 
-_NO_PROJECT = "no-such-project"  # its quota is the default, which Designate tells in no other way
+_NO_PROJECT = "no-such-project"  # its quota is the default, which Designate shows in no other way
 
 
 def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the quota if it differs from that of a project that does not exist."""
+    """Yield the quota if it differs from the quota of a project that does not exist."""
     mine = Rest("dns", "/quotas/{project_id}", headers=SUDO).call(connection, project)
     default = Rest("dns", f"/quotas/{_NO_PROJECT}", headers=ALL).call(connection, project)
     if not isinstance(mine, Mapping) or "zones" not in mine or not isinstance(default, Mapping):

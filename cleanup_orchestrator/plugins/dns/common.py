@@ -16,17 +16,20 @@ if TYPE_CHECKING:
     from openstack.connection import Connection
 
 PAGE = 1000  #: Designate's default is 20
-WITHOUT_COUNTS = {"OpenStack-DNS-Hide-Counts": "true"}  # it would count all rows again for every page
+WITHOUT_COUNTS = {"OpenStack-DNS-Hide-Counts": "true"}  # without it Designate counts all rows again for every page
 
-#: As the project, with our own roles.
+#: As the project, with the roles of the orchestrator.
 SUDO = {"X-Auth-Sudo-Project-ID": "{project_id}", **WITHOUT_COUNTS}
-#: As nobody in particular, over all projects.
+#: Over all projects.
 ALL = {"X-Auth-All-Projects": "true", **WITHOUT_COUNTS}
 UNFILTERED = "no list of Designate takes an owner filter; with the project in a header, it shows a few rows of others"
 
 
 def paged_list(path: str, key: str, headers: Mapping[str, str] = SUDO, **query: str) -> Rest:
-    """Return a list that is paged by marker, with the headers that say for which project it is asked."""
+    """Return a list that is paged by marker.
+
+    ``headers`` say for which project it is asked.
+    """
     # The marker and not the link: from its links Designate drops the all-projects switch.
     return Rest("dns", path, key=key, headers=headers, query=query, paging=Paging.MARKER, limit=PAGE)
 

@@ -35,7 +35,10 @@ _REVERSE = ".in-addr.arpa."
 
 
 def _recordsets(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's recordsets in zones that are not its own; mark PTR records of others' floating IPs."""
+    """Yield the project's recordsets in zones of others.
+
+    PTR records of floating IPs of others are marked.
+    """
     own: dict[str, Row] | None = None
     for row in paged_list("/recordsets", "recordsets").rows(connection, project):
         if own is None:
@@ -44,14 +47,14 @@ def _recordsets(connection: Connection, project: ProjectDefinition) -> Iterator[
             yield {**row, _HOLDER: _holder(connection, row)} if owner_of(row) == project.id else row
 
 
-_HOLDER = "_holder"  # put into listed rows; no attribute of Designate begins with an underscore
+_HOLDER = "_holder"  # added to listed rows; no attribute of Designate begins with an underscore
 
 
 def _holder(connection: Connection, recordset: Row) -> str:
-    """Return the project with the floating IP that a PTR recordset is for; empty if it is none, or nobody has it.
+    """Return the project that has the floating IP of a PTR recordset, or "".
 
-    The recordset belongs to the project that first set a PTR record for the address, also when another one has both
-    the address and the record now.
+    The recordset belongs to the project that first set a PTR record for the address, also if another project has the
+    address and the record now.
     """
     name = str(recordset.get("name"))
     if recordset.get("type") != "PTR" or not name.endswith(_REVERSE):
@@ -61,7 +64,7 @@ def _holder(connection: Connection, recordset: Row) -> str:
 
 
 def others_floating_ip(recordset: Resource, project: ProjectDefinition) -> str | None:
-    """Keep the PTR record of an address that has changed hands."""
+    """Keep the PTR record of an address that another project has now."""
     holder = recordset.data.get(_HOLDER)
     return (
         f"it is the PTR record of project {holder}'s floating IP by now"
@@ -71,7 +74,10 @@ def others_floating_ip(recordset: Resource, project: ProjectDefinition) -> str |
 
 
 def zones_own(recordset: Resource, project: ProjectDefinition) -> str | None:
-    """Keep what Designate made with a zone: with a reverse zone, in the name of who had the first PTR record there."""
+    """Keep SOA and NS records of a zone: they are deleted with the zone.
+
+    Those of a reverse zone belong to the project with the first PTR record there.
+    """
     row = recordset.data
     if row.get("type") in ("SOA", "NS") and row.get("name") == row.get("zone_name"):
         return "it is the zone's own, and goes with the zone"
@@ -79,7 +85,10 @@ def zones_own(recordset: Resource, project: ProjectDefinition) -> str | None:
 
 
 def _delete_recordset(connection: Connection, project: ProjectDefinition, recordset: Resource) -> None:
-    """Delete; a PTR record of a floating IP that is gone takes a header, for Designate manages it itself."""
+    """Delete a recordset.
+
+    A PTR record of a floating IP that is gone needs a header, because Designate manages it itself.
+    """
     headers = ALL
     if recordset.data.get("type") == "PTR" and str(recordset.data.get("name")).endswith(_REVERSE):
         if (holder := _holder(connection, recordset.data)) not in ("", project.id):
@@ -98,7 +107,10 @@ def _network_regions(connection: Connection) -> list[str]:
 
 
 def _floating_ips(connection: Connection, **query: str) -> Iterator[Row]:
-    """Yield floating IPs as Neutron has them, in this region and then in the others: Designate serves several."""
+    """Yield Neutron's floating IPs of this region, then of the others.
+
+    One Designate serves several regions.
+    """
     from openstack.config import cloud_region
     from openstack.connection import Connection
 
@@ -121,9 +133,11 @@ def _has_network(connection: Connection, project: ProjectDefinition) -> bool:
 def _ptrs(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the PTR records of the project's floating IPs.
 
-    Designate asks Neutron which ones the project has, and takes a refusal for an empty list: so Neutron is asked here,
-    too, and each floating IP of this region must be among the rows. What Neutron does not know as the project's is not
-    touched.
+    Designate asks Neutron for the project's floating IPs, and takes a refusal for an empty list. So the plugin asks
+    Neutron, too, and each floating IP of this region must be among Designate's rows. A row whose floating IP is not the
+    project's in Neutron is ignored.
+
+    :raises BadAnswer: when a floating IP of this region is missing
     """
     ours = {str(ip["id"]): ip for ip in _floating_ips(connection, project_id=project.id)}
     listed = Rest("dns", "/reverse/floatingips", key="floatingips", headers=SUDO)

@@ -39,20 +39,23 @@ def _blocker(type_: str, row: Row) -> dict[str, str]:
 
 
 def _verdict(project: ProjectDefinition, what: str, blockers: Iterable[Mapping[str, str]]) -> Verdict | None:
-    """Return who is in the way, if somebody is; see :func:`in_the_way`."""
+    """Return a verdict on the projects that use a zone, ``None`` if none does."""
     whose = {True: "other projects", False: "the project itself"}
     return blocking_verdict(project, blockers, lambda foreign, _named: f"{whose[foreign]} {what}")
 
 
 def _foreign_recordsets(connection: Connection, project: ProjectDefinition, zone: Resource) -> Iterator[Row]:
-    """Yield what other projects have in a zone; what is nobody's, Designate or its sink has put there."""
+    """Yield the recordsets of other projects in a zone.
+
+    A recordset without an owner belongs to Designate or its sink.
+    """
     for row in paged_list(f"/zones/{zone.id}/recordsets", "recordsets").rows(connection, project):
         if owner_of(row) not in ("", project.id):
             yield row
 
 
 def _zones_below(connection: Connection, project: ProjectDefinition, zone: Resource) -> Iterator[Row]:
-    """Yield the zones below one, whosever."""
+    """Yield the zones, of any project, below a zone."""
     suffix = f".{zone.name}"
     for row in paged_list("/zones", "zones", ALL, name=f"*{suffix}").rows(connection, project):
         if str(row.get("name")).endswith(suffix):  # an underscore in the name stands for any character there
@@ -70,7 +73,10 @@ def _refuse_used(connection: Connection, project: ProjectDefinition, zone: Resou
 
 
 def _unshare(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
-    """Take back the zone's shares: nobody adds to it any more, and Designate itself refuses where somebody has."""
+    """Remove the zone's shares, so that other projects cannot add recordsets any more.
+
+    Designate refuses to remove a share that its project uses.
+    """
     if not zone.data.get("shared") or project.options.get("delete_foreign_recordsets"):
         return
     shares = paged_list(f"/zones/{zone.id}/shares", "shared_zones", ALL)
@@ -79,14 +85,14 @@ def _unshare(connection: Connection, project: ProjectDefinition, zone: Resource)
         f"/zones/{zone.id}/shares/{{id}}",
         method="DELETE",
         headers=ALL,
-        accept=frozenset({204, 404}),  # its owner may have been quicker
+        accept=frozenset({204, 404}),  # its owner may have removed it meanwhile
     )
     for share in list(shares.rows(connection, project)):
         delete.call(connection, project, Resource(str(share["id"]), "", None))
 
 
 def _delete_zone(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
-    """Delete, unless that is under way already."""
+    """Delete a zone, unless its delete is already in progress."""
     action, status = zone.data.get("action"), zone.data.get("status")
     if (action, status) == ("DELETE", "PENDING"):
         raise Refused(Verdict(Reason.DELETING, "Designate is deleting it from its name servers"))
@@ -105,14 +111,17 @@ def _delete_zone(connection: Connection, project: ProjectDefinition, zone: Resou
 
 
 def abandon_zone(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
-    """Delete a zone from Designate alone: its name servers go on answering for it, as far as they still have it."""
+    """Delete a zone from Designate alone: its name servers continue to serve it."""
     _refuse_used(connection, project, zone)
     _unshare(connection, project, zone)
     Rest("dns", "/zones/{id}/tasks/abandon", method="POST", headers=SUDO).call(connection, project, zone)
 
 
 def explain_zone(connection: Connection, project: ProjectDefinition, zone: Resource) -> Verdict | None:
-    """Name the zones below a zone, which Designate refuses to orphan, or what others put into it meanwhile."""
+    """Name the zones below a zone, or recordsets of others in it.
+
+    Designate refuses to orphan the zones below a zone.
+    """
     below = [_blocker("zone", row) for row in _zones_below(connection, project, zone)]
     if verdict := _verdict(project, "have zones below it" if any(b["owner"] != project.id for b in below) else
                            "has zones below it", below):  # fmt: skip
@@ -129,7 +138,10 @@ def _describe_zone(zone: Resource, project: ProjectDefinition) -> str | None:
 
 
 def _shares(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the shares of others' zones with the project; the list of zones as the project has those zones, too."""
+    """Yield the shares of zones of others with the project.
+
+    The project's list of zones contains those zones.
+    """
     for zone in ZONES.rows(connection, project):
         if owner_of(zone) not in ("", project.id):
             path = f"/zones/{zone['id']}/shares"
@@ -169,7 +181,7 @@ def _of_zone(key: Row, zone: Row) -> Row:
 
 
 def _refuse_key_of_used_zone(connection: Connection, project: ProjectDefinition, key: Resource) -> None:
-    """Refuse the key of a zone that cannot go: its name servers need it."""
+    """Refuse the key of a zone whose delete is refused: its name servers need the key."""
     zone = key.data["zone"]
     _refuse_used(connection, project, Resource(str(zone["id"]), str(zone["name"]), owner_of(zone), zone))
 

@@ -1,11 +1,12 @@
-"""Neutron: networks and everything on them, with the service plugins that other packages add to it.
+"""Neutron: networks and all that is on them, with the service plugins.
 
-Whatever is not part of every Neutron is asked for by the alias of its extension: an alias that ``GET /v2.0/extensions``
-does not list is Neutron's own word that there is nothing of that type. A failing call of that list raises.
+A type that not every Neutron has depends on the alias of its extension. If ``GET /v2.0/extensions`` does not list the
+alias, there is nothing of that type. If that call fails, the listing fails.
 
-Several deletes of Neutron silently take along, or change, what is not the project's: a network its subnets, a security
-group the rules of others that name it, a subnet with automatic addresses the addresses of anybody's ports. Each of them
-is checked right before the delete and refused with the names of those in the way.
+Several deletes in Neutron silently delete or change resources of other projects: the delete of a network deletes all of
+its subnets, that of a security group deletes the rules of others that name it, and that of a subnet with automatic
+addressing removes addresses from ports of any project. Each of them is checked right before the delete. It is refused
+with the names of the resources that block it.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ OPTIONS = (
         "drop_foreign_rules",
         default=False,
         help="Delete a project's security group also when rules in other projects' groups name it as their remote "
-        "group. Neutron then deletes those rules without a word. Without it the rules are reported as blockers.",
+        "group. Neutron then deletes those rules silently. Without it the rules are reported as blockers.",
     ),
 )
 
@@ -93,7 +94,7 @@ SERVICE = Service(
     ),
     after=CONTROLLERS,
     options=OPTIONS,
-    # By the same rule as the lists (context_is_admin), which are cut down to his own project for anybody else.
+    # Neutron decides this by the same rule as the lists (context_is_admin), which show others only their own project.
     proof=Rest("network", "/quotas", key="quotas"),
     roles="admin on any one project: Neutron shows an admin everything, so each list carries the owner filter",
 )

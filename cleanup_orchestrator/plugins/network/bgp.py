@@ -25,16 +25,19 @@ from cleanup_orchestrator.plugins.network.common import (
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-#: What a BGP VPN can be associated with, and the extension that has it.
+#: The types that a BGP VPN can be associated with, and the extension of each.
 ASSOCIATIONS = {"network": "bgpvpn", "router": "bgpvpn", "port": "bgpvpn-routes-control"}
 
 
 def list_associations(kind: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing of the project's associations, also with BGP VPNs of others, which operators create."""
+    """Return a listing of the project's associations, also with BGP VPNs of others.
+
+    Operators create most BGP VPNs.
+    """
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         for bgpvpn in list_rows(connection, "bgpvpns"):
-            if bgpvpn.get(f"{kind}s") == []:  # told with the BGP VPN itself; absent in old releases
+            if bgpvpn.get(f"{kind}s") == []:  # an attribute of the BGP VPN; old releases lack it
                 continue
             for row in list_rows(connection, f"bgpvpn_{kind}_associations", bgpvpn["id"]):
                 yield {**row, "bgpvpn_id": bgpvpn["id"]}
@@ -43,7 +46,7 @@ def list_associations(kind: str) -> Callable[[Connection, ProjectDefinition], It
 
 
 def check_bgpvpn(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Refuse a BGP VPN with others' associations: they would be deleted with it."""
+    """Refuse a BGP VPN with associations of others: they would be deleted with it."""
     blockers = [
         row_blocker(f"bgpvpn_{kind}_association", row)
         for kind, alias in ASSOCIATIONS.items()
@@ -54,6 +57,7 @@ def check_bgpvpn(connection: Connection, project: ProjectDefinition, resource: R
 
 
 def _association(kind: str) -> ResourceType:
+    """Return the type of associations with one type of resource."""
     name = f"bgpvpn_{kind}_association"
     return ResourceType(
         name=name,

@@ -1,4 +1,4 @@
-"""What every part of the Neutron plugin uses: extensions, rows, owners, and plain resource types."""
+"""What all parts of the Neutron plugin use: extensions, rows, owners, types."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ ROUTER_PORTS = (
 )
 #: Ports that Neutron itself deletes with their network (neutron common/_constants.py, AUTO_DELETE_PORT_OWNERS).
 NETWORK_PORTS = ("network:dhcp", "network:distributed", "network:floatingip_agent_gateway")
-DEFAULT_GROUP = "default"  #: Neutron lets nobody else take this name, for security and for firewall groups
-PAGE = 1000  #: rows of a list over all projects; without it Neutron may answer with the whole cloud at once
-_EXTENSIONS_SECONDS = 30.0  # one round of sweeps asks dozens of times; an upgrade of Neutron takes longer
-_extensions: dict[str, tuple[float, frozenset[str]]] = {}  # by endpoint: each step has a connection of its own
+DEFAULT_GROUP = "default"  #: Neutron reserves this name, for security groups and for firewall groups
+PAGE = 1000  #: rows of a page of a list over all projects; without a limit Neutron may return the whole cloud at once
+_EXTENSIONS_SECONDS = 30.0  # one round of sweeps reads them dozens of times; an upgrade of Neutron takes longer
+_extensions: dict[str, tuple[float, frozenset[str]]] = {}  # by endpoint, because each step has a new connection
 _extensions_lock = threading.Lock()
 
 
 def extension_aliases(connection: Connection) -> frozenset[str]:
-    """Return the aliases of what this Neutron can do.
+    """Return the aliases of the extensions that this Neutron has.
 
-    :raises BadAnswer: when it claims to have no extension at all, which no Neutron has
+    :raises BadAnswer: when the list is empty: every Neutron has some extensions
     """
     endpoint = str(connection.network.get_endpoint() or "")
     with _extensions_lock:
@@ -62,11 +62,11 @@ def extension_aliases(connection: Connection) -> frozenset[str]:
     return found
 
 
-_NOBODY = ProjectDefinition(id="-", name="", domain_id="", region="")  # for calls that ask nothing about a project
+_NOBODY = ProjectDefinition(id="-", name="", domain_id="", region="")  # for calls that name no project
 
 
 def extension(alias: str) -> Callable[[Connection, ProjectDefinition], bool]:
-    """Return a check for ``ResourceType.available``: whether Neutron lists the extension."""
+    """Return an ``available`` check: whether Neutron lists the extension."""
 
     def available(connection: Connection, project: ProjectDefinition) -> bool:
         return alias in extension_aliases(connection)
@@ -86,7 +86,10 @@ def owner_of(row: Row) -> str:
 
 
 def is_shared(row: Row) -> bool:
-    """Return whether a row is shared with all projects, by the name of the SDK or by that of Neutron."""
+    """Return whether a row is shared with all projects.
+
+    The attribute has one name in the SDK and another in Neutron.
+    """
     return bool(row.get("is_shared") or row.get("shared"))
 
 
@@ -95,7 +98,7 @@ def row_blocker(type_: str, row: Row) -> dict[str, str]:
     return blocker(f"network.{type_}", row["id"], owner_of(row))
 
 
-#: Where a collection is, if not at its own name with dashes.
+#: Paths of collections that are not the plural name with dashes.
 _PATHS = {
     "bgpvpns": "/bgpvpn/bgpvpns",
     "firewall_groups": "/fwaas/firewall_groups",
@@ -125,9 +128,11 @@ _PATHS = {
 
 
 def all_projects_view(plural: str) -> Rest:
-    """Return the list of all projects' rows, as Neutron has them: the SDK needs milliseconds for each.
+    """Return a list of the rows of all projects.
 
-    What is never paged ignores the limit, and gives no next link.
+    Without the SDK, which takes milliseconds for each row.
+
+    A collection that Neutron does not page ignores the limit, and returns no next link.
     """
     path = _PATHS.get(plural) or "/" + plural.replace("_", "-")
     key = path.rpartition("/")[2].replace("-", "_")
@@ -135,7 +140,7 @@ def all_projects_view(plural: str) -> Rest:
 
 
 def simple_type(name: str, plural: str, *, get: str = "", **declared: Any) -> ResourceType:
-    """Return a type whose list, show and delete are plain SDK calls, the list with the owner filter."""
+    """Return a type whose calls are plain SDK calls, with the owner filter."""
     declared.setdefault("list", Sdk("network", plural, project_id="{project_id}"))
     declared.setdefault("all_projects", all_projects_view(plural))
     declared.setdefault("show", Sdk("network", get or f"get_{name}", "{id}"))
@@ -144,17 +149,19 @@ def simple_type(name: str, plural: str, *, get: str = "", **declared: Any) -> Re
 
 
 def shared(resource: Resource, project: ProjectDefinition) -> str | None:
-    """Protect what every project can see."""
+    """Protect a resource that is shared with all projects."""
     if is_shared(resource.data) and not project.options.get("delete_shared"):
         return "it is shared with all projects, who may be using it"
     return None
 
 
 def own_and(connection: Connection, project: ProjectDefinition) -> list[str]:
-    """Return an owner filter that reads without writing.
+    """Return an owner filter that creates no default group in the project.
 
-    These collections create the default group of the *first* project that a list filters by. So the orchestrator's own
-    comes first: its default group is created by every list without a filter as well.
+    A list of these collections creates the default group of the *first* project that it filters by. So the
+    orchestrator's own project comes first. Every list without a filter creates its default group as well.
+
+    :raises BadAnswer: when the token is not scoped to a project
     """
     own = connection.session.get_project_id()
     if not own:
@@ -163,7 +170,7 @@ def own_and(connection: Connection, project: ProjectDefinition) -> list[str]:
 
 
 def list_groups(plural: str, names: Iterable[str], defaults: bool) -> Callable[..., Iterator[Row]]:
-    """Return a listing of the defaults that the service makes, or of all others."""
+    """Return a listing of the service's default resources, or of all others."""
     default_names = frozenset(names)
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -175,7 +182,10 @@ def list_groups(plural: str, names: Iterable[str], defaults: bool) -> Callable[.
 
 
 def all_groups(plural: str, names: Iterable[str], defaults: bool) -> Callable[..., Iterator[Row]]:
-    """Return the same listing over all projects. Without a filter it creates the orchestrator's own default alone."""
+    """Return the same listing over all projects.
+
+    Without a filter it creates only the orchestrator's default group.
+    """
     default_names = frozenset(names)
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -187,7 +197,7 @@ def all_groups(plural: str, names: Iterable[str], defaults: bool) -> Callable[..
 
 
 def explain_by(type_: str, plural: str, attribute: str, query: str = "") -> Callable[..., Verdict | None]:
-    """Return an explanation that names the rows of another collection which refer to the resource."""
+    """Return an explanation that names the rows that refer to the resource."""
 
     def explain(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
         rows = list_rows(connection, plural, **{query or attribute: resource.id})
@@ -198,7 +208,7 @@ def explain_by(type_: str, plural: str, attribute: str, query: str = "") -> Call
 
 
 def rest_type(name: str, collection: str, **declared: Any) -> ResourceType:
-    """Return a type of a collection that the SDK does not have, or cannot filter by owner."""
+    """Return a type whose collection the SDK lacks, or cannot filter by owner."""
     path = f"/{collection}"  # below the versioned endpoint, which the SDK discovers
     plural = collection.rpartition("/")[2].replace("-", "_")
     return ResourceType(

@@ -1,4 +1,4 @@
-"""Neutron: firewall groups, policies and rules, and the default ones (neutron-fwaas)."""
+"""Neutron: firewall groups, policies, rules and defaults (neutron-fwaas)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEFAULT_FIREWALL_RULES = tuple(f"{policy} {ip}" for policy in DEFAULT_FIREWALL_P
 
 
 def release_firewall_ports(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Take a firewall group off its ports: one in use is refused."""
+    """Remove a firewall group from its ports: one in use cannot be deleted."""
     if resource.data.get("ports"):
         connection.network.update_firewall_group(resource.id, ports=[])
 

@@ -1,4 +1,4 @@
-"""Neutron: networks, subnets, ports, trunks, local IPs, and where addresses come from."""
+"""Neutron: networks, subnets, ports, trunks, local IPs, address pools."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 
 def external(resource: Resource, project: ProjectDefinition) -> str | None:
-    """Protect an external network: it is the way out for everybody's routers."""
+    """Protect an external network: routers of any project may be using it."""
     if resource.data.get("is_router_external") and not project.options.get("delete_external"):
         return "it is an external network, which other projects' routers and floating IPs may be using"
     return None
 
 
 def default_pool(resource: Resource, project: ProjectDefinition) -> str | None:
-    """Protect the subnet pool that everybody's subnets come from unless they say otherwise."""
+    """Protect the default subnet pool, which subnets of any project come from."""
     if resource.data.get("is_default") and not project.options.get("delete_shared"):
         return "it is the default subnet pool of the cloud"
     return None
@@ -57,18 +57,24 @@ def on_protected_network(resource: Resource, project: ProjectDefinition) -> str 
 
 
 def of_own_network(resource: Resource, project: ProjectDefinition) -> str | None:
-    """Keep Neutron's own ports on the project's networks: agents make them again, and the network takes them along."""
+    """Keep Neutron's own ports on the project's networks.
+
+    Agents recreate them, and they are deleted with the network.
+    """
     if resource.data.get(_PARENT_IS_OURS):
         return f"Neutron made it for network {resource.data.get('network_id')} and deletes it with that"
     return None
 
 
-_PARENT_IS_OURS = "_parent_is_ours"  # put into listed rows; no attribute of Neutron begins with an underscore
+_PARENT_IS_OURS = "_parent_is_ours"  # added to listed rows; no attribute of Neutron begins with an underscore
 _PROTECTED = "_network_is_protected"
 
 
 def list_ports(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's ports but for those of routers; mark Neutron's own ones on the project's networks."""
+    """Yield the project's ports without those of routers.
+
+    Neutron's own ports on the project's networks are marked.
+    """
     ours: set[str] | None = None
     for row in list_rows(connection, "ports", project_id=project.id):
         if row.get("device_owner") in ROUTER_PORTS:
@@ -81,7 +87,7 @@ def list_ports(connection: Connection, project: ProjectDefinition) -> Iterator[R
 
 
 def all_ports(of_routers: bool) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing of all projects' ports that belong to routers, or of all others."""
+    """Return a listing of all ports that belong to routers, or of all others."""
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         for row in all_projects_view("ports").rows(connection, project):
@@ -92,14 +98,14 @@ def all_ports(of_routers: bool) -> Callable[[Connection, ProjectDefinition], Ite
 
 
 def list_router_ports(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's ports that belong to routers, whosever."""
+    """Yield the project's ports that belong to routers of any project."""
     for row in list_rows(connection, "ports", project_id=project.id, device_owner=list(ROUTER_PORTS)):
         if row.get("device_owner") in ROUTER_PORTS:
             yield row
 
 
 def list_subnets(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's subnets; mark those of networks of the project that are protected."""
+    """Yield the project's subnets; mark those of its protected networks."""
     protected: set[str] | None = None
     for row in list_rows(connection, "subnets", project_id=project.id):
         if protected is None:
@@ -109,7 +115,10 @@ def list_subnets(connection: Connection, project: ProjectDefinition) -> Iterator
 
 
 def check_subnet(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Refuse a subnet with others' ports: with automatic addressing Neutron would strip their addresses."""
+    """Refuse a subnet with ports of others: they could lose their addresses.
+
+    Neutron removes the addresses where addressing is automatic.
+    """
     ports = list_rows(connection, "ports", network_id=resource.data.get("network_id"))
     using = [p for p in ports if any(ip.get("subnet_id") == resource.id for ip in p.get("fixed_ips") or ())]
     blockers = [_port_blocker(connection, port) for port in using]
@@ -117,14 +126,14 @@ def check_subnet(connection: Connection, project: ProjectDefinition, resource: R
 
 
 def check_network(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Refuse a network that has others' subnets: Neutron deletes them with it, whosever they are."""
+    """Refuse a network that has subnets of others: Neutron would delete them."""
     subnets = list_rows(connection, "subnets", network_id=resource.id)
     blockers = [row_blocker("subnet", s) for s in subnets if s.get("network_id") == resource.id]
     refuse_foreign(project, "deleting it would delete", blockers)
 
 
 def explain_network(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
-    """Name the ports on a network that Neutron refuses to delete; anybody's port counts."""
+    """Name the ports, of any project, on a network that Neutron refuses to delete."""
     ports = [p for p in list_rows(connection, "ports", network_id=resource.id) if p.get("network_id") == resource.id]
     using = [p for p in ports if p.get("device_owner") not in NETWORK_PORTS]
     return verdict_naming(project, "it is used by", [_port_blocker(connection, port) for port in using])
@@ -137,7 +146,7 @@ def explain_subnet(connection: Connection, project: ProjectDefinition, resource:
     return verdict_naming(project, "it is used by", [_port_blocker(connection, port) for port in using])
 
 
-_BEHIND = {  # ports without an owner: what they stand for, and how to read it
+_BEHIND = {  # ports without an owner: the type that they belong to, and how to read it
     "network:floatingip": ("floating_ip", "get_ip"),
     "network:local_ip": ("local_ip", "get_local_ip"),
     **dict.fromkeys(ROUTER_PORTS, ("router", "get_router")),
@@ -145,7 +154,10 @@ _BEHIND = {  # ports without an owner: what they stand for, and how to read it
 
 
 def _port_blocker(connection: Connection, port: Row) -> dict[str, str]:
-    """Return what a port stands for: Neutron gives its own ports no owner, so what is behind them is named instead."""
+    """Return a port as a blocker.
+
+    Neutron's own ports have no owner. The resource that they belong to is named instead.
+    """
     type_, method = _BEHIND.get(str(port.get("device_owner")), ("", ""))
     if owner_of(port) or not type_ or not port.get("device_id"):
         return row_blocker("port", port)
@@ -168,10 +180,10 @@ def explain_router_port(connection: Connection, project: ProjectDefinition, reso
 
 
 def release_local_ip(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Remove the associations of a local IP; Neutron refuses to delete it with any.
+    """Remove the associations of a local IP: Neutron refuses to delete it with any.
 
-    Neutron 29 has been seen to answer 500 to a list of associations that is not empty. Then the delete is tried all the
-    same, and refused; another sweep succeeds once the associated ports are gone, which take their associations along.
+    Neutron 29 was observed to answer 500 to a list of associations that is not empty. Then the delete is tried anyway,
+    and refused. A later sweep succeeds once the associated ports are gone: associations are deleted with their port.
     """
     from openstack import exceptions
 
@@ -195,10 +207,10 @@ _TRUNK = re.compile(r"\btrunk ([0-9a-f-]{32,36})\b")
 
 
 def delete_port(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Delete a port; name the trunk that it is in, when that is why Neutron refuses.
+    """Delete a port; name the trunk if Neutron refuses because of one.
 
-    The owner of a network may put a trunk on any port there, also on another project's. Of a subport only Neutron's
-    refusal tells the trunk: the port does not show it, and no list of trunks can be filtered by it.
+    The owner of a network may put a trunk on any port there, also on another project's. The trunk of a subport is only
+    in Neutron's refusal: the port does not show it, and no list of trunks can be filtered by a subport.
 
     :raises Refused: naming the trunk
     """
@@ -211,7 +223,7 @@ def delete_port(connection: Connection, project: ProjectDefinition, resource: Re
             raise
         try:
             trunk = to_row(connection.network.get_trunk(found[1]))
-        except exceptions.NotFoundException:  # a 404 here must not pass for one of the port
+        except exceptions.NotFoundException:  # the caller takes a 404 for one of the port
             raise error from None
         verdict = verdict_naming(project, "it is in", [row_blocker("trunk", trunk)])
         if verdict is None:

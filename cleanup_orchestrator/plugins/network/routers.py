@@ -33,15 +33,16 @@ ROUTER_INTERFACES = ROUTER_PORTS[:3]
 
 
 def clear_routes(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Drop static routes: an interface towards a next hop cannot be removed."""
+    """Remove static routes: Neutron refuses to remove an interface towards a next hop."""
     if resource.data.get("routes"):
         connection.network.update_router(resource.id, routes=[])
 
 
 def remove_interfaces(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Remove a router's interfaces, plain, distributed and replicated; each takes its port along.
+    """Remove a router's interfaces, plain, distributed and replicated.
 
-    So a port of another project is left where it is, and named. One that is refused keeps none of the others.
+    Removing an interface deletes its port. So an interface with a port of another project is left, and named. A refused
+    removal does not prevent the removal of the others.
     """
     from openstack import exceptions
 
@@ -60,13 +61,13 @@ def remove_interfaces(connection: Connection, project: ProjectDefinition, resour
 
 
 def explain_router(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
-    """Name the floating IPs behind a router, anybody's."""
+    """Name the floating IPs, of any project, behind a router."""
     found = [ip for ip in list_rows(connection, "ips", router_id=resource.id) if ip.get("router_id") == resource.id]
     return verdict_naming(project, "it is the way out for", [row_blocker("floating_ip", ip) for ip in found])
 
 
 def list_conntrack_helpers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the helpers of the project's routers, which own them."""
+    """Yield the conntrack helpers of the project's routers."""
     for router in list_rows(connection, "routers", project_id=project.id):
         if owner_of(router) == project.id:
             for row in list_rows(connection, "conntrack_helpers", router["id"]):
@@ -74,7 +75,7 @@ def list_conntrack_helpers(connection: Connection, project: ProjectDefinition) -
 
 
 def list_port_forwardings(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the forwardings of the project's floating IPs, which own them."""
+    """Yield the port forwardings of the project's floating IPs."""
     for ip in list_rows(connection, "ips", project_id=project.id):
         # One with a port of its own cannot forward (neutron pf_plugin.py, FloatingIPPortAlreadyAssociated).
         if owner_of(ip) == project.id and not ip.get("port_id"):
@@ -83,7 +84,7 @@ def list_port_forwardings(connection: Connection, project: ProjectDefinition) ->
 
 
 def show_port_forwarding(connection: Connection, project: ProjectDefinition, resource: Resource) -> Row:
-    """Read the owner again: it is the floating IP's."""
+    """Read the owner again: the owner of the floating IP."""
     ip = to_row(connection.network.get_ip(resource.data["floatingip_id"]))
     return {**resource.data, "project_id": owner_of(ip)}
 

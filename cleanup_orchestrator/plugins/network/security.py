@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 
 def check_security_group(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Refuse a group that others' rules name: the database deletes those rules with it (remote_group_id, CASCADE)."""
+    """Refuse a group that rules of others name: they would be deleted.
+
+    The database deletes those rules (remote_group_id, CASCADE).
+    """
     if project.options.get("drop_foreign_rules"):
         return
     rules = list_rows(connection, "security_group_rules", remote_group_id=resource.id)
@@ -42,14 +45,17 @@ def check_security_group(connection: Connection, project: ProjectDefinition, res
 
 
 def explain_security_group(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
-    """Name the ports that use a group, anybody's."""
+    """Name the ports, of any project, that use a group."""
     ports = list_rows(connection, "ports", security_group_ids=resource.id)
     using = [p for p in ports if resource.id in (p.get("security_group_ids") or p.get("security_groups") or ())]
     return verdict_naming(project, "it is used by", [row_blocker("port", p) for p in using])
 
 
 def drop_own_rules(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Delete the project's own rules that name an address group: its default security group stays to the very end."""
+    """Delete the project's rules that name an address group.
+
+    Its default security group, which may have such rules, is deleted later.
+    """
     for rule in list(list_rows(connection, "security_group_rules", remote_address_group_id=resource.id)):
         if rule.get("remote_address_group_id") == resource.id and owner_of(rule) == project.id:
             connection.network.delete_security_group_rule(rule["id"], ignore_missing=False)
@@ -65,10 +71,10 @@ _READ_BOUND = {
 
 
 def delete_qos_policy(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Delete a QoS policy; name what it is bound to, when that is why Neutron refuses.
+    """Delete a QoS policy; name what it is bound to if Neutron refuses.
 
-    Neutron's refusal is the only place to read it: no list can be filtered by policy (400 where filter-validation is
-    on), and a list of every port of the cloud is too much for a sentence. It names one at a time.
+    Only Neutron's refusal shows this, for one resource at a time: no list can be filtered by policy (400 where
+    filter-validation is on), and the list of every port of the cloud is too long.
 
     :raises Refused: naming it
     """

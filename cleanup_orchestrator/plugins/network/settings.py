@@ -1,4 +1,4 @@
-"""Neutron: RBAC policies, metering labels, logs, and what is removed right before the project."""
+"""Neutron: RBAC policies, metering labels, logs, and project settings."""
 
 from __future__ import annotations
 
@@ -26,19 +26,25 @@ if TYPE_CHECKING:
 
 
 def shared_with_all(resource: Resource, project: ProjectDefinition) -> str | None:
-    """Protect a grant to everybody: without it the object would no longer look shared, and lose its protection."""
+    """Protect a grant to all projects.
+
+    Without it the object would not look shared, and would lose its protection.
+    """
     if resource.data.get("target_project_id") == "*" and not project.options.get("delete_shared"):
         return f"it shares {resource.data.get('object_type')} {resource.data.get('object_id')} with all projects"
     return None
 
 
 def granted_by_others(resource: Resource, project: ProjectDefinition) -> str | None:
-    """Keep a grant of others to the project: theirs to take back, and of no effect once the project is gone."""
+    """Keep a grant of others: it has no effect once the project is gone."""
     return f"it belongs to project {resource.data.get('project_id')}, which shares an object with this one"
 
 
 def explain_rbac_policy(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
-    """Name the project that uses what it was granted; Neutron does not tell by what."""
+    """Name the project that uses the granted object.
+
+    Neutron does not show which resource uses it.
+    """
     target = str(resource.data.get("target_project_id") or "")
     if target in ("", project.id):
         return None

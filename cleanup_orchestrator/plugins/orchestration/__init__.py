@@ -1,16 +1,16 @@
-"""Heat: stacks, software configs and deployments, and what Heat made in Keystone for a project's stacks.
+"""Heat: stacks, configs, deployments, and Heat's own projects in Keystone.
 
-While a stack lives, what it made is Heat's: it goes with the stack, and a plugin that deleted a part of it would make
-the stack's own delete fail, or the part come back. So other services wait for ``orchestration.stack``
-(``Service.after``). What survives its stack (``deletion_policy: retain``, the snapshots that ``snapshot`` makes at the
-very end, what hung on an abandoned stack) is swept as if there had never been one.
+While a stack exists, Heat manages the resources that it created, and deletes them with the stack. If a plugin deleted
+one of them before, the stack's delete would fail, or Heat would create the resource again. So other services wait for
+``orchestration.stack`` (``Service.after``). Resources that survive their stack (``deletion_policy: retain``, snapshots
+by ``deletion_policy: snapshot``, resources of an abandoned stack) are swept as if there had never been a stack.
 
-A stack whose delete has failed recreates nothing. Mostly it waits for something that is not its own: a server that
-somebody put on its network, an object in its container. To wait for it would be to wait for ever, so it becomes
-``failed_stack``, which nobody waits for: its delete is asked for again and again while the others go on.
+A stack whose delete has failed recreates nothing. Mostly a resource that is not part of the stack blocks it: a server
+on its network, an object in its container. A type that waited for the stack would wait forever. So the stack counts as
+a ``failed_stack``, which no type waits for. Its delete is requested again in each sweep, while other types are swept.
 
-What has no type of its own: nested stacks, resources, events, snapshots of stacks and backup stacks go with their
-stack; rows of deleted stacks are history (``heat-manage purge_deleted``).
+No separate types: nested stacks, resources, events, snapshots of stacks and backup stacks are deleted with their stack.
+Rows of deleted stacks are history (``heat-manage purge_deleted``).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ SERVICE = Service(
     service_type="orchestration",
     contract_version=1,
     options=OPTIONS,
-    # Heat shows its engines to admins alone; anybody else's lists are of his own project.
+    # Heat shows its engines to admins only. The lists show other callers their own project.
     proof=Rest("orchestration", "/services"),
     roles="admin on the project under deletion (Heat shows the owner of a stack to admins alone); admin for software "
     "configs and for what Heat made in Keystone",

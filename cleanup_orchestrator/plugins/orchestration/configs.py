@@ -30,26 +30,29 @@ _DEPLOYMENTS = Rest("orchestration", "/software_deployments", key="software_depl
 
 
 def _deployments(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the deployments of the project's configs: Heat shows nobody a deployment's owner, but its config's.
+    """Yield the deployments of the project's configs.
 
-    One that uses another project's config takes an admin to make, and is not found.
+    Heat shows the owner of a config, not of a deployment.
+
+    A deployment with another project's config is not found. Only an admin can create one.
     """
     configs = {row["id"] for row in _CONFIGS.rows(connection, project) if row.get("project") == project.id}
-    if configs:  # the list is that of the whole cloud, in one page
+    if configs:  # the list has all deployments of the cloud in one page
         for row in _DEPLOYMENTS.rows(connection, project):
             if row.get("config_id") in configs:
                 yield {**row, "project_id": project.id}
 
 
 def _show_deployment(connection: Connection, project: ProjectDefinition, deployment: Resource) -> Row:
-    """Read the config again that tells the owner: it may have been exchanged.
+    """Read a deployment again, from the list, and check its config.
 
-    The deployment is read from the list. ``GET /software_deployments/{id}`` acts on the inputs of the deployment's
-    config, which a user wrote: Heat looks for the signal that they name with the caller's token, in the caller's own
-    Swift account, and answers with an error where they name nonsense (heat/engine/service_software_config.py,
-    ``_show_software_deployment``).
+    The config shows the owner, and may have been replaced.
 
-    :raises NotFoundException: the list does not have the deployment
+    ``GET /software_deployments/{id}`` acts on the inputs of the deployment's config, which a user wrote. Heat looks for
+    the signal that they name with the caller's token, in the caller's own Swift account, and answers with an error
+    where they are invalid (heat/engine/service_software_config.py, ``_show_software_deployment``).
+
+    :raises NotFoundException: when the list does not have the deployment
     """
     server_id = deployment.data.get("server_id")
     query = {"server_id": str(server_id)} if server_id else {}
@@ -61,12 +64,15 @@ def _show_deployment(connection: Connection, project: ProjectDefinition, deploym
 
 
 def _refuse_foreign_server(connection: Connection, project: ProjectDefinition, deployment: Resource) -> None:
-    """Refuse a deployment to another project's server: an admin of that one made it with this one's config."""
+    """Refuse a deployment to another project's server.
+
+    An admin of that project created it with this project's config.
+    """
     server_id = deployment.data.get("server_id")
     if not server_id or connection.compute.get_endpoint() is None:
         return
     response = connection.compute.get(f"/servers/{quote(str(server_id), safe='')}")
-    if response.status_code in (400, 404):  # 400: it is no server's id
+    if response.status_code in (400, 404):  # 400: it is not the id of a server
         return
     exceptions.raise_from_response(response)
     owner = str(response.json()["server"].get("tenant_id") or "")

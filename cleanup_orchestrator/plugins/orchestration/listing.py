@@ -26,7 +26,10 @@ DELETE_FAILED = "DELETE_FAILED"
 
 
 def stacks_of(nested: bool, **query: str) -> Rest:
-    """Return the list of the project's stacks, hidden ones too, the oldest first: a new one never shifts a page."""
+    """Return the list of the project's stacks, also hidden ones.
+
+    The oldest is first, so that a new stack shifts no page.
+    """
     return Rest(
         "orchestration",
         "/stacks",
@@ -45,14 +48,14 @@ def stacks_of(nested: bool, **query: str) -> Rest:
 
 
 def failed_stacks(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the same list's stacks whose delete failed, or is under way."""
+    """Yield the project's stacks whose delete failed, or is in progress."""
     for row in stacks_of(nested=False).rows(connection, project):
         if row.get("stack_status") in (DELETING, DELETE_FAILED):
             yield row
 
 
 def all_stacks(failed: bool) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing of all projects' stacks whose delete has failed, or of all others."""
+    """Return a listing of all stacks whose delete has failed, or of all others."""
     mine = stacks_of(nested=False)
     call = dataclasses.replace(mine, query={key: value for key, value in mine.query.items() if key != "tenant"})
 
@@ -65,7 +68,7 @@ def all_stacks(failed: bool) -> Callable[[Connection, ProjectDefinition], Iterat
 
 
 def orphaned_stacks(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield nested stacks whose root is gone: the others go with it."""
+    """Yield nested stacks whose root is gone. The others are deleted with their root."""
     rows = {str(row["id"]): row for row in stacks_of(nested=True).rows(connection, project)}
     for row in rows.values():
         seen, parent = {str(row["id"])}, row.get("parent")
@@ -77,7 +80,12 @@ def orphaned_stacks(connection: Connection, project: ProjectDefinition) -> Itera
 
 
 def show_stack(connection: Connection, project: ProjectDefinition, stack: Resource) -> Row:
-    """Read one stack again, out of the list: a stack's own page does not say whose it is."""
+    """Read a stack again, from the list.
+
+    The answer for a single stack does not show the owner.
+
+    :raises NotFoundException: when the list does not have the stack
+    """
     nested = "false" if stack.data.get("parent") is None else "true"
     query = {"id": stack.id, "tenant": project.id, "show_hidden": "true", "show_nested": nested}
     response = connection.orchestration.get("/stacks", params=query)
@@ -88,14 +96,14 @@ def show_stack(connection: Connection, project: ProjectDefinition, stack: Resour
     for row in rows:
         if row.get("id") == stack.id:
             return row  # type: ignore[no-any-return]
-    raise exceptions.NotFoundException(f"stack {stack.id} is in the list no more", http_status=404)
+    raise exceptions.NotFoundException(f"stack {stack.id} is not in the list any more", http_status=404)
 
 
 def events_of(connection: Connection, project: ProjectDefinition, stack: Resource) -> Iterator[Row]:
-    """Yield the events of a stack and of those nested in it since its delete began.
+    """Yield the events of a stack, and of those nested in it, since its delete began.
 
-    With ``nested_depth`` Heat shows those of nested stacks too, but only to a token of the project. Of a project that
-    is gone each nested stack is asked for its own.
+    With ``nested_depth`` Heat shows events of nested stacks as well, but only with a token of the project. If the
+    project is gone, the events of each nested stack are listed separately.
     """
     since = str(stack.data.get("updated_time") or "")
     deep = {} if project.gone else {"nested_depth": 100}

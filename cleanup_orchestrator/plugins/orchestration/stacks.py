@@ -36,7 +36,7 @@ from cleanup_orchestrator.plugins.orchestration.listing import (
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-#: Heat's default time limit of an operation on a stack. One that is older was lost with the engine that worked on it.
+#: Heat's default time limit of an operation on a stack. An older operation was lost with its engine.
 LOST_AFTER = datetime.timedelta(hours=1)
 
 
@@ -45,7 +45,10 @@ def _now() -> datetime.datetime:
 
 
 def _is_under_way(stack: Resource, now: datetime.datetime) -> bool:
-    """Whether an engine is at its delete. Another call would stop its workers and begin anew."""
+    """Return whether an engine deletes the stack.
+
+    Another call would stop its workers and start again.
+    """
     if stack.data.get("stack_status") != DELETING:
         return False
     try:
@@ -60,12 +63,13 @@ def _is_under_way(stack: Resource, now: datetime.datetime) -> bool:
 def _drop_trusts(
     connection: Connection, asking: Connection, project: ProjectDefinition, _stack: Resource, error: Exception
 ) -> bool:
-    """Delete the trusts that the project's users gave Heat for it; tell whether there were any.
+    """Delete the users' trusts to Heat; return whether there were any.
 
-    Heat answers 500 when the stack's creator has lost his role (which the drain may have taken) or is disabled: it
-    tries to take back his trust in his name, and does not expect a 403. A trust that is gone it does expect.
+    Heat answers 500 when the stack's creator has lost the role on the project (the drain may have removed it) or is
+    disabled. It tries to delete the creator's trust as the creator, and does not handle a 403. It does handle a trust
+    that is gone.
 
-    Before Heat answers a delete it makes a trust of the user that asks: its trustee is Heat.
+    Heat's user is known by the trust that Heat creates for the caller of the delete: Heat is its trustee.
     """
     if getattr(error, "status_code", None) != 500:
         return False
@@ -81,14 +85,14 @@ def _drop_trusts(
 
 
 def _delete_stack(connection: Connection, project: ProjectDefinition, stack: Resource) -> None:
-    """Ask for the delete unless it is under way; then clear the hooks that hold it up.
+    """Request the delete unless it is in progress; then clear the hooks that pause it.
 
-    :raises Refused: when the delete before this one failed, with Heat's reason
+    :raises Refused: when the previous delete failed, with Heat's reason
     """
     if project.gone:
-        # Never asked again while Heat works on it: that would stop Heat's workers, and Heat starts a stopped one again
-        # without the word that the stack is abandoned, so that it deletes with an admin's token what the template says.
-        # Heat ends a delete that takes longer than stack_action_timeout as failed; then it is asked again.
+        # The request is not repeated while Heat works on the stack. It would stop Heat's workers, and a restarted
+        # worker does not know that the stack is abandoned: it deletes, with an admin's token, what the template says. A
+        # delete that takes longer than stack_action_timeout ends as failed. Then the request is repeated.
         if stack.data.get("stack_status") == DELETING:
             _clear_hooks(connection, project, stack)
         else:
@@ -113,17 +117,17 @@ def _delete_stack(connection: Connection, project: ProjectDefinition, stack: Res
         raise Refused(Verdict(Reason.ERROR, f"its delete failed, and was asked for again: {why}"))
 
 
-#: What Heat's reason has where a service answered 403: the name of the exception, or the status.
+#: What Heat's reason contains where a service answered 403: the name of the exception, or the status.
 _FORBIDDEN = re.compile(r"\bForbidden|\b403\b")
 _PAUSED = re.compile(r"paused until Hook (pre|post)-delete is cleared")
 _RESOURCE = re.compile(r"/stacks/([^/]+)/([^/]+)/resources/([^/]+)$")
 
 
 def _clear_hooks(connection: Connection, project: ProjectDefinition, stack: Resource) -> bool:
-    """Clear the hooks at which the stack's delete has paused; tell whether the delete has to be asked for again.
+    """Clear hooks that pause a delete; return whether to request it again.
 
-    A user may have any resource's delete pause until he says to go on. Heat tells of a pause in its events alone. Of a
-    pause after the delete of a resource it lets nobody clear the hook: a new delete passes it by.
+    A template may make the delete of any resource pause until a user clears a hook. Only the events show a pause. A
+    hook after the delete of a resource cannot be cleared: a new delete request skips it.
     """
     again = False
     for event in events_of(connection, project, stack):
@@ -142,14 +146,16 @@ def _clear_hooks(connection: Connection, project: ProjectDefinition, stack: Reso
     return again
 
 
-#: The stack goes from Heat, and all that it made stays; that is then swept as if there had never been a stack.
+#: Deletes the stack in Heat alone. Its resources stay, and are swept as if there had never been a stack.
 _ABANDON = Rest("orchestration", "/stacks/{row[stack_name]}/{id}/abandon", method="DELETE")
 
 
 def refuse_without_abandon(connection: Connection, project: ProjectDefinition) -> None:
-    """Ask Heat to abandon a stack that does not exist: it looks at its policy first, then at its option, then for it.
+    """Check that Heat abandons stacks, with a request for a stack that does not exist.
 
-    :raises Refused: when Heat would abandon none
+    Heat checks its policy first, then its option, then whether the stack exists.
+
+    :raises Refused: when Heat abandons no stacks
     """
     response = connection.orchestration.delete(f"/stacks/none/{NOTHING}/abandon")
     try:
@@ -167,16 +173,20 @@ def refuse_without_abandon(connection: Connection, project: ProjectDefinition) -
         text = "Heat forbids the orchestrator to abandon stacks: see its policy stacks:abandon"
         raise Refused(Verdict(Reason.FORBIDDEN, text))
     exceptions.raise_from_response(response)
-    raise BadAnswer(f"to abandon a stack that does not exist was answered with {response.status_code}, and not by Heat")
+    raise BadAnswer(
+        f"the request to abandon a stack that does not exist was answered with {response.status_code}, and not by Heat"
+    )
 
 
 def _abandon_stack(connection: Connection, project: ProjectDefinition, stack: Resource) -> None:
-    """Have Heat forget a stack of a project that is gone; what it made is then swept as if there had never been one.
+    """Abandon a stack of a project that is gone.
 
-    Heat deletes with the caller's token. That of another project would have it look for what it knows by name
-    (containers, queues, key pairs) in that other project.
+    Its resources are swept as if there had never been a stack.
 
-    :raises Refused: when Heat abandons none, or failed to abandon this one
+    Heat deletes with the caller's token. With a token of another project it would look there for resources that it
+    knows by name (containers, queues, key pairs).
+
+    :raises Refused: when Heat abandons no stacks, or failed to abandon this one
     """
     try:
         _ABANDON.call(connection, project, stack)
@@ -195,12 +205,14 @@ def _abandon_stack(connection: Connection, project: ProjectDefinition, stack: Re
 
 
 def abandon_before(connection: Connection, project: ProjectDefinition, stack_id: str) -> None:
-    """Have Heat forget a stack before another service deletes what owns it; return once Heat does not know it.
+    """Abandon a stack before another service deletes its owner.
 
-    Only of a project that is gone. Heat says yes before it is done with the stack, and a delete in between would delete
-    what it made.
+    Returns once Heat does not know the stack.
 
-    :raises Refused: while Heat knows the stack; when it abandons none; or when the stack is another project's
+    Only for a project that is gone. Heat accepts the request before it has abandoned the stack. A delete of the owner
+    before that would delete the stack's resources.
+
+    :raises Refused: while Heat knows the stack; when it abandons no stacks; or when the stack is another project's
     """
     if connection.orchestration.get_endpoint() is None:
         return
@@ -235,7 +247,10 @@ _SOURCE = "GET /v1/P/stacks?tenant=X&show_hidden=true; DELETE /v1/P/stacks/NAME/
 
 
 def _stack_type(name: str, **declared: Any) -> ResourceType:
-    """Return a type of stacks. The types differ in which stacks they list, and in what they wait for."""
+    """Return a type of stacks.
+
+    The types differ in which stacks they list, and in what they wait for.
+    """
     return ResourceType(
         name=name,
         show=show_stack,

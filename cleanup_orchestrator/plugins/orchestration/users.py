@@ -1,4 +1,4 @@
-"""Heat: the Keystone projects and users that Heat made for the stacks of a project."""
+"""Heat: the Keystone projects and users that Heat created for stacks."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _USER_PROJECT = "Heat stack user project"  #: the description that Heat gives (h
 
 
 def _user_domain(connection: Connection, project: ProjectDefinition) -> str:
-    """Return the id of the domain of stacks' users.
+    """Return the id of the domain of the stacks' users.
 
-    :raises BadAnswer: when Keystone knows none of that name
+    :raises BadAnswer: when Keystone knows no domain of that name
     """
     name = str(project.options.get("stack_user_domain"))
     found = Rest("identity", "/domains", key="domains", query={"name": name}).rows(connection, project)
@@ -43,14 +43,14 @@ def _user_domain(connection: Connection, project: ProjectDefinition) -> str:
 
 
 def _made_for(project: ProjectDefinition, domain_id: str, row: Row) -> bool:
-    """Whether a Keystone project is one that Heat made for a stack of this project."""
-    # Heat cuts the name, both ids together, to 64 characters.
+    """Return whether Heat created a Keystone project for a stack of this project."""
+    # Heat limits the name, which is both ids, to 64 characters.
     named = re.fullmatch(re.escape(project.id) + r"-[0-9a-f-]{31}", str(row.get("name")))
     return bool(named) and row.get("domain_id") == domain_id and row.get("description") == _USER_PROJECT
 
 
 def _user_projects(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the projects that Heat made in its own domain for stacks of this one."""
+    """Yield the projects that Heat created for stacks of this project."""
     domain_id = _user_domain(connection, project)
     call = Rest("identity", "/projects", "projects", query={"domain_id": domain_id, "name__startswith": project.id})
     for row in call.rows(connection, project):
@@ -59,14 +59,14 @@ def _user_projects(connection: Connection, project: ProjectDefinition) -> Iterat
 
 
 def _show_user_project(connection: Connection, project: ProjectDefinition, found: Resource) -> Row:
-    """Read one of them again, and look at the same signs."""
+    """Read one of these projects again, and check the same attributes."""
     row = Rest("identity", "/projects/{id}", key="project").row(connection, project, found)
     ours = _made_for(project, _user_domain(connection, project), row)
     return {**row, "project_id": project.id if ours else None}
 
 
 def _refuse_used(connection: Connection, project: ProjectDefinition, found: Resource) -> None:
-    """Refuse the project of a stack that is still there: Heat deletes it with the stack."""
+    """Refuse the project of an existing stack: Heat deletes it with the stack."""
     for row in stacks_of(nested=True).rows(connection, project):
         if row.get("stack_user_project_id") == found.id:
             stack = blocker("orchestration.stack", row["id"], row.get("project"))
@@ -74,7 +74,10 @@ def _refuse_used(connection: Connection, project: ProjectDefinition, found: Reso
 
 
 def _delete_users(connection: Connection, project: ProjectDefinition, found: Resource) -> None:
-    """Delete the users that Heat made in it: they can do nothing elsewhere, and nobody knows their passwords."""
+    """Delete the users that Heat created for it.
+
+    They have no other roles, and only Heat knows their passwords.
+    """
     call = Rest("identity", "/role_assignments", "role_assignments", query={"scope.project.id": found.id})
     for user_id in sorted({row["user"]["id"] for row in call.rows(connection, project) if "user" in row}):
         user = Resource(user_id, "", None)

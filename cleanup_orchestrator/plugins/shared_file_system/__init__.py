@@ -1,12 +1,13 @@
-"""Manila: shares with all that depends on them, share groups, share networks, access to private types, quotas.
+"""Manila: shares and what depends on them, groups, networks, types, quotas.
 
-Manila refuses to delete a share as long as anything depends on it, so each of those is a type of its own, and goes
-first. What has no type: access rules, metadata, export locations and instances go with their share, subnets with their
-share network, members with their group snapshot. User messages are a log, which expires, and which Manila lists to the
-project alone. A project's rows in ``quota_usages`` go with its quota; without one they stay, as counters.
+Manila refuses to delete a share while any resource depends on it. So each kind of dependent resource is a separate
+type, and is deleted first. No separate types: access rules, metadata, export locations and instances are deleted with
+their share, subnets with their share network, and members with their group snapshot. User messages are a log that
+expires, and Manila lists it to the project alone. A project's rows in ``quota_usages`` are deleted with its quota.
+Without a quota they stay, as counters.
 
-To a caller who is no admin in Manila's eyes, ``all_tenants`` means nothing: the lists show the caller's own project,
-without a word. So before a list is believed, Manila is asked something that it answers to admins only.
+If Manila does not treat the caller as an admin, it silently ignores ``all_tenants``, and the lists show the caller's
+own project. So before a list is believed, Manila is asked for something that it answers to admins only.
 """
 
 from __future__ import annotations

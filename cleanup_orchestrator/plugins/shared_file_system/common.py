@@ -1,4 +1,4 @@
-"""What every part of the Manila plugin uses: lists, calls, owners, states, and plain resource types."""
+"""What all parts of the Manila plugin use: lists, calls, owners, states."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 SERVICE_TYPE = "shared-file-system"
 
-#: The microversion of Zed, before which a snapshot shows no metadata (2.73) and a share no recycle bin (2.69).
+#: The microversion of Zed. Before it, a snapshot shows no metadata (2.73) and a share no recycle bin (2.69).
 FLOOR = "2.73"
 TRANSFERS, BACKUPS, LOCKS = "2.77", "2.80", "2.81"
 EXPERIMENTAL = {"X-OpenStack-Manila-API-Experimental": "true"}
-PAGE = 1000  #: Manila's ``osapi_max_limit``, to which it cuts a larger wish
+PAGE = 1000  #: Manila's ``osapi_max_limit``, to which it reduces a larger limit
 
 
 def rest(path: str, microversion: str = FLOOR, **declared: Any) -> Rest:
@@ -38,17 +38,20 @@ def rest(path: str, microversion: str = FLOOR, **declared: Any) -> Rest:
 
 
 def paged_list(path: str, key: str, microversion: str = FLOOR, **query: str) -> Rest:
-    """Return a list that is paged by offset: Manila's next links have a marker, which its lists ignore."""
+    """Return a list that is paged by offset.
+
+    Manila's next links have a marker, which its lists ignore. Rows are sorted by id where they may share a time.
+    """
     headers = EXPERIMENTAL if microversion == BACKUPS else {}
     return rest(path, microversion, key=key, query=query, headers=headers, paging=Paging.OFFSET, limit=PAGE)
 
 
-#: Whose they are, Manila tells admins alone.
+#: Manila shows the owner of share servers to admins only.
 SHARE_SERVERS = rest("/share-servers", key="share_servers", query={"project_id": "{project_id}"})
 
 
 def since(microversion: str) -> Callable[[Connection, ProjectDefinition], bool]:
-    """Return a check for ``ResourceType.available``: whether this Manila knows the microversion."""
+    """Return an ``available`` check: whether Manila has the microversion."""
     return lambda connection, project: knows_microversion(connection.shared_file_system, microversion)
 
 
@@ -69,7 +72,7 @@ def describe_status(resource: Resource, project: ProjectDefinition) -> str | Non
 
 
 def _going(resource: Resource) -> Verdict | None:
-    """Return that its delete is under way, if it is."""
+    """Return a verdict if the delete is in progress."""
     status = resource.data.get("status")
     if status in ("deleting", "deferred_deleting", "error_deferred_deleting"):
         return Verdict(Reason.DELETING, f"Manila is deleting it: its status is {status}")
@@ -77,9 +80,10 @@ def _going(resource: Resource) -> Verdict | None:
 
 
 def reset_to_error(path: str, microversion: str = FLOOR) -> Action:
-    """Return the way out of a failed change: ``error_deleting`` and the like are refused, ``error`` is not.
+    """Return an action that resets a failed change to ``error``.
 
-    A change that is still under way is left to come to its end.
+    Manila refuses a delete in ``error_deleting`` and the like, and accepts it in ``error``. A change in progress is
+    left.
     """
     headers = EXPERIMENTAL if microversion == BACKUPS else {}
     action = rest(
@@ -101,12 +105,12 @@ def reset_to_error(path: str, microversion: str = FLOOR) -> Action:
 
 
 def force_delete(path: str) -> Action:
-    """Return the last way out: the state is reset to ``error`` also while Manila is at work, and the delete forced."""
+    """Return an action that resets the status to error and forces the delete."""
     reset = rest(f"{path}/{{id}}/action", method="POST", body={"reset_status": {"status": "error"}})
     delete = rest(f"{path}/{{id}}/action", method="POST", body={"force_delete": None})
 
     def force(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-        """Reset its status to error, also while something works on it, and delete it by force."""
+        """Reset its status to error, also while it is busy, and delete it by force."""
         reset.call(connection, project, resource)
         delete.call(connection, project, resource)
 

@@ -44,7 +44,7 @@ def explain_group(connection: Connection, project: ProjectDefinition, group: Res
 
 
 def _drop_subnets(connection: Connection, project: ProjectDefinition, network: Resource) -> None:
-    """Remove all subnets but one: with more, Manila refuses to delete the share network."""
+    """Remove all subnets but one: Manila refuses to delete a share network with more."""
     for subnet in (network.data.get("share_network_subnets") or ())[1:]:
         rest(f"/share-networks/{{id}}/subnets/{subnet['id']}", method="DELETE", accept=frozenset({202, 204, 404})).call(
             connection, project, network
@@ -65,7 +65,10 @@ def explain_network(connection: Connection, project: ProjectDefinition, network:
 
 
 def _security_services(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the first thousand; asked for a page, Manila would look for services with such a ``limit``."""
+    """Yield the first thousand: the list has no pages.
+
+    Manila would take ``limit`` for an attribute to filter by.
+    """
     query = {"all_tenants": "1", "project_id": "{project_id}"}
     yield from rest("/security-services/detail", key="security_services", query=query).rows(connection, project)
 

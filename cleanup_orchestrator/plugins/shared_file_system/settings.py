@@ -20,7 +20,7 @@ from cleanup_orchestrator.plugins.shared_file_system.common import (
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-# These two know no pages at all: any offset gives the whole.
+# These two have no pages: with any offset Manila returns the whole list.
 _TYPES = rest("/types", key="share_types", query={"is_public": "all"})
 _GROUP_TYPES = rest("/share-group-types", key="share_group_types", query={"is_public": "all"})
 
@@ -28,7 +28,7 @@ _GROUP_TYPES = rest("/share-group-types", key="share_group_types", query={"is_pu
 def _access(
     types: Rest, is_public: str, entries: str, key: str
 ) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing of the private types that the project was given access to."""
+    """Return a listing of the private types that the project has access to."""
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         for type_ in types.rows(connection, project):
@@ -58,7 +58,7 @@ def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
 
 
 def _type_quotas(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the share types for which the project has a quota of its own: one that differs from the project's."""
+    """Yield the share types whose quota differs from the project's."""
     whole: dict[str, Any] | None = None
     for type_ in _TYPES.rows(connection, project):
         whole = _quota_set(connection, project) if whole is None else whole

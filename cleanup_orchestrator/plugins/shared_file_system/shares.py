@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 
 def _shares(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's shares, and those in the recycle bin, which the first list hides."""
+    """Yield the project's shares, then those in the recycle bin.
+
+    The first list hides the recycle bin.
+    """
     for soft_deleted in ("false", "true"):
         query = {"all_tenants": "1", "project_id": "{project_id}", "is_soft_deleted": soft_deleted}
         pages = paged_list("/shares/detail", "shares", sort_key="id", sort_dir="asc", **query)
@@ -69,7 +72,7 @@ def public(share: Resource, project: ProjectDefinition) -> str | None:
 
 
 def _delete_share(connection: Connection, project: ProjectDefinition, share: Resource) -> None:
-    """Delete; Manila wants to hear of the group that a share is in."""
+    """Delete a share. Manila requires the id of the group that the share is in."""
     group = share.data.get("share_group_id")
     rest("/shares/{id}", method="DELETE", query={"share_group_id": str(group)} if group else {}).call(
         connection, project, share
@@ -77,7 +80,10 @@ def _delete_share(connection: Connection, project: ProjectDefinition, share: Res
 
 
 def explain_share(connection: Connection, project: ProjectDefinition, share: Resource) -> Verdict | None:
-    """Name what depends on a share, whosever: locks, snapshots, replicas, backups; or its state."""
+    """Name what depends on a share, of any project; or its state.
+
+    Locks, snapshots, replicas and backups depend on a share.
+    """
     row = _SHARE.row(connection, project, share)
     blockers: list[dict[str, str]] = []
     if since(LOCKS)(connection, project):
@@ -104,7 +110,10 @@ def _replicas_of(connection: Connection, project: ProjectDefinition, share: Row)
 
 
 def _spare_replicas(connection: Connection, project: ProjectDefinition, share: Row) -> Iterator[Row]:
-    """Yield all but the one active replica that Manila never deletes: that is the share itself."""
+    """Yield all replicas of a share but one active one.
+
+    That one is the share itself, and Manila never deletes it.
+    """
     replicas = sorted(
         (row for row in _replicas_of(connection, project, share) if row.get("share_id") == share["id"]),
         key=lambda row: (row.get("replica_state") != "active", str(row["id"])),
@@ -115,9 +124,11 @@ def _spare_replicas(connection: Connection, project: ProjectDefinition, share: R
 def _while_there(
     connection: Connection, project: ProjectDefinition, share: Row, rows: Callable[..., Iterator[Row]]
 ) -> Iterator[Row]:
-    """Yield what a share has; nothing once it is gone, which Manila answers with 400 or 404.
+    """Yield what depends on a share; nothing once the share is gone.
 
-    It refuses to delete a share that still has any: the list of shares is older than its answer about this one.
+    Manila then answers 400 or 404.
+
+    The share may be gone because the list of shares is older. Manila deletes no share that has dependent resources.
     """
     try:
         yield from rows(connection, project, share)
@@ -147,7 +158,7 @@ def _backups(connection: Connection, project: ProjectDefinition) -> Iterator[Row
 
 
 def _with_owner(one: Rest) -> Action:
-    """Return a way to read again what shows no owner: it is that of its share."""
+    """Return a ``show`` that reads the owner from the resource's share."""
 
     def show(connection: Connection, project: ProjectDefinition, resource: Resource) -> Row:
         row = one.row(connection, project, resource)

@@ -359,9 +359,9 @@ def test_keys_are_those_of_the_projects_zones():
 # ------------------------------------------------------------------------------------------- Nova, Cinder, Manila, Heat
 def test_servers_out_of_reach_are_read_from_a_list_of_the_project_alone():
     answer = lambda *_: (200, {"servers": [{"id": "s", "status": "UNKNOWN"}]})  # noqa: E731
-    assert ids(compute.list_unreachable_servers(connection(scope=OURS, compute=answer), PROJECT)) == ["s"]
+    assert ids(compute.servers.list_unreachable_servers(connection(scope=OURS, compute=answer), PROJECT)) == ["s"]
     with pytest.raises(BadAnswer, match="scoped into project them"):
-        list(compute.list_unreachable_servers(connection(scope=THEIRS, compute=answer), PROJECT))
+        list(compute.servers.list_unreachable_servers(connection(scope=THEIRS, compute=answer), PROJECT))
 
 
 @pytest.mark.parametrize(("owner", "ours"), [(OURS, True), ("", True), (THEIRS, False)])
@@ -373,10 +373,10 @@ def test_a_list_of_servers_with_one_of_another_project_is_no_answer(owner, ours)
 
     cloud = connection(compute=answer)
     if ours:
-        assert ids(compute.list_servers(cloud, PROJECT)) == ["s"]
+        assert ids(compute.servers.list_servers(cloud, PROJECT)) == ["s"]
         return
     with pytest.raises(BadAnswer, match="listed one of them"):
-        list(compute.list_servers(cloud, PROJECT))
+        list(compute.servers.list_servers(cloud, PROJECT))
 
 
 def test_flavor_access_is_the_projects():
@@ -385,7 +385,7 @@ def test_flavor_access_is_the_projects():
             return 200, {"flavors": [{"id": "f", "name": "f"}]}
         return 200, {"flavor_access": [{"flavor_id": "f", "tenant_id": who} for who in (THEIRS, OURS)]}
 
-    found = list(compute.list_flavor_access(connection(compute=answer), PROJECT))
+    found = list(compute.settings.list_flavor_access(connection(compute=answer), PROJECT))
     assert [row["tenant_id"] for row in found] == [OURS]
 
 
