@@ -174,11 +174,11 @@ SERVICE = Service(
             keep=(_keep_failed,),
             unfiltered=_ALL,
             source=_SOURCE + "conductor/handlers/cluster_conductor.py",
-            note="First of everything: a driver whose stack or servers are deleted under it ends in an error. The "
-            "token is the project's because drivers delete with it: stacks, certificates in Barbican, load balancers. "
-            "The delete is asynchronous, and accepted (204) even where nothing will come of it. One of a project that "
-            "is gone is deleted with an admin's token; before, Heat abandons its stack. What its driver cannot do with "
-            "that token is left.",
+            note="Before all other types: a driver whose stack or servers are deleted meanwhile ends in an error. "
+            "The token is one of the project because drivers delete with it: stacks, certificates in Barbican, "
+            "load balancers. The delete is asynchronous, and accepted (204) even where it has no effect. If the "
+            "project is gone, the cluster is deleted with an admin's token, after Heat has abandoned its stack. "
+            "What its driver cannot do with that token is left.",
         ),
         _cluster_type(
             "failed_cluster",
@@ -186,8 +186,8 @@ SERVICE = Service(
             all_projects=_all_clusters(failed=True),
             after=("cluster",),
             source=_SOURCE + "service/periodic.py",
-            note="A cluster in DELETE_FAILED, and in DELETE_IN_PROGRESS once it is asked for again. Its stack may be "
-            "deleted by itself meanwhile; a driver takes what is gone for deleted.",
+            note="A cluster in DELETE_FAILED, and in DELETE_IN_PROGRESS once the delete is requested again. Its "
+            "stack may be deleted separately meanwhile. A driver treats what is gone as deleted.",
         ),
         ResourceType(
             name="cluster_template",
@@ -203,8 +203,8 @@ SERVICE = Service(
             unfiltered=_ALL,
             source="GET, DELETE /v1/clustertemplates; magnum api/controllers/v1/cluster_template.py, "
             "db/sqlalchemy/api.py",
-            note="400 while a cluster refers to it; a public one may have any project's. Hidden ones are listed for an "
-            "admin.",
+            note="400 while a cluster refers to it; clusters of any project may refer to a public one. An admin's "
+            "list contains hidden ones.",
         ),
         ResourceType(
             name="quota",
@@ -216,7 +216,7 @@ SERVICE = Service(
             unfiltered="Magnum lists the projects that have a quota row; one by id answers the default instead",
             project_setting=True,
             source="GET /v1/quotas?all_tenants=true, DELETE /v1/quotas/X/Cluster; magnum api/controllers/v1/quota.py",
-            note="404 without a row, which is gone.",
+            note="404 means that there is no row, which counts as gone.",
         ),
     ),
 )

@@ -171,20 +171,22 @@ def _all_credentials(connection: Connection, project: ProjectDefinition) -> Iter
 
 
 def _whose(credential: Resource, project: ProjectDefinition) -> str | None:
-    return f"a credential of user {credential.data.get('user_id')}: it goes with the project"
+    return f"a credential of user {credential.data.get('user_id')}: it is deleted with the project"
 
 
 def _keep_dead_trust(trust: Resource, project: ProjectDefinition) -> str | None:
     uses, expires = trust.data.get("remaining_uses"), trust.data.get("expires_at")
     if uses is not None and uses <= 0:
-        return "the trust is used up: Keystone still lists it, knows it no more, and removes it with the project"
+        return "the trust is used up: Keystone lists it, answers 404 for it, and removes it with the project"
     if expires and datetime.datetime.fromisoformat(expires) <= datetime.datetime.now(datetime.UTC):
-        return "the trust has expired: Keystone still lists it, knows it no more, and removes it with the project"
+        return "the trust has expired: Keystone lists it, answers 404 for it, and removes it with the project"
     return None
 
 
 def _is_its_domains(user: Resource, project: ProjectDefinition) -> str | None:
-    return "a user belongs to a domain, and may have roles elsewhere: it has to name another project to log in without"
+    return (
+        "a user belongs to a domain, and may have roles elsewhere: to log in after this, it has to name another project"
+    )
 
 
 def _goes_with_project(resource: Resource, project: ProjectDefinition) -> str | None:
@@ -243,10 +245,10 @@ SERVICE = Service(
             after=_LAST,
             unfiltered="there is a list by user only; the rows are compared on this side",
             source="GET, DELETE /v3/users/{id}/application_credentials; keystone application_credential/core.py",
-            note="Keystone leaves them behind with the project. Asked for are all users that have an effective role "
-            "now, or had one when the deletion was first looked at: somebody who lost his role by leaving a group "
-            "before that is not known any more. Access rules belong to the user and stay. Making one takes a token of "
-            "the project, so that nobody without a role on it can.",
+            note="Keystone does not delete them with the project. All users that have an effective role now, or had "
+            "one at the first inventory, are asked about. A user who lost the role by leaving a group before "
+            "that is not known any more. Access rules belong to the user and stay. To create one takes a token "
+            "of the project, so that a user without a role on it cannot.",
         ),
         ResourceType(
             name="oauth1_access_token",
@@ -258,10 +260,11 @@ SERVICE = Service(
             after=_LAST,
             unfiltered="there is a list by user only; the rows are compared on this side",
             source="GET, DELETE /v3/users/{id}/OS-OAUTH1/access_tokens; keystone api/users.py",
-            note="Keystone leaves them behind with the project. Their users are found as for application credentials. "
-            "One with roles takes these roles on the project. Keystone also takes an empty list of roles, from any "
-            "user with a consumer that an admin made: such a token gives nothing, and its user is not asked about, "
-            "unless he has a role on the project. Of a project that is gone nobody can make one.",
+            note="Keystone does not delete them with the project. Their users are found as for application "
+            "credentials. To create one with roles takes these roles on the project. Keystone also accepts an "
+            "empty list of roles, from any user with a consumer that an admin created. Such a token gives no "
+            "access, and its user is not asked about, unless the user has a role on the project. Once the "
+            "project is gone, none can be created.",
         ),
         ResourceType(
             name="credential",
@@ -276,11 +279,12 @@ SERVICE = Service(
             describe=_whose,
             unfiltered="Keystone filters credentials by user and type only; the rows are compared on this side",
             source="GET, DELETE /v3/credentials; keystone api/credentials.py",
-            note="EC2 keys and whatever else names the project; a user's TOTP secrets name none. Any user may make one "
-            "that names any project, with no role on it, directly or as an EC2 key: so it blocks nothing. "
-            "Keystone removes them itself when it deletes the project (delete_credentials_for_project); of a project "
-            "that is gone they are removed with the other deletes, and wait for none of them. A delegated token gets "
-            "an empty 200, so that one is refused here. A list cut by list_limit is no answer.",
+            note="EC2 keys and other credentials that name the project; a user's TOTP secrets name none. Any user "
+            "may create one that names any project, with no role on it, directly or as an EC2 key. So it blocks "
+            "nothing. Keystone removes them when it deletes the project (delete_credentials_for_project). If "
+            "the project is gone, they are removed with the other deletes, which do not wait for them. To a "
+            "delegated token Keystone answers an empty list with 200, so that such a token is refused here. A "
+            "list that list_limit cut short is not believed.",
         ),
         ResourceType(
             name="trust",
@@ -293,23 +297,24 @@ SERVICE = Service(
             keep=(_keep_dead_trust,),
             unfiltered="Keystone filters trusts by user only; the rows are compared on this side",
             source="GET, DELETE /v3/OS-TRUST/trusts; keystone trust/backends/sql.py",
-            note="Heat, Magnum, Mistral, Aodh and Blazar act through trusts: never before their resources are gone. "
-            "Expired and used-up trusts stay in the list but answer 404 to show and delete. Deleting a trust takes "
-            "those redelegated from it along. Making one takes at least one role, which its maker has on the project "
-            "(or was given by a trust of a member's), so that nobody without a role on it can.",
+            note="Heat, Magnum, Mistral, Aodh and Blazar act through trusts, so a trust is never deleted before "
+            "their resources are gone. Expired and used-up trusts stay in the list but answer 404 to show and "
+            "delete. The delete of a trust also deletes those redelegated from it. To create one takes at least "
+            "one role on the project (or a trust of a member that gives it), so that a user without a role on "
+            "it cannot.",
         ),
         ResourceType(
             name="default_project_user",
             list=_default_project_users,
-            all_projects="users are their domain's",
+            all_projects="users belong to their domain",
             delete=None,
             owner="default_project_id",
             after=_LAST,
             keep=(_is_its_domains,),
             project_setting=True,
             source="GET /v3/users/{id}; keystone identity/core.py",
-            note="Only counted. Keystone leaves the project's id in them, where it does nothing: whoever logs in "
-            "without naming a project gets an unscoped token. Asked are the users that are found as for application "
+            note="Only counted. Keystone leaves the project's id in them, where it has no effect: a user who logs in "
+            "without naming a project gets an unscoped token. The users are found as for application "
             "credentials.",
         ),
         ResourceType(
@@ -322,7 +327,7 @@ SERVICE = Service(
             keep=(_goes_with_project,),
             project_setting=True,
             source="GET /v3/limits?project_id=X; keystone limit/core.py",
-            note="Registered limits are the cloud's, and never listed here.",
+            note="Registered limits belong to the cloud, and are never listed here.",
         ),
         ResourceType(
             name="endpoint_association",

@@ -319,11 +319,12 @@ SERVICE = Service(
             properties=ROW,
             source="GET /v2/images?owner=X&visibility=all&os_hidden=false, and os_hidden=true; DELETE /v2/images/{id}; "
             "glance api/v2/images.py, db/sqlalchemy/api.py, domain/__init__.py",
-            note="Hidden images are in no list but their own. Without visibility=all an admin is not shown the "
-            "project's community images. 'protected' answers the delete with 403 and is cleared before. Data that the "
-            "store still needs (copy-on-write clones of any project) is a 409. Servers go first, because shelved ones "
-            "own their image. A secret that an image's properties name is not deleted with it. Images of other owners "
-            "that are shared to the project are not listed. Copies in the caches of API nodes are pruned by the nodes.",
+            note="Hidden images are in a list of their own only. Without visibility=all an admin does not see the "
+            "project's community images. 'protected' makes Glance refuse the delete with 403 and is cleared "
+            "before. 409 means that the store still needs the data (copy-on-write clones of any project). "
+            "Servers are deleted first, because shelved ones own their image. A secret that an image's "
+            "properties name is not deleted with it. Images of other owners that are shared with the project "
+            "are not listed. Copies in the caches of API nodes are pruned by the nodes.",
         ),
         ResourceType(
             name="metadef_namespace",
@@ -336,13 +337,13 @@ SERVICE = Service(
             owner="owner",
             protect=(_protect_namespace,),
             prepare=(_unprotect_namespace,),
-            unfiltered="Glance ignores an owner filter here without a word; the rows are compared on this side",
+            unfiltered="Glance silently ignores an owner filter here; the owner of each row is compared",
             source="GET /v2/metadefs/namespaces; glance api/v2/metadef_namespaces.py, "
             "db/sqlalchemy/metadef_api/namespace.py",
-            note="The name is the id, and may be taken by somebody else after a delete: the owner is read again right "
-            "before. Clearing 'protected' is a PUT which resets what it leaves out, and gives the namespace to the "
-            "caller's project unless it names the owner. A name with a slash addresses something else, "
-            "one that is not ASCII nothing.",
+            note="The name is the id, and another project may use it after a delete: the owner is read again right "
+            "before. 'protected' is cleared by a PUT, which resets what it leaves out, and gives the namespace "
+            "to the caller's project unless it names the owner. A name with a slash addresses another resource, "
+            "and a name that is not ASCII none.",
         ),
         ResourceType(
             name="task",
@@ -358,7 +359,7 @@ SERVICE = Service(
         ResourceType(
             name="membership",
             list=_memberships,
-            all_projects="a membership in another project's image gives nobody anything once its project is gone",
+            all_projects="a membership in another project's image gives no access once its project is gone",
             show=Rest("image", "/images/{id}/members/{project_id}"),
             delete=Rest("image", "/images/{id}/members/{project_id}", method="DELETE"),
             id="image_id",
@@ -369,8 +370,9 @@ SERVICE = Service(
             source="GET /v2/images?visibility=shared&member_status=all, GET /v2/images/{id}/members; "
             "glance api/v2/image_members.py",
             note="Off by default (option sweep_memberships): a cloud of 10,000 projects with 5 shared images each "
-            "would take 50,000 calls for every project deleted, to remove a row that gives nobody access. The cheaper "
-            "list with a token of the project shows all shared images, too, when that token has the admin role.",
+            "would take 50,000 calls for every project deleted, to remove a row that gives no access. The "
+            "cheaper list with a token of the project shows all shared images, too, when that token has the "
+            "admin role.",
         ),
     ),
 )

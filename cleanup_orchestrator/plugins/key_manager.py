@@ -193,7 +193,8 @@ SERVICE = Service(
             fresh=_FRESH,
             token=Token.PROJECT,
             source="GET, DELETE /v1/orders; barbican common/policies/orders.py",
-            note="First of all: an order under way makes a secret. Its product stays and is a secret of its own.",
+            note="Before the other types: an order in progress creates a secret. Its product stays and is a separate "
+            "secret.",
         ),
         ResourceType(
             name="container",
@@ -206,8 +207,8 @@ SERVICE = Service(
             prepare=(_refuse_shared_container,),
             after=("order", *_USERS),
             source="GET, DELETE /v1/containers; barbican common/policies/containers.py",
-            note="A delete goes through under consumers (a load balancer's certificate), so users go first. Its "
-            "secrets stay. An admin of another project gets 403.",
+            note="Barbican deletes a container under its consumers (a load balancer's certificate), so the consumers "
+            "are deleted first. Its secrets stay. An admin of another project gets 403.",
         ),
         ResourceType(
             name="secret",
@@ -220,9 +221,9 @@ SERVICE = Service(
             after=("order", "container", *_USERS),
             source="GET, DELETE /v1/secrets, microversion 1.2; barbican api/controllers/secrets.py, "
             "model/repositories.py",
-            note="Pages of 10 by default, 100 at most, by offset. Before microversion 1.2 a delete goes through under "
-            "consumers. The SDK's get_secret would fetch the payload. Expired secrets are in no list and answer 404 by "
-            "id: nothing but 'barbican-manage db clean --soft-delete-expired-secrets' removes their rows.",
+            note="Pages of 10 by default, 100 at most, by offset. Before microversion 1.2 a delete ignores "
+            "consumers. The SDK's get_secret would fetch the payload. Expired secrets are in no list and answer "
+            "404 by id: only 'barbican-manage db clean --soft-delete-expired-secrets' removes their rows.",
         ),
         ResourceType(
             name="project_quota",
@@ -233,7 +234,7 @@ SERVICE = Service(
             project_setting=True,
             after=("order", "container", "secret"),
             source="GET, DELETE /v1/project-quotas/{id}; barbican common/policies/quotas.py",
-            note="404 says that the project has no quota of its own.",
+            note="404 means that the project has no quota of its own.",
         ),
     ),
 )

@@ -103,7 +103,7 @@ def _child(name: str, collection: str, source: str, **declared: Any) -> Resource
         list=_collection(collection),
         all_projects=_everyones(collection),
         delete=Rest("load-balancer", f"/lbaas/{collection}/{{id}}", method="DELETE"),
-        fresh="never deleted by itself: it goes with its load balancer",
+        fresh="never deleted by itself: it is deleted with its load balancer",
         deleted_with=("load_balancer",),
         after=("load_balancer",),
         tags="tags",
@@ -131,17 +131,18 @@ SERVICE = Service(
             tags="tags",
             source="GET /v2/lbaas/loadbalancers?project_id=X, DELETE /v2/lbaas/loadbalancers/{id}?cascade=true; "
             "octavia api/v2/controllers/load_balancer.py, api/common/pagination.py, db/repositories.py",
-            note="Octavia's next links lose the owner filter: the second page would be everybody's. The delete takes "
-            "listeners, pools, members, health monitors, L7 policies and the VIP port that Octavia made; a port that "
-            "the user brought stays, and is the network's. Without cascade it is a 400 as soon as there is a child. "
-            "Accepted only when ACTIVE or ERROR (409 otherwise); no API resets a PENDING one.",
+            note="Octavia's next links lose the owner filter: the second page would have rows of all projects. The "
+            "delete also removes listeners, pools, members, health monitors, L7 policies and the VIP port that "
+            "Octavia created. A port that the user provided stays, and belongs to the network service. Without "
+            "cascade Octavia answers 400 if there is a child. The delete is accepted only in ACTIVE or ERROR "
+            "(409 otherwise). No API resets a PENDING status.",
         ),
         _child(
             "listener",
             "listeners",
             "GET /v2/lbaas/listeners?project_id=X; octavia api/v2/controllers/listener.py",
-            note="Goes with its load balancer, as all that follows: a delete of its own would lock the load balancer. "
-            "Listed to prove that it did.",
+            note="Deleted with its load balancer, as all types below: a delete of its own would lock the load "
+            "balancer. It is listed to prove that it is gone.",
         ),
         _child("pool", "pools", "GET /v2/lbaas/pools?project_id=X; octavia api/v2/controllers/pool.py"),
         _child(
@@ -165,9 +166,9 @@ SERVICE = Service(
             project_setting=True,
             source="GET /v2/lbaas/quotas?project_id=X, GET /v2/lbaas/quotas/X/default, DELETE /v2/lbaas/quotas/X; "
             "octavia api/v2/controllers/quotas.py, base.py (_get_db_quotas), db/repositories.py",
-            note="The row counts what the project uses, and Octavia has no means to remove it: the delete sets the "
-            "limits back to the defaults, and a row with the defaults is no quota. Reading one project's quota by its "
-            "id writes the defaults into its row, so the list is read instead.",
+            note="The row counts what the project uses, and Octavia cannot remove it: the delete resets the limits "
+            "to the defaults, and a row with the defaults counts as no quota. A read of one project's quota by "
+            "its id writes the defaults into its row, so the list is read instead.",
         ),
     ),
 )

@@ -457,15 +457,16 @@ SERVICE = Service(
             after=("block-storage.backup", "database.backup", "image.image"),
             source="GET, POST ?bulk-delete, DELETE under /v1/AUTH_X; swift common/middleware/bulk.py, "
             "common/middleware/versioned_writes/, container/server.py",
-            note="Services that keep their data here go first: without it their rows could not be deleted. Segments of "
-            "large objects are objects of other containers of the account, so every delete is a plain one; a symlink's "
-            "delete leaves its target alone. Old versions are deleted one by one, after versioning is off: else each "
-            "delete would leave a marker (or, with the legacy kind, bring the last version back). Container sync is "
-            "cut first: it would delete the copies in another account, too. So is what lets others write without a "
-            "token of the project: its access list for writing, its keys of signed addresses, and those of the "
-            "account; they are not put back. Of what users wrote, Swift acts on nothing else: a manifest's segments "
-            "and a link's target may be in any account, and stay. Segments of S3 multipart uploads are in "
-            "'<name>+segments'. Listings are eventually consistent: what is deleted may show for a while.",
+            note="Services that keep their data here are deleted first: without the data their rows could not be "
+            "deleted. Segments of large objects are objects in other containers of the account, so every delete "
+            "is a plain one. The delete of a symlink leaves its target. Old versions are deleted one by one, "
+            "after versioning is switched off: otherwise each delete would leave a marker (or, with the legacy "
+            "kind, restore the last version). Container sync is removed first: it would delete the copies in "
+            "another account, too. What lets others write without a token of the project is removed as well: "
+            "the access list for writing, the keys of signed URLs, and those of the account. They are not "
+            "restored. Swift acts on nothing else that users wrote: a manifest's segments and a link's target "
+            "may be in any account, and stay. Segments of S3 multipart uploads are in '<name>+segments'. "
+            "Listings are eventually consistent: deleted objects may be listed for a while.",
         ),
         ResourceType(
             name="account_metadata",
@@ -478,21 +479,22 @@ SERVICE = Service(
             token_if_gone=Token.ADMIN,
             after=("container",),
             source="HEAD, POST /v1/AUTH_X; swift account/server.py",
-            note="TempURL keys give access without any token, and are never shown here: only their names are. Quotas "
-            "are a reseller admin's, and left.",
+            note="TempURL keys give access without a token. So only their names are shown. Quotas are set by a "
+            "reseller admin, and stay.",
         ),
         ResourceType(
             name="account",
             list=_accounts,
             all_projects=_NO_ACCOUNTS,
             delete=_delete_account,
-            fresh="the account's name is made of the project's id",
+            fresh="the account's name contains the project's id",
             project_setting=True,
             available=_account_wanted,
             after=("container", "account_metadata"),
             source="DELETE /v1/AUTH_X; swift proxy/controllers/account.py, account/server.py",
-            note="Off by default (option delete_account): irreversible for this project id, and a reaper erases all "
-            "that is left without asking. 405: allow_account_management is off. 403: ResellerAdmin is missing.",
+            note="Off by default (option delete_account): it is irreversible for this project id, and Swift's reaper "
+            "deletes all that is left, without any check. 405: allow_account_management is off. 403: "
+            "ResellerAdmin is missing.",
         ),
     ),
 )

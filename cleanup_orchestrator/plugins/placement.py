@@ -67,8 +67,8 @@ SERVICE = Service(
             fresh="nothing is deleted",
             after=("compute.server",),
             source="GET /usages?project_id=X, microversion 1.9; placement handlers/usage.py",
-            note="One row with the sums. It counts as left only when the servers are gone: Nova gives their "
-            "allocations back a moment later.",
+            note="One row with the sums. It counts as left only when the servers are gone: Nova removes their "
+            "allocations a moment later.",
         ),
     ),
 )

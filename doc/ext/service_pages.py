@@ -205,7 +205,7 @@ def _sentence(text: str) -> str:
 
 def _deleted(type_: ResourceType) -> str:
     if type_.deleted_with:
-        return f"never by a call: goes with its {' or '.join(f'``{name}``' for name in type_.deleted_with)}"
+        return f"never by a call, but with its {' or '.join(f'``{name}``' for name in type_.deleted_with)}"
     if type_.delete is None:
         return "never"
     return call(type_.delete)
@@ -256,12 +256,12 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
         _field("Acts on what users wrote", _acts(type_)),
         _field("By force", _sentence(call(type_.force)) if type_.force else ""),
         _field("Asked before", about(type_.may_force) if type_.may_force else ""),
-        _field("Asked in a look for a lien", _sentence(about(type_.used)) if type_.used else ""),
+        _field("Checked for a lien in an inventory", _sentence(about(type_.used)) if type_.used else ""),
         _field("Stopped for the recovery window with", _sentence(call(type_.halt.stop)) if type_.halt else ""),
         _field("Started again with", _sentence(call(type_.halt.start)) if type_.halt else ""),
         _field("By hand", type_.by_hand.format(id="ID", project_id="PROJECT")),
         _field("Owner read again", call(type_.show) if type_.show else _sentence(type_.fresh)),
-        _field("Goes last", _last(type_)),
+        _field("Deleted last", _last(type_)),
         _field("Source", type_.source),
     ]
     text = _title(type_.name, "-") + "\n" + "".join(fields) + "\n"
@@ -286,10 +286,10 @@ def _acts(type_: ResourceType) -> str:
 def _last(type_: ResourceType) -> str:
     if type_.informational:
         return (
-            "anybody may make one, with no role on the project: a report names it, it is no leftover, nothing waits "
-            "for it, and it goes right before the project does"
+            "any user may create one, with no role on the project: a report names it, it is no leftover, nothing waits "
+            "for it, and it is deleted right before the project"
         )
-    return "it is no leftover: it goes right before the project does" if type_.project_setting else ""
+    return "it is no leftover: it is deleted right before the project" if type_.project_setting else ""
 
 
 def waves(names: Iterable[str], waits: Callable[[str], Iterable[str]]) -> list[list[str]]:
@@ -326,8 +326,8 @@ def page(service: Service, intro: str, known: registry.Registry) -> str:
         text += f"Role that the orchestrator needs: {service.roles}.\n\n"
     if service.proof:
         text += (
-            f"Before a list is believed: {_sentence(call(service.proof))} Admins alone are answered that; to anybody "
-            "else the lists would look empty. Refused, every type here is unknown: see the service's own policy.\n\n"
+            f"Before a list is believed: {_sentence(call(service.proof))} Only admins get an answer. To others the "
+            "lists would look empty. If it is refused, every type here is unknown: see the policy of the service.\n\n"
         )
     if service.after:
         text += f"Each type here waits for {_names(service.after, service.service_type)}, if there is that service.\n\n"
@@ -339,7 +339,7 @@ def page(service: Service, intro: str, known: registry.Registry) -> str:
             text += textwrap.indent(re.sub(r"\s+", " ", option.help or ""), "   ") + "\n\n"
     text += _title("Types", "=") + "\n"
     text += (
-        "Any call may also end in one of the reasons of :doc:`/admin/operations`; named here is what this plugin "
+        "Any call may also end in one of the reasons of :doc:`/admin/operations`. Named here is what this plugin "
         "itself decides.\n\n"
     )
     for type_ in service.types:
@@ -353,7 +353,7 @@ def index(services: dict[str, tuple[Service, str]], known: registry.Registry) ->
     graph = known.graph()
     ordinary = {name for name in graph if not known.find(*name.split(".")).project_setting}
     steps = waves(ordinary, lambda name: graph[name] & ordinary)
-    order = "Each type as early as its waits allow; none waits for its step as a whole.\n\n"
+    order = "Each type is in the earliest step that its order allows. No type waits for a step as a whole.\n\n"
     order += "".join(f"#. {', '.join(f'``{name}``' for name in step)}\n" for step in steps)
     return INDEX.format(pages=pages, order=order)
 

@@ -108,9 +108,9 @@ BACKUP = ResourceType(
     token_if_gone=Token.ADMIN,
     source="GET /v3/backups/detail?all_tenants=1&project_id=X, DELETE /v3/backups/{id}; cinder backup/api.py, "
     "backup/drivers/swift.py, backup/chunkeddriver.py",
-    note="With a token of the project: Cinder's Swift driver deletes in the account of whoever asks, takes not "
-    "finding anything there for done, and would leave the data behind. From the newest to the oldest: one "
-    "that others build on waits for them, which Cinder itself checks in the caller's project alone. Of "
-    "a project that is gone the row goes with an admin's token, and what the Swift driver leaves of it goes "
-    "with the containers of the project.",
+    note="With a token of the project: Cinder's Swift driver deletes in the account of the caller, treats missing "
+    "data as deleted, and would leave the data behind. From the newest to the oldest: a backup that others "
+    "depend on waits for them, and Cinder checks this in the caller's project alone. If the project is gone, "
+    "the row is deleted with an admin's token, and the data that the Swift driver leaves is deleted with the "
+    "containers of the project.",
 )

@@ -154,7 +154,7 @@ def reset_to_error(
     def make_deletable(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
         """Reset a state that no operation is behind; wait for a busy resource."""
         if group := resource.data.get("group_snapshot_id"):
-            refuse(verdict_naming(project, "it goes with", [cinder_blocker("group_snapshot", group, project.id)]))
+            refuse(verdict_naming(project, "it is deleted with", [cinder_blocker("group_snapshot", group, project.id)]))
         status = str(resource.data.get("status"))
         if status in ("available", "error"):
             return
@@ -173,7 +173,7 @@ def force_delete(
     def force(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
         """Reset it to error, also while it is busy, and delete it by force."""
         if group := resource.data.get("group_snapshot_id"):
-            refuse(verdict_naming(project, "it goes with", [cinder_blocker("group_snapshot", group, project.id)]))
+            refuse(verdict_naming(project, "it is deleted with", [cinder_blocker("group_snapshot", group, project.id)]))
         post_action(connection, project, resource, path, {action: dict(reset or {"status": "error"})}, microversion)
         post_action(connection, project, resource, path, {"os-force_delete": {}}, microversion)
 

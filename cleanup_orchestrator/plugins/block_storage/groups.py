@@ -156,7 +156,7 @@ GROUP_SNAPSHOT = ResourceType(
     prepare=(reset_to_error("/group_snapshots/{id}/action", "reset_status", GROUP_OWNER),),
     source="GET /v3/group_snapshots/detail?all_tenants=1&project_id=X, DELETE /v3/group_snapshots/{id}, "
     "microversion 3.58; cinder api/v3/group_snapshots.py",
-    note="Takes its snapshots along, which cannot be deleted one by one. Those of old consistency groups are "
+    note="Its snapshots are deleted with it, and cannot be deleted one by one. Those of old consistency groups are "
     "hidden here: see consistency_group_snapshot.",
 )
 
@@ -177,9 +177,9 @@ CONSISTENCY_GROUP_SNAPSHOT = ResourceType(
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
     source="GET /v3/cgsnapshots/detail, DELETE /v3/cgsnapshots/{id}; cinder api/contrib/cgsnapshots.py",
-    note="What the deprecated API of consistency groups made. It does not say whose they are, but lists those "
-    "of the token's project alone, and lists the new kind among them. Those of a project that is gone are "
-    "found by the snapshots that go with them.",
+    note="Created with the deprecated API of consistency groups. It shows no owner. The API lists those of the "
+    "token's project alone, and the new kind among them. If the project is gone, they are found by the "
+    "snapshots that they contain.",
 )
 
 GROUP = ResourceType(
@@ -199,9 +199,9 @@ GROUP = ResourceType(
     after=("compute.server",),
     source="GET /v3/groups/detail?all_tenants=1&project_id=X, POST /v3/groups/{id}/action delete, microversion "
     "3.58; cinder api/v3/groups.py, group/api.py (delete)",
-    note="Takes its volumes along, whosever: refused when one is another project's. Snapshots of its volumes "
-    "go before, those of other projects are named. Paged by the last id: Cinder loses its own link on a page "
-    "with an old consistency group on it, which it hides here.",
+    note="Its volumes, of any project, are deleted with it: refused when one is another project's. Snapshots of its "
+    "volumes are deleted before, and those of other projects are named. The list is paged by the last id: "
+    "Cinder returns no next link on a page with an old consistency group, which it hides here.",
 )
 
 CONSISTENCY_GROUP = ResourceType(
@@ -223,8 +223,7 @@ CONSISTENCY_GROUP = ResourceType(
     after=("compute.server",),
     source="GET /v3/consistencygroups/detail, POST /v3/consistencygroups/{id}/delete; cinder "
     "api/contrib/consistencygroups.py",
-    note="What the deprecated API of consistency groups made; hidden among the groups. Takes its volumes "
-    "along, as a group does. One that its storage failed to make because it has no such groups is refused its "
-    "delete by that storage as well, later and without a word: then only an operator can help, in the "
-    "database.",
+    note="Created with the deprecated API of consistency groups, and hidden among the groups. Its volumes are "
+    "deleted with it, as those of a group. If its storage has no such groups and failed to create it, the "
+    "storage later also rejects the delete, silently. Then only an operator can help, in the database.",
 )

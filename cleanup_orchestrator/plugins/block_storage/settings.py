@@ -60,7 +60,7 @@ _DEFAULTS = Rest(SERVICE_TYPE, "/default-types", key="default_types", microversi
 TYPE_ACCESS = ResourceType(
     name="type_access",
     list=list_type_access,
-    all_projects="an entry in a volume type's access list gives nobody anything once its project is gone",
+    all_projects="an entry in a volume type's access list gives no access once its project is gone",
     delete=Rest(
         SERVICE_TYPE,
         "/types/{id}/action",
@@ -68,7 +68,7 @@ TYPE_ACCESS = ResourceType(
         body={"removeProjectAccess": {"project": "{project_id}"}},
     ),
     id="volume_type_id",
-    fresh="the call names the project, and removes nobody else's entry",
+    fresh="the call names the project, and removes no entry of another project",
     project_setting=True,
     unfiltered="there is no list of a project's types: the access list of every private type is asked for",
     source="GET /v3/types?is_public=False, GET /v3/types/{id}/os-volume-type-access, POST "
@@ -88,7 +88,7 @@ DEFAULT_TYPE = ResourceType(
     project_setting=True,
     unfiltered="Cinder lists those of all projects; the rows are compared on this side",
     source="GET, DELETE /v3/default-types, microversion 3.62; cinder api/v3/default_types.py",
-    note="What type the project's new volumes have; a setting.",
+    note="The type of the project's new volumes; a setting.",
 )
 
 QUOTA_SET = ResourceType(
@@ -100,6 +100,6 @@ QUOTA_SET = ResourceType(
     project_setting=True,
     source="GET /v3/os-quota-sets/X and /os-quota-sets/X/defaults, DELETE /v3/os-quota-sets/X; cinder "
     "api/contrib/quotas.py, db/api.py (quota_destroy_by_project)",
-    note="Cinder shows the default to whom has no row, so a row that equals it is not seen, and stays; and so "
-    "do the counters of what was used.",
+    note="Cinder shows the default for a project without a row. So a row that equals the default is not seen, and "
+    "stays. The usage counters stay as well.",
 )

@@ -126,7 +126,7 @@ def make_volume_deletable(connection: Connection, project: ProjectDefinition, vo
     """
     row = volume.data
     status = str(row.get("status"))
-    refuse(verdict_naming(project, "it goes with", _group_of(connection, project, row)))
+    refuse(verdict_naming(project, "it is deleted with", _group_of(connection, project, row)))
     if status in BUSY:
         wait_while_busy(project, row, status)
     if status == "awaiting-transfer":
@@ -173,7 +173,7 @@ def force_volume(connection: Connection, project: ProjectDefinition, volume: Res
 
     :raises Refused: when a server of any project has it, or it is deleted with its group; or naming its snapshots
     """
-    refuse(verdict_naming(project, "it goes with", _group_of(connection, project, volume.data)))
+    refuse(verdict_naming(project, "it is deleted with", _group_of(connection, project, volume.data)))
     holders = attached_to(connection, project, volume.id)
     servers = [blocker for blocker in holders if blocker["type"] == "compute.server"]
     refuse(verdict_naming(project, "it is attached to", servers))
@@ -236,7 +236,7 @@ def show_transfer(connection: Connection, project: ProjectDefinition, transfer: 
 
 
 def _keep_accepted(transfer: Resource, project: ProjectDefinition) -> str | None:
-    return "it was accepted, and is history" if transfer.data.get("accepted") else None
+    return "it was accepted, and only its record is left" if transfer.data.get("accepted") else None
 
 
 TRANSFER = ResourceType(
@@ -249,9 +249,9 @@ TRANSFER = ResourceType(
     keep=(_keep_accepted,),
     source="GET /v3/volume-transfers/detail?all_tenants=1&project_id=X, DELETE /v3/volume-transfers/{id}, "
     "microversion 3.59; cinder api/v3/volume_transfer.py, db/api.py (_process_transfer_filters)",
-    note="An offer of one of the project's volumes to another project: withdrawn, after which the volume is "
-    "available again. Offers to the project belong to those who made them. A withdrawal acts on nothing that a "
-    "user wrote: the key of an offer is compared when the offer is accepted, and never otherwise.",
+    note="An offer of one of the project's volumes to another project. After its delete the volume is available "
+    "again. Offers to the project belong to the projects that made them. The delete acts on nothing that a user "
+    "wrote: the key of an offer is compared only when the offer is accepted.",
 )
 
 ATTACHMENT = ResourceType(
@@ -261,12 +261,12 @@ ATTACHMENT = ResourceType(
     prepare=(check_attachment,),
     delete=Rest(SERVICE_TYPE, "/attachments/{id}", method="DELETE", microversion=ATTACHMENTS),
     title="instance",
-    all_projects="an attachment shows no owner, and goes with its volume",
+    all_projects="an attachment shows no owner, and is deleted with its volume",
     after=("compute.server",),
     source="GET /v3/attachments/detail?all_tenants=1&project_id=X, DELETE /v3/attachments/{id}, microversion "
     "3.27; cinder api/v3/attachments.py, volume/api.py (attachment_deletion_allowed)",
-    note="Goes with its server; what is left then was forgotten by Nova, or made for something else than a "
-    "server. It has no owner but its volume's. One to a server that Nova knows is left alone: Cinder answers "
+    note="It is deleted with its server. What is left then was not cleaned up by Nova, or does not belong to a "
+    "server. Its owner is that of its volume. An attachment to a server that Nova knows is left: Cinder answers "
     "409 ConflictNovaUsingAttachment, and the server's owner is named.",
 )
 
@@ -285,9 +285,9 @@ SNAPSHOT = ResourceType(
     "delete --force {id}",
     source="GET /v3/snapshots/detail?all_tenants=1&project_id=X, DELETE /v3/snapshots/{id}; cinder "
     "api/v3/snapshots.py, volume/api.py (delete_snapshot)",
-    note="It may be one of a volume that is another project's by now (a transfer without snapshots): that "
-    "does not keep it. On copy-on-write storage it goes only after the volumes made from it: Cinder accepts "
-    "the delete and takes it back later, and it is tried again.",
+    note="It may belong to a volume that is another project's by now (a transfer without snapshots). That does not "
+    "block its delete. On copy-on-write storage it can be deleted only after the volumes made from it: Cinder "
+    "accepts the delete, reverts it later, and the delete is tried again.",
 )
 
 VOLUME = ResourceType(
@@ -308,9 +308,10 @@ VOLUME = ResourceType(
     source="GET /v3/volumes/detail?all_tenants=1&project_id=X, DELETE /v3/volumes/{id}, POST "
     "/v3/volumes/{id}/action os-reset_status; cinder volume/api.py (delete, check_volume_filters), "
     "api/contrib/admin_actions.py",
-    note="Never in cascade: as an admin's that takes snapshots of other projects along. With a snapshot of "
-    "anybody it is refused, and foreign ones are named. In use, reserved or awaiting a transfer with nobody "
-    "who has it, or failed in its delete: reset to error and detached, then deleted. A project id that reads "
-    "as a number is useless as a filter here: then the volumes of the whole cloud are listed and compared. The "
-    "key of an encrypted volume goes with it. The copy that a migration makes is left to the migration.",
+    note="Never in cascade: an admin's cascade would delete snapshots of other projects. With a snapshot of any "
+    "project the delete is refused, and foreign ones are named. If a volume is in use, reserved or awaiting a "
+    "transfer without an attachment or transfer, or its delete failed, it is reset to error and detached, then "
+    "deleted. A project id that reads as a number does not work as a filter here: then the volumes of the whole "
+    "cloud are listed and compared. The key of an encrypted volume is deleted with it. The copy that a "
+    "migration creates is left to the migration.",
 )

@@ -41,7 +41,7 @@ OPTIONS = (
         default=True,
         help="Remove the project from the access lists of private flavors. Nova cannot be asked which flavors a "
         "project has access to: it takes one call for every private flavor of the cloud, once for each deletion. An "
-        "entry that stays gives nobody access.",
+        "entry that stays gives no access.",
     ),
 )
 

@@ -63,10 +63,10 @@ SERVER_GROUP = ResourceType(
     all_projects=list_server_groups,
     show=Rest("compute", "/os-server-groups/{id}", key="server_group", microversion=_GROUP_OWNER),
     delete=Rest("compute", "/os-server-groups/{id}", method="DELETE", microversion=_GROUP_OWNER),
-    unfiltered="Nova lists the own project's groups or all of them; the rows are compared on this side",
+    unfiltered="Nova lists the groups of the token's project or all groups; the owner of each row is compared",
     source="GET /os-server-groups?all_projects=true, DELETE /os-server-groups/{id}; nova "
     "api/openstack/compute/server_groups.py",
-    note="Its members are not asked: it goes whenever its turn comes. Paged by offset, each page overlapping "
-    "the one before. A caller who is no admin gets the own project's groups without a word, so he is found "
-    "out first.",
+    note="Its members do not matter for the delete. The list is paged by offset, and each page overlaps the previous "
+    "one. To a caller who is not an admin Nova silently shows the caller's own project, so this is checked "
+    "first.",
 )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _TAGS = "2.26"  #: the first microversion that lists a server's tags; Newton
 _DOWN_CELLS = "2.69"  #: the first that lists what is in cells that do not answer; Stein
-_RELEASE = "2.85"  #: the first that changes whether a volume goes with its server; Ussuri
+_RELEASE = "2.85"  #: the first that changes whether a volume is deleted with its server; Ussuri
 _VOLUMES = "os-extended-volumes:volumes_attached"
 _TASK = "OS-EXT-STS:task_state"
 _DELETING = frozenset({"deleting", "soft-deleting"})
@@ -245,35 +245,35 @@ SERVER = ResourceType(
     source="GET /servers/detail?all_tenants=1&project_id=X, the same with soft_deleted=true and "
     "status=SOFT_DELETED, POST /servers/{id}/action forceDelete and os-resetState; nova compute/api.py, "
     "api/openstack/compute/servers.py, db/main/api.py, objects/build_request.py",
-    note="Locked, shelved, resized and failed servers are deleted like any other: an admin's delete passes "
-    "locks, and so does its stop for the recovery window; a resize is confirmed first. It takes along the "
-    "ports that Nova made for it, a shelved one its image; what the user brought along is detached. "
-    "Volumes never go with it, also where they were made so (delete_on_termination, cleared before): they "
-    "are Cinder's to look at. Without all_tenants Nova answers with the servers of the caller's own "
-    "project, whatever the filter. Soft-deleted servers are in no ordinary list, but hold ports and "
-    "volumes. Where reclaim_instance_interval is set a plain delete only soft-deletes. A server that has "
-    "been deleting for 15 minutes is reset to error and deleted again. Servers of a cluster, a database "
-    "or a stack are left to their service until it has nothing left.",
+    note="Locked, shelved, resized and failed servers are deleted like any other: an admin's delete ignores locks, "
+    "and so does an admin's stop for the recovery window; a resize is confirmed first. The ports that Nova "
+    "created for it, and the image of a shelved one, are deleted with it. Resources that the user attached are "
+    "detached. Volumes are never deleted with it, also where they were created so (delete_on_termination is "
+    "cleared before): the plugin of Cinder handles them. Without all_tenants Nova answers with the servers of "
+    "the caller's own project, whatever the filter. Soft-deleted servers are in no ordinary list, but use ports "
+    "and volumes. Where reclaim_instance_interval is set, a plain delete only soft-deletes. A server that has "
+    "been deleting for 15 minutes is reset to error and deleted again. Servers of a cluster, a database or a "
+    "stack are left to their service until it has nothing left.",
 )
 
 UNREACHABLE_SERVER = ResourceType(
     name="unreachable_server",
     list=list_unreachable_servers,
-    all_projects="Nova tells them for the token's own project alone",
+    all_projects="Nova shows them only for the token's project",
     delete=refuse_unreachable,
     title="id",
     owner=SCOPED,
-    fresh="it is never deleted: Nova cannot",
+    fresh="it is never deleted: Nova cannot delete it",
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
     source="GET /servers with microversion 2.69, a token of the project, and no filter; of a project that is "
     "gone GET /servers?all_tenants=1, and GET /servers/{id} of those that are UNKNOWN; nova "
     "api/openstack/compute/servers.py (_is_cell_down_supported), compute/api.py "
     "(_generate_minimal_construct_for_down_cells)",
-    note="Servers in a cell that does not answer vanish from every list that is filtered or paged, without a "
-    "word (list_records_by_skipping_down_cells). Only this one list names them, as UNKNOWN, and of the token's "
-    "own project alone. One that was soft-deleted before shows again when its cell is back. Before "
-    "microversion 2.69 Nova cannot tell: then this is unknown, and an operator may waive it. For a project "
-    "that is gone it takes the list of all projects, in one page: where that is too short ([api] max_limit of "
-    "nova.conf), this is unknown.",
+    note="Servers in a cell that does not answer are silently missing in every list that is filtered or paged "
+    "(list_records_by_skipping_down_cells). Only this list names them, as UNKNOWN, and only for the token's "
+    "project. One that was soft-deleted before is shown again when its cell is back. Nova before microversion "
+    "2.69 does not show them: then this type is unknown, and an operator may waive it. If the project is gone, "
+    "the list of all projects is used, in one page. If the page is too short for it ([api] max_limit of "
+    "nova.conf), this type is unknown.",
 )

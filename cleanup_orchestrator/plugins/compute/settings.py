@@ -116,20 +116,20 @@ KEYPAIR = ResourceType(
 AGGREGATE = ResourceType(
     name="aggregate",
     list=list_aggregates,
-    all_projects="aggregates are the operator's, and merely name projects",
+    all_projects="aggregates belong to the operator, and merely name projects",
     delete=None,
     keep=(_keep_aggregate,),
     project_setting=True,
     unfiltered="aggregates have no owner: their metadata is searched for the project's id",
     source="GET /os-aggregates; nova scheduler/request_filter.py, filter_tenant_id",
-    note="Hosts set apart for the project by an operator (filter_tenant_id). They are counted, and stay as "
-    "they are: for whom the hosts are next is for the operator to say.",
+    note="Hosts that an operator reserved for the project (filter_tenant_id). They are counted, and not changed: the "
+    "operator decides who uses the hosts next.",
 )
 
 FLAVOR_ACCESS = ResourceType(
     name="flavor_access",
     list=list_flavor_access,
-    all_projects="an entry in a flavor's access list gives nobody anything once its project is gone",
+    all_projects="an entry in a flavor's access list gives no access once its project is gone",
     delete=Rest(
         "compute",
         "/flavors/{id}/action",
@@ -138,7 +138,7 @@ FLAVOR_ACCESS = ResourceType(
     ),
     id="flavor_id",
     owner="tenant_id",
-    fresh="the call names the project, and removes nobody else's entry",
+    fresh="the call names the project, and removes no entry of another project",
     project_setting=True,
     available=_flavor_access_wanted,
     unfiltered="there is no list of a project's flavors: the access list of every private flavor is asked for",
@@ -157,7 +157,7 @@ QUOTA_SET = ResourceType(
     source="GET /os-quota-sets/X, /os-quota-sets/X/defaults and ?user_id=U, DELETE /os-quota-sets/X; of a "
     "project that is gone GET /limits?tenant_id=X; nova api/openstack/compute/quota_sets.py, "
     "api/openstack/identity.py (verify_project_id), api/openstack/compute/limits.py",
-    note="Takes the quotas of single users in the project along. Nova shows the default to whom has no row, so "
-    "a row that equals it is not seen, and stays. With unified limits Keystone has the limits, and removes "
-    "them with the project; Nova's delete is then without effect.",
+    note="The quotas of single users in the project are deleted with it. Nova shows the default for a project "
+    "without a row, so a row that equals the default is not seen, and stays. With unified limits Keystone has "
+    "the limits, and removes them with the project. Nova's delete then has no effect.",
 )

@@ -58,9 +58,9 @@ OPTIONS = (
     cfg.BoolOpt(
         "sweep_zone_shares",
         default=False,
-        help="Take the project off other projects' zones that are shared with it. The shares are theirs, and give "
-        "nobody access once the project is gone; but a zone with one counts as shared, and its owner's delete is "
-        "refused until the share is removed.",
+        help="Remove the shares of other projects' zones with the project. These shares belong to the other projects, "
+        "and give no access once the project is gone. But a zone with a share counts as shared, and its owner's "
+        "delete is refused until the share is removed.",
     ),
 )
 
@@ -85,8 +85,8 @@ QUOTA = ResourceType(
     fresh="it is addressed by the project's id",
     project_setting=True,
     source="GET, DELETE /v2/quotas/{project_id}; designate quota/base.py, quota/impl_storage.py",
-    note="Designate answers the defaults where there is none, so a quota is what differs from the defaults; "
-    "rows that say the same as those stay unseen, and mean nothing.",
+    note="Designate answers the defaults where there is no row, so only a quota that differs from the defaults is "
+    "seen. Rows that equal the defaults stay, and have no effect.",
 )
 
 SERVICE = Service(

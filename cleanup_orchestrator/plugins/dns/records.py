@@ -80,7 +80,7 @@ def zones_own(recordset: Resource, project: ProjectDefinition) -> str | None:
     """
     row = recordset.data
     if row.get("type") in ("SOA", "NS") and row.get("name") == row.get("zone_name"):
-        return "it is the zone's own, and goes with the zone"
+        return "it belongs to the zone, and is deleted with it"
     return None
 
 
@@ -161,16 +161,16 @@ PTR = ResourceType(
     available=_has_network,
     source="GET /v2/reverse/floatingips, PATCH /v2/reverse/floatingips/{region}:{id}; designate "
     "central/service.py, network_api/neutron.py",
-    note="Before the floating IP, without which it cannot be addressed. Designate reads a refusal of Neutron's "
-    "as 'no floating IPs': the list is compared with Neutron's own. This list makes Designate remove PTR "
-    "records of addresses that have changed hands since, which is harmless and cannot be avoided. A record "
-    "whose floating IP is gone is a recordset in the reverse zone, see there.",
+    note="Before the floating IP, without which it cannot be addressed. Designate takes a refusal by Neutron for 'no "
+    "floating IPs', so the list is compared with Neutron's own. This list makes Designate remove PTR records of "
+    "addresses that have another owner by now, which is harmless and cannot be avoided. A record whose floating "
+    "IP is gone is a recordset in the reverse zone, see there.",
 )
 
 RECORDSET = ResourceType(
     name="recordset",
     list=_recordsets,
-    all_projects="a record set mostly goes with its zone, and the list is that of every record of the cloud",
+    all_projects="a recordset is mostly deleted with its zone, and the list has every record of the cloud",
     show=Rest("dns", "/zones/{row[zone_id]}/recordsets/{id}", headers=ALL),
     delete=_delete_recordset,
     keep=(others_floating_ip, zones_own),
@@ -178,9 +178,9 @@ RECORDSET = ResourceType(
     unfiltered=UNFILTERED,
     source="GET /v2/recordsets, DELETE /v2/zones/{zone}/recordsets/{id}; designate central/service.py, "
     "storage/sqlalchemy/base.py",
-    note="Only those in zones of others, by a share: the rest go with the project's own zones. The PTR record "
-    "of a floating IP that the project gave back long ago is one, too, in a zone of Designate's own. Such a "
-    "recordset keeps its first owner when the address gets another one, who uses it: then it stays. Neutron "
-    "is asked who has the address, right before the delete. The SOA and NS records of a reverse zone, which "
-    "Designate made in the name of the first project with a PTR record there, go with the zone.",
+    note="Only recordsets in zones of others, by a share: the rest are deleted with the project's own zones. The PTR "
+    "record of a floating IP that the project released long ago is one, too, in a zone of Designate. Such a "
+    "recordset keeps its first owner when another project gets the address and uses the record: then it stays. "
+    "Neutron is asked which project has the address, right before the delete. SOA and NS records of a reverse "
+    "zone, which Designate created for the first project with a PTR record there, are deleted with the zone.",
 )

@@ -68,7 +68,7 @@ def _refuse_used(connection: Connection, project: ProjectDefinition, zone: Resou
     verdict = _verdict(project, "have zones below it", (b for b in below if b["owner"] != project.id))
     if verdict is None and not project.options.get("delete_foreign_recordsets"):
         records = (_blocker("recordset", row) for row in _foreign_recordsets(connection, project, zone))
-        verdict = _verdict(project, "have recordsets in it, which its delete would take along", records)
+        verdict = _verdict(project, "have recordsets in it, which its delete would delete", records)
     refuse(verdict)
 
 
@@ -211,8 +211,8 @@ ZONE_TRANSFER_REQUEST = _task(
     title="zone_name",
     source="GET /v2/zones/tasks/transfer_requests, DELETE .../{id}; designate central/service.py, "
     "storage/sqlalchemy/__init__.py",
-    note="Before the zones: an open one could still be accepted. Those that offer a zone to the project are "
-    "listed, too, and are others'.",
+    note="Before the zones: an open one could still be accepted. Requests that offer a zone to the project are "
+    "listed, too, and belong to others.",
 )
 
 ZONE_TRANSFER_ACCEPT = _task(
@@ -233,7 +233,7 @@ ZONE_IMPORT = _task(
     "imports",
     title="message",
     source="GET /v2/zones/tasks/imports, DELETE .../{id}; designate central/service.py",
-    note="The row of a task. One that is under way may still make a zone, which the next look finds.",
+    note="The row of a task. A task in progress may still create a zone, which the next inventory finds.",
 )
 ZONE_EXPORT = _task(
     "zone_export",
@@ -252,9 +252,9 @@ TSIG_KEY = ResourceType(
     prepare=(_refuse_key_of_used_zone,),
     unfiltered="a key has no owner: it is the project's when it is for one of the project's zones",
     source="GET /v2/tsigkeys, DELETE /v2/tsigkeys/{id}; designate api/v2/controllers/tsigkeys.py",
-    note="An admin made it for one zone, whose id is all that ties it to the project: after the zone nobody "
-    "could tell whose it was. That of a zone which others use stays, as the zone does. Keys of pools are the "
-    "operator's.",
+    note="An admin created it for one zone, whose id is its only link to the project: after the zone is gone, its "
+    "owner would be unknown. The key of a zone that others use stays, as the zone does. Keys of pools belong to "
+    "the operator.",
 )
 
 ZONE = ResourceType(
@@ -273,11 +273,12 @@ ZONE = ResourceType(
     unfiltered=UNFILTERED,
     source="GET /v2/zones, DELETE /v2/zones/{id}; designate api/middleware.py, central/service.py, "
     "storage/sqlalchemy/__init__.py",
-    note="The list shows zones that are shared with the project, and those of nobody, too; an admin could "
-    "delete them. The delete takes recordsets of other projects along: they are looked for before, and the "
-    "zone's own shares are taken back, which Designate refuses while somebody uses one. A zone with zones "
-    "below it is a 400, whosever they are: the deepest go first, one level with each sweep. A zone that the "
-    "name servers do not let go of ends in ERROR and is deleted again; to abandon it is the admin's choice.",
+    note="The list also shows zones that are shared with the project, and zones without an owner, which an admin "
+    "could delete. The delete removes recordsets of other projects. So they are looked up before, and the "
+    "zone's shares are removed, which Designate refuses while a project uses one. For a zone with zones below "
+    "it, of any project, Designate answers 400: the deepest are deleted first, one level with each sweep. If "
+    "the name servers do not delete a zone, it ends in ERROR and is deleted again. Only an admin may choose to "
+    "abandon it.",
 )
 
 ZONE_SHARE = ResourceType(
@@ -291,6 +292,7 @@ ZONE_SHARE = ResourceType(
     available=_shares_wanted,
     unfiltered="there is no list of a project's shares: each zone that is shared with it is asked",
     source="GET, DELETE /v2/zones/{zone}/shares; designate central/service.py, api/v2/controllers/zones/sharedzones.py",
-    note="Off by default (option sweep_zone_shares): a share belongs to the project that gave it. 400 while "
-    "the project has recordsets in the zone, or zones below it. The project's own shares go with its zones.",
+    note="Off by default (option sweep_zone_shares): a share belongs to the project that created it. 400 while the "
+    "project has recordsets in the zone, or zones below it. The project's own shares are deleted with its "
+    "zones.",
 )

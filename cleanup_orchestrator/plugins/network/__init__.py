@@ -64,7 +64,7 @@ OPTIONS = (
         "delete_external",
         default=False,
         help="Delete a project's external networks, too. Other projects' routers and floating IPs may be using them. "
-        "One that is shared as well takes delete_shared besides.",
+        "One that is also shared needs delete_shared, too.",
     ),
     cfg.BoolOpt(
         "drop_foreign_rules",

@@ -77,7 +77,7 @@ BGP = (
         "bgp_speaker",
         "bgp-speakers",
         available=extension("bgp"),
-        note="openstacksdk has no owner filter for it, and would filter at the client.",
+        note="openstacksdk has no owner filter for it, and would filter in the client.",
         source="/v2.0/bgp-speakers; neutron_dynamic_routing db/bgp_db.py",
     ),
     rest_type(
@@ -100,7 +100,8 @@ BGP = (
             "bgpvpn_router_association",
             "bgpvpn_port_association",
         ),
-        note="Mostly an operator's, made for the project. Takes its associations along, others' as well: refused then.",
+        note="Mostly an operator creates it for the project. Its associations, also those of others, would be "
+        "deleted with it: refused then.",
         source="/v2.0/bgpvpn/bgpvpns; networking_bgpvpn neutron/services/plugin.py",
     ),
 )

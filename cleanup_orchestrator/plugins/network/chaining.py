@@ -54,7 +54,7 @@ TAP = (
         "tap_flow",
         "tap_flows",
         available=extension("taas"),
-        note="An active one is deleted by its agent, later.",
+        note="The agent deletes an active one later.",
         source="/v2.0/taas/tap_flows; neutron_taas services/taas/taas_plugin.py",
     ),
     simple_type(
@@ -62,7 +62,7 @@ TAP = (
         "tap_services",
         available=extension("taas"),
         after=("tap_flow",),
-        note="An active one is deleted by its agent, later.",
+        note="The agent deletes an active one later.",
         source="/v2.0/taas/tap_services; neutron_taas services/taas/taas_plugin.py",
     ),
     simple_type(

@@ -40,8 +40,8 @@ FIREWALL = (
         available=extension("fwaas_v2"),
         protect=(shared,),
         prepare=(release_firewall_ports,),
-        note="Any list that filters by project_id creates that project's default group, policies and rules; with "
-        "several, the first one's. So the orchestrator's own project comes first.",
+        note="Every list that filters by project_id creates that project's default group, policies and rules. With "
+        "several project ids it creates those of the first one. So the orchestrator's own project comes first.",
         source="DELETE /v2.0/fwaas/firewall_groups/G: 409 FirewallGroupInUse; neutron_fwaas db/firewall/v2",
     ),
     simple_type(
@@ -74,7 +74,7 @@ FIREWALL = (
         available=extension("fwaas_v2"),
         prepare=(release_firewall_ports,),
         project_setting=True,
-        note="Only an admin may delete it. It takes its two policies along, but not their four rules.",
+        note="Only an admin may delete it. Its two policies are deleted with it, but not their four rules.",
         source="neutron_fwaas db/firewall/v2/firewall_db_v2.py, delete_firewall_group",
     ),
     simple_type(
@@ -100,7 +100,7 @@ FIREWALL = (
         available=extension("fwaas_v2"),
         after=("default_firewall_policy",),
         project_setting=True,
-        note="Known by its name alone. A user's rule of that name is deleted as well, only later.",
+        note="It is recognised by its name alone. A user's rule of that name is deleted as well, only later.",
         source="neutron_fwaas db/firewall/v2/firewall_db_v2.py, _create_default_firewall_rules",
     ),
 )

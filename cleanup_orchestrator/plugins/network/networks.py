@@ -239,10 +239,11 @@ NETWORK = simple_type(
     prepare=(check_network,),
     explain=explain_network,
     after=("port", "router_port", "vpn_endpoint_group", "bgpvpn_network_association"),
-    note="Takes its subnets, segments, DHCP and metadata ports and RBAC policies along; also the row of an "
-    "auto-allocated topology, which is never asked for: reading that one provisions it. The 'shared' that an admin "
-    "sees means all projects; one that is shared with single projects is deleted unless their ports are on it.",
-    source="DELETE /v2.0/networks/N: 409 NetworkInUse with anybody's port; neutron db/db_base_plugin_v2.py",
+    note="The delete also removes its subnets, segments, DHCP and metadata ports and RBAC policies. It removes the "
+    "row of an auto-allocated topology, too, which is never read: a read would create a topology. The 'shared' "
+    "that an admin sees means all projects. A network that is shared with single projects is deleted unless "
+    "their ports are on it.",
+    source="DELETE /v2.0/networks/N: 409 NetworkInUse with a port of any project; neutron db/db_base_plugin_v2.py",
 )
 
 NETWORKS = (
@@ -252,7 +253,7 @@ NETWORKS = (
         available=extension("trunk"),
         after=("compute.server", "compute.unreachable_server"),
         prepare=(enable_trunk,),
-        note="409 TrunkDisabled while it is administratively down; its parent and subports stay, as ordinary ports.",
+        note="409 TrunkDisabled while it is administratively down. Its parent and subports stay as ordinary ports.",
         tags="tags",
         source="DELETE /v2.0/trunks/T; neutron services/trunk/rules.py, trunk_can_be_managed",
     ),
@@ -261,8 +262,9 @@ NETWORKS = (
         "local_ips",
         available=extension("local_ip"),
         prepare=(release_local_ip,),
-        note="The port that Neutron makes for it has no owner, yet keeps its network from going. A port that was "
-        "chosen for it goes after it, but ports that it is associated with may go before: see release_local_ip.",
+        note="The port that Neutron creates for it has no owner, and yet blocks the delete of its network. A port "
+        "that a user chose for it is deleted after it. Ports that it is associated with may be deleted before: "
+        "see release_local_ip.",
         source="DELETE /v2.0/local_ips/L: 409 LocalIPInUse with associations; neutron db/local_ip_db.py",
     ),
     ResourceType(
@@ -288,12 +290,12 @@ NETWORKS = (
             "tap_service",
             "tap_mirror",
         ),
-        note="Whatever device_owner says: what a port was made for is confirmed gone before, so one that is still "
-        "there has been forgotten, by a server that is long gone or in a cloud without its service, and is deleted. "
-        "Neutron does not stop an admin from deleting the port of a live server; only this order does. Kept are DHCP "
-        "and metadata ports of the project's own networks alone. It does not wait for local IPs: see there. The owner "
-        "of a network may put a trunk on any port there, with no role on the port's project: the trunk is named, and "
-        "the port goes once its owner or an admin has deleted it.",
+        note="Any device_owner is accepted: what a port was created for is confirmed gone before. So a port that "
+        "still exists is a leftover of a deleted server, or is in a cloud without that service, and is deleted. "
+        "Neutron lets an admin delete the port of a live server; only this order prevents that. Only DHCP and "
+        "metadata ports of the project's own networks are kept. A port does not wait for local IPs: see there. "
+        "The owner of a network may put a trunk on any port there, with no role on the port's project: the "
+        "trunk is named, and the port is deleted once its owner or an admin has deleted the trunk.",
         tags="tags",
         source="DELETE /v2.0/ports/P: 409 for trunk and local-IP ports; neutron plugins/ml2/plugin.py, delete_port",
     ),
@@ -306,9 +308,9 @@ NETWORKS = (
         delete=Sdk("network", "delete_port", "{id}", ignore_missing=False),
         explain=explain_router_port,
         after=("router",),
-        note="A port of the project that is a router's interface: gone with the project's router, so one that is left "
-        "is another project's router's, or an orphan that Neutron lets go. A type of its own, so that plain ports need "
-        "not wait for routers.",
+        note="A port of the project that is a router's interface. It is deleted with the project's router. One that "
+        "is left belongs to a router of another project, or is an orphan that Neutron lets an admin delete. It "
+        "is a separate type, so that plain ports do not wait for routers.",
         tags="tags",
         source="DELETE /v2.0/ports/P: 409 ServicePortInUse while the router is there; neutron db/l3_db.py, "
         "prevent_l3_port_deletion",
@@ -325,8 +327,9 @@ NETWORKS = (
         prepare=(check_subnet,),
         explain=explain_subnet,
         after=("network",),
-        note="Goes with its network without a call; what is left then is on another project's network. Deleting a "
-        "subnet with automatic addressing strips the addresses of anybody's live ports: refused when there are any.",
+        note="It is deleted with its network, without a call. What is left then is on another project's network. The "
+        "delete of a subnet with automatic addressing removes the addresses of live ports of any project: it is "
+        "refused when there are any.",
         tags="tags",
         source="DELETE /v2.0/subnets/S: 409 SubnetInUse; neutron db/db_base_plugin_v2.py, _subnet_check_ip_allocations",
     ),
@@ -337,7 +340,7 @@ NETWORKS = (
         protect=(shared, default_pool),
         explain=explain_by("subnet", "subnets", "subnet_pool_id"),
         after=("subnet",),
-        note="400, not 409, while subnets of any project come from it.",
+        note="400, not 409, while subnets of any project use it.",
         tags="tags",
         source="DELETE /v2.0/subnetpools/P; neutron db/db_base_plugin_v2.py, SubnetPoolDeleteError",
     ),

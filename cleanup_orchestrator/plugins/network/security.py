@@ -104,9 +104,9 @@ SECURITY = (
         prepare=(check_security_group,),
         explain=explain_security_group,
         after=("port",),
-        note="A list that filters by project_id creates that project's default group; with several, the first one's. "
-        "So the orchestrator's own project comes first. Rules in others' groups that name it vanish with it: refused, "
-        "unless drop_foreign_rules is set.",
+        note="A list that filters by project_id creates that project's default group. With several project ids it "
+        "creates that of the first one. So the orchestrator's own project comes first. Rules in groups of "
+        "others that name it would be deleted with it: refused, unless drop_foreign_rules is set.",
         tags="tags",
         source="/v2.0/security-groups; neutron db/securitygroups_db.py, get_security_groups",
     ),
@@ -118,7 +118,8 @@ SECURITY = (
         prepare=(drop_own_rules,),
         explain=explain_by("security_group_rule", "security_group_rules", "remote_address_group_id"),
         after=("security_group",),
-        note="A rule in the project's own default security group, which stays to the end, holds it: dropped before.",
+        note="A rule in the project's default security group, which is deleted last, may use it. Such rules are "
+        "deleted before.",
         source="DELETE /v2.0/address-groups/A: 409 AddressGroupInUse; neutron db/address_group_db.py",
     ),
     simple_type(
@@ -145,7 +146,7 @@ DEFAULTS = (
         prepare=(check_security_group,),
         explain=explain_security_group,
         project_setting=True,
-        note="Neutron makes it with the project's first port, network or filtered list. An admin may delete it.",
+        note="Neutron creates it with the project's first port, network or filtered list. An admin may delete it.",
         tags="tags",
         source="DELETE /v2.0/security-groups/S; neutron db/securitygroups_db.py, delete_security_group",
     ),

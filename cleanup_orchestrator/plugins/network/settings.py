@@ -73,8 +73,8 @@ SHARING = (
             "qos_policy",
             "bgpvpn",
         ),
-        note="Goes with the object that it grants; only what is left then is deleted. Never before: without the grant "
-        "a shared network would no longer look shared, and lose its protection.",
+        note="It is deleted with the object that it grants. Only what is left then is deleted, and never before: "
+        "without the grant a shared network would not look shared, and would lose its protection.",
         source="/v2.0/rbac-policies, never paged; neutron db/rbac_db_mixin.py",
     ),
     ResourceType(
@@ -87,7 +87,8 @@ SHARING = (
         fresh="never deleted: it is another project's",
         keep=(granted_by_others,),
         available=extension("rbac-policies"),
-        note="What others share with the project. Deleting it would delete what is theirs; it counts as kept.",
+        note="What others share with the project. The delete would remove a resource of another project, so it "
+        "counts as kept.",
         source="GET /v2.0/rbac-policies?target_tenant=X; neutron db/rbac_db_mixin.py",
     ),
 )
@@ -98,7 +99,7 @@ METERS = (
         "metering_labels",
         available=extension("metering"),
         protect=(shared,),
-        note="Takes its rules along. A shared one measures everybody's traffic.",
+        note="Its rules are deleted with it. A shared label measures the traffic of all projects.",
         source="/v2.0/metering/metering-labels; neutron db/metering/metering_db.py",
     ),
     rest_type(
@@ -122,7 +123,7 @@ SETTINGS = (
         available=extension("security-groups-default-statefulness"),
         title="id",
         project_setting=True,
-        note="A setting, not a resource. The row without a project is the whole cloud's and never listed here.",
+        note="A setting. The row without a project is that of the whole cloud and is never listed here.",
         source="/v2.0/security-groups-default-statefulness; neutron conf/policies of the same name",
     ),
     simple_type(
@@ -131,8 +132,8 @@ SETTINGS = (
         available=extension("network-segment-range"),
         protect=(shared,),
         project_setting=True,
-        note="An admin made it for the project, and only an admin can remove it: no leftover of a user. 409 while a "
-        "network of the project lies in it.",
+        note="Only an admin can create or remove it, so it is not a leftover of a user. 409 while a network of the "
+        "project uses it.",
         source="/v2.0/network_segment_ranges; neutron services/network_segment_range/plugin.py",
     ),
 )
@@ -149,7 +150,7 @@ QUOTA = (
         fresh="it is addressed by the project's id",
         available=extension("quotas"),
         project_setting=True,
-        note="404 TenantQuotaNotFound without a row, which is gone.",
+        note="404 TenantQuotaNotFound means that there is no row, which counts as gone.",
         source="/v2.0/quotas; neutron extensions/quotasv2.py",
     ),
 )

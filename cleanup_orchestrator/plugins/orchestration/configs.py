@@ -84,7 +84,7 @@ def _refuse_foreign_server(connection: Connection, project: ProjectDefinition, d
 SOFTWARE_DEPLOYMENT = ResourceType(
     name="software_deployment",
     list=_deployments,
-    all_projects="Heat shows nobody the owner of a deployment",
+    all_projects="Heat does not show the owner of a deployment",
     show=_show_deployment,
     delete=Rest("orchestration", "/software_deployments/{id}", method="DELETE"),
     title="server_id",
@@ -92,9 +92,9 @@ SOFTWARE_DEPLOYMENT = ResourceType(
     after=("stack",),
     source="GET, DELETE /v1/P/software_deployments; heat engine/api.py, format_software_deployment, "
     "engine/service_software_config.py",
-    note="Those of a stack go with it; these were made by themselves. Heat lists the whole cloud's, without "
-    "paging and without an owner: a deployment is the project's when its config is, and its server is not "
-    "another project's.",
+    note="Those of a stack are deleted with it. These were created separately. Heat lists those of the whole cloud, "
+    "without paging and without an owner: a deployment is the project's when its config is, and its server is "
+    "not another project's.",
 )
 
 SOFTWARE_CONFIG = ResourceType(
@@ -107,5 +107,5 @@ SOFTWARE_CONFIG = ResourceType(
     fresh="Heat tells the owner of a config in the list alone, and nothing can change it",
     after=("software_deployment",),
     source="GET, DELETE /v1/P/software_configs; heat db/api.py, software_config_delete",
-    note="400 while a deployment refers to it, whosever.",
+    note="400 while a deployment, of any project, refers to it.",
 )

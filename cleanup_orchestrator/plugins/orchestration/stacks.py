@@ -277,18 +277,19 @@ STACK = _stack_type(
     keep=(_keep_failed,),
     after=("container-infrastructure-management.cluster",),
     source=_SOURCE + "heat api/openstack/v1/stacks.py, db/api.py, engine/service.py, engine/stack.py",
-    note="First of all but clusters, which own their stacks. Heat shows an admin every project's stacks, even "
-    "with a token of the project: the filter is called 'tenant' (it ignores project_id and tenant_id), and "
-    "the owner is in the list alone. Hidden stacks are asked for. A template may name what is not the stack's: "
-    "a role of another user, another project's router. What only an admin may delete of a stack (a flavor that "
-    "an admin's template made) is therefore not deleted: the stack's delete fails, and Heat's reason is "
-    "reported. A pause that the template orders (a hook before or after the delete of a resource) is ended. "
-    "For the delete Heat replaces the trust of the stack's creator by one of the janitor, and removes that "
-    "with the stack. Where the creator has lost his role or is disabled it answers 500; then the trusts that "
-    "the project's users gave Heat are deleted first. Key pairs are a user's: Heat looks for them among those "
-    "of the janitor, and the creator's stay. The delete is asynchronous; while Heat is at it, it is "
-    "not asked for again for an hour. A stack of a project that is gone is abandoned, for want of such a "
-    "token: what it made is swept by itself. Where Heat abandons none (enable_stack_abandon), it is left.",
+    note="Before all types but clusters, which own their stacks. Heat shows an admin the stacks of all projects, "
+    "even with a token of the project. The filter is called 'tenant' (Heat ignores project_id and tenant_id), "
+    "and only the list shows the owner. Hidden stacks are listed as well. A template may name resources that "
+    "are not part of the stack: a role of another user, another project's router. So what only an admin may "
+    "delete of a stack (a flavor that an admin's template created) is not deleted: the stack's delete fails, "
+    "and Heat's reason is reported. A pause that the template requests (a hook before or after the delete of a "
+    "resource) is ended. For the delete Heat replaces the trust of the stack's creator by one of the janitor, "
+    "and removes that with the stack. If the creator has lost the role on the project or is disabled, Heat "
+    "answers 500; then the trusts that the project's users gave to Heat are deleted first. Key pairs belong to "
+    "a user: Heat looks for them among those of the janitor, and the creator's stay. The delete is "
+    "asynchronous. While Heat works on it, it is not requested again for an hour. A stack of a project that is "
+    "gone is abandoned, because there is no token of the project: its resources are swept separately. If Heat "
+    "abandons no stacks (enable_stack_abandon), it is left.",
 )
 
 FAILED_STACK = _stack_type(
@@ -298,10 +299,10 @@ FAILED_STACK = _stack_type(
     tags="tags",
     after=("stack",),
     source=_SOURCE + "heat engine/stack.py, engine/check_resource.py",
-    note="A stack in DELETE_FAILED, and in DELETE_IN_PROGRESS once it is asked for again. It recreates "
-    "nothing, so nothing waits for it: what keeps it (a foreign object in its container, a server on its "
-    "network) may be just what is swept meanwhile. What others deleted of it, Heat takes for deleted. What "
-    "remains is left with Heat's reason.",
+    note="A stack in DELETE_FAILED, and in DELETE_IN_PROGRESS once the delete is requested again. It recreates "
+    "nothing, so no type waits for it: the resource that blocks it (a foreign object in its container, a server "
+    "on its network) may be swept meanwhile. Heat treats resources of the stack that others deleted as deleted. "
+    "What remains is left with Heat's reason.",
 )
 
 NESTED_STACK = _stack_type(
@@ -310,6 +311,6 @@ NESTED_STACK = _stack_type(
     all_projects="which nested stacks have lost their root can only be told with all stacks at hand",
     after=("stack",),
     source="GET /v1/P/stacks?tenant=X&show_nested=true; heat db/api.py, _query_stack_get_all",
-    note="Only those whose root is gone, which no other list shows: all others go with their root, and would "
-    "be made again if they were deleted before it.",
+    note="Only those whose root is gone, which no other list shows. All others are deleted with their root, and "
+    "would be created again if they were deleted before it.",
 )

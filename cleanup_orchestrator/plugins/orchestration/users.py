@@ -107,8 +107,8 @@ STACK_USER_PROJECT = ResourceType(
     available=_domain_named,
     source="GET /v3/projects?domain_id=D&name__startswith=X; DELETE /v3/projects/ID; heat "
     "engine/clients/os/keystone/heat_keystoneclient.py, create_stack_domain_project",
-    note="Off unless stack_user_domain names the domain. A stack with wait conditions, signals or software "
-    "deployments has a Keystone project of its own in Heat's domain, with a user for each. Heat deletes it "
-    "with the stack, but leaves it when a stack is abandoned. It is recognised by domain, description, and a "
-    "name that begins with the project's id.",
+    note="Off unless stack_user_domain names the domain. For a stack with wait conditions, signals or software "
+    "deployments, Heat creates a Keystone project in Heat's domain, with a user for each. Heat deletes it with "
+    "the stack, but leaves it when a stack is abandoned. It is recognised by domain, description, and a name "
+    "that begins with the project's id.",
 )

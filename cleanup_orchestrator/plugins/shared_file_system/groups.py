@@ -121,8 +121,8 @@ SHARE_NETWORK = simple_type(
     after=("share", "share_group"),
     source="GET /v2/share-networks/detail?project_id=X, DELETE /v2/share-networks/{id}, and its subnets; "
     "manila api/v2/share_networks.py, share_network_subnets.py",
-    note="Takes its share servers along, later: these hold ports in the project's networks. 409 with more than "
-    "one subnet: all but the last are removed before.",
+    note="Its share servers are deleted with it, later. They have ports in the project's networks. 409 with more "
+    "than one subnet: all but the last are removed before.",
 )
 
 SHARE_SERVER = simple_type(
@@ -137,7 +137,7 @@ SHARE_SERVER = simple_type(
     after=("share_network",),
     describe=describe_status,
     source="GET /v2/share-servers?project_id=X; manila api/v2/share_servers.py, share/manager.py",
-    note="Goes with its share network; once that is gone, Manila lists it to nobody.",
+    note="It is deleted with its share network. Once that is gone, Manila does not list it any more.",
 )
 
 SECURITY_SERVICE = simple_type(
@@ -151,7 +151,7 @@ SECURITY_SERVICE = simple_type(
     after=("share_network",),
     source="GET /v2/security-services/detail?all_tenants=1&project_id=X, DELETE /v2/security-services/{id}; "
     "manila api/v2/security_service.py",
-    note="403 while it is attached to a share network. This list takes limit and offset for attributes to "
-    "filter by, and with them finds nothing: it is read without, a thousand at most, and again when those are "
+    note="403 while it is attached to a share network. This list takes limit and offset for attributes to filter by, "
+    "and then finds nothing. So it is read without them, a thousand rows at most, and again when those are "
     "gone.",
 )

@@ -67,7 +67,7 @@ def _type_quotas(connection: Connection, project: ProjectDefinition) -> Iterator
             yield {"id": type_["id"], "name": type_.get("name"), "project_id": project.id}
 
 
-_ACCESS = "an entry in a type's access list gives nobody anything once its project is gone"
+_ACCESS = "an entry in a type's access list gives no access once its project is gone"
 _QUOTAS = "Manila shows the quotas of one project at a time"
 
 TYPE_ACCESS = ResourceType(
@@ -84,7 +84,7 @@ TYPE_ACCESS = ResourceType(
     project_setting=True,
     source="GET /v2/types?is_public=all, GET /v2/types/{id}/share_type_access, POST /v2/types/{id}/action; "
     "manila api/v2/share_types.py",
-    note="One call for each private type of the cloud. The type is the operator's and stays.",
+    note="One call for each private type of the cloud. The type belongs to the operator and stays.",
 )
 
 GROUP_TYPE_ACCESS = ResourceType(
@@ -115,7 +115,7 @@ TYPE_QUOTA = ResourceType(
     fresh="it is addressed by the type's and the project's id",
     project_setting=True,
     source="GET, DELETE /v2/quota-sets/X?share_type=T; manila api/v2/quota_sets.py",
-    note="One call for each share type. A quota that says the same as the project's own stays unseen.",
+    note="One call for each share type. A quota that equals the project's own is not seen.",
 )
 
 QUOTA = ResourceType(
@@ -127,7 +127,7 @@ QUOTA = ResourceType(
     project_setting=True,
     after=("type_quota",),
     source="GET, DELETE /v2/quota-sets/X, GET /v2/quota-sets/X/defaults; manila api/v2/quota_sets.py",
-    note="Takes the quotas of single users in the project, and the counters of what it used, along. Manila "
-    "does not tell whether there is a row: a quota is what differs from the defaults; the rows of a project "
+    note="The quotas of single users in the project, and its usage counters, are deleted with it. Manila does not "
+    "show whether there is a row: a quota that differs from the defaults counts as one. The rows of a project "
     "without one stay.",
 )

@@ -183,9 +183,9 @@ RESOURCE_LOCK = simple_type(
     after=("compute.server",),
     source="GET /v2/resource-locks?all_projects=1&project_id=X, DELETE /v2/resource-locks/{id}; manila "
     "api/v2/resource_locks.py, lock/api.py, share/api.py (prevent_locked_action_on_share)",
-    note="The project's own locks go before what they lock. A lock that somebody else (an admin, or the "
-    "compute service for a mounted share) put on a share of the project stays, and the share names it: "
-    "servers go first, for theirs go with them.",
+    note="The project's own locks are deleted before the locked resources. A lock of others (an admin, or the "
+    "compute service for a mounted share) on a share of the project stays, and the share's verdict names it. "
+    "Servers are deleted first, because the compute service deletes its locks with them.",
 )
 
 TRANSFER = simple_type(
@@ -202,8 +202,8 @@ TRANSFER = simple_type(
     available=since(TRANSFERS),
     source="GET /v2/share-transfers/detail?all_tenants=true&source_project_id=X, DELETE "
     "/v2/share-transfers/{id}; manila api/v2/share_transfer.py, transfer/api.py",
-    note="Its delete gives the share back to the project; until then another project could take it. "
-    "It acts on nothing that a user wrote: the key of an offer is compared when the offer is accepted.",
+    note="Its delete returns the share to the project. Until then another project could accept it. The delete acts "
+    "on nothing that a user wrote: the key of an offer is compared only when the offer is accepted.",
 )
 
 BACKUP = simple_type(
@@ -222,8 +222,8 @@ BACKUP = simple_type(
     after=("transfer",),
     source="GET /v2/share-backups/detail?share_id=S, DELETE /v2/share-backups/{id}; manila "
     "api/v2/share_backups.py, share/api.py",
-    note="An experimental API. A backup shows no owner: the backups of each of the project's shares are asked "
-    "for, one call for each share.",
+    note="An experimental API. A backup shows no owner: the backups of each of the project's shares are listed, one "
+    "call for each share.",
 )
 
 REPLICA = simple_type(
@@ -238,7 +238,7 @@ REPLICA = simple_type(
     after=("transfer", "backup"),
     source="GET /v2/share-replicas/detail?share_id=S, DELETE /v2/share-replicas/{id}; manila "
     "api/v2/share_replicas.py, share/api.py",
-    note="Without a share's id this list is that of all projects, and shows no owner. The last active replica "
+    note="Without a share's id this list shows the replicas of all projects, without owners. The last active replica "
     "is the share itself, and is not listed here.",
 )
 
@@ -256,8 +256,8 @@ SNAPSHOT = simple_type(
     after=("replica", "transfer"),
     source="GET /v2/snapshots/detail?all_tenants=1&project_id=X, DELETE /v2/snapshots/{id}; manila "
     "api/v2/share_snapshots.py, share/api.py",
-    note="A snapshot belongs to whoever took it: one that an admin took of the project's share is the admin's, "
-    "and holds the share.",
+    note="A snapshot belongs to the project that created it. One that an admin created of the project's share "
+    "belongs to the admin's project, and blocks the delete of the share.",
 )
 
 SHARE = simple_type(
@@ -278,7 +278,7 @@ SHARE = simple_type(
     after=("resource_lock", "transfer", "backup", "replica", "group_snapshot", "snapshot", "compute.server"),
     source="GET /v2/shares/detail?all_tenants=1&project_id=X, and with is_soft_deleted=true; DELETE "
     "/v2/shares/{id}?share_group_id=G; manila api/v2/shares.py, share/api.py, db/sqlalchemy/api.py",
-    note="Shares in the recycle bin are in no list but their own. The list that counts (with_count) forgets "
-    "the owner filter, and is not used. In a group, Manila wants the group's id with the delete. 403 means a "
-    "wrong state, a lock, or something that depends on the share: it is named.",
+    note="Shares in the recycle bin are in a list of their own only. The list that counts (with_count) ignores the "
+    "owner filter, and is not used. For a share in a group, Manila requires the group's id with the delete. 403 "
+    "means a wrong state, a lock, or a resource that depends on the share: it is named.",
 )
