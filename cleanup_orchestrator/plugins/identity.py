@@ -57,11 +57,11 @@ def _users(connection: Connection, project: ProjectDefinition) -> list[str]:
         now = {row["user"]["id"] for row in assignments.rows(connection, project) if "user" in row}
     except exceptions.NotFoundException:
         _expect_gone(connection, f"/projects/{quote(project.id, safe='')}", "the project")
-        now = set() if project.member_ids else _everybody(connection, project)
+        now = set() if project.member_ids else _all_users(connection, project)
     return sorted(now.union(project.member_ids))
 
 
-def _everybody(connection: Connection, project: ProjectDefinition) -> set[str]:
+def _all_users(connection: Connection, project: ProjectDefinition) -> set[str]:
     most = int(project.options.get("most_users", 0))
     found: set[str] = set()
     for domain in _paged("/domains", "domains").rows(connection, project):
@@ -134,7 +134,7 @@ def _expect_gone(connection: Connection, path: str, what: str) -> None:
     raise BadAnswer(f"Keystone knows {what} but not the list of what belongs to it")
 
 
-def _mine(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+def _list_own(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
     """Return a listing of a collection without a project filter.
 
     The owner of each row is compared here.
@@ -160,7 +160,7 @@ def _expect_undelegated(connection: Connection) -> None:
 
 def _credentials(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     _expect_undelegated(connection)
-    for row in _mine("/credentials", "credentials")(connection, project):
+    for row in _list_own("/credentials", "credentials")(connection, project):
         yield {key: value for key, value in row.items() if key != "blob"}  # the blob is the secret itself
 
 
@@ -170,7 +170,7 @@ def _all_credentials(connection: Connection, project: ProjectDefinition) -> Iter
         yield {key: value for key, value in row.items() if key != "blob"}  # the blob is the secret itself
 
 
-def _whose(credential: Resource, project: ProjectDefinition) -> str | None:
+def _describe_credential(credential: Resource, project: ProjectDefinition) -> str | None:
     return f"a credential of user {credential.data.get('user_id')}: it is deleted with the project"
 
 
@@ -183,13 +183,13 @@ def _keep_dead_trust(trust: Resource, project: ProjectDefinition) -> str | None:
     return None
 
 
-def _is_its_domains(user: Resource, project: ProjectDefinition) -> str | None:
+def _keep_user(user: Resource, project: ProjectDefinition) -> str | None:
     return (
         "a user belongs to a domain, and may have roles elsewhere: to log in after this, it has to name another project"
     )
 
 
-def _goes_with_project(resource: Resource, project: ProjectDefinition) -> str | None:
+def _keep_until_project(resource: Resource, project: ProjectDefinition) -> str | None:
     return "Keystone removes it together with the project"
 
 
@@ -276,7 +276,7 @@ SERVICE = Service(
             after=_LAST,
             project_setting=True,
             informational=True,
-            describe=_whose,
+            describe=_describe_credential,
             unfiltered="Keystone filters credentials by user and type only; the rows are compared on this side",
             source="GET, DELETE /v3/credentials; keystone api/credentials.py",
             note="EC2 keys and other credentials that name the project; a user's TOTP secrets name none. Any user "
@@ -288,7 +288,7 @@ SERVICE = Service(
         ),
         ResourceType(
             name="trust",
-            list=_mine("/OS-TRUST/trusts", "trusts"),
+            list=_list_own("/OS-TRUST/trusts", "trusts"),
             all_projects=Rest("identity", "/OS-TRUST/trusts", key="trusts"),
             show=Rest("identity", "/OS-TRUST/trusts/{id}", key="trust"),
             delete=Rest("identity", "/OS-TRUST/trusts/{id}", method="DELETE"),
@@ -310,7 +310,7 @@ SERVICE = Service(
             delete=None,
             owner="default_project_id",
             after=_LAST,
-            keep=(_is_its_domains,),
+            keep=(_keep_user,),
             project_setting=True,
             source="GET /v3/users/{id}; keystone identity/core.py",
             note="Only counted. Keystone leaves the project's id in them, where it has no effect: a user who logs in "
@@ -324,7 +324,7 @@ SERVICE = Service(
             delete=None,
             title="resource_name",
             after=_LAST,
-            keep=(_goes_with_project,),
+            keep=(_keep_until_project,),
             project_setting=True,
             source="GET /v3/limits?project_id=X; keystone limit/core.py",
             note="Registered limits belong to the cloud, and are never listed here.",
@@ -335,7 +335,7 @@ SERVICE = Service(
             all_projects=_WITH_PROJECT,
             delete=None,
             after=_LAST,
-            keep=(_goes_with_project,),
+            keep=(_keep_until_project,),
             project_setting=True,
             source="GET /v3/OS-EP-FILTER/projects/{id}/endpoints; keystone catalog/core.py",
             note="The rows are endpoints of the cloud: only their association is the project's.",
@@ -346,7 +346,7 @@ SERVICE = Service(
             all_projects=_WITH_PROJECT,
             delete=None,
             after=_LAST,
-            keep=(_goes_with_project,),
+            keep=(_keep_until_project,),
             project_setting=True,
             source="GET /v3/OS-EP-FILTER/projects/{id}/endpoint_groups; keystone catalog/core.py",
             note="The rows are endpoint groups of the cloud: only their association is the project's.",

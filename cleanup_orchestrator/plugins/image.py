@@ -196,7 +196,7 @@ def _keep_key(connection: Connection, project: ProjectDefinition, image: Resourc
 _STORES = ("cinder", "swift")
 
 
-def _is_where_a_user_says(image: Resource) -> bool:
+def _has_user_written_locations(image: Resource) -> bool:
     """Return whether a store may act with the caller's token on ``locations``.
 
     With ``show_multiple_locations`` any user may write them: another project's volume, or a host of the user, which
@@ -206,7 +206,7 @@ def _is_where_a_user_says(image: Resource) -> bool:
     return any(urlsplit(str(one.get("url"))).scheme.lower().startswith(_STORES) for one in locations)
 
 
-def _refuse_where_a_user_says(connection: Connection, project: ProjectDefinition, image: Resource) -> None:
+def _refuse_user_written_locations(connection: Connection, project: ProjectDefinition, image: Resource) -> None:
     """Refuse an image with such ``locations`` if the project is gone.
 
     Only an admin's token could delete it.
@@ -216,7 +216,7 @@ def _refuse_where_a_user_says(connection: Connection, project: ProjectDefinition
     if not project.gone:
         return
     current = dataclasses.replace(image, data=_IMAGE.row(connection, project, image))
-    if _is_where_a_user_says(current):
+    if _has_user_written_locations(current):
         urls = ", ".join(str(one.get("url")) for one in current.data["locations"])
         text = f"a user may have written its locations, and an admin's token would be used there: {urls}; read them, "
         raise Refused(Verdict(Reason.PROJECT_GONE, f"{text}then delete the image by hand"))
@@ -309,10 +309,10 @@ SERVICE = Service(
             delete=Rest("image", "/images/{id}", method="DELETE"),
             owner="owner",
             protect=(_protect_image,),
-            prepare=(_refuse_where_a_user_says, _refuse_shared, _unprotect_image, _keep_key),
+            prepare=(_refuse_user_written_locations, _refuse_shared, _unprotect_image, _keep_key),
             acts_on="the image's locations, where show_multiple_locations lets users write them: a store may delete "
             "what they name with the token that asks for the delete",
-            acts_on_if=_is_where_a_user_says,
+            acts_on_if=_has_user_written_locations,
             used=_shared,
             after=("compute.server", "block-storage.volume"),
             tags="tags",

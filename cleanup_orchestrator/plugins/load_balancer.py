@@ -45,7 +45,7 @@ def _collection(name: str) -> Rest:
     )
 
 
-def _everyones(name: str) -> Rest:
+def _list_all(name: str) -> Rest:
     return Rest("load-balancer", f"/lbaas/{name}", key=name, query={"limit": PAGE}, paging=Paging.LINKS)
 
 
@@ -101,7 +101,7 @@ def _child(name: str, collection: str, source: str, **declared: Any) -> Resource
     return ResourceType(
         name=name,
         list=_collection(collection),
-        all_projects=_everyones(collection),
+        all_projects=_list_all(collection),
         delete=Rest("load-balancer", f"/lbaas/{collection}/{{id}}", method="DELETE"),
         fresh="never deleted by itself: it is deleted with its load balancer",
         deleted_with=("load_balancer",),
@@ -123,7 +123,7 @@ SERVICE = Service(
         ResourceType(
             name="load_balancer",
             list=_collection("loadbalancers"),
-            all_projects=_everyones("loadbalancers"),
+            all_projects=_list_all("loadbalancers"),
             show=_SHOW,
             delete=Rest("load-balancer", "/lbaas/loadbalancers/{id}", method="DELETE", query={"cascade": "true"}),
             explain=explain,

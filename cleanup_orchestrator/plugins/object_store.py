@@ -55,14 +55,14 @@ LINE = 2500
 DOTS = frozenset({".", ".."})
 #: Headers of a container that let others write into it without a token: its access list, the keys of signed URLs, and
 #: the key of container sync.
-_DOORS = (
+_WRITE_HEADERS = (
     "X-Container-Write",
     "X-Container-Meta-Temp-URL-Key",
     "X-Container-Meta-Temp-URL-Key-2",
     "X-Container-Sync-Key",
 )
-#: The same for all containers of the account.
-_ACCOUNT_DOORS = ("X-Account-Meta-Temp-URL-Key", "X-Account-Meta-Temp-URL-Key-2")
+#: Headers of the account that do so for all of its containers.
+_ACCOUNT_WRITE_HEADERS = ("X-Account-Meta-Temp-URL-Key", "X-Account-Meta-Temp-URL-Key-2")
 
 OPTIONS = (
     cfg.BoolOpt(
@@ -130,7 +130,7 @@ def _quote(name: str) -> str:
     return quote(name, safe="")
 
 
-def _ask(connection: Connection, method: str, account: str, container: str = "", **options: Any) -> Response:
+def _request(connection: Connection, method: str, account: str, container: str = "", **options: Any) -> Response:
     """Read an account or one of its containers, or change its headers.
 
     :param container: the name of the container; empty: the account itself
@@ -156,7 +156,7 @@ def _pages(connection: Connection, account: str, container: str = "", **query: s
     marker: dict[str, str] = {}
     while True:
         params = {"format": "json", "limit": PAGE, **query, **marker}
-        response = _ask(connection, "GET", account, container, params=params)
+        response = _request(connection, "GET", account, container, params=params)
         exceptions.raise_from_response(response)
         if response.status_code == 204:
             return
@@ -325,28 +325,28 @@ class _Emptying:
             )
 
 
-def _close_doors(connection: Connection, account: str, container: str) -> Mapping[str, str]:
+def _revoke_write_access(connection: Connection, account: str, container: str) -> Mapping[str, str]:
     """Remove what lets others write without a token; return the headers.
 
     What is removed is part of the delete, and is not restored.
 
     What is removed is part of the delete: it is not put back, as what is deleted is not.
     """
-    found = _ask(connection, "HEAD", account)
+    found = _request(connection, "HEAD", account)
     exceptions.raise_from_response(found)
-    if keys := [name for name in _ACCOUNT_DOORS if name in found.headers]:
+    if keys := [name for name in _ACCOUNT_WRITE_HEADERS if name in found.headers]:
         headers = {f"X-Remove-{name[2:]}": "x" for name in keys}
-        exceptions.raise_from_response(_ask(connection, "POST", account, headers=headers))
-    head = _ask(connection, "HEAD", account, container)
+        exceptions.raise_from_response(_request(connection, "POST", account, headers=headers))
+    head = _request(connection, "HEAD", account, container)
     exceptions.raise_from_response(head)
     loosen = {}
     if head.headers.get("X-Versions-Enabled", "").lower() == "true":
         loosen["X-Versions-Enabled"] = "false"  # so that a delete leaves no marker
-    for header in ("X-Versions-Location", "X-History-Location", "X-Container-Sync-To", *_DOORS):
+    for header in ("X-Versions-Location", "X-History-Location", "X-Container-Sync-To", *_WRITE_HEADERS):
         if head.headers.get(header):
             loosen[f"X-Remove-{header[2:]}"] = "x"
     if loosen:
-        exceptions.raise_from_response(_ask(connection, "POST", account, container, headers=loosen))
+        exceptions.raise_from_response(_request(connection, "POST", account, container, headers=loosen))
     answered: Mapping[str, str] = head.headers
     return answered
 
@@ -357,7 +357,7 @@ def _delete_container(connection: Connection, project: ProjectDefinition, contai
     emptying = _Emptying(connection, account, container.id)
     if emptying.remove():
         return
-    headers = _close_doors(connection, account, container.id)
+    headers = _revoke_write_access(connection, account, container.id)
     by_path = container.id in DOTS and "X-Versions-Enabled" in headers
     if "X-Versions-Enabled" in headers and not by_path:
         emptying.versions()

@@ -43,7 +43,7 @@ def _usages(connection: Connection, project: ProjectDefinition) -> Iterator[Row]
         yield {"id": project.id, "name": named, "project_id": project.id}
 
 
-def _explain(connection: Connection, project: ProjectDefinition, usage: Resource) -> NoReturn:
+def _refuse_delete(connection: Connection, project: ProjectDefinition, usage: Resource) -> NoReturn:
     """Delete nothing: an operator has to find the consumers of the allocations."""
     raise Refused(
         Verdict(
@@ -63,7 +63,7 @@ SERVICE = Service(
             name="usage",
             list=_usages,
             all_projects="Placement sums up one project at a time",
-            delete=_explain,
+            delete=_refuse_delete,
             fresh="nothing is deleted",
             after=("compute.server",),
             source="GET /usages?project_id=X, microversion 1.9; placement handlers/usage.py",

@@ -208,8 +208,8 @@ MUTATIONS = (
     Mutation(
         "Neutron's own ports on other projects' networks count as kept",
         f"{NETWORK}networks.py",
-        'row = {**row, _PARENT_IS_OURS: row.get("network_id") in ours}',
-        "row = {**row, _PARENT_IS_OURS: True}",
+        'row = {**row, _ON_OWN_NETWORK: row.get("network_id") in own_networks}',
+        "row = {**row, _ON_OWN_NETWORK: True}",
         OWNERS,
     ),
     # --------------------------------------------------------------------------------------------------------- dns

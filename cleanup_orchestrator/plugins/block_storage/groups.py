@@ -106,8 +106,8 @@ def _group_snapshots_if_gone(connection: Connection, project: ProjectDefinition)
     Their list shows those of the token's project alone. They are found by the project's snapshots that they contain.
     """
     snapshots = list_rows(connection, project, "snapshots", project_id=project.id)
-    ours = (row for row in snapshots if row.get(SNAPSHOT_OWNER) == project.id)
-    if wholes := {str(row["group_snapshot_id"]) for row in ours if row.get("group_snapshot_id")}:
+    own = (row for row in snapshots if row.get(SNAPSHOT_OWNER) == project.id)
+    if wholes := {str(row["group_snapshot_id"]) for row in own if row.get("group_snapshot_id")}:
         wholes -= {str(row["id"]) for row in list_rows(connection, project, "group_snapshots")}
     yield from ({"id": identity, "name": ""} for identity in sorted(wholes))
 

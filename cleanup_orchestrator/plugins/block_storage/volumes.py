@@ -42,11 +42,11 @@ from cleanup_orchestrator.plugins.block_storage.common import (
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-#: States in which Cinder takes the delete of a volume (volume/api.py, delete); of anything else, the first two.
+#: States in which Cinder accepts the delete of a volume (volume/api.py, delete). For other types only the first two.
 DELETABLE = frozenset({"available", "error", "error_restoring", "error_extending", "error_managing"})
 #: States of a volume that is attached, or about to be. When no attachment exists, they are stale.
 ON_HOLD = frozenset({"in-use", "reserved", "attaching", "detaching", "error_attaching", "error_detaching"})
-#: What ``migration_status`` says when nothing is migrating (volume/api.py, AVAILABLE_MIGRATION_STATUS).
+#: Values of ``migration_status`` when no migration is in progress (volume/api.py, AVAILABLE_MIGRATION_STATUS).
 SETTLED = frozenset({None, "", "none", "deleting", "error", "success"})
 SHOW_VOLUME = Rest(SERVICE_TYPE, "/volumes/{id}", key="volume", microversion=GROUP_MEMBERS)
 
@@ -187,11 +187,11 @@ def force_volume(connection: Connection, project: ProjectDefinition, volume: Res
 
 def list_attachments(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the attachments of the project's volumes, with the volumes' owners."""
-    ours: set[str] | None = None
+    own_volumes: set[str] | None = None
     for row in list_rows(connection, project, "attachments", project_id=project.id):
-        if ours is None:
-            ours = {str(v["id"]) for v in list_volumes(connection, project) if v.get(VOLUME_OWNER) == project.id}
-        mine = row.get("volume_id") in ours
+        if own_volumes is None:
+            own_volumes = {str(v["id"]) for v in list_volumes(connection, project) if v.get(VOLUME_OWNER) == project.id}
+        mine = row.get("volume_id") in own_volumes
         owner = project.id if mine else _volume_owner(connection, project, row.get("volume_id"))
         # connection_info contains the credentials of the storage.
         yield {**{k: v for k, v in row.items() if k != "connection_info"}, "project_id": owner}

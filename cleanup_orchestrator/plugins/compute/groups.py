@@ -19,7 +19,7 @@ from cleanup_orchestrator.plugins.compute.servers import (
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-_GROUP_OWNER = "2.13"  #: the first that says whose a server group is; Mitaka
+_GROUP_OWNER = "2.13"  #: the first that shows the owner of a server group; Mitaka
 PAGE = 1000  #: Nova's ``max_limit``, to which it reduces a larger limit
 
 #: How many rows of a page the next page repeats, so that rows that are deleted meanwhile leave no gap.

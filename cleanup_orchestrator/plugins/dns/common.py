@@ -30,7 +30,7 @@ def paged_list(path: str, key: str, headers: Mapping[str, str] = SUDO, **query: 
 
     ``headers`` say for which project it is asked.
     """
-    # The marker and not the link: from its links Designate drops the all-projects switch.
+    # Not by link: the links of Designate do not keep the switch for all projects.
     return Rest("dns", path, key=key, headers=headers, query=query, paging=Paging.MARKER, limit=PAGE)
 
 

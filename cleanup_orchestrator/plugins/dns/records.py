@@ -139,16 +139,16 @@ def _ptrs(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
 
     :raises BadAnswer: when a floating IP of this region is missing
     """
-    ours = {str(ip["id"]): ip for ip in _floating_ips(connection, project_id=project.id)}
+    own_ips = {str(ip["id"]): ip for ip in _floating_ips(connection, project_id=project.id)}
     listed = Rest("dns", "/reverse/floatingips", key="floatingips", headers=SUDO)
     rows = {str(row["id"]).rpartition(":")[2]: row for row in listed.rows(connection, project)}
-    if missing := [i for i, ip in ours.items() if i not in rows and ip["region"] == project.region]:
+    if missing := [i for i, ip in own_ips.items() if i not in rows and ip["region"] == project.region]:
         still = {str(ip["id"]) for ip in _floating_ips(connection, project_id=project.id)}
         if gone := still.intersection(missing):
             raise BadAnswer(f"GET /reverse/floatingips lacks {len(gone)} floating IPs that Neutron has for the project")
     for identity, row in rows.items():
-        if row.get("ptrdname") and identity in ours:
-            yield {**row, "project_id": ours[identity]["project_id"]}
+        if row.get("ptrdname") and identity in own_ips:
+            yield {**row, "project_id": own_ips[identity]["project_id"]}
 
 
 PTR = ResourceType(

@@ -25,7 +25,7 @@ from cleanup_orchestrator.plugins.base import (
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-#: Owners of ports that only a router's own calls remove (neutron_lib constants, ROUTER_PORT_OWNERS and HA).
+#: Owners of ports that only the calls of a router remove (neutron_lib constants, ROUTER_PORT_OWNERS and HA).
 ROUTER_PORTS = (
     "network:router_interface",
     "network:router_interface_distributed",
@@ -53,7 +53,7 @@ def extension_aliases(connection: Connection) -> frozenset[str]:
         read_at, known = _extensions.get(endpoint, (0.0, frozenset()))
     if known and time.monotonic() - read_at < _EXTENSIONS_SECONDS:
         return known
-    found = frozenset(str(row["alias"]) for row in Sdk("network", "extensions").rows(connection, _NOBODY))
+    found = frozenset(str(row["alias"]) for row in Sdk("network", "extensions").rows(connection, _NO_PROJECT))
     if not found:
         raise BadAnswer("GET /v2.0/extensions answered with an empty list")
     if endpoint:
@@ -62,7 +62,7 @@ def extension_aliases(connection: Connection) -> frozenset[str]:
     return found
 
 
-_NOBODY = ProjectDefinition(id="-", name="", domain_id="", region="")  # for calls that name no project
+_NO_PROJECT = ProjectDefinition(id="-", name="", domain_id="", region="")  # for calls that name no project
 
 
 def extension(alias: str) -> Callable[[Connection, ProjectDefinition], bool]:

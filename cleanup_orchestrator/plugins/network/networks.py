@@ -61,12 +61,12 @@ def of_own_network(resource: Resource, project: ProjectDefinition) -> str | None
 
     Agents recreate them, and they are deleted with the network.
     """
-    if resource.data.get(_PARENT_IS_OURS):
+    if resource.data.get(_ON_OWN_NETWORK):
         return f"Neutron made it for network {resource.data.get('network_id')} and deletes it with that"
     return None
 
 
-_PARENT_IS_OURS = "_parent_is_ours"  # added to listed rows; no attribute of Neutron begins with an underscore
+_ON_OWN_NETWORK = "_parent_is_ours"  # added to listed rows; no attribute of Neutron begins with an underscore
 _PROTECTED = "_network_is_protected"
 
 
@@ -75,14 +75,14 @@ def list_ports(connection: Connection, project: ProjectDefinition) -> Iterator[R
 
     Neutron's own ports on the project's networks are marked.
     """
-    ours: set[str] | None = None
+    own_networks: set[str] | None = None
     for row in list_rows(connection, "ports", project_id=project.id):
         if row.get("device_owner") in ROUTER_PORTS:
             continue
         if row.get("device_owner") in NETWORK_PORTS:
-            if ours is None:
-                ours = {str(n["id"]) for n in list_rows(connection, "networks", project_id=project.id)}
-            row = {**row, _PARENT_IS_OURS: row.get("network_id") in ours}
+            if own_networks is None:
+                own_networks = {str(n["id"]) for n in list_rows(connection, "networks", project_id=project.id)}
+            row = {**row, _ON_OWN_NETWORK: row.get("network_id") in own_networks}
         yield row
 
 
@@ -223,7 +223,7 @@ def delete_port(connection: Connection, project: ProjectDefinition, resource: Re
             raise
         try:
             trunk = to_row(connection.network.get_trunk(found[1]))
-        except exceptions.NotFoundException:  # the caller takes a 404 for one of the port
+        except exceptions.NotFoundException:  # the caller would take this 404 for one of the port
             raise error from None
         verdict = verdict_naming(project, "it is in", [row_blocker("trunk", trunk)])
         if verdict is None:

@@ -28,7 +28,7 @@ from cleanup_orchestrator.plugins.network.common import (
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-#: Those of them that ``remove_router_interface`` takes.
+#: Owners of the ports that ``remove_router_interface`` accepts.
 ROUTER_INTERFACES = ROUTER_PORTS[:3]
 
 
@@ -77,7 +77,7 @@ def list_conntrack_helpers(connection: Connection, project: ProjectDefinition) -
 def list_port_forwardings(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the port forwardings of the project's floating IPs."""
     for ip in list_rows(connection, "ips", project_id=project.id):
-        # One with a port of its own cannot forward (neutron pf_plugin.py, FloatingIPPortAlreadyAssociated).
+        # A floating IP with a port cannot forward (neutron pf_plugin.py, FloatingIPPortAlreadyAssociated).
         if owner_of(ip) == project.id and not ip.get("port_id"):
             for row in list_rows(connection, "port_forwardings", ip["id"]):
                 yield {**row, "floatingip_id": ip["id"], "project_id": project.id}

@@ -114,7 +114,7 @@ SETTINGS = (
     simple_type(
         "security_groups_default_statefulness",
         "security_groups_default_statefulness",
-        # openstacksdk looks for another key in the answer, and would find no owner in it.
+        # openstacksdk reads another key of the answer, and would find no owner.
         show=Rest(
             "network",
             "/security-groups-default-statefulness/{id}",

@@ -95,7 +95,8 @@ def show_stack(connection: Connection, project: ProjectDefinition, stack: Resour
         raise BadAnswer("GET /stacks answered without 'stacks'")
     for row in rows:
         if row.get("id") == stack.id:
-            return row  # type: ignore[no-any-return]
+            found: Row = row
+            return found
     raise exceptions.NotFoundException(f"stack {stack.id} is not in the list any more", http_status=404)
 
 

@@ -61,8 +61,8 @@ def _user_projects(connection: Connection, project: ProjectDefinition) -> Iterat
 def _show_user_project(connection: Connection, project: ProjectDefinition, found: Resource) -> Row:
     """Read one of these projects again, and check the same attributes."""
     row = Rest("identity", "/projects/{id}", key="project").row(connection, project, found)
-    ours = _made_for(project, _user_domain(connection, project), row)
-    return {**row, "project_id": project.id if ours else None}
+    made_by_heat = _made_for(project, _user_domain(connection, project), row)
+    return {**row, "project_id": project.id if made_by_heat else None}
 
 
 def _refuse_used(connection: Connection, project: ProjectDefinition, found: Resource) -> None:

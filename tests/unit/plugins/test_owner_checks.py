@@ -127,9 +127,11 @@ def test_glance_deletes_no_secret_that_an_image_names(named):
 def test_a_store_acts_on_an_images_locations_with_no_admins_token(urls, acts, gone):
     """With a Glance that lets users write them. Of a project that is gone there is no other token."""
     row = {"id": "i", **({} if urls is None else {"locations": [{"url": url} for url in urls]})}
-    assert image._is_where_a_user_says(Resource("i", "", OURS, row)) is acts
+    assert image._has_user_written_locations(Resource("i", "", OURS, row)) is acts
     cloud = connection(image=lambda *_: (200, row))
-    verdict = refusal(image._refuse_where_a_user_says, cloud, dataclasses.replace(PROJECT, gone=gone), resource("i"))
+    verdict = refusal(
+        image._refuse_user_written_locations, cloud, dataclasses.replace(PROJECT, gone=gone), resource("i")
+    )
     assert (verdict is not None) is (acts and gone)
 
 
@@ -524,7 +526,7 @@ def test_of_the_users_those_are_listed_whose_default_project_it_is():
 
 
 def test_of_a_list_without_a_filter_the_projects_rows_are_taken():
-    assert ids(identity._mine("/things", "things")(connection(identity=keystone), PROJECT)) == [OURS]
+    assert ids(identity._list_own("/things", "things")(connection(identity=keystone), PROJECT)) == [OURS]
 
 
 @pytest.mark.parametrize(
