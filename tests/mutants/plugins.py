@@ -12,7 +12,7 @@ VOLUMES = f"{PLUGINS}block_storage/"
 SHARES = f"{PLUGINS}shared_file_system/"
 HEAT = f"{PLUGINS}orchestration/"
 IDENTITY = f"{PLUGINS}identity.py"
-SWIFT = f"{PLUGINS}object_store.py"
+SWIFT = f"{PLUGINS}object_store/"
 MAGNUM = f"{PLUGINS}container_infrastructure_management.py"
 
 OWNERS = tests("plugins/owner_checks")
@@ -405,14 +405,14 @@ MUTATIONS = (
     ),
     Mutation(
         "The account of another project is emptied",
-        SWIFT,
+        f"{SWIFT}common.py",
         "    if account.endswith(project.id):\n        return url",
         "    if account:\n        return url",
         OWNERS,
     ),
     Mutation(
         "An account is emptied with a token of another project",
-        SWIFT,
+        f"{SWIFT}common.py",
         "    if scope != project.id:\n        raise BadAnswer(",
         "    if False:\n        raise BadAnswer(",
         OWNERS,

@@ -537,10 +537,10 @@ def test_an_account_is_the_projects_by_its_token_and_by_its_name(scope, account,
     cloud = connection(scope=scope)
     cloud.object_store = types.SimpleNamespace(get_endpoint=lambda: f"http://swift/v1/{account}")
     if ours:
-        assert object_store._account(cloud, PROJECT) == f"http://swift/v1/{account}"
+        assert object_store.common.account_url(cloud, PROJECT) == f"http://swift/v1/{account}"
         return
     with pytest.raises(BadAnswer):
-        object_store._account(cloud, PROJECT)
+        object_store.common.account_url(cloud, PROJECT)
 
 
 @pytest.mark.parametrize(("public", "protected"), [(False, False), (True, True), (None, True)])
