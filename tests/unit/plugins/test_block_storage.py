@@ -440,6 +440,6 @@ def test_by_force_neither_the_base_of_other_backups_goes_nor_the_snapshot_of_a_g
     with pytest.raises(Refused, match="base of"):
         TYPES["backup"].force(made, project(), base)
     member = Resource("r", "", "p", {"id": "r", "status": "deleting", "group_snapshot_id": "g"})
-    with pytest.raises(Refused, match="goes with"):
+    with pytest.raises(Refused, match="is deleted with"):
         TYPES["snapshot"].force(made, project(), member)
     assert made.block_storage.writes() == []
