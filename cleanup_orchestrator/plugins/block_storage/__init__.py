@@ -21,33 +21,17 @@ from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from cleanup_orchestrator.plugins.base import (
-    Rest,
-    Service,
-)
-from cleanup_orchestrator.plugins.block_storage.backups import (
-    BACKUP,
-)
-from cleanup_orchestrator.plugins.block_storage.common import (
-    SERVICE_TYPE,
-)
+from cleanup_orchestrator.plugins.base import Rest, Service
+from cleanup_orchestrator.plugins.block_storage.backups import BACKUP
+from cleanup_orchestrator.plugins.block_storage.common import SERVICE_TYPE
 from cleanup_orchestrator.plugins.block_storage.groups import (
     CONSISTENCY_GROUP,
     CONSISTENCY_GROUP_SNAPSHOT,
     GROUP,
     GROUP_SNAPSHOT,
 )
-from cleanup_orchestrator.plugins.block_storage.settings import (
-    DEFAULT_TYPE,
-    QUOTA_SET,
-    TYPE_ACCESS,
-)
-from cleanup_orchestrator.plugins.block_storage.volumes import (
-    ATTACHMENT,
-    SNAPSHOT,
-    TRANSFER,
-    VOLUME,
-)
+from cleanup_orchestrator.plugins.block_storage.settings import DEFAULT_TYPE, QUOTA_SET, TYPE_ACCESS
+from cleanup_orchestrator.plugins.block_storage.volumes import ATTACHMENT, SNAPSHOT, TRANSFER, VOLUME
 
 if TYPE_CHECKING:
     pass

@@ -8,18 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import (
-    Paging,
-    ProjectDefinition,
-    ResourceType,
-    Rest,
-    Row,
-    knows_microversion,
-)
-from cleanup_orchestrator.plugins.block_storage.common import (
-    PAGE,
-    SERVICE_TYPE,
-)
+from cleanup_orchestrator.plugins.base import Paging, ProjectDefinition, ResourceType, Rest, Row, knows_microversion
+from cleanup_orchestrator.plugins.block_storage.common import PAGE, SERVICE_TYPE
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

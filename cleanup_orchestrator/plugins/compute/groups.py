@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import (
-    BadAnswer,
-    ProjectDefinition,
-    ResourceType,
-    Rest,
-    Row,
-)
-from cleanup_orchestrator.plugins.compute.servers import (
-    OF_PROJECT,
-)
+from cleanup_orchestrator.plugins.base import BadAnswer, ProjectDefinition, ResourceType, Rest, Row
+from cleanup_orchestrator.plugins.compute.servers import OF_PROJECT
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

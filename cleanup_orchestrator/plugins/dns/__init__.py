@@ -27,14 +27,8 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
 )
-from cleanup_orchestrator.plugins.dns.common import (
-    ALL,
-    SUDO,
-)
-from cleanup_orchestrator.plugins.dns.records import (
-    PTR,
-    RECORDSET,
-)
+from cleanup_orchestrator.plugins.dns.common import ALL, SUDO
+from cleanup_orchestrator.plugins.dns.records import PTR, RECORDSET
 from cleanup_orchestrator.plugins.dns.zones import (
     TSIG_KEY,
     ZONE,

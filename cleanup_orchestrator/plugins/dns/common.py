@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import (
-    Paging,
-    ProjectDefinition,
-    Rest,
-    Row,
-)
+from cleanup_orchestrator.plugins.base import Paging, ProjectDefinition, Rest, Row
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

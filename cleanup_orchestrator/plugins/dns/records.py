@@ -17,14 +17,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     to_row,
 )
-from cleanup_orchestrator.plugins.dns.common import (
-    ALL,
-    SUDO,
-    UNFILTERED,
-    own_zones,
-    owner_of,
-    paged_list,
-)
+from cleanup_orchestrator.plugins.dns.common import ALL, SUDO, UNFILTERED, own_zones, owner_of, paged_list
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

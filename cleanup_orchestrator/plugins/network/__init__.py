@@ -15,40 +15,15 @@ from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from cleanup_orchestrator.plugins.base import (
-    CONTROLLERS,
-    Rest,
-    Service,
-)
-from cleanup_orchestrator.plugins.network.bgp import (
-    BGP,
-)
-from cleanup_orchestrator.plugins.network.chaining import (
-    SFC,
-    TAP,
-)
-from cleanup_orchestrator.plugins.network.firewall import (
-    FIREWALL,
-)
-from cleanup_orchestrator.plugins.network.networks import (
-    NETWORKS,
-)
-from cleanup_orchestrator.plugins.network.routers import (
-    ROUTERS,
-)
-from cleanup_orchestrator.plugins.network.security import (
-    DEFAULTS,
-    SECURITY,
-)
-from cleanup_orchestrator.plugins.network.settings import (
-    METERS,
-    QUOTA,
-    SETTINGS,
-    SHARING,
-)
-from cleanup_orchestrator.plugins.network.vpn import (
-    VPN,
-)
+from cleanup_orchestrator.plugins.base import CONTROLLERS, Rest, Service
+from cleanup_orchestrator.plugins.network.bgp import BGP
+from cleanup_orchestrator.plugins.network.chaining import SFC, TAP
+from cleanup_orchestrator.plugins.network.firewall import FIREWALL
+from cleanup_orchestrator.plugins.network.networks import NETWORKS
+from cleanup_orchestrator.plugins.network.routers import ROUTERS
+from cleanup_orchestrator.plugins.network.security import DEFAULTS, SECURITY
+from cleanup_orchestrator.plugins.network.settings import METERS, QUOTA, SETTINGS, SHARING
+from cleanup_orchestrator.plugins.network.vpn import VPN
 
 if TYPE_CHECKING:
     pass

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import (
-    ProjectDefinition,
-    Resource,
-    ResourceType,
-    Row,
-    Sdk,
-    refuse_foreign,
-)
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Row, Sdk, refuse_foreign
 from cleanup_orchestrator.plugins.network.common import (
     extension,
     extension_aliases,

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import (
-    ProjectDefinition,
-    Resource,
-    Sdk,
-)
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, Sdk
 from cleanup_orchestrator.plugins.network.common import (
     DEFAULT_GROUP,
     all_groups,

@@ -4,22 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import (
-    ProjectDefinition,
-    Reason,
-    Resource,
-    ResourceType,
-    Rest,
-    Sdk,
-    Verdict,
-)
-from cleanup_orchestrator.plugins.network.common import (
-    all_projects_view,
-    extension,
-    rest_type,
-    shared,
-    simple_type,
-)
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Reason, Resource, ResourceType, Rest, Sdk, Verdict
+from cleanup_orchestrator.plugins.network.common import all_projects_view, extension, rest_type, shared, simple_type
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

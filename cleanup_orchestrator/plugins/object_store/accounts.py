@@ -9,15 +9,7 @@ from urllib.parse import urlsplit
 
 from openstack import exceptions
 
-from cleanup_orchestrator.plugins.base import (
-    SCOPED,
-    ProjectDefinition,
-    ProjectGone,
-    Resource,
-    ResourceType,
-    Row,
-    Token,
-)
+from cleanup_orchestrator.plugins.base import SCOPED, ProjectDefinition, ProjectGone, Resource, ResourceType, Row, Token
 from cleanup_orchestrator.plugins.object_store.common import (
     FRESH,
     NO_ACCOUNTS,

@@ -9,12 +9,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from openstack import exceptions
 
-from cleanup_orchestrator.plugins.base import (
-    LITERAL_PATH,
-    BadAnswer,
-    ProjectDefinition,
-    Row,
-)
+from cleanup_orchestrator.plugins.base import LITERAL_PATH, BadAnswer, ProjectDefinition, Row
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

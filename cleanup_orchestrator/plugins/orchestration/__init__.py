@@ -19,22 +19,10 @@ from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from cleanup_orchestrator.plugins.base import (
-    Rest,
-    Service,
-)
-from cleanup_orchestrator.plugins.orchestration.configs import (
-    SOFTWARE_CONFIG,
-    SOFTWARE_DEPLOYMENT,
-)
-from cleanup_orchestrator.plugins.orchestration.stacks import (
-    FAILED_STACK,
-    NESTED_STACK,
-    STACK,
-)
-from cleanup_orchestrator.plugins.orchestration.users import (
-    STACK_USER_PROJECT,
-)
+from cleanup_orchestrator.plugins.base import Rest, Service
+from cleanup_orchestrator.plugins.orchestration.configs import SOFTWARE_CONFIG, SOFTWARE_DEPLOYMENT
+from cleanup_orchestrator.plugins.orchestration.stacks import FAILED_STACK, NESTED_STACK, STACK
+from cleanup_orchestrator.plugins.orchestration.users import STACK_USER_PROJECT
 
 if TYPE_CHECKING:
     pass

@@ -9,14 +9,7 @@ from urllib.parse import quote
 
 from openstack import exceptions
 
-from cleanup_orchestrator.plugins.base import (
-    BadAnswer,
-    Paging,
-    ProjectDefinition,
-    Resource,
-    Rest,
-    Row,
-)
+from cleanup_orchestrator.plugins.base import BadAnswer, Paging, ProjectDefinition, Resource, Rest, Row
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

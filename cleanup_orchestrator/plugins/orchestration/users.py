@@ -19,9 +19,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     blocker,
 )
-from cleanup_orchestrator.plugins.orchestration.listing import (
-    stacks_of,
-)
+from cleanup_orchestrator.plugins.orchestration.listing import stacks_of
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

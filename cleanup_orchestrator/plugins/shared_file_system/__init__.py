@@ -16,14 +16,8 @@ from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 
-from cleanup_orchestrator.plugins.base import (
-    CONTROLLERS,
-    Service,
-)
-from cleanup_orchestrator.plugins.shared_file_system.common import (
-    SERVICE_TYPE,
-    SHARE_SERVERS,
-)
+from cleanup_orchestrator.plugins.base import CONTROLLERS, Service
+from cleanup_orchestrator.plugins.shared_file_system.common import SERVICE_TYPE, SHARE_SERVERS
 from cleanup_orchestrator.plugins.shared_file_system.groups import (
     GROUP_SNAPSHOT,
     SECURITY_SERVICE,
@@ -31,12 +25,7 @@ from cleanup_orchestrator.plugins.shared_file_system.groups import (
     SHARE_NETWORK,
     SHARE_SERVER,
 )
-from cleanup_orchestrator.plugins.shared_file_system.settings import (
-    GROUP_TYPE_ACCESS,
-    QUOTA,
-    TYPE_ACCESS,
-    TYPE_QUOTA,
-)
+from cleanup_orchestrator.plugins.shared_file_system.settings import GROUP_TYPE_ACCESS, QUOTA, TYPE_ACCESS, TYPE_QUOTA
 from cleanup_orchestrator.plugins.shared_file_system.shares import (
     BACKUP,
     REPLICA,

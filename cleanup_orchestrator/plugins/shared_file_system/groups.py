@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import (
-    ProjectDefinition,
-    Resource,
-    Row,
-    Verdict,
-    verdict_naming,
-)
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, Row, Verdict, verdict_naming
 from cleanup_orchestrator.plugins.shared_file_system.common import (
     describe_status,
     force_delete,

@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from cleanup_orchestrator.plugins.base import (
-    BadAnswer,
-    ProjectDefinition,
-    ResourceType,
-    Rest,
-    Row,
-    to_row,
-)
-from cleanup_orchestrator.plugins.shared_file_system.common import (
-    rest,
-)
+from cleanup_orchestrator.plugins.base import BadAnswer, ProjectDefinition, ResourceType, Rest, Row, to_row
+from cleanup_orchestrator.plugins.shared_file_system.common import rest
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

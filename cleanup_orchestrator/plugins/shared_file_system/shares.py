@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING
 
 from openstack import exceptions
 
-from cleanup_orchestrator.plugins.base import (
-    Action,
-    ProjectDefinition,
-    Resource,
-    Rest,
-    Row,
-    Verdict,
-    verdict_naming,
-)
+from cleanup_orchestrator.plugins.base import Action, ProjectDefinition, Resource, Rest, Row, Verdict, verdict_naming
 from cleanup_orchestrator.plugins.shared_file_system.common import (
     BACKUPS,
     EXPERIMENTAL,

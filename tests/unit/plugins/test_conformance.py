@@ -6,14 +6,7 @@ import pytest
 
 from cleanup_orchestrator.core.dependencies import EVERYTHING, Cycle
 from cleanup_orchestrator.plugins import conformance, registry
-from cleanup_orchestrator.plugins.base import (
-    CONTRACT_VERSION,
-    ProjectDefinition,
-    ResourceType,
-    Rest,
-    Sdk,
-    Service,
-)
+from cleanup_orchestrator.plugins.base import CONTRACT_VERSION, ProjectDefinition, ResourceType, Rest, Sdk, Service
 
 INSTALLED = registry.load()
 EVERY_TYPE = [(s, t) for s in INSTALLED.services.values() for t in s.types]
