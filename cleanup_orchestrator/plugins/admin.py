@@ -1,8 +1,9 @@
-"""Whether a service takes us for an admin, asked before a list of it is believed.
+"""Checks that a service treats the orchestrator as an admin.
 
-Several services answer a list to anybody, with a success: who is no admin there is shown his own, and the project that
-he asked for looks empty. A policy of the operator's own is enough for that, whatever Keystone says of our roles. So
-such a service is asked first for something that it gives to admins only: a refusal of that is its answer to the list.
+Several services answer a list to every caller, with a success. A caller who is not an admin there sees only its own
+project, so that the project under deletion would look empty. A policy of the operator can cause this, whatever roles
+Keystone assigns. So such a service is first asked for something that it gives to admins only. If it refuses that, the
+list counts as refused.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from cleanup_orchestrator.plugins.base import ProjectDefinition, Rest, fill
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-SECONDS = 30.0  #: that an answer holds: one round of sweeps asks dozens of times
+SECONDS = 30.0  #: how long an answer is valid; one round of sweeps asks dozens of times
 
-#: When it was answered (monotonic), by question (what is told of one project says nothing of another), endpoint and
-#: user: each step has a connection of its own.
+#: Time of the answer (monotonic), by call (with the project that it names), endpoint and user. Not by connection: each
+#: step has a new one.
 _proven: dict[tuple[str, str, str], float] = {}
 _lock = threading.Lock()
 
 
 def prove(question: Rest, connection: Connection, project: ProjectDefinition) -> None:
-    """Make sure that a service takes us for an admin.
+    """Check that a service treats the orchestrator as an admin.
 
-    :param question: what it answers to admins only; one object, or rows where it has a ``key``
-    :raises openstack.exceptions.ForbiddenException: it does not
+    :param question: a call that the service answers to admins only; for one object, or for rows where it has a ``key``
+    :raises openstack.exceptions.ForbiddenException: when it does not
     """
-    # Not the client's own get_endpoint: that of identity reads an endpoint of the catalog by its id.
+    # The client's ``get_endpoint`` is not used: that of identity reads an endpoint of the catalog by its id.
     endpoint = Adapter.get_endpoint(question.client(connection))
     asked = f"{fill(question.path, project)} {fill(question.query, project)}"
     who = (asked, str(endpoint or ""), str(connection.session.get_user_id() or ""))

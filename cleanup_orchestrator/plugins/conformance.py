@@ -1,4 +1,6 @@
-"""Checks a plugin against the contract, with no cloud: for our own plugins, and for a vendor's own tests.
+"""Checks a plugin against the contract without a cloud.
+
+For the tests of this repository and of vendors:
 
 from cleanup_orchestrator.plugins import conformance
 assert conformance.problems(SERVICE) == []
@@ -21,7 +23,10 @@ _PROJECT = ProjectDefinition("0123456789abcdef", "name", "domain", "region")
 
 
 def problems(service: Service, *others: Service) -> list[str]:
-    """Return every way in which a plugin breaks the contract, in words; ``others`` are plugins that it waits for."""
+    """Return a sentence for each violation of the contract.
+
+    :param others: the plugins that this plugin waits for
+    """
     found = []
     if not ServiceTypes().is_official(service.service_type):
         found.append(f"{service.service_type} is not an official service type of os-service-types")
@@ -58,7 +63,7 @@ def _type_problems(type_: ResourceType) -> Iterator[str]:
     if type_.token_if_gone is not None and (type_.token, type_.token_if_gone) != (Token.PROJECT, Token.ADMIN):
         yield "'token_if_gone' is for a type that needs a token of the project, and then does with an admin's"
     if type_.proof is not None and type_.proof.method != "GET":
-        yield "what proves that we are an admin ('proof') is no read"
+        yield "what proves that the caller is an admin ('proof') is no read"
     if not type_.owner:
         yield "it does not say which attribute names the owner"
     if type_.owner != SCOPED and not type_.unfiltered and not callable(type_.list) and not _filtered(type_.list):
@@ -66,7 +71,7 @@ def _type_problems(type_: ResourceType) -> Iterator[str]:
     if type_.delete is not None and not type_.deleted_with and type_.show is None and not type_.fresh:
         yield "it is deleted without being read again, and 'fresh' does not say why that is safe"
     if type_.project_setting and EVERYTHING in type_.after and type_.deleted_with:
-        yield "project settings cannot be dragged along: by then nothing else is deleted"
+        yield "project settings cannot be deleted with another type: by then nothing else is deleted"
     if type_.informational and not type_.project_setting:
         yield "what is only reported ('informational') is project settings, too: it goes right before the project does"
     if type_.informational and type_.token is not Token.ADMIN:
@@ -80,7 +85,7 @@ def _type_problems(type_: ResourceType) -> Iterator[str]:
 
 
 def _filtered(call: Sdk | Rest) -> bool:
-    """Whether the project's id is anywhere in the call."""
+    """Return whether the project's id is anywhere in the call."""
     parts = (call.args, call.kwargs) if isinstance(call, Sdk) else (call.path, call.query, call.headers)
     return any(_PROJECT.id in str(fill(part, _PROJECT)) for part in parts)
 
@@ -101,8 +106,6 @@ def _call_problems(call: object, what: str) -> Iterator[str]:
     elif isinstance(call, Rest):
         if what == "list" and not call.key:
             yield f"{call!r} does not say under which key the collection is"
-        if call.paging not in ("none", "links", "offset", "marker"):
-            yield f"{call!r}: unknown paging {call.paging!r}"
         if what != "list" and not any(placeholder in call.path for placeholder in ("{id}", "{project_id}")):
             yield f"{call!r} does not address a resource by its id"
     elif not callable(call):

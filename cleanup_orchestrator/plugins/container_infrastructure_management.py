@@ -1,39 +1,41 @@
 """Magnum: clusters, cluster templates, and the project's quota row.
 
-A cluster is its driver's: it owns stacks, servers, load balancers or objects of another Kubernetes, and deletes them
-with the cluster. So everything else waits for clusters first. What Kubernetes itself made through the cloud (volumes of
-claims, load balancers and floating IPs that no longer match) stays, and is swept as usual afterwards.
+The driver of a cluster manages its stacks, servers, load balancers or Kubernetes objects, and deletes them with the
+cluster. So all other types wait for clusters. Resources that Kubernetes created in the cloud (volumes of claims, load
+balancers and floating IPs that no longer match) stay, and are swept afterwards.
 
-A cluster whose delete has failed is driven no more; like a failed stack it becomes a type of its own, which nobody
-waits for: what keeps it (a load balancer of Kubernetes on its network) may be just what is swept meanwhile.
+A cluster whose delete has failed recreates nothing. Like a failed stack it is a separate type, which no type waits for.
+The resource that blocks it (a load balancer of Kubernetes on its network) may be swept meanwhile.
 
-What has no type of its own: node groups and certificates go with their cluster. Of its four certificates Magnum forgets
-two, for etcd and the front proxy: where it keeps them in Barbican they are containers of the project and swept there,
-where it keeps them in its own table (``x509keypair``) no call removes the rows. Federations cannot exist: Magnum's
-conductor implements none of their calls.
+No separate types: node groups and certificates are deleted with their cluster. Of the four certificates of a cluster,
+Magnum does not delete two, for etcd and the front proxy. If they are in Barbican, they are containers of the project
+and are swept there. If they are in Magnum's own table (``x509keypair``), no call removes the rows. Federations cannot
+exist: Magnum's conductor implements none of their calls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Token
-from cleanup_orchestrator.plugins import orchestration
 from cleanup_orchestrator.plugins.base import (
+    Paging,
     ProjectDefinition,
+    Reason,
     Refused,
     Resource,
     ResourceType,
     Rest,
     Row,
     Service,
+    Token,
     Verdict,
-    blocking_verdict,
+    blocker,
+    verdict_naming,
 )
+from cleanup_orchestrator.plugins.orchestration.stacks import abandon_before
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -50,24 +52,24 @@ OPTIONS = (
 
 DELETING, DELETE_FAILED = "DELETE_IN_PROGRESS", "DELETE_FAILED"
 
-#: Magnum shows an admin every project's, whatever the token, and knows no filter.
+#: Magnum shows an admin the clusters of all projects, whatever the token, and has no filter.
 _ALL = "Magnum has no owner filter: an admin is shown those of the whole cloud"
 
-_CLUSTERS = Rest(TYPE, "/clusters/detail", key="clusters", query={"limit": 200}, paging="links")
-_TEMPLATES = Rest(TYPE, "/clustertemplates", key="clustertemplates", query={"limit": 200}, paging="links")
-_QUOTAS = Rest(TYPE, "/quotas", key="quotas", query={"all_tenants": "true", "limit": 200}, paging="links")
+_CLUSTERS = Rest(TYPE, "/clusters/detail", key="clusters", query={"limit": 200}, paging=Paging.LINKS)
+_TEMPLATES = Rest(TYPE, "/clustertemplates", key="clustertemplates", query={"limit": 200}, paging=Paging.LINKS)
+_QUOTAS = Rest(TYPE, "/quotas", key="quotas", query={"all_tenants": "true", "limit": 200}, paging=Paging.LINKS)
 _CLUSTER = Rest(TYPE, "/clusters/{id}")
 
 
 def _failed_clusters(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the same list's clusters whose delete failed, or is under way."""
+    """Yield the clusters, of all projects, whose delete failed or is in progress."""
     for row in _CLUSTERS.rows(connection, project):
         if row.get("status") in (DELETING, DELETE_FAILED):
             yield row
 
 
 def _all_clusters(failed: bool) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing of all projects' clusters whose delete has failed, or of all others."""
+    """Return a listing of all clusters whose delete has failed, or of all others."""
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         for row in _CLUSTERS.rows(connection, project):
@@ -78,19 +80,19 @@ def _all_clusters(failed: bool) -> Callable[[Connection, ProjectDefinition], Ite
 
 
 def _delete_cluster(connection: Connection, project: ProjectDefinition, cluster: Resource) -> None:
-    """Ask for the delete unless it is under way.
+    """Request the delete unless it is in progress.
 
-    Magnum hands it to its conductor and says 204 whatever comes of it: without a driver for the cluster nothing does.
+    Magnum passes the request to its conductor and always answers 204, also without a driver for the cluster.
 
-    :raises Refused: when the delete before this one failed, with Magnum's reason; when nothing has come of it yet; or,
-        of a project that is gone, while Heat knows its stack
+    :raises Refused: when the previous delete failed, with Magnum's reason; when the status has not changed yet; or, if
+        the project is gone, while Heat knows its stack
     """
     status = cluster.data.get("status")
     if status == DELETING:
         return
     if project.gone and (stack_id := cluster.data.get("stack_id")):
-        # Magnum would have Heat delete it with an admin's token, by a template that the project's users could write.
-        orchestration.abandon_before(connection, project, str(stack_id))
+        # Otherwise Heat would delete the stack with an admin's token, by a template that the project's users wrote.
+        abandon_before(connection, project, str(stack_id))
     Rest(TYPE, "/clusters/{id}", method="DELETE").call(connection, project, cluster)
     if status == DELETE_FAILED:
         why = cluster.data.get("status_reason") or "Magnum gives no reason"
@@ -125,13 +127,10 @@ def _protect_public(template: Resource, project: ProjectDefinition) -> str | Non
 
 
 def _explain_template(connection: Connection, project: ProjectDefinition, template: Resource) -> Verdict | None:
-    """Name the clusters that were made from a template, anybody's."""
+    """Name the clusters, of any project, that were created from a template."""
     users = [row for row in _CLUSTERS.rows(connection, project) if row.get("cluster_template_id") == template.id]
-    blockers = [
-        {"type": f"{TYPE}.cluster", "id": str(row["uuid"]), "owner": str(row.get("project_id") or "")} for row in users
-    ]
-    whose = {True: "another project's", False: "the project's own"}
-    return blocking_verdict(project, blockers, lambda foreign, _named: f"it is used by {whose[foreign]} cluster")
+    blockers = [blocker(f"{TYPE}.cluster", row["uuid"], row.get("project_id")) for row in users]
+    return verdict_naming(project, "it is used by", blockers)
 
 
 _STACK = (
@@ -140,50 +139,55 @@ _STACK = (
 )
 _SOURCE = "GET /v1/clusters/detail, DELETE /v1/clusters/UUID; magnum api/controllers/v1/cluster.py, "
 
+
+def _cluster_type(name: str, **declared: Any) -> ResourceType:
+    """Return a type of clusters.
+
+    The types differ in which clusters they list, and in what they wait for.
+    """
+    return ResourceType(
+        name=name,
+        show=_CLUSTER,
+        delete=_delete_cluster,
+        acts_on=_STACK,
+        id="uuid",
+        properties="labels",
+        token=Token.PROJECT,
+        token_if_gone=Token.ADMIN,
+        describe=_describe,
+        **declared,
+    )
+
+
 SERVICE = Service(
     service_type=TYPE,
+    contract_version=1,
     options=OPTIONS,
-    # Magnum refuses everybody's quotas to who is no admin; anybody else's lists are of his own project.
+    # Magnum refuses the quotas of all projects to other callers. The lists show other callers their own project.
     proof=Rest(TYPE, "/quotas", query={"all_tenants": "true", "limit": 1}),
     roles="admin on the project under deletion (drivers delete with the caller's token); admin for the others",
     types=(
-        ResourceType(
-            name="cluster",
+        _cluster_type(
+            "cluster",
             list=_CLUSTERS,
             all_projects=_all_clusters(failed=False),
-            show=_CLUSTER,
-            delete=_delete_cluster,
-            acts_on=_STACK,
-            id="uuid",
-            properties="labels",
-            token=Token.PROJECT,
-            token_if_gone=Token.ADMIN,
             keep=(_keep_failed,),
-            describe=_describe,
             unfiltered=_ALL,
             source=_SOURCE + "conductor/handlers/cluster_conductor.py",
-            note="First of everything: a driver whose stack or servers are deleted under it ends in an error. The "
-            "token is the project's because drivers delete with it: stacks, certificates in Barbican, load balancers. "
-            "The delete is asynchronous, and accepted (204) even where nothing will come of it. One of a project that "
-            "is gone is deleted with an admin's token; before, Heat abandons its stack. What its driver cannot do with "
-            "that token is left.",
+            note="Before all other types: a driver whose stack or servers are deleted meanwhile ends in an error. "
+            "The token is one of the project because drivers delete with it: stacks, certificates in Barbican, "
+            "load balancers. The delete is asynchronous, and accepted (204) even where it has no effect. If the "
+            "project is gone, the cluster is deleted with an admin's token, after Heat has abandoned its stack. "
+            "What its driver cannot do with that token is left.",
         ),
-        ResourceType(
-            name="failed_cluster",
+        _cluster_type(
+            "failed_cluster",
             list=_failed_clusters,
             all_projects=_all_clusters(failed=True),
-            show=_CLUSTER,
-            delete=_delete_cluster,
-            acts_on=_STACK,
-            id="uuid",
-            properties="labels",
-            token=Token.PROJECT,
-            token_if_gone=Token.ADMIN,
-            describe=_describe,
             after=("cluster",),
             source=_SOURCE + "service/periodic.py",
-            note="A cluster in DELETE_FAILED, and in DELETE_IN_PROGRESS once it is asked for again. Its stack may be "
-            "deleted by itself meanwhile; a driver takes what is gone for deleted.",
+            note="A cluster in DELETE_FAILED, and in DELETE_IN_PROGRESS once the delete is requested again. Its "
+            "stack may be deleted separately meanwhile. A driver treats what is gone as deleted.",
         ),
         ResourceType(
             name="cluster_template",
@@ -199,8 +203,8 @@ SERVICE = Service(
             unfiltered=_ALL,
             source="GET, DELETE /v1/clustertemplates; magnum api/controllers/v1/cluster_template.py, "
             "db/sqlalchemy/api.py",
-            note="400 while a cluster refers to it; a public one may have any project's. Hidden ones are listed for an "
-            "admin.",
+            note="400 while a cluster refers to it; clusters of any project may refer to a public one. An admin's "
+            "list contains hidden ones.",
         ),
         ResourceType(
             name="quota",
@@ -212,7 +216,7 @@ SERVICE = Service(
             unfiltered="Magnum lists the projects that have a quota row; one by id answers the default instead",
             project_setting=True,
             source="GET /v1/quotas?all_tenants=true, DELETE /v1/quotas/X/Cluster; magnum api/controllers/v1/quota.py",
-            note="404 without a row, which is gone.",
+            note="404 means that there is no row, which counts as gone.",
         ),
     ),
 )

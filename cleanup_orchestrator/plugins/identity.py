@@ -1,13 +1,13 @@
 """Keystone: what belongs to users but names the project.
 
-Deleting a project takes its role assignments, EC2 and other credentials, trusts, limits, endpoint filter associations,
-tags and options along; application credentials and OAuth1 access tokens stay for ever. All of it is swept last: stacks,
-clusters, leases and alarms act through trusts and application credentials until they are gone.
+The delete of a project deletes its role assignments, EC2 and other credentials, trusts, limits, endpoint filter
+associations, tags and options. Application credentials and OAuth1 access tokens stay forever. All of these are swept
+last: stacks, clusters, leases and alarms act through trusts and application credentials until they are gone.
 
-Role assignments are no resources: the drain works on them. Users stay, whatever they had here: they are their domain's.
-Never touched: keypairs and access rules (a user's, used for other projects as well; an admin even needs system scope
-for the rules), registered limits (the cloud's), OAuth1 request tokens (no list; they expire in hours), and rules of
-federation mappings (the cloud's; one that names the project by its name makes a new one at the next login).
+Role assignments are not resources: the drain handles them. Users stay, because they belong to their domain. Never
+deleted: keypairs and access rules (they belong to a user, who uses them for other projects as well; an admin needs
+system scope for the rules), registered limits (of the cloud), OAuth1 request tokens (no list; they expire in hours),
+and rules of federation mappings (of the cloud; a rule that names the project creates a new one at the next login).
 """
 
 from __future__ import annotations
@@ -20,22 +20,35 @@ from urllib.parse import quote
 from openstack import exceptions
 from oslo_config import cfg
 
-from cleanup_orchestrator.errors import BadAnswer, ProjectGone, keystone_says_not_found
-from cleanup_orchestrator.plugins.base import EVERYTHING, ProjectDefinition, Resource, ResourceType, Rest, Row, Service
+from cleanup_orchestrator.plugins.base import (
+    EVERYTHING,
+    BadAnswer,
+    Paging,
+    ProjectDefinition,
+    ProjectGone,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    Service,
+    keystone_says_not_found,
+)
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
 
-_PAGE = 999  #: below what Keystone gives at most; a Keystone that is set to less gives less
+_PAGE = 999  #: below Keystone's default limit; a Keystone with a smaller limit returns smaller pages
 
 
 def _users(connection: Connection, project: ProjectDefinition) -> list[str]:
-    """Return the users that have, or had at an earlier look, an effective role on the project.
+    """Return the users that have, or had, an effective role on the project.
 
-    Of a project that is gone, and at which nobody had looked before, anybody may be one: then it is every user.
+    They had it at an earlier inventory.
 
-    :raises ProjectGone: when these are too many to be asked about one by one
+    If the project is gone and had no inventory before, every user of the cloud is returned.
+
+    :raises ProjectGone: when there are too many users to ask about each of them
     """
     assignments = Rest(
         "identity", "/role_assignments?effective", key="role_assignments", query={"scope.project.id": "{project_id}"}
@@ -44,11 +57,11 @@ def _users(connection: Connection, project: ProjectDefinition) -> list[str]:
         now = {row["user"]["id"] for row in assignments.rows(connection, project) if "user" in row}
     except exceptions.NotFoundException:
         _expect_gone(connection, f"/projects/{quote(project.id, safe='')}", "the project")
-        now = set() if project.member_ids else _everybody(connection, project)
+        now = set() if project.member_ids else _all_users(connection, project)
     return sorted(now.union(project.member_ids))
 
 
-def _everybody(connection: Connection, project: ProjectDefinition) -> set[str]:
+def _all_users(connection: Connection, project: ProjectDefinition) -> set[str]:
     most = int(project.options.get("most_users", 0))
     found: set[str] = set()
     for domain in _paged("/domains", "domains").rows(connection, project):
@@ -56,8 +69,8 @@ def _everybody(connection: Connection, project: ProjectDefinition) -> set[str]:
             found.add(str(user["id"]))
             if len(found) > most:
                 raise ProjectGone(
-                    "who had a role on the project can only be asked while Keystone knows it, and there are too many "
-                    f"users to ask about each: raise most_users of the service identity above {most}"
+                    "Keystone shows who had a role on the project only while it knows the project, and there are too "
+                    f"many users to ask about each: raise most_users of the service identity above {most}"
                 )
     return found
 
@@ -65,14 +78,14 @@ def _everybody(connection: Connection, project: ProjectDefinition) -> set[str]:
 def _paged(path: str, key: str, **filters: str) -> Rest:
     """Return a list that newer Keystones cut at ``[DEFAULT] max_db_limit`` (1000).
 
-    They say so to nobody but him who sends a ``limit``: then with ``truncated`` and a ``next`` link, on each full page.
-    Older ones ignore it, and give all. LDAP ignores the marker instead: what does not fit into one page is unknown.
+    Only if the request has a ``limit``, they say so: with ``truncated`` and a ``next`` link, on each full page. Older
+    ones ignore the limit and return all rows. LDAP ignores the marker: rows beyond the first page are unknown.
     """
-    return Rest("identity", path, key=key, query=filters, paging="pages", limit=_PAGE)
+    return Rest("identity", path, key=key, query=filters, paging=Paging.PAGES, limit=_PAGE)
 
 
 def _per_user(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing over the project's users of what has a list by user only."""
+    """Return a listing of resources that Keystone lists by user only."""
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         for user in _users(connection, project):
@@ -90,7 +103,7 @@ def _per_user(path: str, key: str) -> Callable[[Connection, ProjectDefinition], 
 
 
 def _default_project_users(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's users whose default project it is."""
+    """Yield the project's users that have it as their default project."""
     for user_id in _users(connection, project):
         path = f"/users/{quote(user_id, safe='')}"
         try:
@@ -103,7 +116,7 @@ def _default_project_users(connection: Connection, project: ProjectDefinition) -
 
 
 def _show_per_user(path: str, key: str) -> Callable[[Connection, ProjectDefinition, Resource], Row]:
-    """Return what reads one of them again, and still knows whose it is."""
+    """Return a ``show`` that keeps the user of the listed row."""
     call = Rest("identity", path, key=key)
 
     def show(connection: Connection, project: ProjectDefinition, resource: Resource) -> Row:
@@ -113,7 +126,7 @@ def _show_per_user(path: str, key: str) -> Callable[[Connection, ProjectDefiniti
 
 
 def _expect_gone(connection: Connection, path: str, what: str) -> None:
-    """Raise unless what a list was asked of is gone itself: any other 404 is no answer."""
+    """Raise unless the parent of a list is gone: any other 404 is an error."""
     response = connection.identity.get(path)
     if response.status_code == 404 and keystone_says_not_found(response):
         return
@@ -121,8 +134,11 @@ def _expect_gone(connection: Connection, path: str, what: str) -> None:
     raise BadAnswer(f"Keystone knows {what} but not the list of what belongs to it")
 
 
-def _mine(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing of a collection without a project filter, compared on this side."""
+def _list_own(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing of a collection without a project filter.
+
+    The owner of each row is compared here.
+    """
     call = Rest("identity", path, key=key)
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -144,7 +160,7 @@ def _expect_undelegated(connection: Connection) -> None:
 
 def _credentials(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     _expect_undelegated(connection)
-    for row in _mine("/credentials", "credentials")(connection, project):
+    for row in _list_own("/credentials", "credentials")(connection, project):
         yield {key: value for key, value in row.items() if key != "blob"}  # the blob is the secret itself
 
 
@@ -154,36 +170,41 @@ def _all_credentials(connection: Connection, project: ProjectDefinition) -> Iter
         yield {key: value for key, value in row.items() if key != "blob"}  # the blob is the secret itself
 
 
-def _whose(credential: Resource, project: ProjectDefinition) -> str | None:
-    return f"a credential of user {credential.data.get('user_id')}: it goes with the project"
+def _describe_credential(credential: Resource, project: ProjectDefinition) -> str | None:
+    return f"a credential of user {credential.data.get('user_id')}: it is deleted with the project"
 
 
 def _keep_dead_trust(trust: Resource, project: ProjectDefinition) -> str | None:
     uses, expires = trust.data.get("remaining_uses"), trust.data.get("expires_at")
     if uses is not None and uses <= 0:
-        return "the trust is used up: Keystone still lists it, knows it no more, and removes it with the project"
+        return "the trust is used up: Keystone lists it, answers 404 for it, and removes it with the project"
     if expires and datetime.datetime.fromisoformat(expires) <= datetime.datetime.now(datetime.UTC):
-        return "the trust has expired: Keystone still lists it, knows it no more, and removes it with the project"
+        return "the trust has expired: Keystone lists it, answers 404 for it, and removes it with the project"
     return None
 
 
-def _is_its_domains(user: Resource, project: ProjectDefinition) -> str | None:
-    return "a user belongs to a domain, and may have roles elsewhere: it has to name another project to log in without"
+def _keep_user(user: Resource, project: ProjectDefinition) -> str | None:
+    return (
+        "a user belongs to a domain, and may have roles elsewhere: to log in after this, it has to name another project"
+    )
 
 
-def _goes_with_project(resource: Resource, project: ProjectDefinition) -> str | None:
+def _keep_until_project(resource: Resource, project: ProjectDefinition) -> str | None:
     return "Keystone removes it together with the project"
 
 
 def _associations(path: str, key: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing of the project's links; the rows are the linked objects, which are not the project's."""
+    """Return a listing of the project's links.
+
+    The rows are the linked objects, which are not the project's.
+    """
     call = Rest("identity", path, key=key)
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         try:
             for row in call.rows(connection, project):
                 yield {"id": row["id"], "name": row.get("name") or row.get("url") or "", "project_id": project.id}
-        except exceptions.NotFoundException:  # they went with the project
+        except exceptions.NotFoundException:  # deleted with the project
             _expect_gone(connection, f"/projects/{quote(project.id, safe='')}", "the project")
 
     return listing
@@ -198,18 +219,21 @@ OPTIONS = (
         "most_users",
         default=1000,
         min=0,
-        help="When somebody deleted a project past the orchestrator, nobody can be asked any more who its users were, "
-        "and Keystone lists application credentials and OAuth1 access tokens by user only. If the cloud has no more "
-        "users than these, each of them is asked about, with three calls for each look; else they are unknown.",
+        help="If a project was deleted without the orchestrator, Keystone does not show any more who its users were. "
+        "It lists application credentials and OAuth1 access tokens by user only. If the cloud has at most this number "
+        "of users, the orchestrator asks about each of them, with three calls for each inventory. Otherwise these "
+        "resources are unknown.",
     ),
 )
 
 SERVICE = Service(
     service_type="identity",
+    contract_version=1,
     regional=False,
     options=OPTIONS,
     roles="admin, by password: not by application credential, trust or OAuth",
-    # By the same rule as credentials (admin, or reader of the system): a manager of a domain is shown his own alone.
+    # Keystone decides this by the same rule as credentials (admin, or reader of the system). A manager of a domain
+    # sees only those of the domain.
     proof=Rest("identity", "/services", key="services", query={"type": "identity"}),
     types=(
         ResourceType(
@@ -221,10 +245,10 @@ SERVICE = Service(
             after=_LAST,
             unfiltered="there is a list by user only; the rows are compared on this side",
             source="GET, DELETE /v3/users/{id}/application_credentials; keystone application_credential/core.py",
-            note="Keystone leaves them behind with the project. Asked for are all users that have an effective role "
-            "now, or had one when the deletion was first looked at: somebody who lost his role by leaving a group "
-            "before that is not known any more. Access rules belong to the user and stay. Making one takes a token of "
-            "the project, so that nobody without a role on it can.",
+            note="Keystone does not delete them with the project. All users that have an effective role now, or had "
+            "one at the first inventory, are asked about. A user who lost the role by leaving a group before "
+            "that is not known any more. Access rules belong to the user and stay. To create one takes a token "
+            "of the project, so that a user without a role on it cannot.",
         ),
         ResourceType(
             name="oauth1_access_token",
@@ -236,10 +260,11 @@ SERVICE = Service(
             after=_LAST,
             unfiltered="there is a list by user only; the rows are compared on this side",
             source="GET, DELETE /v3/users/{id}/OS-OAUTH1/access_tokens; keystone api/users.py",
-            note="Keystone leaves them behind with the project. Their users are found as for application credentials. "
-            "One with roles takes these roles on the project. Keystone also takes an empty list of roles, from any "
-            "user with a consumer that an admin made: such a token gives nothing, and its user is not asked about, "
-            "unless he has a role on the project. Of a project that is gone nobody can make one.",
+            note="Keystone does not delete them with the project. Their users are found as for application "
+            "credentials. To create one with roles takes these roles on the project. Keystone also accepts an "
+            "empty list of roles, from any user with a consumer that an admin created. Such a token gives no "
+            "access, and its user is not asked about, unless the user has a role on the project. Once the "
+            "project is gone, none can be created.",
         ),
         ResourceType(
             name="credential",
@@ -251,18 +276,19 @@ SERVICE = Service(
             after=_LAST,
             project_setting=True,
             informational=True,
-            describe=_whose,
+            describe=_describe_credential,
             unfiltered="Keystone filters credentials by user and type only; the rows are compared on this side",
             source="GET, DELETE /v3/credentials; keystone api/credentials.py",
-            note="EC2 keys and whatever else names the project; a user's TOTP secrets name none. Any user may make one "
-            "that names any project, with no role on it, directly or as an EC2 key: so it blocks nothing. "
-            "Keystone removes them itself when it deletes the project (delete_credentials_for_project); of a project "
-            "that is gone they are removed with the other deletes, and wait for none of them. A delegated token gets "
-            "an empty 200, so that one is refused here. A list cut by list_limit is no answer.",
+            note="EC2 keys and other credentials that name the project; a user's TOTP secrets name none. Any user "
+            "may create one that names any project, with no role on it, directly or as an EC2 key. So it blocks "
+            "nothing. Keystone removes them when it deletes the project (delete_credentials_for_project). If "
+            "the project is gone, they are removed with the other deletes, which do not wait for them. To a "
+            "delegated token Keystone answers an empty list with 200, so that such a token is refused here. A "
+            "list that list_limit cut short is not believed.",
         ),
         ResourceType(
             name="trust",
-            list=_mine("/OS-TRUST/trusts", "trusts"),
+            list=_list_own("/OS-TRUST/trusts", "trusts"),
             all_projects=Rest("identity", "/OS-TRUST/trusts", key="trusts"),
             show=Rest("identity", "/OS-TRUST/trusts/{id}", key="trust"),
             delete=Rest("identity", "/OS-TRUST/trusts/{id}", method="DELETE"),
@@ -271,23 +297,24 @@ SERVICE = Service(
             keep=(_keep_dead_trust,),
             unfiltered="Keystone filters trusts by user only; the rows are compared on this side",
             source="GET, DELETE /v3/OS-TRUST/trusts; keystone trust/backends/sql.py",
-            note="Heat, Magnum, Mistral, Aodh and Blazar act through trusts: never before their resources are gone. "
-            "Expired and used-up trusts stay in the list but answer 404 to show and delete. Deleting a trust takes "
-            "those redelegated from it along. Making one takes at least one role, which its maker has on the project "
-            "(or was given by a trust of a member's), so that nobody without a role on it can.",
+            note="Heat, Magnum, Mistral, Aodh and Blazar act through trusts, so a trust is never deleted before "
+            "their resources are gone. Expired and used-up trusts stay in the list but answer 404 to show and "
+            "delete. The delete of a trust also deletes those redelegated from it. To create one takes at least "
+            "one role on the project (or a trust of a member that gives it), so that a user without a role on "
+            "it cannot.",
         ),
         ResourceType(
             name="default_project_user",
             list=_default_project_users,
-            all_projects="users are their domain's",
+            all_projects="users belong to their domain",
             delete=None,
             owner="default_project_id",
             after=_LAST,
-            keep=(_is_its_domains,),
+            keep=(_keep_user,),
             project_setting=True,
             source="GET /v3/users/{id}; keystone identity/core.py",
-            note="Only counted. Keystone leaves the project's id in them, where it does nothing: whoever logs in "
-            "without naming a project gets an unscoped token. Asked are the users that are found as for application "
+            note="Only counted. Keystone leaves the project's id in them, where it has no effect: a user who logs in "
+            "without naming a project gets an unscoped token. The users are found as for application "
             "credentials.",
         ),
         ResourceType(
@@ -297,10 +324,10 @@ SERVICE = Service(
             delete=None,
             title="resource_name",
             after=_LAST,
-            keep=(_goes_with_project,),
+            keep=(_keep_until_project,),
             project_setting=True,
             source="GET /v3/limits?project_id=X; keystone limit/core.py",
-            note="Registered limits are the cloud's, and never listed here.",
+            note="Registered limits belong to the cloud, and are never listed here.",
         ),
         ResourceType(
             name="endpoint_association",
@@ -308,7 +335,7 @@ SERVICE = Service(
             all_projects=_WITH_PROJECT,
             delete=None,
             after=_LAST,
-            keep=(_goes_with_project,),
+            keep=(_keep_until_project,),
             project_setting=True,
             source="GET /v3/OS-EP-FILTER/projects/{id}/endpoints; keystone catalog/core.py",
             note="The rows are endpoints of the cloud: only their association is the project's.",
@@ -319,7 +346,7 @@ SERVICE = Service(
             all_projects=_WITH_PROJECT,
             delete=None,
             after=_LAST,
-            keep=(_goes_with_project,),
+            keep=(_keep_until_project,),
             project_setting=True,
             source="GET /v3/OS-EP-FILTER/projects/{id}/endpoint_groups; keystone catalog/core.py",
             note="The rows are endpoint groups of the cloud: only their association is the project's.",

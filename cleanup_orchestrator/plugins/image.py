@@ -1,8 +1,8 @@
-"""Glance: images, metadef namespaces, tasks, and memberships in other projects' images.
+"""Glance: images, metadef namespaces, tasks, memberships in other images.
 
-What has no type of its own: members, tags, properties and locations go with their image; objects, properties, tags and
-resource type associations go with their namespace; cached copies are per API node, without an owner, and are pruned by
-the node (``glance-cache-pruner``) once the image is gone.
+No separate types: members, tags, properties and locations are deleted with their image, and objects, properties, tags
+and resource type associations with their namespace. Cached copies belong to an API node, have no owner, and are pruned
+by the node (``glance-cache-pruner``) once the image is gone.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from urllib.parse import parse_qs, urlsplit
 from openstack import exceptions
 from oslo_config import cfg
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import (
+    CONTROLLERS,
     ROW,
+    BadAnswer,
     ProjectDefinition,
+    Reason,
     Refused,
     Resource,
     ResourceType,
@@ -33,7 +34,7 @@ from cleanup_orchestrator.plugins.base import (
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-#: Glance's default page is 25; 1000 is ``api_limit_max``, to which it cuts a larger wish.
+#: Glance's default page is 25; 1000 is ``api_limit_max``, to which it reduces a larger limit.
 PAGE = 1000
 
 OPTIONS = (
@@ -67,7 +68,7 @@ OPTIONS = (
         default=False,
         help="Remove the project from the member lists of other projects' images. Glance cannot be asked which images "
         "a project is a member of: it takes one call for every shared image of the whole cloud, for every project "
-        "that is deleted. A membership that stays is a dangling row which gives nobody access.",
+        "that is deleted. A membership that stays is a dangling row that gives no access.",
     ),
 )
 
@@ -75,9 +76,9 @@ OPTIONS = (
 def _pages(connection: Connection, path: str, key: str, query: Mapping[str, Any]) -> Iterator[Row]:
     """Yield every row of a collection.
 
-    Of Glance's next link only the marker is taken, so that our own filters are in every request. The SDK would do, but
-    for three things: with a limit it asks for one page too many, by a marker that may be deleted by then (400); it
-    filters tasks by owner on this side only; and it needs 170 attributes for every image.
+    Only the marker is taken from Glance's next link, so that the filters are in every request. The SDK is not used for
+    three reasons. With a limit it asks for one page too many, by a marker that may be deleted by then (400). It filters
+    tasks by owner only in the client. It creates 170 attributes for every image.
     """
     marker: dict[str, str] = {}
     while True:
@@ -118,7 +119,7 @@ def _all_images(connection: Connection, project: ProjectDefinition) -> Iterator[
         yield from _pages(connection, "/images", "images", {"visibility": "all", "os_hidden": hidden})
 
 
-#: What clears a protection of an image, up to the option's name.
+#: How to clear the protection of an image; the name of the option follows.
 _CLEARED = "an admin may make it private, or the operator sets [service_image]"
 
 
@@ -136,10 +137,10 @@ def _protect_image(image: Resource, project: ProjectDefinition) -> str | None:
 
 
 def _shared(connection: Connection, project: ProjectDefinition, image: Resource) -> Verdict | None:
-    """Return which other projects use an image by membership; ``None``: none does."""
+    """Return a verdict that names the other projects that use an image by membership."""
     if image.data.get("visibility") != "shared" or project.options.get("delete_shared_images"):
         return None
-    # A pending member may boot from the image already: it merely does not see it in its lists.
+    # A pending member may boot from the image already. Its lists merely do not show the image.
     members = [
         member
         for member in _members(connection, image.id)
@@ -171,46 +172,51 @@ def _members(connection: Connection, image_id: str) -> list[Row]:
 
 
 def _unprotect_image(connection: Connection, project: ProjectDefinition, image: Resource) -> None:
-    """Clear the guard against a slip of the owner's hand: it is no sign of use by others."""
+    """Clear the flag that prevents an accidental delete by the owner.
+
+    It is no sign of use by others.
+    """
     if image.data.get("protected") is not False:
         _patch(connection, image, {"op": "replace", "path": "/protected", "value": False})
 
 
 def _keep_key(connection: Connection, project: ProjectDefinition, image: Resource) -> None:
-    """Have Glance leave an encryption key alone.
+    """Prevent that Glance deletes an encryption key with the image.
 
-    With these two properties, which any user may set, Glance deletes the secret that they name with the token that
-    asks for the delete: it may be another project's. What is the project's own is deleted in Barbican by its owner.
+    Any user may set the two properties that make Glance delete a secret, with the token of the delete request. The
+    secret may be another project's. The plugin of Barbican deletes the project's own secrets.
     """
     current = _IMAGE.row(connection, project, image)
     if _KEY_POLICY in current:
         _patch(connection, image, {"op": "remove", "path": f"/{_KEY_POLICY}"})
 
 
-#: What stands before the names of Glance's stores that may delete with the token that asks for the image's delete:
-#: Cinder without a user of its own, Swift with ``swift_store_multi_tenant``.
+#: Name prefixes of Glance's stores that may delete with the token of the delete request: Cinder without a user of its
+#: own, Swift with ``swift_store_multi_tenant``.
 _STORES = ("cinder", "swift")
 
 
-def _is_where_a_user_says(image: Resource) -> bool:
-    """Whether a store that acts with the caller's token holds the image where its ``locations`` say.
+def _has_user_written_locations(image: Resource) -> bool:
+    """Return whether a store may act with the caller's token on ``locations``.
 
-    With ``show_multiple_locations`` any user may write them: another project's volume, or a host of his own, which
-    would be sent the token. Without it Glance does not show them.
+    With ``show_multiple_locations`` any user may write them: another project's volume, or a host of the user, which
+    would receive the token. Without it Glance does not show them.
     """
     locations = image.data.get("locations") or ()
     return any(urlsplit(str(one.get("url"))).scheme.lower().startswith(_STORES) for one in locations)
 
 
-def _refuse_where_a_user_says(connection: Connection, project: ProjectDefinition, image: Resource) -> None:
-    """Refuse such an image of a project that is gone: only an admin's token could delete it.
+def _refuse_user_written_locations(connection: Connection, project: ProjectDefinition, image: Resource) -> None:
+    """Refuse an image with such ``locations`` if the project is gone.
+
+    Only an admin's token could delete it.
 
     :raises Refused: naming its locations
     """
     if not project.gone:
         return
     current = dataclasses.replace(image, data=_IMAGE.row(connection, project, image))
-    if _is_where_a_user_says(current):
+    if _has_user_written_locations(current):
         urls = ", ".join(str(one.get("url")) for one in current.data["locations"])
         text = f"a user may have written its locations, and an admin's token would be used there: {urls}; read them, "
         raise Refused(Verdict(Reason.PROJECT_GONE, f"{text}then delete the image by hand"))
@@ -237,8 +243,8 @@ def _namespaces(connection: Connection, project: ProjectDefinition) -> Iterator[
 
 def _protect_namespace(namespace: Resource, project: ProjectDefinition) -> str | None:
     if not re.fullmatch(r"[^/]*[^/.][^/]*", namespace.id) or not namespace.id.isascii():
-        # Glance decodes %2F before it routes: the delete of "a/objects/b" would be that of a's object b. What is not
-        # ASCII it takes for Latin-1, and finds nothing.
+        # Glance decodes %2F before it routes: the delete of "a/objects/b" would delete the object b of a. It decodes
+        # non-ASCII names as Latin-1, and finds nothing.
         return "Glance would take the namespace's name in a URL for something else: rename it"
     if namespace.data.get("visibility") == "private" or project.options.get("delete_public_namespaces"):
         return None
@@ -246,7 +252,10 @@ def _protect_namespace(namespace: Resource, project: ProjectDefinition) -> str |
 
 
 def _unprotect_namespace(connection: Connection, project: ProjectDefinition, namespace: Resource) -> None:
-    """Clear the flag and nothing else: what a PUT leaves out is reset, and the owner becomes the caller's project."""
+    """Clear the protection of a namespace and nothing else.
+
+    A PUT resets what it leaves out, and the owner becomes the caller's project.
+    """
     if namespace.data.get("protected") is False:
         return
     kept = ("namespace", "display_name", "description", "visibility", "owner")
@@ -272,7 +281,7 @@ def _memberships(connection: Connection, project: ProjectDefinition) -> Iterator
         query = {"visibility": "shared", "member_status": "all", "os_hidden": hidden}
         for image in _pages(connection, "/images", "images", query):
             if image.get("owner") == project.id:
-                continue  # the members of our own images go with them
+                continue  # members of the project's images are deleted with them
             for member in _members(connection, image["id"]):
                 if member["member_id"] == project.id:
                     yield {**member, "name": image.get("name") or ""}
@@ -284,10 +293,12 @@ def _memberships_wanted(connection: Connection, project: ProjectDefinition) -> b
 
 SERVICE = Service(
     service_type="image",
-    after=("orchestration.stack", "container-infrastructure-management.cluster"),
+    contract_version=1,
+    after=CONTROLLERS,
     options=OPTIONS,
     roles="admin (project-scoped; Glance takes no system scope)",
-    # By the same rule as the lists (context_is_admin): anybody else is shown public images, and his own project's.
+    # Glance decides this by the same rule as the lists (context_is_admin), which show others public images and those of
+    # their own project.
     proof=Rest("image", "/tasks", query={"owner": "{project_id}", "limit": "1"}),
     types=(
         ResourceType(
@@ -298,21 +309,22 @@ SERVICE = Service(
             delete=Rest("image", "/images/{id}", method="DELETE"),
             owner="owner",
             protect=(_protect_image,),
-            prepare=(_refuse_where_a_user_says, _refuse_shared, _unprotect_image, _keep_key),
+            prepare=(_refuse_user_written_locations, _refuse_shared, _unprotect_image, _keep_key),
             acts_on="the image's locations, where show_multiple_locations lets users write them: a store may delete "
             "what they name with the token that asks for the delete",
-            acts_on_if=_is_where_a_user_says,
+            acts_on_if=_has_user_written_locations,
             used=_shared,
             after=("compute.server", "block-storage.volume"),
             tags="tags",
             properties=ROW,
             source="GET /v2/images?owner=X&visibility=all&os_hidden=false, and os_hidden=true; DELETE /v2/images/{id}; "
             "glance api/v2/images.py, db/sqlalchemy/api.py, domain/__init__.py",
-            note="Hidden images are in no list but their own. Without visibility=all an admin is not shown the "
-            "project's community images. 'protected' answers the delete with 403 and is cleared before. Data that the "
-            "store still needs (copy-on-write clones of any project) is a 409. Servers go first, because shelved ones "
-            "own their image. A secret that an image's properties name is not deleted with it. Images of other owners "
-            "that are shared to the project are not listed. Copies in the caches of API nodes are pruned by the nodes.",
+            note="Hidden images are in a list of their own only. Without visibility=all an admin does not see the "
+            "project's community images. 'protected' makes Glance refuse the delete with 403 and is cleared "
+            "before. 409 means that the store still needs the data (copy-on-write clones of any project). "
+            "Servers are deleted first, because shelved ones own their image. A secret that an image's "
+            "properties name is not deleted with it. Images of other owners that are shared with the project "
+            "are not listed. Copies in the caches of API nodes are pruned by the nodes.",
         ),
         ResourceType(
             name="metadef_namespace",
@@ -325,13 +337,13 @@ SERVICE = Service(
             owner="owner",
             protect=(_protect_namespace,),
             prepare=(_unprotect_namespace,),
-            unfiltered="Glance ignores an owner filter here without a word; the rows are compared on this side",
+            unfiltered="Glance silently ignores an owner filter here; the owner of each row is compared",
             source="GET /v2/metadefs/namespaces; glance api/v2/metadef_namespaces.py, "
             "db/sqlalchemy/metadef_api/namespace.py",
-            note="The name is the id, and may be taken by somebody else after a delete: the owner is read again right "
-            "before. Clearing 'protected' is a PUT which resets what it leaves out, and gives the namespace to the "
-            "caller's project unless it names the owner. A name with a slash addresses something else, "
-            "one that is not ASCII nothing.",
+            note="The name is the id, and another project may use it after a delete: the owner is read again right "
+            "before. 'protected' is cleared by a PUT, which resets what it leaves out, and gives the namespace "
+            "to the caller's project unless it names the owner. A name with a slash addresses another resource, "
+            "and a name that is not ASCII none.",
         ),
         ResourceType(
             name="task",
@@ -347,7 +359,7 @@ SERVICE = Service(
         ResourceType(
             name="membership",
             list=_memberships,
-            all_projects="a membership in another project's image gives nobody anything once its project is gone",
+            all_projects="a membership in another project's image gives no access once its project is gone",
             show=Rest("image", "/images/{id}/members/{project_id}"),
             delete=Rest("image", "/images/{id}/members/{project_id}", method="DELETE"),
             id="image_id",
@@ -358,8 +370,9 @@ SERVICE = Service(
             source="GET /v2/images?visibility=shared&member_status=all, GET /v2/images/{id}/members; "
             "glance api/v2/image_members.py",
             note="Off by default (option sweep_memberships): a cloud of 10,000 projects with 5 shared images each "
-            "would take 50,000 calls for every project deleted, to remove a row that gives nobody access. The cheaper "
-            "list with a token of the project shows all shared images, too, when that token has the admin role.",
+            "would take 50,000 calls for every project deleted, to remove a row that gives no access. The "
+            "cheaper list with a token of the project shows all shared images, too, when that token has the "
+            "admin role.",
         ),
     ),
 )

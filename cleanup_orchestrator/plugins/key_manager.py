@@ -1,9 +1,10 @@
 """Barbican: orders, containers, secrets, and the project's quota row.
 
-Every list is bound to the token's project, so all but the quota takes a token that is scoped into it. What has no type
-of its own: ACLs, consumers and metadata go with their secret or container; the project's own row, its KEK rows and its
-preferred secret store are internal, and stay (``barbican-manage db clean`` and ``barbican-keystone-listener`` are the
-operator's means). ACLs on other projects' secrets that name users of this project are those projects' affair.
+Every list shows the token's project alone, so all types but the quota need a token that is scoped into the project. No
+separate types: ACLs, consumers and metadata are deleted with their secret or container. The project's row, its KEK rows
+and its preferred secret store are internal, and stay; an operator removes them with ``barbican-manage db clean`` and
+``barbican-keystone-listener``. ACLs on secrets of other projects that name users of this project belong to those
+projects.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ from typing import TYPE_CHECKING, Any
 from openstack import exceptions
 from oslo_config import cfg
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Token
-from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import (
+    CONTROLLERS,
     SCOPED,
+    BadAnswer,
+    Paging,
     ProjectDefinition,
+    Reason,
     Refused,
     Resource,
     ResourceType,
     Rest,
     Row,
     Service,
+    Token,
     Verdict,
 )
 
@@ -52,8 +55,8 @@ _DETECT = "1.2"
 #: The first microversion that knows consumers of secrets.
 _CONSUMERS = "1.1"
 
-#: What keeps its keys or certificates here, and needs them for as long as it lives: without its key an encrypted volume
-#: cannot even be detached.
+#: Types that keep keys or certificates in Barbican and need them while they exist: an encrypted volume cannot even be
+#: detached without its key.
 _USERS = (
     "load-balancer.load_balancer",
     "compute.server",
@@ -66,13 +69,13 @@ _USERS = (
 
 
 def _collection(name: str, reference: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
-    """Return a listing of all pages, with the id out of the reference.
+    """Return a listing of all pages, with the id from the reference.
 
     Barbican's next links are absolute and made from its option ``host_href``, which often names another host than the
-    catalog: the SDK would follow them with our token, so the offset is counted here. Rows are ordered by creation time
-    alone, and many may have the same: a row may come twice.
+    catalog. The SDK would send the token there, so the list is paged by offset. Rows are ordered by creation time
+    alone, which many rows may share, so a row may be listed twice.
     """
-    pages = Rest("key-manager", f"/{name}", key=name, paging="offset", limit=100)
+    pages = Rest("key-manager", f"/{name}", key=name, paging=Paging.OFFSET, limit=100)
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
         seen = set()
@@ -88,7 +91,7 @@ def _collection(name: str, reference: str) -> Callable[[Connection, ProjectDefin
 
 
 def _outsiders(connection: Connection, project: ProjectDefinition, path: str) -> list[str]:
-    """Return the users whom the ACL lets read, and who are not the project's members."""
+    """Return the users in the ACL that are not members of the project."""
     response = connection.key_manager.get(f"{path}/acl")
     exceptions.raise_from_response(response)
     users = (response.json().get("read") or {}).get("users") or []
@@ -98,10 +101,11 @@ def _outsiders(connection: Connection, project: ProjectDefinition, path: str) ->
 def _refuse_shared(
     connection: Connection, project: ProjectDefinition, path: str, blockers: tuple[Mapping[str, str], ...]
 ) -> None:
-    """Refuse what is in use and readable from outside the project.
+    """Refuse a resource that has consumers and that users of other projects can read.
 
-    Barbican does not tell whose a consumer is. Registering one takes the right to read, so without an ACL for others
-    it can only be a leftover of the project itself, whose volumes, images and so on are gone by now (``after``).
+    Barbican does not show the owner of a consumer. Only a user who can read the resource can register one. So without
+    an ACL for others a consumer is a leftover of the project, whose volumes, images and so on are gone by now
+    (``after``).
     """
     if project.options.get("delete_shared_secrets"):
         return
@@ -116,7 +120,10 @@ def _refuse_shared(
 
 
 def _consumers(connection: Connection, path: str) -> list[Row]:
-    """Return the first hundred consumers of a secret; none where Barbican does not know any (before 1.1)."""
+    """Return the first hundred consumers of a secret.
+
+    Barbican before 1.1 has no consumers.
+    """
     response = connection.key_manager.get(f"{path}/consumers", params={"limit": 100}, microversion=_CONSUMERS)
     if response.status_code == 406:
         return []
@@ -128,7 +135,7 @@ def _consumers(connection: Connection, path: str) -> list[Row]:
 
 
 def _delete_secret(connection: Connection, project: ProjectDefinition, secret: Resource) -> None:
-    """Delete in a way that notices consumers, and over those that are known to be stale."""
+    """Delete a secret, also one whose consumers are known to be stale."""
     path = f"/secrets/{secret.id}"
 
     def delete(microversion: str | None, **query: Any) -> Response:
@@ -136,7 +143,7 @@ def _delete_secret(connection: Connection, project: ProjectDefinition, secret: R
         return answer
 
     response = delete(_DETECT)
-    if response.status_code not in (400, 406):  # 406: it does not know 1.2, and so would delete under the consumers
+    if response.status_code not in (400, 406):  # 406: before 1.2 a delete ignores consumers
         exceptions.raise_from_response(response)
         return
     rows = _consumers(connection, path)
@@ -153,7 +160,7 @@ def _delete_secret(connection: Connection, project: ProjectDefinition, secret: R
 
 
 def _refuse_shared_container(connection: Connection, project: ProjectDefinition, container: Resource) -> None:
-    """Look after the consumers of a container: Barbican itself does not."""
+    """Check the consumers of a container, because Barbican does not check them."""
     if rows := container.data.get("consumers"):
         blockers = tuple({"type": str(r.get("name")), "id": str(r.get("URL")), "owner": ""} for r in rows)
         _refuse_shared(connection, project, f"/containers/{container.id}", blockers)
@@ -161,7 +168,7 @@ def _refuse_shared_container(connection: Connection, project: ProjectDefinition,
 
 def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     response = connection.key_manager.get(f"/project-quotas/{project.id}")
-    if response.status_code == 404:  # Barbican's documented word for: no quota of its own
+    if response.status_code == 404:  # documented: the project has no quota of its own
         return
     exceptions.raise_from_response(response)
     if "project_quotas" not in response.json():
@@ -171,7 +178,8 @@ def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
 
 SERVICE = Service(
     service_type="key-manager",
-    after=("orchestration.stack", "container-infrastructure-management.cluster"),
+    contract_version=1,
+    after=CONTROLLERS,
     options=OPTIONS,
     roles="admin on the project under deletion (a member may not delete others' private secrets); admin for quotas",
     types=(
@@ -185,7 +193,8 @@ SERVICE = Service(
             fresh=_FRESH,
             token=Token.PROJECT,
             source="GET, DELETE /v1/orders; barbican common/policies/orders.py",
-            note="First of all: an order under way makes a secret. Its product stays and is a secret of its own.",
+            note="Before the other types: an order in progress creates a secret. Its product stays and is a separate "
+            "secret.",
         ),
         ResourceType(
             name="container",
@@ -198,8 +207,8 @@ SERVICE = Service(
             prepare=(_refuse_shared_container,),
             after=("order", *_USERS),
             source="GET, DELETE /v1/containers; barbican common/policies/containers.py",
-            note="A delete goes through under consumers (a load balancer's certificate), so users go first. Its "
-            "secrets stay. An admin of another project gets 403.",
+            note="Barbican deletes a container under its consumers (a load balancer's certificate), so the consumers "
+            "are deleted first. Its secrets stay. An admin of another project gets 403.",
         ),
         ResourceType(
             name="secret",
@@ -212,9 +221,9 @@ SERVICE = Service(
             after=("order", "container", *_USERS),
             source="GET, DELETE /v1/secrets, microversion 1.2; barbican api/controllers/secrets.py, "
             "model/repositories.py",
-            note="Pages of 10 by default, 100 at most, by offset. Before microversion 1.2 a delete goes through under "
-            "consumers. The SDK's get_secret would fetch the payload. Expired secrets are in no list and answer 404 by "
-            "id: nothing but 'barbican-manage db clean --soft-delete-expired-secrets' removes their rows.",
+            note="Pages of 10 by default, 100 at most, by offset. Before microversion 1.2 a delete ignores "
+            "consumers. The SDK's get_secret would fetch the payload. Expired secrets are in no list and answer "
+            "404 by id: only 'barbican-manage db clean --soft-delete-expired-secrets' removes their rows.",
         ),
         ResourceType(
             name="project_quota",
@@ -225,7 +234,7 @@ SERVICE = Service(
             project_setting=True,
             after=("order", "container", "secret"),
             source="GET, DELETE /v1/project-quotas/{id}; barbican common/policies/quotas.py",
-            note="404 says that the project has no quota of its own.",
+            note="404 means that the project has no quota of its own.",
         ),
     ),
 )

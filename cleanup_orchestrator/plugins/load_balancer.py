@@ -1,10 +1,10 @@
 """Octavia: load balancers, all that hangs on them, and the project's quota.
 
-One delete takes a load balancer with everything below it. What has no type of its own: members go with their pool, L7
-rules with their policy, and Octavia has no list of either over all parents. Flavors, availability zones and profiles
-are the operator's. Amphorae with their servers, ports and security groups belong to Octavia's own project, and go with
-the load balancer. A deleted load balancer's row stays for a while with the status DELETED, in no list, until Octavia's
-housekeeping purges it.
+One delete removes a load balancer with everything below it. No separate types: members are deleted with their pool, and
+L7 rules with their policy; Octavia has no list of either over all parents. Flavors, availability zones and profiles
+belong to the operator. Amphorae, with their servers, ports and security groups, belong to Octavia's own project and are
+deleted with the load balancer. The row of a deleted load balancer stays for a while with the status DELETED, in no
+list, until Octavia's housekeeping purges it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import (
+    CONTROLLERS,
+    BadAnswer,
+    Paging,
     ProjectDefinition,
+    Reason,
     Resource,
     ResourceType,
     Rest,
@@ -28,33 +30,30 @@ from cleanup_orchestrator.plugins.base import (
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-#: Octavia's ``pagination_max_limit``, to which it cuts a larger wish.
+#: Octavia's ``pagination_max_limit``, to which it reduces a larger limit.
 PAGE = 1000
-
-#: What makes load balancers on the project's behalf, and would make them again.
-CONTROLLERS = ("orchestration.stack", "container-infrastructure-management.cluster")
 
 
 def _collection(name: str) -> Rest:
-    # Octavia drops the owner filter from its next links: only their marker counts, put over our own query.
+    # Octavia drops the owner filter from its next links: only their marker is used, put over the original query.
     return Rest(
         "load-balancer",
         f"/lbaas/{name}",
         key=name,
         query={"project_id": "{project_id}", "limit": PAGE},
-        paging="links",
+        paging=Paging.LINKS,
     )
 
 
-def _everyones(name: str) -> Rest:
-    return Rest("load-balancer", f"/lbaas/{name}", key=name, query={"limit": PAGE}, paging="links")
+def _list_all(name: str) -> Rest:
+    return Rest("load-balancer", f"/lbaas/{name}", key=name, query={"limit": PAGE}, paging=Paging.LINKS)
 
 
 _SHOW = Rest("load-balancer", "/lbaas/loadbalancers/{id}", key="loadbalancer")
 
 
 def describe(balancer: Resource, project: ProjectDefinition) -> str | None:
-    """Tell the address that people know it by, and its status where that matters for the delete."""
+    """Return the address of a load balancer, and a status that matters."""
     row = balancer.data
     parts = [f"VIP {row['vip_address']}"] if row.get("vip_address") else []
     if row.get("provisioning_status") not in ("ACTIVE", None):
@@ -63,7 +62,7 @@ def describe(balancer: Resource, project: ProjectDefinition) -> str | None:
 
 
 def explain(connection: Connection, project: ProjectDefinition, balancer: Resource) -> Verdict | None:
-    """Tell what a load balancer is waiting for that Octavia calls immutable (409)."""
+    """Return what an immutable load balancer (409) waits for."""
     status = str(_SHOW.row(connection, project, balancer).get("provisioning_status"))
     if status == "PENDING_DELETE":
         return Verdict(Reason.DELETING, "Octavia is deleting it")
@@ -80,10 +79,12 @@ _DEFAULT_QUOTA = Rest("load-balancer", "/lbaas/quotas/{project_id}/default", key
 
 
 def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the quota if a limit differs from the default: Octavia keeps the row as a counter, before and after.
+    """Yield the quota if a limit differs from the default.
 
-    ``GET /lbaas/quotas/X`` is no help, for it writes: it stores the defaults of the day where a limit is not set. So
-    does the delete, after it has cleared them all.
+    Octavia keeps the row as a counter in any case.
+
+    ``GET /lbaas/quotas/X`` is not used, because it writes: it stores the current defaults where a limit is not set. The
+    delete does so, too, after it has cleared all limits.
     """
     defaults: Row | None = None
     for row in _collection("quotas").rows(connection, project):
@@ -100,9 +101,9 @@ def _child(name: str, collection: str, source: str, **declared: Any) -> Resource
     return ResourceType(
         name=name,
         list=_collection(collection),
-        all_projects=_everyones(collection),
+        all_projects=_list_all(collection),
         delete=Rest("load-balancer", f"/lbaas/{collection}/{{id}}", method="DELETE"),
-        fresh="never deleted by itself: it goes with its load balancer",
+        fresh="never deleted by itself: it is deleted with its load balancer",
         deleted_with=("load_balancer",),
         after=("load_balancer",),
         tags="tags",
@@ -113,15 +114,16 @@ def _child(name: str, collection: str, source: str, **declared: Any) -> Resource
 
 SERVICE = Service(
     service_type="load-balancer",
+    contract_version=1,
     after=CONTROLLERS,
-    # Refused to anybody but an admin, and those who may see everyone's. The list of quotas is not: it comes empty.
+    # Refused to callers who may not see all projects. The list of quotas is not refused to them: it is empty.
     proof=Rest("load-balancer", "/lbaas/loadbalancers", query={"project_id": "{project_id}", "limit": "1"}),
     roles="admin; load-balancer_admin where Octavia runs with its policy files for advanced RBAC or admin_or_owner",
     types=(
         ResourceType(
             name="load_balancer",
             list=_collection("loadbalancers"),
-            all_projects=_everyones("loadbalancers"),
+            all_projects=_list_all("loadbalancers"),
             show=_SHOW,
             delete=Rest("load-balancer", "/lbaas/loadbalancers/{id}", method="DELETE", query={"cascade": "true"}),
             explain=explain,
@@ -129,17 +131,18 @@ SERVICE = Service(
             tags="tags",
             source="GET /v2/lbaas/loadbalancers?project_id=X, DELETE /v2/lbaas/loadbalancers/{id}?cascade=true; "
             "octavia api/v2/controllers/load_balancer.py, api/common/pagination.py, db/repositories.py",
-            note="Octavia's next links lose the owner filter: the second page would be everybody's. The delete takes "
-            "listeners, pools, members, health monitors, L7 policies and the VIP port that Octavia made; a port that "
-            "the user brought stays, and is the network's. Without cascade it is a 400 as soon as there is a child. "
-            "Accepted only when ACTIVE or ERROR (409 otherwise); no API resets a PENDING one.",
+            note="Octavia's next links lose the owner filter: the second page would have rows of all projects. The "
+            "delete also removes listeners, pools, members, health monitors, L7 policies and the VIP port that "
+            "Octavia created. A port that the user provided stays, and belongs to the network service. Without "
+            "cascade Octavia answers 400 if there is a child. The delete is accepted only in ACTIVE or ERROR "
+            "(409 otherwise). No API resets a PENDING status.",
         ),
         _child(
             "listener",
             "listeners",
             "GET /v2/lbaas/listeners?project_id=X; octavia api/v2/controllers/listener.py",
-            note="Goes with its load balancer, as all that follows: a delete of its own would lock the load balancer. "
-            "Listed to prove that it did.",
+            note="Deleted with its load balancer, as all types below: a delete of its own would lock the load "
+            "balancer. It is listed to prove that it is gone.",
         ),
         _child("pool", "pools", "GET /v2/lbaas/pools?project_id=X; octavia api/v2/controllers/pool.py"),
         _child(
@@ -163,9 +166,9 @@ SERVICE = Service(
             project_setting=True,
             source="GET /v2/lbaas/quotas?project_id=X, GET /v2/lbaas/quotas/X/default, DELETE /v2/lbaas/quotas/X; "
             "octavia api/v2/controllers/quotas.py, base.py (_get_db_quotas), db/repositories.py",
-            note="The row counts what the project uses, and Octavia has no means to remove it: the delete sets the "
-            "limits back to the defaults, and a row with the defaults is no quota. Reading one project's quota by its "
-            "id writes the defaults into its row, so the list is read instead.",
+            note="The row counts what the project uses, and Octavia cannot remove it: the delete resets the limits "
+            "to the defaults, and a row with the defaults counts as no quota. A read of one project's quota by "
+            "its id writes the defaults into its row, so the list is read instead.",
         ),
     ),
 )

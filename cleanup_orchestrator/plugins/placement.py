@@ -1,8 +1,8 @@
-"""Placement: a probe, and nothing to delete. What a project has allocated there goes with its servers.
+"""Placement: a probe; allocations are deleted with their servers.
 
-Placement has no list of a project's consumers: to find them takes the allocations of every host of the cloud, one call
-for each consumer. But one call tells the sum. When the servers are gone and the sum is not zero, capacity has leaked:
-servers that vanished while their host was down, or a migration that broke. Nobody would look for that later.
+Placement has no list of a project's consumers. To find them takes the allocations of every host of the cloud, and one
+call for each consumer. But one call returns the sum. If the servers are gone and the sum is not zero, capacity has
+leaked: servers disappeared while their host was down, or a migration failed.
 """
 
 from __future__ import annotations
@@ -12,19 +12,27 @@ from typing import TYPE_CHECKING, NoReturn
 
 from openstack import exceptions
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, Resource, ResourceType, Row, Service, Verdict
+from cleanup_orchestrator.plugins.base import (
+    BadAnswer,
+    ProjectDefinition,
+    Reason,
+    Refused,
+    Resource,
+    ResourceType,
+    Row,
+    Service,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
 
-#: The first microversion that sums up a project.
+#: The first microversion that returns the sums of a project.
 _USAGES = "1.9"
 
 
 def _usages(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield one row with the sums of what the project has allocated, if there is anything."""
+    """Yield the sums of the project's allocations, if any is not zero."""
     response = connection.placement.get("/usages", params={"project_id": project.id}, microversion=_USAGES)
     exceptions.raise_from_response(response)
     usages = response.json().get("usages")
@@ -35,8 +43,8 @@ def _usages(connection: Connection, project: ProjectDefinition) -> Iterator[Row]
         yield {"id": project.id, "name": named, "project_id": project.id}
 
 
-def _explain(connection: Connection, project: ProjectDefinition, usage: Resource) -> NoReturn:
-    """Delete nothing: whose allocations they are takes an operator to find out."""
+def _refuse_delete(connection: Connection, project: ProjectDefinition, usage: Resource) -> NoReturn:
+    """Delete nothing: an operator has to find the consumers of the allocations."""
     raise Refused(
         Verdict(
             Reason.REFUSED,
@@ -48,18 +56,19 @@ def _explain(connection: Connection, project: ProjectDefinition, usage: Resource
 
 SERVICE = Service(
     service_type="placement",
+    contract_version=1,
     roles="admin on any one project",
     types=(
         ResourceType(
             name="usage",
             list=_usages,
             all_projects="Placement sums up one project at a time",
-            delete=_explain,
+            delete=_refuse_delete,
             fresh="nothing is deleted",
             after=("compute.server",),
             source="GET /usages?project_id=X, microversion 1.9; placement handlers/usage.py",
-            note="One row with the sums. It counts as left only when the servers are gone: Nova gives their "
-            "allocations back a moment later.",
+            note="One row with the sums. It counts as left only when the servers are gone: Nova removes their "
+            "allocations a moment later.",
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""The plugins that are installed, checked as a whole before anything runs."""
+"""The installed plugins, checked as a whole before anything runs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from oslo_config import cfg
 from cleanup_orchestrator.core import dependencies
 from cleanup_orchestrator.errors import CleanupError
 from cleanup_orchestrator.plugins.base import EVERYTHING, ResourceType, Service
+from cleanup_orchestrator.plugins.contract import SUPPORTED_VERSIONS
 
 NAMESPACE = "cleanup_orchestrator.services"
 _NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 
 
 class InvalidPlugin(CleanupError):
-    """A plugin that must not run: the message names it and what is wrong."""
+    """Raised for a plugin that must not run; names it and the defect."""
 
     code = "invalid_plugin"
 
@@ -30,18 +31,24 @@ def option_group(service_type: str) -> str:
 
 
 class Registry:
-    """Services by official type, their types, and the graph over all of them."""
+    """The services by official type, with the graph over all their types."""
 
     def __init__(self, services: Iterable[Service]) -> None:
-        """Take the services and check them.
+        """Check the services and order their types.
 
-        :raises InvalidPlugin: for an unknown or doubled name
+        :raises InvalidPlugin: for an unknown or repeated name, or an unsupported version of the contract
         :raises cleanup_orchestrator.core.dependencies.Cycle: for a cycle in ``after``
         """
         self.services: dict[str, Service] = {}
         for service in services:
             if service.service_type in self.services:
                 raise InvalidPlugin(f"two plugins answer for {service.service_type}")
+            if service.contract_version not in SUPPORTED_VERSIONS:
+                supported = " and ".join(str(version) for version in SUPPORTED_VERSIONS)
+                raise InvalidPlugin(
+                    f"the plugin for {service.service_type} is written for version {service.contract_version!r} of "
+                    f"the plugin contract; this release supports version {supported}"
+                )
             self.services[service.service_type] = service
         self.order = dependencies.check(self.graph())
 
@@ -52,11 +59,13 @@ class Registry:
         """
         return next(t for t in self.services[service_type].types if t.name == name)
 
-    def kin(self, service: Service, type_: ResourceType) -> tuple[tuple[Service, ResourceType, bool, str], ...]:
-        """Return the types whose resources go along with those of a type, and those that take them along.
+    def related_types(
+        self, service: Service, type_: ResourceType
+    ) -> tuple[tuple[Service, ResourceType, bool, str], ...]:
+        """Return the types deleted with a type, and those whose delete removes it.
 
-        :returns: (service, type, whether it is the greater one, the smaller one's attribute with the greater one's id;
-            empty: it is not declared which one belongs to which)
+        :returns: (service, type, whether it is the whole, the part's attribute with the id of the whole; empty: the
+            plugin does not declare which part belongs to which whole)
         """
         own = f"{service.service_type}.{type_.name}"
         found = []
@@ -68,8 +77,8 @@ class Registry:
         return tuple(found)
 
     def after(self, service: Service, type_: ResourceType) -> tuple[str, ...]:
-        """Return the full names that a type waits for; :data:`EVERYTHING` stays as it is."""
-        names = {n if n == EVERYTHING or "." in n else f"{service.service_type}.{n}" for n in type_.after}
+        """Return the full names that a type waits for. :data:`EVERYTHING` stays as it is."""
+        names = {n if n == EVERYTHING else _full_name(service, n) for n in type_.after}
         return tuple(sorted(names if type_.project_setting else names | set(service.after)))
 
     def forcible(self) -> tuple[str, ...]:
@@ -77,7 +86,10 @@ class Registry:
         return tuple(f"{s.service_type}.{t.name}" for s in self.services.values() for t in s.types if t.force)
 
     def graph(self) -> Mapping[str, set[str]]:
-        """Return every type with the types that must be gone before it."""
+        """Return every type with the types that must be gone before it.
+
+        :raises InvalidPlugin: for an unknown or repeated name
+        """
         known = {f"{s.service_type}.{t.name}": (s, t) for s in self.services.values() for t in s.types}
         if len(known) != sum(len(s.types) for s in self.services.values()):
             raise InvalidPlugin("a service declares a type twice")
@@ -94,17 +106,17 @@ class Registry:
                     continue
                 other = before.split(".")[0]
                 if before not in known and (other in self.services or not official.is_official(other)):
-                    raise InvalidPlugin(f"{name} waits for {before}, which nobody declares")
+                    raise InvalidPlugin(f"{name} waits for {before}, which no plugin declares")
                 if before in known:
                     edges.add(before)
             for parent in type_.deleted_with:
-                full = parent if "." in parent else f"{service.service_type}.{parent}"
+                full = _full_name(service, parent)
                 if full not in known:
-                    raise InvalidPlugin(f"{name} is dragged by {full}, which nobody declares")
+                    raise InvalidPlugin(f"{name} is deleted with {full}, which no plugin declares")
             for whole, _attribute in type_.part_of:
-                full = whole if "." in whole else f"{service.service_type}.{whole}"
+                full = _full_name(service, whole)
                 if full not in known:
-                    raise InvalidPlugin(f"{name} is part of {full}, which nobody declares")
+                    raise InvalidPlugin(f"{name} is part of {full}, which no plugin declares")
             graph[name] = edges
         return graph
 
@@ -119,17 +131,28 @@ class Registry:
         return {o.dest: conf[option_group(service_type)][o.dest] for o in service.options}
 
 
+def _full_name(service: Service, name: str) -> str:
+    """Return a type's name with its service.
+
+    A name without a service is one of the same service.
+    """
+    return name if "." in name else f"{service.service_type}.{name}"
+
+
 def _links(service: Service, part: ResourceType, whole: str) -> tuple[str, ...]:
-    """Return by which attributes a type's resources belong to those of another one (its full name); "": by none."""
-    full = lambda name: name if "." in name else f"{service.service_type}.{name}"  # noqa: E731
-    declared = tuple(attribute for name, attribute in part.part_of if full(name) == whole)
-    return declared or (("",) if whole in map(full, part.deleted_with) else ())
+    """Return the attributes that link a type's resources to another type.
+
+    :param whole: the full name of the other type
+    :returns: an empty attribute when the relation is declared without one
+    """
+    declared = tuple(attribute for name, attribute in part.part_of if _full_name(service, name) == whole)
+    return declared or (("",) if whole in (_full_name(service, name) for name in part.deleted_with) else ())
 
 
 def load() -> Registry:
     """Return the installed plugins.
 
-    :raises InvalidPlugin: when one does not load: running without it would turn its service into a blocker at best
+    :raises InvalidPlugin: when one does not load. Without it, its service would be an unsupported service
     """
 
     def failed(_manager: Any, entry_point: Any, error: BaseException) -> None:

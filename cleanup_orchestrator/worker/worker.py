@@ -936,7 +936,7 @@ class _Task(watchdog.WatchedTask):
         """Return the types whose keep marks count for this step's, too."""
         registry = self.worker.registry
         found = []
-        for service, other, whole, attribute in registry.kin(registry.services[self.step.service], type_):
+        for service, other, whole, attribute in registry.related_types(registry.services[self.step.service], type_):
             own = service.service_type == self.step.service
             options = registry.options(self.worker.conf, service.service_type)
             found.append(

@@ -1,7 +1,7 @@
-"""A page for each installed plugin, written from what it declares; nothing of it can be out of date.
+"""Writes a documentation page for each installed plugin from what it declares.
 
-As a Sphinx extension it writes ``services/<type>.rst`` and ``services/index.rst`` below the sources before they are
-read. The sentences about what is kept, protected and refused are the report's own: they are read out of the rules.
+As a Sphinx extension it writes ``services/<type>.rst`` and ``services/index.rst`` below the sources before Sphinx reads
+them. The sentences about what is kept, protected and refused are those of the report: they are read from the rules.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from typing import Any
 import stevedore
 from os_service_types import ServiceTypes
 
-from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Token
+from cleanup_orchestrator import plugins as plugins_package
 from cleanup_orchestrator.plugins import registry
-from cleanup_orchestrator.plugins.base import EVERYTHING, SCOPED, ResourceType, Rest, Sdk, Service
+from cleanup_orchestrator.plugins.base import EVERYTHING, SCOPED, Reason, ResourceType, Rest, Sdk, Service, Token
 
-_DEPTH = 4  # how far a hook's own helpers are followed for what it may refuse
+_DEPTH = 4  # how many calls deep a hook's helpers are read for what it may refuse
 
 INDEX = """\
 ========
@@ -49,7 +48,7 @@ All services together
 
 
 def plugins() -> dict[str, tuple[Service, str]]:
-    """Return each installed service with the docstring of the module that it comes from."""
+    """Return each installed service with the docstring of its module."""
     manager = stevedore.ExtensionManager(registry.NAMESPACE, invoke_on_load=False)
     found = {}
     for extension in manager:
@@ -65,8 +64,14 @@ def title(service_type: str) -> str:
     return f"{service_type} ({project})" if project else service_type
 
 
+def _plugin_of(hook: Callable[..., Any]) -> str:
+    """Return the module of a hook's plugin, or the package that the plugin is."""
+    parent = hook.__module__.rpartition(".")[0]
+    return hook.__module__ if parent in ("", plugins_package.__name__) else parent
+
+
 def _functions(hook: Callable[..., Any]) -> Iterator[ast.AST]:
-    """Yield the syntax of a hook and of the helpers of its own module that it calls."""
+    """Yield the syntax of a hook and of the helpers of its own plugin that it calls."""
     todo, seen = [(hook, 0)], set()
     while todo:
         one, depth = todo.pop()
@@ -85,12 +90,15 @@ def _functions(hook: Callable[..., Any]) -> Iterator[ast.AST]:
             within = inspect.getclosurevars(one)
             for name in sorted(names):
                 helper = within.globals.get(name) or within.nonlocals.get(name)
-                if inspect.isfunction(helper) and helper.__module__ == one.__module__:
+                if inspect.isfunction(helper) and _plugin_of(helper) == _plugin_of(one):
                     todo.append((helper, depth + 1))
 
 
 def _texts(node: ast.AST | None) -> list[str]:
-    """Return the literal sentences that an expression may be; what is filled in is shown as a blank."""
+    """Return the literal sentences that an expression may be.
+
+    Filled-in parts become an ellipsis.
+    """
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [node.value]
     if isinstance(node, ast.JoinedStr):
@@ -103,7 +111,7 @@ def _texts(node: ast.AST | None) -> list[str]:
 
 
 def sentences(rule: Callable[..., Any]) -> list[str]:
-    """Return what a rule may answer."""
+    """Return the sentences that a rule may return."""
     found = []
     for tree in _functions(rule):
         for node in ast.walk(tree):
@@ -113,18 +121,22 @@ def sentences(rule: Callable[..., Any]) -> list[str]:
 
 
 def _reasons(tree: ast.AST, node: ast.AST) -> str:
-    """Return the reason codes that an expression may be; a name stands for what was assigned to it."""
+    """Return the reason codes that an expression may be.
+
+    A name is replaced by its assigned value.
+    """
     if isinstance(node, ast.Name):
         for found in ast.walk(tree):
-            targets = found.targets if isinstance(found, ast.Assign) else []
-            if any(isinstance(target, ast.Name) and target.id == node.id for target in targets):
-                return _reasons(tree, found.value)
+            if isinstance(found, ast.Assign):
+                targets = {target.id for target in found.targets if isinstance(target, ast.Name)}
+                if node.id in targets:
+                    return _reasons(tree, found.value)
     names = [n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr in Reason.__members__]
     return " or ".join(f"``{Reason[name]}``" for name in names)
 
 
 def verdicts(hook: Callable[..., Any]) -> list[tuple[str, str]]:
-    """Return reasons and sentence of what a hook may refuse or explain."""
+    """Return reasons and sentence of each verdict that a hook may return or raise."""
     found = []
     for tree in _functions(hook):
         for node in ast.walk(tree):
@@ -136,7 +148,10 @@ def verdicts(hook: Callable[..., Any]) -> list[tuple[str, str]]:
 
 
 def about(hook: Callable[..., Any]) -> str:
-    """Return the first paragraph of a hook's docstring; without one its name, and what it was made with, as words."""
+    """Return the first paragraph of a hook's docstring.
+
+    Without a docstring, return the hook's name and the strings of its closure as words.
+    """
     text = inspect.getdoc(hook)
     if text:
         text = re.sub(r"\s+", " ", text.split("\n\n")[0]).removeprefix("Yield ")
@@ -148,7 +163,7 @@ def about(hook: Callable[..., Any]) -> str:
 
 
 def call(action: Any) -> str:
-    """Return a declared call as a literal; a hook in words."""
+    """Return a declared call as a literal, and a hook in words."""
     if isinstance(action, Rest):
         query = "&".join(f"{key}={value}" for key, value in action.query.items())
         return f"``{action.method} {action.path}{'?' + query if query else ''}``"
@@ -190,14 +205,17 @@ def _sentence(text: str) -> str:
 
 def _deleted(type_: ResourceType) -> str:
     if type_.deleted_with:
-        return f"never by a call: goes with its {' or '.join(f'``{name}``' for name in type_.deleted_with)}"
+        return f"never by a call, but with its {' or '.join(f'``{name}``' for name in type_.deleted_with)}"
     if type_.delete is None:
         return "never"
     return call(type_.delete)
 
 
 def left_over(type_: ResourceType) -> list[str]:
-    """Return what can be left of a type, and why, besides what any service may answer."""
+    """Return what can be left of a type, and why.
+
+    The errors that any service may answer are not listed.
+    """
     found = [f"``{Reason.PROTECTED}``: {_sentence(s)}" for rule in type_.protect for s in sentences(rule)]
     hooks = [*type_.prepare, type_.delete, type_.explain, type_.force]
     for hook in hooks:
@@ -210,15 +228,15 @@ def left_over(type_: ResourceType) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _everyones(type_: ResourceType) -> str:
-    """Return how those of all projects are listed, or why they are not."""
+def _all_projects(type_: ResourceType) -> str:
+    """Return how the resources of all projects are listed, or why they are not."""
     if isinstance(type_.all_projects, str):
         return f"not covered: {type_.all_projects}" if type_.all_projects else "not covered"
     return f"all projects' are listed with {call(type_.all_projects)}"
 
 
 def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) -> str:
-    """Return what the page says about one type."""
+    """Return the section of the page about one type."""
     owner = f"``{type_.owner}``"
     if type_.owner == SCOPED:
         owner = "the token's scope: the service shows nothing else"
@@ -230,7 +248,7 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
         _field("Owner", owner),
         _field("No owner filter", _sentence(type_.unfiltered)),
         _field("Token", token),
-        _field("For orphan scans", _everyones(type_)),
+        _field("For orphan scans", _all_projects(type_)),
         _field("Only where there is", about(type_.available) if type_.available else ""),
         _field("Waits for", _names(waits, service.service_type)),
         _field("Before the delete", " ".join(_sentence(call(action)) for action in type_.prepare)),
@@ -238,12 +256,12 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
         _field("Acts on what users wrote", _acts(type_)),
         _field("By force", _sentence(call(type_.force)) if type_.force else ""),
         _field("Asked before", about(type_.may_force) if type_.may_force else ""),
-        _field("Asked in a look for a lien", _sentence(about(type_.used)) if type_.used else ""),
+        _field("Checked for a lien in an inventory", _sentence(about(type_.used)) if type_.used else ""),
         _field("Stopped for the recovery window with", _sentence(call(type_.halt.stop)) if type_.halt else ""),
         _field("Started again with", _sentence(call(type_.halt.start)) if type_.halt else ""),
         _field("By hand", type_.by_hand.format(id="ID", project_id="PROJECT")),
         _field("Owner read again", call(type_.show) if type_.show else _sentence(type_.fresh)),
-        _field("Goes last", _last(type_)),
+        _field("Deleted last", _last(type_)),
         _field("Source", type_.source),
     ]
     text = _title(type_.name, "-") + "\n" + "".join(fields) + "\n"
@@ -258,7 +276,7 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
 
 
 def _acts(type_: ResourceType) -> str:
-    """Say what of what users wrote the service acts on when one is deleted, and with which token it is deleted then."""
+    """Return the user input that the service acts on at a delete, and its token."""
     if not type_.acts_on:
         return "no"
     where = f", where this holds: {about(type_.acts_on_if)}" if type_.acts_on_if else ""
@@ -268,14 +286,14 @@ def _acts(type_: ResourceType) -> str:
 def _last(type_: ResourceType) -> str:
     if type_.informational:
         return (
-            "anybody may make one, with no role on the project: a report names it, it is no leftover, nothing waits "
-            "for it, and it goes right before the project does"
+            "any user may create one, with no role on the project: a report names it, it is no leftover, nothing waits "
+            "for it, and it is deleted right before the project"
         )
-    return "it is no leftover: it goes right before the project does" if type_.project_setting else ""
+    return "it is no leftover: it is deleted right before the project" if type_.project_setting else ""
 
 
 def waves(names: Iterable[str], waits: Callable[[str], Iterable[str]]) -> list[list[str]]:
-    """Return the names in as few steps as their order allows."""
+    """Return the names in the smallest number of steps that keeps their order."""
 
     @functools.cache
     def depth(name: str) -> int:
@@ -308,8 +326,8 @@ def page(service: Service, intro: str, known: registry.Registry) -> str:
         text += f"Role that the orchestrator needs: {service.roles}.\n\n"
     if service.proof:
         text += (
-            f"Before a list is believed: {_sentence(call(service.proof))} Admins alone are answered that; to anybody "
-            "else the lists would look empty. Refused, every type here is unknown: see the service's own policy.\n\n"
+            f"Before a list is believed: {_sentence(call(service.proof))} Only admins get an answer. To others the "
+            "lists would look empty. If it is refused, every type here is unknown: see the policy of the service.\n\n"
         )
     if service.after:
         text += f"Each type here waits for {_names(service.after, service.service_type)}, if there is that service.\n\n"
@@ -321,7 +339,7 @@ def page(service: Service, intro: str, known: registry.Registry) -> str:
             text += textwrap.indent(re.sub(r"\s+", " ", option.help or ""), "   ") + "\n\n"
     text += _title("Types", "=") + "\n"
     text += (
-        "Any call may also end in one of the reasons of :doc:`/admin/operations`; named here is what this plugin "
+        "Any call may also end in one of the reasons of :doc:`/admin/operations`. Named here is what this plugin "
         "itself decides.\n\n"
     )
     for type_ in service.types:
@@ -330,18 +348,21 @@ def page(service: Service, intro: str, known: registry.Registry) -> str:
 
 
 def index(services: dict[str, tuple[Service, str]], known: registry.Registry) -> str:
-    """Return the page over all."""
+    """Return the page about all services together."""
     pages = "\n".join(f"   {name}" for name in services)
     graph = known.graph()
     ordinary = {name for name in graph if not known.find(*name.split(".")).project_setting}
     steps = waves(ordinary, lambda name: graph[name] & ordinary)
-    order = "Each type as early as its waits allow; none waits for its step as a whole.\n\n"
+    order = "Each type is in the earliest step that its order allows. No type waits for a step as a whole.\n\n"
     order += "".join(f"#. {', '.join(f'``{name}``' for name in step)}\n" for step in steps)
     return INDEX.format(pages=pages, order=order)
 
 
 def write(directory: Path) -> None:
-    """Write all pages; one whose text is the same is not touched, so that Sphinx need not read it again."""
+    """Write all pages.
+
+    A page whose text is unchanged keeps its time, so that Sphinx does not read it again.
+    """
     services = plugins()
     known = registry.Registry(service for service, _ in services.values())
     texts = {name: page(service, intro, known) for name, (service, intro) in services.items()}
@@ -357,6 +378,6 @@ def write(directory: Path) -> None:
 
 
 def setup(app: Any) -> dict[str, Any]:
-    """Hook it into Sphinx."""
+    """Connect the extension to Sphinx."""
     app.connect("builder-inited", lambda app: write(Path(app.srcdir) / "services"))
     return {"parallel_read_safe": True}

@@ -87,7 +87,8 @@ def test_a_look_finds_all_and_changes_nothing(target, full_sweeper, full_cloud):
 
 def test_every_page_is_read(target, full_sweeper, monkeypatch):
     whole = full_sweeper.look(SERVICE, target)
-    monkeypatch.setattr(plugin, "PAGE", 2)
+    monkeypatch.setattr(plugin.common, "PAGE", 2)
+    monkeypatch.setattr(plugin.settings, "PAGE", 2)
     paged = full_sweeper.look(SERVICE, target)
     assert paged["volume"] == whole["volume"] and paged["volume"].found == len(target.ids["volume"]) > 8
     for name in ("attachment", "transfer", "type_access"):

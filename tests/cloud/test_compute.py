@@ -95,10 +95,10 @@ def test_a_look_finds_all_and_changes_nothing(projects, full_sweeper, full_cloud
 def test_every_page_is_read(projects, full_sweeper, monkeypatch):
     target, _ = projects
     whole = full_sweeper.look(SERVICE, target)
-    small = {**plugin._SERVERS.query, "limit": "2"}
-    monkeypatch.setattr(plugin, "_SERVERS", dataclasses.replace(plugin._SERVERS, query=small))
-    monkeypatch.setattr(plugin, "PAGE", 2)
-    monkeypatch.setattr(plugin, "OVERLAP", 1)
+    small = {**plugin.servers._SERVERS.query, "limit": "2"}
+    monkeypatch.setattr(plugin.servers, "_SERVERS", dataclasses.replace(plugin.servers._SERVERS, query=small))
+    monkeypatch.setattr(plugin.groups, "PAGE", 2)
+    monkeypatch.setattr(plugin.groups, "OVERLAP", 1)
     paged = full_sweeper.look(SERVICE, target)
     assert paged["server"].leftovers == whole["server"].leftovers and len(whole["server"].leftovers) > 8
     assert set(paged["server_group"].leftovers) == set(whole["server_group"].leftovers)

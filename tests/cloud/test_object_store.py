@@ -99,7 +99,7 @@ def projects(projects):
     for name in AWKWARD:
         raw(target, "PUT", "awkward", name)
         # A version's link has the encoded name in an extended attribute, of which ext4 takes 4 KiB only.
-        if name not in plugin.DOTS and len(name.encode()) < 500:
+        if name not in plugin.common.DOTS and len(name.encode()) < 500:
             raw(target, "PUT", "awkward versions", name)
             raw(target, "DELETE", "awkward versions", name)
     return target, neighbour
@@ -128,7 +128,7 @@ def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
 
 def test_every_page_is_read(projects, sweeper, monkeypatch):
     target, _ = projects
-    monkeypatch.setattr(plugin, "PAGE", 3)
+    monkeypatch.setattr(plugin.common, "PAGE", 3)
     containers = swift_contents(target.connection, target.project_id)["object-store containers"]
     found = sweeper.look(SERVICE, target)["container"]
     assert [left.id for left in found.leftovers] == containers and len(containers) > 10
@@ -136,7 +136,7 @@ def test_every_page_is_read(projects, sweeper, monkeypatch):
 
 def test_the_report_says_how_much_there_is():
     row = {"name": "c", "count": 1200, "bytes": 5000}
-    said = plugin._describe(Resource("c", "c", "p", row), ProjectDefinition("p", "", "default", "RegionOne"))
+    said = plugin.containers._describe(Resource("c", "c", "p", row), ProjectDefinition("p", "", "default", "RegionOne"))
     assert said.startswith("1200 objects, 5000 bytes")
 
 
@@ -159,7 +159,7 @@ def test_another_account_is_impossible(projects, sweeper, monkeypatch):
         swept = sweep.delete(TYPES["container"], connection, sweeper.definition(SERVICE, target, **options))
         assert (swept.outcome, swept.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
     with pytest.raises(BadAnswer):
-        plugin._delete_container(
+        plugin.containers._delete_container(
             connection, definition, Resource("object-store-neighbour-plain", "", target.project_id)
         )
     assert everything(neighbour) == before
@@ -178,9 +178,9 @@ def test_everything_goes_and_the_neighbour_keeps_all(projects, sweeper):
     target, neighbour = projects
     theirs = everything(neighbour)
     theirs_too = f"AUTH_{neighbour.project_id}/{quote(neighbour.project_name)}-plain/hello.txt"
-    for name in plugin.DOTS:  # HTTP clients take these for another place: one call, and nobody could delete it
+    for name in plugin.common.DOTS:  # HTTP clients take these for another place: one call, and nobody could delete it
         raw(target, "PUT", name)
-        for inside in ("inside", theirs_too, *(each for each in AWKWARD if len(quote(each)) < plugin.LINE)):
+        for inside in ("inside", theirs_too, *(each for each in AWKWARD if len(quote(each)) < plugin.containers.LINE)):
             raw(target, "PUT", name, inside)
     swept = sweeper.delete(SERVICE, target)
     assert swept["container"].outcome is Outcome.CLEAR, swept["container"]
@@ -262,14 +262,14 @@ def test_container_sync_is_cut_before_anything_is_deleted(admin, sweeper, monkey
     store.raw("PUT", path("synced"), headers={"X-Container-Sync-To": "http://127.0.0.1/v1/AUTH_x/c"})
     store.raw("PUT", path("synced", "object"))
     seen = []
-    objects = plugin._Emptying.objects
+    objects = plugin.containers._Emptying.objects
 
     def spy(self):
         seen.append(store.raw("HEAD", path("synced")).headers.get("X-Container-Sync-To"))
         objects(self)
 
     assert store.raw("HEAD", path("synced")).headers["X-Container-Sync-To"]
-    monkeypatch.setattr(plugin._Emptying, "objects", spy)
+    monkeypatch.setattr(plugin.containers._Emptying, "objects", spy)
     assert sweeper.delete(SERVICE, target)["container"].outcome is Outcome.CLEAR
     assert seen == [None]
 
@@ -277,8 +277,8 @@ def test_container_sync_is_cut_before_anything_is_deleted(admin, sweeper, monkey
 def test_without_bulk_delete(admin, sweeper, monkeypatch):
     """Not every Swift has the middleware, or tells about it."""
     target = fill(admin, "object-slow", only=["object-store"], objects=30)
-    monkeypatch.setattr(plugin, "_bulk_limit", lambda connection: 0)
-    monkeypatch.setattr(plugin, "PAGE", 7)
+    monkeypatch.setattr(plugin.containers, "_bulk_limit", lambda connection: 0)
+    monkeypatch.setattr(plugin.common, "PAGE", 7)
     assert sweeper.delete(SERVICE, target)["container"].outcome is Outcome.CLEAR
     assert not any(everything(target).values())
 
@@ -286,9 +286,11 @@ def test_without_bulk_delete(admin, sweeper, monkeypatch):
 def test_a_small_bulk_limit_is_kept(admin, sweeper, monkeypatch):
     target = fill(admin, "object-small", only=["object-store"], objects=50)
     sizes = []
-    bulk = plugin._Emptying.bulk
-    monkeypatch.setattr(plugin, "_bulk_limit", lambda connection: 4)
-    monkeypatch.setattr(plugin._Emptying, "bulk", lambda self, lines: (sizes.append(len(lines)), bulk(self, lines))[1])
+    bulk = plugin.containers._Emptying.bulk
+    monkeypatch.setattr(plugin.containers, "_bulk_limit", lambda connection: 4)
+    monkeypatch.setattr(
+        plugin.containers._Emptying, "bulk", lambda self, lines: (sizes.append(len(lines)), bulk(self, lines))[1]
+    )
     assert sweeper.delete(SERVICE, target)["container"].outcome is Outcome.CLEAR
     assert max(sizes) == 4 and sum(sizes) >= 50
 
@@ -324,7 +326,7 @@ class Answer:
 
 def emptying(body):
     connection = type("C", (), {"object_store": type("S", (), {"post": lambda self, *a, **k: Answer(body)})()})()
-    return plugin._Emptying(connection, "http://swift/v1/AUTH_x", "c")
+    return plugin.containers._Emptying(connection, "http://swift/v1/AUTH_x", "c")
 
 
 def answer(status="200 OK", errors=(), deleted=0, missing=0, **more):

@@ -65,10 +65,12 @@ def test_a_look_finds_all_and_changes_nothing(projects, full_sweeper):
 
 def test_every_page_is_read(projects, full_sweeper, monkeypatch):
     target, _ = projects
-    types, stacks = (TYPES["stack"], TYPES["software_config"]), plugin._stacks
+    types, stacks = (TYPES["stack"], TYPES["software_config"]), plugin.listing.stacks_of
     expected = [look(full_sweeper, target, type_) for type_ in types]
-    monkeypatch.setattr(plugin, "_CONFIGS", dataclasses.replace(plugin._CONFIGS, limit=2))
-    monkeypatch.setattr(plugin, "_stacks", lambda *_, **more: dataclasses.replace(stacks(*_, **more), limit=2))
+    monkeypatch.setattr(plugin.configs, "_CONFIGS", dataclasses.replace(plugin.configs._CONFIGS, limit=2))
+    monkeypatch.setattr(
+        plugin.listing, "stacks_of", lambda *_, **more: dataclasses.replace(stacks(*_, **more), limit=2)
+    )
     assert [look(full_sweeper, target, type_) for type_ in types] == expected
 
 

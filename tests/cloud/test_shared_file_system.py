@@ -125,7 +125,7 @@ def test_what_is_still_under_way_is_left_to_come_to_its_end(full_admin, full_swe
 
 def test_every_page_of_shares_is_read(full_admin, full_sweeper, neighbour, monkeypatch):
     whole = full_sweeper.look(SERVICE, neighbour)["share"]
-    monkeypatch.setattr(plugin, "PAGE", 2)
+    monkeypatch.setattr(plugin.common, "PAGE", 2)
     assert full_sweeper.look(SERVICE, neighbour)["share"] == whole and whole.found > 5
 
 

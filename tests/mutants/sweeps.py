@@ -3,7 +3,10 @@
 from tests.mutants.mutation import Mutation, tests
 
 SWEEP = "cleanup_orchestrator/worker/sweep/sweep.py"
-BASE = "cleanup_orchestrator/plugins/base.py"
+CALLS = "cleanup_orchestrator/plugins/calls.py"
+CONTRACT = "cleanup_orchestrator/plugins/contract.py"
+VALUES = "cleanup_orchestrator/plugins/values.py"
+VERDICTS = "cleanup_orchestrator/plugins/verdicts.py"
 MARKS = "cleanup_orchestrator/worker/sweep/keep_marks.py"
 ADMIN = "cleanup_orchestrator/plugins/admin.py"
 ERRORS = "cleanup_orchestrator/errors.py"
@@ -285,35 +288,35 @@ MUTATIONS = (
     # -------------------------------------------------------------------------------------------------- declared calls
     Mutation(
         "An empty project id is accepted by plugins",
-        BASE,
+        VALUES,
         "if not isinstance(self.id, str) or not self.id.strip():",
         "if not isinstance(self.id, str):",
         tests("worker/sweep"),
     ),
     Mutation(
         "A project id of blanks is accepted by plugins",
-        BASE,
+        VALUES,
         "if not isinstance(self.id, str) or not self.id.strip():",
         "if not isinstance(self.id, str) or not self.id:",
         tests("worker/sweep"),
     ),
     Mutation(
         "A resource without an owner is the project's",
-        BASE,
+        CONTRACT,
         "str(owner) if owner else None, row)",
         "str(owner) if owner else project.id, row)",
         tests("plugins/declared_calls"),
     ),
     Mutation(
         "A resource without an id is taken",
-        BASE,
+        CONTRACT,
         '        if not identity:\n            raise BadAnswer(f"a {self.name} was listed without {self.id!r}")\n',
         "",
         tests("plugins/declared_calls"),
     ),
     Mutation(
         "An answer without the collection is an empty collection",
-        BASE,
+        CALLS,
         "if not isinstance(body, Mapping) or not isinstance(body.get(self.key), list):\n"
         '                raise BadAnswer(f"{self!r} answered without {self.key!r}")\n'
         "            page = body[self.key]",
@@ -322,28 +325,28 @@ MUTATIONS = (
     ),
     Mutation(
         "Only the first page of a list is read",
-        BASE,
-        'if self.paging == "none" or not page:',
+        CALLS,
+        "if self.paging is Paging.NONE or not page:",
         "if True:",
         tests("plugins/service_plugins"),
     ),
     Mutation(
         "The owner filter is dropped from the second page on",
-        BASE,
+        CALLS,
         "query = {**query, **dict(parse_qsl(urlsplit(link).query))}",
         "query = dict(parse_qsl(urlsplit(link).query))",
         tests("plugins/declared_calls"),
     ),
     Mutation(
         "A list that was cut short is believed",
-        BASE,
-        'if cut and not (self.paging == "pages" and link):',
+        CALLS,
+        "if cut and not (self.paging is Paging.PAGES and link):",
         "if False:",
         tests("plugins/declared_calls"),
     ),
     Mutation(
         "The headers of a declared call are not filled",
-        BASE,
+        CALLS,
         "query, body, headers = (fill(part, project, resource) for part in (self.query, self.body, self.headers))",
         "query, body = (fill(part, project, resource) for part in (self.query, self.body))\n"
         "        headers = self.headers",
@@ -351,21 +354,21 @@ MUTATIONS = (
     ),
     Mutation(
         "An id with a slash addresses another resource",
-        BASE,
+        VALUES,
         'id=quote(resource.id, safe="")',
         "id=resource.id",
         tests("plugins/declared_calls"),
     ),
     Mutation(
         "A name with a slash in the path of a call addresses another resource",
-        BASE,
+        VALUES,
         '{key: quote(str(value), safe="") for key, value in resource.data.items()}',
         "resource.data",
         tests("plugins/declared_calls"),
     ),
     Mutation(
         "Blockers are not told apart by owner",
-        BASE,
+        VERDICTS,
         'foreign = [blocker for blocker in found if blocker["owner"] != project.id]',
         'foreign = [blocker for blocker in found if blocker["owner"] == project.id]',
         tests("plugins/declared_calls"),

@@ -43,7 +43,10 @@ _SERVICES = {
     "shared_file_system": ("shared_file_system", "manila"),
 }
 #: What every plugin rests on: a change runs all files of services.
-_BASE = ("cleanup_orchestrator/plugins/base.py", "cleanup_orchestrator/worker/sweep/")
+_BASE = (
+    *(f"cleanup_orchestrator/plugins/{name}.py" for name in ("base", "calls", "contract", "values", "verdicts")),
+    "cleanup_orchestrator/worker/sweep/",
+)
 #: For each file of a service, the sources whose change makes a commit run it.
 SOURCES = {
     f"{FOLDER}test_{name}.py": (

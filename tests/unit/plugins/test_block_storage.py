@@ -83,7 +83,7 @@ GROUP = {"id": "g", "project_id": "p"}
 )
 def test_a_state_that_nothing_stands_behind_is_reset(row, cloud, writes):
     made = cinder(**cloud)
-    block_storage.make_volume_deletable(made, project(), volume(**row))
+    block_storage.volumes.make_volume_deletable(made, project(), volume(**row))
     assert made.block_storage.writes() == writes
 
 
@@ -133,7 +133,7 @@ def test_a_state_that_nothing_stands_behind_is_reset(row, cloud, writes):
 def test_a_volume_that_something_has_is_left_to_it_and_it_is_named(row, cloud, reason, blocker):
     made = cinder(**cloud)
     with pytest.raises(Refused) as refused:
-        block_storage.make_volume_deletable(made, project(), volume(**row))
+        block_storage.volumes.make_volume_deletable(made, project(), volume(**row))
     verdict = refused.value.verdict
     assert verdict.reason is reason
     assert [(b["type"], b["id"], b["owner"]) for b in verdict.blocked_by] == ([blocker] if blocker else [])
@@ -152,7 +152,7 @@ def test_a_snapshot_of_a_group_goes_with_that():
 
 
 def test_a_list_whose_marker_goes_is_read_anew(monkeypatch):
-    monkeypatch.setattr(block_storage, "PAGE", 1)
+    monkeypatch.setattr(block_storage.common, "PAGE", 1)
     there = list("abc")
 
     def answer(method, path, query, body):
@@ -180,8 +180,8 @@ def test_a_list_whose_marker_always_goes_is_no_answer():
 def test_an_operator_says_after_how_long_something_is_stuck():
     made, row = cinder(), volume(status="creating", created_at=ago(minutes=10))
     with pytest.raises(Refused):
-        block_storage.make_volume_deletable(made, project(reset_after=3600), row)
-    block_storage.make_volume_deletable(made, project(reset_after=60), row)
+        block_storage.volumes.make_volume_deletable(made, project(reset_after=3600), row)
+    block_storage.volumes.make_volume_deletable(made, project(reset_after=60), row)
     assert made.block_storage.writes() == reset(status="error")
 
 
@@ -191,7 +191,7 @@ def test_an_operator_says_after_how_long_something_is_stuck():
 def test_a_volume_is_never_deleted_with_its_snapshots(owner, reason):
     cloud = cinder(delete=REFUSED, snapshots=[{"id": "s", "volume_id": "v", SNAPSHOT_OWNER: owner}])
     with pytest.raises(Refused) as refused:
-        block_storage.delete_volume(cloud, project(), volume())
+        block_storage.volumes.delete_volume(cloud, project(), volume())
     assert refused.value.verdict.reason is reason
     assert [(b["id"], b["owner"]) for b in refused.value.verdict.blocked_by] == [("s", owner or "")]
     assert cloud.block_storage.writes() == [("DELETE", "/volumes/v", None)]
@@ -199,7 +199,7 @@ def test_a_volume_is_never_deleted_with_its_snapshots(owner, reason):
 
 def test_a_refusal_that_nothing_explains_is_a_stale_attachment():
     cloud = cinder(delete=[REFUSED, (202, {})], volumes=[volume().data])
-    block_storage.delete_volume(cloud, project(), volume())
+    block_storage.volumes.delete_volume(cloud, project(), volume())
     detached = reset(attach_status="detached")  # and its state stays: a frozen backend is refused in the same words
     assert cloud.block_storage.writes() == [("DELETE", "/volumes/v", None), *detached, ("DELETE", "/volumes/v", None)]
 
@@ -285,10 +285,10 @@ def test_a_group_is_not_deleted_with_what_is_not_the_projects(members, reason):
     group = Resource("g", "group", "p", {**GROUP, "status": "available"})
     cloud = cinder(volumes=members)
     if reason is None:
-        block_storage.check_group(cloud, project(), group)
+        block_storage.groups.check_group(cloud, project(), group)
         return
     with pytest.raises(Refused) as refused:
-        block_storage.check_group(cloud, project(), group)
+        block_storage.groups.check_group(cloud, project(), group)
     assert refused.value.verdict.reason is reason
 
 
@@ -301,16 +301,16 @@ def test_an_attachment_is_only_deleted_when_there_is_no_server(server, owner, re
     attachment = Resource("a", "", "p", {"id": "a", "volume_id": "v", "instance": server})
     cloud = cinder(server_owner=owner)
     if reason is None:
-        block_storage.check_attachment(cloud, project(), attachment)
+        block_storage.volumes.check_attachment(cloud, project(), attachment)
         return
     with pytest.raises(Refused) as refused:
-        block_storage.check_attachment(cloud, project(), attachment)
+        block_storage.volumes.check_attachment(cloud, project(), attachment)
     assert refused.value.verdict.reason is reason
 
 
 def test_where_there_is_no_nova_no_server_has_a_volume():
     attachment = Resource("a", "", "p", {"id": "a", "volume_id": "v", "instance": "s"})
-    block_storage.check_attachment(connection(block_storage=lambda *_: (500, "no")), project(), attachment)
+    block_storage.volumes.check_attachment(connection(block_storage=lambda *_: (500, "no")), project(), attachment)
 
 
 def test_an_attachment_is_its_volumes_and_its_secrets_are_not_passed_on():
@@ -326,7 +326,7 @@ def test_a_backup_that_others_build_on_waits_for_them():
     child = {"id": "second", "os-backup-project-attr:project_id": "p"}
     cloud = cinder(backups=[child])
     with pytest.raises(Refused) as refused:
-        block_storage.delete_backup(cloud, project(), backup)
+        block_storage.backups.delete_backup(cloud, project(), backup)
     assert refused.value.verdict.reason is Reason.IN_USE
     assert [b["id"] for b in refused.value.verdict.blocked_by] == ["second"]
     assert not cloud.block_storage.writes()
@@ -341,10 +341,10 @@ def test_a_backup_that_is_not_found_by_its_delete_is_looked_for(there, reason):
     )
     backup = Resource("full", "", "p", row)
     if reason is None:
-        block_storage.delete_backup(cloud, project(), backup)
+        block_storage.backups.delete_backup(cloud, project(), backup)
         return
     with pytest.raises(Refused) as refused:
-        block_storage.delete_backup(cloud, project(), backup)
+        block_storage.backups.delete_backup(cloud, project(), backup)
     assert refused.value.verdict.reason is reason
 
 
@@ -440,6 +440,6 @@ def test_by_force_neither_the_base_of_other_backups_goes_nor_the_snapshot_of_a_g
     with pytest.raises(Refused, match="base of"):
         TYPES["backup"].force(made, project(), base)
     member = Resource("r", "", "p", {"id": "r", "status": "deleting", "group_snapshot_id": "g"})
-    with pytest.raises(Refused, match="goes with"):
+    with pytest.raises(Refused, match="is deleted with"):
         TYPES["snapshot"].force(made, project(), member)
     assert made.block_storage.writes() == []

@@ -86,10 +86,10 @@ FAULT = {"fault": {"message": "no such domain"}}
 def test_a_delete_that_nova_accepts_is_looked_behind(listed, after, actions, writes, reason):
     cloud = nova(after, actions)
     if reason is None:
-        compute.delete_server(cloud, project(), listed)
+        compute.servers.delete_server(cloud, project(), listed)
     else:
         with pytest.raises(Refused) as refused:
-            compute.delete_server(cloud, project(), listed)
+            compute.servers.delete_server(cloud, project(), listed)
         assert refused.value.verdict.reason is reason
     assert cloud.compute.writes() == writes
 
@@ -113,7 +113,7 @@ def test_a_delete_that_nova_accepts_is_looked_behind(listed, after, actions, wri
 def test_no_volume_goes_with_its_server(volumes, new_enough, released, status):
     cloud = connection(compute=lambda *_: (status, {}))
     cloud.compute.get_endpoint_data = lambda: types.SimpleNamespace(max_microversion=(2, 100 if new_enough else 84))
-    compute.release_volumes(cloud, project(), server(**{"os-extended-volumes:volumes_attached": volumes}))
+    compute.servers.release_volumes(cloud, project(), server(**{"os-extended-volumes:volumes_attached": volumes}))
     body = {"delete_on_termination": False}
     assert cloud.compute.writes() == [
         ("PUT", f"/servers/s/os-volume_attachments/{id_}", {"volumeAttachment": {"volumeId": id_, **body}})
@@ -127,8 +127,8 @@ def test_a_nova_that_does_not_tell_its_version_is_no_old_one(data):
     cloud = connection(compute=lambda *_: (202, {}))
     cloud.compute.service_type, cloud.compute.get_endpoint_data = "compute", lambda: data
     volumes = [{"id": "root", "delete_on_termination": True}]
-    with pytest.raises(BadAnswer, match="compute does not tell"):
-        compute.release_volumes(cloud, project(), server(**{"os-extended-volumes:volumes_attached": volumes}))
+    with pytest.raises(BadAnswer, match="compute does not say"):
+        compute.servers.release_volumes(cloud, project(), server(**{"os-extended-volumes:volumes_attached": volumes}))
     assert cloud.compute.asked == []
 
 
@@ -153,12 +153,16 @@ def test_of_a_cell_that_does_not_answer_the_servers_are_named():
     found = look(TYPES["unreachable_server"], cloud, project())
     assert [leftover.id for leftover in found.leftovers] == ["down"]
     with pytest.raises(BadAnswer):
-        list(compute.list_unreachable_servers(connection("own", compute=lambda *_: (200, {"servers": []})), project()))
+        list(
+            compute.servers.list_unreachable_servers(
+                connection("own", compute=lambda *_: (200, {"servers": []})), project()
+            )
+        )
 
 
 def test_no_server_is_deleted_that_cannot_be_reached():
     with pytest.raises(Refused) as refused:
-        compute.refuse_unreachable(connection(), project(), server())
+        compute.servers.refuse_unreachable(connection(), project(), server())
     assert refused.value.verdict.reason is Reason.UNREACHABLE
 
 
@@ -181,10 +185,10 @@ def test_no_group_is_passed_over_when_others_go_while_they_are_paged(count, gone
         return 200, {"server_groups": page}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compute, "PAGE", pages[0])
-        patch.setattr(compute, "OVERLAP", pages[1])
+        patch.setattr(compute.groups, "PAGE", pages[0])
+        patch.setattr(compute.groups, "OVERLAP", pages[1])
         try:
-            listed = {row["id"] for row in compute.list_server_groups(connection(compute=answer), project())}
+            listed = {row["id"] for row in compute.groups.list_server_groups(connection(compute=answer), project())}
         except BadAnswer:
             return
     assert listed >= {row["id"] for row in there}
@@ -199,7 +203,7 @@ def test_undisturbed_every_group_is_listed_once():
         return 200, {"server_groups": there[query["offset"] :][: query["limit"]]}
 
     cloud = connection(compute=answer)
-    assert list(compute.list_server_groups(cloud, project())) == there
+    assert list(compute.groups.list_server_groups(cloud, project())) == there
     assert len(cloud.compute.asked) <= 6
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from cleanup_orchestrator.core.dependencies import EVERYTHING, Cycle
 from cleanup_orchestrator.plugins import conformance, registry
-from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Rest, Sdk, Service
+from cleanup_orchestrator.plugins.base import CONTRACT_VERSION, ProjectDefinition, ResourceType, Rest, Sdk, Service
 
 INSTALLED = registry.load()
 EVERY_TYPE = [(s, t) for s in INSTALLED.services.values() for t in s.types]
@@ -74,17 +74,16 @@ def test_a_good_type_has_no_problem():
         ({"list": Sdk("netwurk", "ports", project_id="{project_id}")}, "has no proxy netwurk"),
         ({"list": Sdk("network", "ports")}, "no owner filter"),
         ({"list": Rest("network", "/ports", query={"project_id": "{project_id}"})}, "under which key"),
-        ({"list": Rest("network", "/ports", "ports", query={"project_id": "{project_id}"}, paging="x")}, "paging"),
         ({"show": Sdk("network", "get_port")}, "missing a required argument"),
         ({"delete": Sdk("network", "delete_port", "{id}", whatever=1)}, "unexpected keyword"),
         ({"delete": Rest("network", "/ports", method="DELETE")}, "by its id"),
         ({"show": None}, "without being read again"),
         ({"owner": ""}, "owner"),
         ({"source": ""}, "source"),
-        ({"after": ("prot",)}, "network.prot, which nobody declares"),
-        ({"after": ("no-such-service.thing",)}, "which nobody declares"),
+        ({"after": ("prot",)}, "network.prot, which no plugin declares"),
+        ({"after": ("no-such-service.thing",)}, "which no plugin declares"),
         ({"after": ("port",)}, "cycle"),
-        ({"deleted_with": ("nothing",)}, "dragged by network.nothing"),
+        ({"deleted_with": ("nothing",)}, "is deleted with network.nothing"),
         ({"name": "Port"}, "lower case"),
         ({"delete": lambda *_: None}, "no lambdas"),
     ],
@@ -92,6 +91,31 @@ def test_a_good_type_has_no_problem():
 def test_what_breaks_the_contract_is_named(change, problem):
     found = conformance.problems(service(dataclasses.replace(GOOD, **change)))
     assert any(problem in line for line in found), found
+
+
+@pytest.mark.parametrize("paging", ["none", "links", "pages", "offset", "marker"])
+def test_every_paging_that_a_list_can_follow_is_accepted(paging):
+    ports = Rest("network", "/ports", key="ports", query={"project_id": "{project_id}"}, paging=paging)
+    assert conformance.problems(service(dataclasses.replace(GOOD, list=ports))) == []
+
+
+def test_an_unknown_paging_is_refused_where_it_is_declared():
+    """A list that follows no pages would end after the first one, and look complete."""
+    with pytest.raises(ValueError, match=r"unknown paging 'x'.*known are none, links, pages, offset, marker"):
+        Rest("network", "/ports", key="ports", paging="x")
+
+
+@pytest.mark.parametrize("version", [0, CONTRACT_VERSION + 1, "1", None])
+def test_a_plugin_of_an_unknown_contract_version_is_refused(version):
+    plugin = dataclasses.replace(service(GOOD), contract_version=version)
+    expected = rf"network.*written for version {version!r}.*supports version {CONTRACT_VERSION}"
+    with pytest.raises(registry.InvalidPlugin, match=expected):
+        registry.Registry([plugin])
+    assert any("written for version" in problem for problem in conformance.problems(plugin))
+
+
+def test_the_services_that_come_along_state_the_current_contract_version():
+    assert {plugin.contract_version for plugin in INSTALLED.services.values()} == {CONTRACT_VERSION}
 
 
 def test_a_service_that_is_not_installed_satisfies_an_edge():

@@ -80,7 +80,7 @@ def everybody(count, answer, most=10_000):
         return 200, answer(ids, key, query)
 
     project = ProjectDefinition("p", "P", "default", "", options={"most_users": most})
-    return identity._everybody(connection(identity=keystone), project)
+    return identity._all_users(connection(identity=keystone), project)
 
 
 def rows(ids, key, **more):

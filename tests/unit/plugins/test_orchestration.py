@@ -84,14 +84,14 @@ def resource(row):
     ],
 )
 def test_a_nested_stack_is_an_orphan_without_its_root(rows, orphans, why):
-    found = heat._orphaned_stacks(cloud(orchestration={"GET /stacks": page(rows)}), US)
+    found = heat.listing.orphaned_stacks(cloud(orchestration={"GET /stacks": page(rows)}), US)
     assert [row["id"] for row in found] == orphans, why
 
 
 def test_failed_stacks_are_those_whose_delete_failed_or_is_under_way():
     statuses = ["CREATE_COMPLETE", "CREATE_FAILED", "DELETE_FAILED", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS"]
     rows = [stack(status, status) for status in statuses]
-    found = heat._failed_stacks(cloud(orchestration={"GET /stacks": page(rows)}), US)
+    found = heat.listing.failed_stacks(cloud(orchestration={"GET /stacks": page(rows)}), US)
     assert [row["id"] for row in found] == ["DELETE_FAILED", "DELETE_IN_PROGRESS"]
 
 
@@ -107,7 +107,7 @@ def test_failed_stacks_are_those_whose_delete_failed_or_is_under_way():
     ],
 )
 def test_a_delete_that_is_under_way_is_not_begun_anew(status, updated, under_way, why):
-    assert heat._is_under_way(resource(stack("1", status, updated_time=updated)), NOW) is under_way, why
+    assert heat.stacks._is_under_way(resource(stack("1", status, updated_time=updated)), NOW) is under_way, why
 
 
 DELETE = "DELETE /stacks/n-1/1"
@@ -115,7 +115,7 @@ DELETE = "DELETE /stacks/n-1/1"
 
 def test_a_stack_is_deleted_by_name_and_id():
     api = cloud(orchestration={DELETE: (204, None)})
-    heat._delete_stack(api, US, resource(stack("1")))
+    heat.stacks._delete_stack(api, US, resource(stack("1")))
     assert api.orchestration.asked == [DELETE]
 
 
@@ -123,7 +123,7 @@ def test_a_failed_delete_is_repeated_and_says_why_the_last_one_failed():
     api = cloud(orchestration={DELETE: (204, None)})
     failed = stack("1", "DELETE_FAILED", stack_status_reason="a port is in use")
     with pytest.raises(Refused) as refused:
-        heat._delete_stack(api, US, resource(failed))
+        heat.stacks._delete_stack(api, US, resource(failed))
     assert api.orchestration.asked == [DELETE]
     assert refused.value.verdict.reason is Reason.ERROR and "a port is in use" in refused.value.verdict.message
 
@@ -150,7 +150,7 @@ def test_the_trust_of_a_creator_who_lost_his_role_goes_before_the_stack():
 
     identity = {"GET /OS-TRUST/trusts": (200, {"trusts": TRUSTS}), "DELETE /OS-TRUST/trusts/stale": drop}
     api = cloud(identity=identity)
-    assert heat._drop_trusts(api, cloud(), US, resource(stack("1")), exceptions.HttpException(http_status=500))
+    assert heat.stacks._drop_trusts(api, cloud(), US, resource(stack("1")), exceptions.HttpException(http_status=500))
     assert api.identity.asked == list(identity)
     assert gone == ["stale"]
 
@@ -160,7 +160,7 @@ def test_another_error_of_heat_is_an_error(status):
     identity = {"GET /OS-TRUST/trusts": (200, {"trusts": [TRUSTS[0], *TRUSTS[2:]]})}
     api = cloud(identity=identity)
     error = exceptions.HttpException(http_status=status)
-    assert not heat._drop_trusts(api, cloud(), US, resource(stack("1")), error)
+    assert not heat.stacks._drop_trusts(api, cloud(), US, resource(stack("1")), error)
     assert api.identity.asked == (list(identity) if status == 500 else [])
 
 
@@ -193,17 +193,19 @@ def paused(when="pre", **values):
     ],
 )
 def test_while_heat_is_at_it_its_pauses_are_ended_and_nothing_else_is_asked(monkeypatch, events, asked):
-    monkeypatch.setattr(heat, "_now", lambda: NOW)
+    monkeypatch.setattr(heat.stacks, "_now", lambda: NOW)
     answers = dict.fromkeys(asked, (200, None))
     api = cloud(orchestration={EVENTS: page(events, "events"), **answers})
-    heat._delete_stack(api, US, resource(UNDER_WAY))
+    heat.stacks._delete_stack(api, US, resource(UNDER_WAY))
     assert [call for call in api.orchestration.asked if call != EVENTS] == asked
 
 
 def test_a_pause_that_somebody_has_ended_is_no_error(monkeypatch):
-    monkeypatch.setattr(heat, "_now", lambda: NOW)
+    monkeypatch.setattr(heat.stacks, "_now", lambda: NOW)
     signal = {"POST /stacks/n-1/1/resources/one/signal": (400, {})}
-    heat._delete_stack(cloud(orchestration={EVENTS: page([paused()], "events"), **signal}), US, resource(UNDER_WAY))
+    heat.stacks._delete_stack(
+        cloud(orchestration={EVENTS: page([paused()], "events"), **signal}), US, resource(UNDER_WAY)
+    )
 
 
 FORBIDDEN = "Resource DELETE failed: Forbidden: resources.x: You are not authorized (HTTP 403) (Request-ID: req-1)"
@@ -221,7 +223,7 @@ def test_what_a_member_may_not_delete_is_abandoned_if_the_operator_wants_that(re
     api = cloud(orchestration={asked: (204, None)})
     us = dataclasses.replace(US, options={"abandon_forbidden_stacks": wished})
     try:
-        heat._delete_stack(api, us, resource(stack("1", "DELETE_FAILED", stack_status_reason=reason)))
+        heat.stacks._delete_stack(api, us, resource(stack("1", "DELETE_FAILED", stack_status_reason=reason)))
     except Refused as refused:
         assert asked == DELETE
         assert ("abandon_forbidden_stacks" in refused.verdict.message) is (reason == FORBIDDEN)
@@ -230,11 +232,11 @@ def test_what_a_member_may_not_delete_is_abandoned_if_the_operator_wants_that(re
 
 def test_a_stack_is_read_again_out_of_the_list_even_when_heat_ignores_the_filter():
     api = cloud(orchestration={"GET /stacks": (200, {"stacks": [stack("other"), stack("1", project="theirs")]})})
-    assert heat._show_stack(api, US, resource(stack("1")))["project"] == "theirs"
+    assert heat.listing.show_stack(api, US, resource(stack("1")))["project"] == "theirs"
     with pytest.raises(exceptions.NotFoundException):
-        heat._show_stack(api, US, resource(stack("2")))
+        heat.listing.show_stack(api, US, resource(stack("2")))
     with pytest.raises(BadAnswer):
-        heat._show_stack(cloud(orchestration={"GET /stacks": (200, {})}), US, resource(stack("1")))
+        heat.listing.show_stack(cloud(orchestration={"GET /stacks": (200, {})}), US, resource(stack("1")))
 
 
 CONFIGS = [{"id": "c1", "project": ID}, {"id": "c2", "project": "theirs"}]
@@ -279,26 +281,26 @@ def test_a_deployment_is_the_projects_when_its_config_is():
             "GET /software_deployments": (200, {"software_deployments": DEPLOYMENTS}),
         }
     )
-    assert [(row["id"], row["project_id"]) for row in heat._deployments(api, US)] == [("d1", ID)]
+    assert [(row["id"], row["project_id"]) for row in heat.configs._deployments(api, US)] == [("d1", ID)]
 
 
 def test_without_a_config_the_list_of_the_whole_cloud_is_not_asked_for():
     api = cloud(orchestration={**ADMIN, "GET /software_configs": page(CONFIGS[1:], "software_configs")})
-    assert list(heat._deployments(api, US)) == []
+    assert list(heat.configs._deployments(api, US)) == []
 
 
 @pytest.mark.parametrize(("config", "owner"), [("c1", ID), ("c2", None)])
 def test_a_deployment_whose_config_was_exchanged_has_no_known_owner(config, owner):
     rows = [{"id": "another", "config_id": "c9"}, {"id": "d1", "config_id": config}]
     api = cloud(orchestration={"GET /software_deployments": (200, {"software_deployments": rows})})
-    assert heat._show_deployment(api, US, resource(DEPLOYMENTS[0]))["project_id"] == owner
+    assert heat.configs._show_deployment(api, US, resource(DEPLOYMENTS[0]))["project_id"] == owner
 
 
 def test_a_deployment_is_read_from_the_list_for_its_own_page_acts_on_what_a_user_wrote():
     """Heat looks for the signal that the config's inputs name, with the caller's token, or answers with an error."""
     api = cloud(orchestration={"GET /software_deployments": (200, {"software_deployments": []})})
     with pytest.raises(exceptions.NotFoundException):
-        heat._show_deployment(api, US, resource(DEPLOYMENTS[0]))
+        heat.configs._show_deployment(api, US, resource(DEPLOYMENTS[0]))
     assert api.orchestration.asked == ["GET /software_deployments"]
 
 
@@ -314,7 +316,7 @@ def test_of_a_project_that_is_gone_a_stack_is_never_abandoned_twice_at_once(minu
     api = cloud(orchestration={**answers, "GET /stacks": page(rows), signal: (200, None)})
     since = (NOW - datetime.timedelta(minutes=minutes)).isoformat()
     one = resource(stack("s", "DELETE_IN_PROGRESS", updated_time=since))
-    heat._delete_stack(api, dataclasses.replace(US, gone=True), one)
+    heat.stacks._delete_stack(api, dataclasses.replace(US, gone=True), one)
     assert signal in api.orchestration.asked
     assert not [each for each in api.orchestration.asked if each.startswith("DELETE")]
 
@@ -326,17 +328,17 @@ def test_of_a_project_that_is_gone_a_stack_is_never_abandoned_twice_at_once(minu
 def test_a_deployment_to_another_projects_server_is_left_alone(status, owner, refused):
     api = cloud(compute={"GET /servers/s1": (status, {"server": {"tenant_id": owner}})})
     if not refused:
-        heat._refuse_foreign_server(api, US, resource(DEPLOYMENTS[0]))
+        heat.configs._refuse_foreign_server(api, US, resource(DEPLOYMENTS[0]))
         return
     with pytest.raises(Refused) as refusal:
-        heat._refuse_foreign_server(api, US, resource(DEPLOYMENTS[0]))
+        heat.configs._refuse_foreign_server(api, US, resource(DEPLOYMENTS[0]))
     assert refusal.value.verdict.blocked_by == ({"type": "compute.server", "id": "s1", "owner": "theirs"},)
 
 
 def test_a_deployment_whose_server_cannot_be_asked_for_is_not_deleted():
     api = cloud(compute={"GET /servers/s1": (503, {})})
     with pytest.raises(exceptions.HttpException):
-        heat._refuse_foreign_server(api, US, resource(DEPLOYMENTS[0]))
+        heat.configs._refuse_foreign_server(api, US, resource(DEPLOYMENTS[0]))
 
 
 NAME = f"{ID}-01234567-89ab-cdef-0123-456789a"  # as Heat cuts it: 64 characters
@@ -358,7 +360,7 @@ MADE = {"id": "p", "name": NAME, "domain_id": "h", "description": "Heat stack us
 )
 def test_a_project_is_heats_by_domain_description_and_name(change, made):
     assert len(NAME) == 64
-    assert heat._made_for(US, "h", {**MADE, **change}) is made
+    assert heat.users._made_for(US, "h", {**MADE, **change}) is made
 
 
 def test_of_the_users_in_it_only_heats_own_are_deleted():
@@ -375,21 +377,21 @@ def test_of_the_users_in_it_only_heats_own_are_deleted():
             "DELETE /users/made": (204, None),
         }
     )
-    heat._delete_users(api, US, resource(MADE))
+    heat.users._delete_users(api, US, resource(MADE))
     assert [call for call in api.identity.asked if call.startswith("DELETE")] == ["DELETE /users/made"]
 
 
 def test_the_project_of_a_living_stack_is_left_to_heat():
     rows = [stack("1", stack_user_project_id="p")]
     with pytest.raises(Refused):
-        heat._refuse_used(cloud(orchestration={"GET /stacks": page(rows)}), US, resource(MADE))
-    heat._refuse_used(cloud(orchestration={"GET /stacks": page([stack("1")])}), US, resource(MADE))
+        heat.users._refuse_used(cloud(orchestration={"GET /stacks": page(rows)}), US, resource(MADE))
+    heat.users._refuse_used(cloud(orchestration={"GET /stacks": page([stack("1")])}), US, resource(MADE))
 
 
 def test_a_domain_that_is_not_there_is_no_empty_list():
     api = cloud(identity={"GET /domains": (200, {"domains": [{"id": "d", "name": "default"}]})})
     with pytest.raises(BadAnswer, match="heat"):
-        list(heat._user_projects(api, US))
+        list(heat.users._user_projects(api, US))
 
 
 CLUSTER = "/clusters/c"
@@ -440,11 +442,11 @@ def test_of_a_project_that_is_gone_heat_abandons_the_stack_before_the_cluster_go
     rows, abandon, asked, reason, monkeypatch
 ):
     """Magnum would have Heat delete it with an admin's token, by a template that its users could write."""
-    monkeypatch.setattr(heat, "_now", lambda: NOW)
+    monkeypatch.setattr(heat.stacks, "_now", lambda: NOW)
     answers = {
         "GET /stacks": page(rows),
         "GET /stacks/n-s/s/events": page([], "events"),
-        f"DELETE /stacks/none/{heat.NOTHING}/abandon": NONE_ABANDONED,
+        f"DELETE /stacks/none/{NOTHING}/abandon": NONE_ABANDONED,
     }
     api = cloud(
         container_infrastructure_management={
@@ -500,7 +502,7 @@ def heat_says(kind, message="no"):
 
 def test_a_heat_that_would_abandon_a_stack_is_recognised_by_its_not_finding_one():
     api = cloud(orchestration={PROBE: (404, heat_says("EntityNotFound"))})
-    assert heat.refuse_without_abandon(api, US) is None
+    assert heat.stacks.refuse_without_abandon(api, US) is None
     assert api.orchestration.asked == [PROBE]
 
 
@@ -518,7 +520,7 @@ def test_a_heat_that_would_abandon_a_stack_is_recognised_by_its_not_finding_one(
 )
 def test_a_heat_that_would_not_is_quoted_with_what_to_change(status, body, reason, words):
     with pytest.raises(Refused) as caught:
-        heat.refuse_without_abandon(cloud(orchestration={PROBE: (status, body)}), US)
+        heat.stacks.refuse_without_abandon(cloud(orchestration={PROBE: (status, body)}), US)
     assert caught.value.verdict.reason is reason
     assert words in caught.value.verdict.message
 
@@ -530,7 +532,7 @@ def test_a_heat_that_would_not_is_quoted_with_what_to_change(status, body, reaso
 def test_any_other_answer_is_none(status, body):
     """A proxy's 404, and whatever else is no word of Heat's on it."""
     with pytest.raises((exceptions.HttpException, BadAnswer)):
-        heat.refuse_without_abandon(cloud(orchestration={PROBE: (status, body)}), US)
+        heat.stacks.refuse_without_abandon(cloud(orchestration={PROBE: (status, body)}), US)
 
 
 @pytest.mark.parametrize("name", ["stack", "failed_stack", "nested_stack"])
@@ -539,5 +541,5 @@ def test_by_force_a_stack_is_abandoned_by_its_own_id(name):
     type_ = next(t for t in heat.SERVICE.types if t.name == name)
     type_.force.call(api, US, Resource("s1", "web", ID, {"id": "s1", "stack_name": "web"}))
     assert api.orchestration.asked == ["DELETE /stacks/web/s1/abandon"]
-    assert type_.may_force is heat.refuse_without_abandon
+    assert type_.may_force is heat.stacks.refuse_without_abandon
     assert "openstack stack abandon s1" in type_.remedy("s1", US)

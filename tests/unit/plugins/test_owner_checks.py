@@ -127,9 +127,11 @@ def test_glance_deletes_no_secret_that_an_image_names(named):
 def test_a_store_acts_on_an_images_locations_with_no_admins_token(urls, acts, gone):
     """With a Glance that lets users write them. Of a project that is gone there is no other token."""
     row = {"id": "i", **({} if urls is None else {"locations": [{"url": url} for url in urls]})}
-    assert image._is_where_a_user_says(Resource("i", "", OURS, row)) is acts
+    assert image._has_user_written_locations(Resource("i", "", OURS, row)) is acts
     cloud = connection(image=lambda *_: (200, row))
-    verdict = refusal(image._refuse_where_a_user_says, cloud, dataclasses.replace(PROJECT, gone=gone), resource("i"))
+    verdict = refusal(
+        image._refuse_user_written_locations, cloud, dataclasses.replace(PROJECT, gone=gone), resource("i")
+    )
     assert (verdict is not None) is (acts and gone)
 
 
@@ -180,7 +182,7 @@ def port(id_, owner, **row):
 )
 def test_a_network_goes_with_the_projects_own_subnets_and_with_no_others(owners, foreign):
     subnets = [{"id": f"s{n}", "project_id": owner, "network_id": "1"} for n, owner in enumerate(owners)]
-    verdict = refusal(network.check_network, neutron(subnets=subnets), PROJECT, resource())
+    verdict = refusal(network.networks.check_network, neutron(subnets=subnets), PROJECT, resource())
     assert [b["owner"] for b in (verdict.blocked_by if verdict else ())] == foreign
     assert verdict is None or verdict.reason is Reason.FOREIGN
 
@@ -189,9 +191,9 @@ def test_a_subnet_with_a_port_of_another_project_stays():
     on_it = {"fixed_ips": [{"subnet_id": "s"}]}
     subnet = resource("s", network_id="1")
     cloud = neutron(ports=[port("mine", OURS, **on_it), port("off", THEIRS, fixed_ips=[{"subnet_id": "other"}])])
-    assert refusal(network.check_subnet, cloud, PROJECT, subnet) is None
+    assert refusal(network.networks.check_subnet, cloud, PROJECT, subnet) is None
     cloud.network.rows["ports"].append(port("theirs", THEIRS, **on_it))
-    verdict = refusal(network.check_subnet, cloud, PROJECT, subnet)
+    verdict = refusal(network.networks.check_subnet, cloud, PROJECT, subnet)
     assert (verdict.reason, [b["id"] for b in verdict.blocked_by]) == (Reason.FOREIGN, ["theirs"])
 
 
@@ -199,28 +201,28 @@ def test_of_a_router_the_projects_own_interfaces_are_removed_and_others_are_name
     owner = {"device_id": "1", "device_owner": "network:router_interface"}
     rows = [port("mine", OURS, **owner), port("theirs", THEIRS, **owner), port("x", OURS, device_id="2")]
     cloud = neutron(ports=rows)
-    verdict = refusal(network.remove_interfaces, cloud, PROJECT, resource())
+    verdict = refusal(network.routers.remove_interfaces, cloud, PROJECT, resource())
     assert cloud.network.did == [("remove_interface_from_router", "1", "mine")]
     assert [b["id"] for b in verdict.blocked_by] == ["theirs"]
-    assert refusal(network.remove_interfaces, neutron(ports=rows[:1]), PROJECT, resource()) is None
+    assert refusal(network.routers.remove_interfaces, neutron(ports=rows[:1]), PROJECT, resource()) is None
 
 
 def test_conntrack_helpers_are_those_of_the_projects_routers():
     routers = [{"id": "r1", "project_id": OURS}, {"id": "r2", "project_id": THEIRS}]
     cloud = neutron(routers=routers, conntrack_helpers={"r1": [{"id": "h1"}], "r2": [{"id": "h2"}]})
-    assert ids(network.list_conntrack_helpers(cloud, PROJECT)) == ["h1"]
+    assert ids(network.routers.list_conntrack_helpers(cloud, PROJECT)) == ["h1"]
 
 
 def test_port_forwardings_are_those_of_the_projects_floating_ips():
     addresses = [{"id": "f1", "project_id": OURS}, {"id": "f2", "project_id": THEIRS}]
     cloud = neutron(ips=addresses, port_forwardings={"f1": [{"id": "w1"}], "f2": [{"id": "w2"}]})
-    found = list(network.list_port_forwardings(cloud, PROJECT))
+    found = list(network.routers.list_port_forwardings(cloud, PROJECT))
     assert [(row["id"], row["project_id"]) for row in found] == [("w1", OURS)]
 
 
 def test_a_port_forwarding_belongs_to_who_has_its_floating_ip_now():
     cloud = neutron(get_ip={"f": {"id": "f", "project_id": THEIRS}})
-    row = network.show_port_forwarding(cloud, PROJECT, resource("w", floatingip_id="f"))
+    row = network.routers.show_port_forwarding(cloud, PROJECT, resource("w", floatingip_id="f"))
     assert row["project_id"] == THEIRS
 
 
@@ -231,7 +233,7 @@ def test_of_the_rules_that_name_an_address_group_the_projects_own_are_deleted():
         {"id": "another", "project_id": OURS, "remote_address_group_id": "2"},
     ]
     cloud = neutron(security_group_rules=rows)
-    network.drop_own_rules(cloud, PROJECT, resource())
+    network.security.drop_own_rules(cloud, PROJECT, resource())
     assert cloud.network.did == [("delete_security_group_rule", "mine")]
 
 
@@ -239,18 +241,21 @@ def test_a_security_group_that_a_rule_of_another_project_names_stays():
     mine = {"id": "mine", "project_id": OURS, "remote_group_id": "1"}
     other = {"id": "other", "project_id": THEIRS, "remote_group_id": "2"}
     assert (
-        refusal(network.check_security_group, neutron(security_group_rules=[mine, other]), PROJECT, resource()) is None
+        refusal(network.security.check_security_group, neutron(security_group_rules=[mine, other]), PROJECT, resource())
+        is None
     )
     theirs = {"id": "theirs", "project_id": THEIRS, "remote_group_id": "1"}
-    verdict = refusal(network.check_security_group, neutron(security_group_rules=[mine, theirs]), PROJECT, resource())
+    verdict = refusal(
+        network.security.check_security_group, neutron(security_group_rules=[mine, theirs]), PROJECT, resource()
+    )
     assert [b["id"] for b in verdict.blocked_by] == ["theirs"]
     assert verdict.reason is Reason.FOREIGN
 
 
 def test_a_list_of_groups_names_the_orchestrators_project_first_whose_default_group_it_may_create():
-    assert network._with_own(neutron(), PROJECT) == ["own", OURS]
+    assert network.common.own_and(neutron(), PROJECT) == ["own", OURS]
     with pytest.raises(BadAnswer):
-        network._with_own(neutron(scope=None), PROJECT)
+        network.common.own_and(neutron(scope=None), PROJECT)
 
 
 def test_neutrons_own_ports_are_kept_on_the_projects_networks_alone():
@@ -260,8 +265,8 @@ def test_neutrons_own_ports_are_kept_on_the_projects_networks_alone():
         {"id": "there", "project_id": OURS, "network_id": "foreign", **dhcp},
     ]
     cloud = neutron(ports=rows, networks=[{"id": "own", "project_id": OURS}])
-    found = [resource(row["id"], **row) for row in network.list_ports(cloud, PROJECT)]
-    assert [bool(network.of_own_network(each, PROJECT)) for each in found] == [True, False]
+    found = [resource(row["id"], **row) for row in network.networks.list_ports(cloud, PROJECT)]
+    assert [bool(network.networks.of_own_network(each, PROJECT)) for each in found] == [True, False]
 
 
 # ------------------------------------------------------------------------------------------------------------------ dns
@@ -307,7 +312,7 @@ ZONE = Resource("z", "ours.example.", OURS, {"id": "z", "name": "ours.example.",
 def test_a_zone_with_a_recordset_of_another_project_stays(owner, foreign):
     designate = Designate()
     designate.in_zone = [{"id": "r", "project_id": owner}]
-    verdict = refusal(dns._refuse_used, connection(dns=designate.answer), PROJECT, ZONE)
+    verdict = refusal(dns.zones._refuse_used, connection(dns=designate.answer), PROJECT, ZONE)
     assert (verdict is not None) is foreign
     assert verdict is None or (verdict.reason, verdict.blocked_by[0]["id"]) == (Reason.FOREIGN, "r")
 
@@ -316,7 +321,7 @@ def test_a_zone_with_a_recordset_of_another_project_stays(owner, foreign):
 def test_a_zone_with_a_zone_of_another_project_below_it_stays(owner, foreign):
     designate = Designate()
     designate.zones.append({"id": "b", "name": "below.ours.example.", "project_id": owner})
-    verdict = refusal(dns._refuse_used, connection(dns=designate.answer), PROJECT, ZONE)
+    verdict = refusal(dns.zones._refuse_used, connection(dns=designate.answer), PROJECT, ZONE)
     assert (verdict is not None) is foreign
     assert verdict is None or (verdict.reason, verdict.blocked_by[0]["id"]) == (Reason.FOREIGN, "b")
 
@@ -327,7 +332,7 @@ PTR = {"type": "PTR", "name": "4.113.0.203.in-addr.arpa."}
 @pytest.mark.parametrize(("holder", "kept"), [(OURS, False), ("", False), (THEIRS, True)])
 def test_the_record_of_an_address_is_its_holders(monkeypatch, holder, kept):
     ips = [{"project_id": holder}] if holder else []
-    monkeypatch.setattr(dns, "_floating_ips", lambda _connection, **_query: iter(ips))
+    monkeypatch.setattr(dns.records, "_floating_ips", lambda _connection, **_query: iter(ips))
     designate = Designate()
     designate.recordsets = [
         {"id": "in-own", "project_id": OURS, "zone_id": "z", **PTR},
@@ -337,8 +342,8 @@ def test_the_record_of_an_address_is_its_holders(monkeypatch, holder, kept):
     [row] = listing(dns, "recordset")(cloud, PROJECT)
     assert row["id"] == "in-theirs", "those in the project's own zones go with these"
     recordset = Resource(row["id"], "", OURS, row)
-    assert bool(dns.others_floating_ip(recordset, PROJECT)) is kept
-    verdict = refusal(dns._delete_recordset, cloud, PROJECT, recordset)
+    assert bool(dns.records.others_floating_ip(recordset, PROJECT)) is kept
+    verdict = refusal(dns.records._delete_recordset, cloud, PROJECT, recordset)
     assert (verdict is not None) is kept
     assert bool(cloud.dns.writes()) is not kept
 
@@ -356,9 +361,9 @@ def test_keys_are_those_of_the_projects_zones():
 # ------------------------------------------------------------------------------------------- Nova, Cinder, Manila, Heat
 def test_servers_out_of_reach_are_read_from_a_list_of_the_project_alone():
     answer = lambda *_: (200, {"servers": [{"id": "s", "status": "UNKNOWN"}]})  # noqa: E731
-    assert ids(compute.list_unreachable_servers(connection(scope=OURS, compute=answer), PROJECT)) == ["s"]
+    assert ids(compute.servers.list_unreachable_servers(connection(scope=OURS, compute=answer), PROJECT)) == ["s"]
     with pytest.raises(BadAnswer, match="scoped into project them"):
-        list(compute.list_unreachable_servers(connection(scope=THEIRS, compute=answer), PROJECT))
+        list(compute.servers.list_unreachable_servers(connection(scope=THEIRS, compute=answer), PROJECT))
 
 
 @pytest.mark.parametrize(("owner", "ours"), [(OURS, True), ("", True), (THEIRS, False)])
@@ -370,10 +375,10 @@ def test_a_list_of_servers_with_one_of_another_project_is_no_answer(owner, ours)
 
     cloud = connection(compute=answer)
     if ours:
-        assert ids(compute.list_servers(cloud, PROJECT)) == ["s"]
+        assert ids(compute.servers.list_servers(cloud, PROJECT)) == ["s"]
         return
     with pytest.raises(BadAnswer, match="listed one of them"):
-        list(compute.list_servers(cloud, PROJECT))
+        list(compute.servers.list_servers(cloud, PROJECT))
 
 
 def test_flavor_access_is_the_projects():
@@ -382,7 +387,7 @@ def test_flavor_access_is_the_projects():
             return 200, {"flavors": [{"id": "f", "name": "f"}]}
         return 200, {"flavor_access": [{"flavor_id": "f", "tenant_id": who} for who in (THEIRS, OURS)]}
 
-    found = list(compute.list_flavor_access(connection(compute=answer), PROJECT))
+    found = list(compute.settings.list_flavor_access(connection(compute=answer), PROJECT))
     assert [row["tenant_id"] for row in found] == [OURS]
 
 
@@ -408,28 +413,28 @@ def volume(id_, owner, **row):
 def test_an_attachment_is_its_volumes_owners():
     rows = [{"id": "a1", "volume_id": "v1"}, {"id": "a2", "volume_id": "v2"}]
     cloud = cinder(volumes=[volume("v1", OURS), volume("v2", THEIRS)], attachments=rows)
-    found = {row["id"]: row["project_id"] for row in block_storage.list_attachments(cloud, PROJECT)}
+    found = {row["id"]: row["project_id"] for row in block_storage.volumes.list_attachments(cloud, PROJECT)}
     assert found == {"a1": OURS, "a2": THEIRS}
 
 
 def test_a_group_with_a_volume_of_another_project_stays():
     mine, theirs = volume("v1", OURS, group_id="1"), volume("v2", THEIRS, group_id="1")
     group = resource(status="available")
-    assert refusal(block_storage.check_group, cinder(volumes=[mine]), PROJECT, group) is None
-    verdict = refusal(block_storage.check_group, cinder(volumes=[mine, theirs]), PROJECT, group)
+    assert refusal(block_storage.groups.check_group, cinder(volumes=[mine]), PROJECT, group) is None
+    verdict = refusal(block_storage.groups.check_group, cinder(volumes=[mine, theirs]), PROJECT, group)
     assert (verdict.reason, [b["id"] for b in verdict.blocked_by]) == (Reason.FOREIGN, ["v2"])
 
 
 def test_a_list_that_rests_on_its_token_takes_a_token_of_the_project():
-    block_storage._scoped(connection(scope=OURS), PROJECT)
+    block_storage.common.check_scope(connection(scope=OURS), PROJECT)
     with pytest.raises(BadAnswer, match="scoped into project them"):
-        block_storage._scoped(connection(scope=THEIRS), PROJECT)
+        block_storage.common.check_scope(connection(scope=THEIRS), PROJECT)
 
 
 def test_volume_type_access_is_the_projects():
     access = [{"volume_type_id": "t", "project_id": who} for who in (THEIRS, OURS)]
     cloud = cinder(volume_types=[{"id": "t", "name": "t"}], volume_type_access=access)
-    assert [row["project_id"] for row in block_storage.list_type_access(cloud, PROJECT)] == [OURS]
+    assert [row["project_id"] for row in block_storage.settings.list_type_access(cloud, PROJECT)] == [OURS]
 
 
 def manila(**rows):
@@ -446,7 +451,7 @@ def manila(**rows):
 
 def test_replicas_and_backups_are_asked_for_of_the_projects_shares():
     shares = [{"id": "s1", "project_id": OURS}, {"id": "s2", "project_id": THEIRS}]
-    assert set(ids(shared_file_system._own_shares(manila(shares=shares), PROJECT))) == {"s1"}
+    assert set(ids(shared_file_system.shares._own_shares(manila(shares=shares), PROJECT))) == {"s1"}
 
 
 def test_share_type_access_is_the_projects():
@@ -470,14 +475,14 @@ class Heat:
 
 
 def test_deployments_are_those_of_the_projects_configs():
-    assert ids(orchestration._deployments(connection(orchestration=Heat.answer), PROJECT)) == ["d1"]
+    assert ids(orchestration.configs._deployments(connection(orchestration=Heat.answer), PROJECT)) == ["d1"]
 
 
 @pytest.mark.parametrize(("owner", "foreign"), [(OURS, False), (THEIRS, True)])
 def test_a_deployment_to_another_projects_server_stays(owner, foreign):
     nova = lambda *_: (200, {"server": {"id": "s", "tenant_id": owner}})  # noqa: E731
     deployment = resource("d", server_id="s")
-    verdict = refusal(orchestration._refuse_foreign_server, connection(compute=nova), PROJECT, deployment)
+    verdict = refusal(orchestration.configs._refuse_foreign_server, connection(compute=nova), PROJECT, deployment)
     assert (verdict is not None) is foreign
 
 
@@ -490,7 +495,7 @@ def test_of_the_trusts_given_to_heat_those_for_the_project_are_deleted():
     ]
     cloud = connection(identity=lambda method, *_: (200, {"trusts": trusts}) if method == "GET" else (204, {}))
     error = exceptions.HttpException(http_status=500)
-    assert orchestration._drop_trusts(cloud, cloud, PROJECT, resource("s"), error)
+    assert orchestration.stacks._drop_trusts(cloud, cloud, PROJECT, resource("s"), error)
     assert [path for _, path, _ in cloud.identity.writes()] == ["/OS-TRUST/trusts/mine"]
 
 
@@ -521,7 +526,7 @@ def test_of_the_users_those_are_listed_whose_default_project_it_is():
 
 
 def test_of_a_list_without_a_filter_the_projects_rows_are_taken():
-    assert ids(identity._mine("/things", "things")(connection(identity=keystone), PROJECT)) == [OURS]
+    assert ids(identity._list_own("/things", "things")(connection(identity=keystone), PROJECT)) == [OURS]
 
 
 @pytest.mark.parametrize(
@@ -532,10 +537,10 @@ def test_an_account_is_the_projects_by_its_token_and_by_its_name(scope, account,
     cloud = connection(scope=scope)
     cloud.object_store = types.SimpleNamespace(get_endpoint=lambda: f"http://swift/v1/{account}")
     if ours:
-        assert object_store._account(cloud, PROJECT) == f"http://swift/v1/{account}"
+        assert object_store.common.account_url(cloud, PROJECT) == f"http://swift/v1/{account}"
         return
     with pytest.raises(BadAnswer):
-        object_store._account(cloud, PROJECT)
+        object_store.common.account_url(cloud, PROJECT)
 
 
 @pytest.mark.parametrize(("public", "protected"), [(False, False), (True, True), (None, True)])

@@ -170,7 +170,7 @@ def test_why_a_load_balancer_is_immutable(status, reason):
 def test_a_zone_is_deleted_unless_that_is_under_way(action, status, asked, reason):
     service = Canned()
     try:
-        dns._delete_zone(cloud(dns=service), PROJECT, resource(action=action, status=status))
+        dns.zones._delete_zone(cloud(dns=service), PROJECT, resource(action=action, status=status))
         found = None
     except Refused as refused:
         found = refused.verdict.reason
@@ -193,14 +193,14 @@ def test_a_zone_is_deleted_unless_that_is_under_way(action, status, asked, reaso
 )
 def test_the_list_of_ptr_records_is_compared_with_neutrons_floating_ips(monkeypatch, in_neutron, in_designate, found):
     ips = [{"id": identity, "region": region, "project_id": "ours"} for identity, region in in_neutron.items()]
-    monkeypatch.setattr(dns, "_floating_ips", lambda connection, **query: iter(ips))
+    monkeypatch.setattr(dns.records, "_floating_ips", lambda connection, **query: iter(ips))
     rows = [{"id": identity, "ptrdname": name} for identity, name in in_designate.items()]
     connection = cloud(dns=Canned({"GET /reverse/floatingips": {"floatingips": rows}}))
     if found is None:
         with pytest.raises(BadAnswer, match="lacks 1 floating IPs"):
-            list(dns._ptrs(connection, PROJECT))
+            list(dns.records._ptrs(connection, PROJECT))
     else:
-        assert [row["id"] for row in dns._ptrs(connection, PROJECT)] == found
+        assert [row["id"] for row in dns.records._ptrs(connection, PROJECT)] == found
 
 
 @pytest.mark.parametrize(
@@ -216,8 +216,8 @@ def test_the_holder_of_an_address_is_asked_for_by_the_address(monkeypatch, name,
         assert query == {"floating_ip_address": asked}
         return iter([{"project_id": "theirs"}])
 
-    monkeypatch.setattr(dns, "_floating_ips", floating_ips)
-    assert dns._holder(cloud(), {"name": name, "type": kind}) == ("theirs" if asked else "")
+    monkeypatch.setattr(dns.records, "_floating_ips", floating_ips)
+    assert dns.records._holder(cloud(), {"name": name, "type": kind}) == ("theirs" if asked else "")
 
 
 def test_a_zone_counts_as_used_by_others_recordsets_only():
@@ -234,7 +234,7 @@ def test_a_zone_counts_as_used_by_others_recordsets_only():
             return super().request(path, method, **more)
 
     with pytest.raises(Refused) as refused:
-        dns._refuse_used(cloud(dns=Paged()), PROJECT, resource())
+        dns.zones._refuse_used(cloud(dns=Paged()), PROJECT, resource())
     assert refused.value.verdict.reason is Reason.FOREIGN
     assert refused.value.verdict.blocked_by == ({"type": "dns.recordset", "id": "theirs", "owner": "others"},)
 
@@ -248,12 +248,12 @@ def test_a_zone_counts_as_used_by_others_recordsets_only():
 )
 def test_what_a_manila_is_too_old_for_is_not_there(maximum, wanted, known):
     connection = cloud(shared_file_system=Canned(maximum=maximum))
-    assert shared_file_system.since(wanted)(connection, PROJECT) is known
+    assert shared_file_system.common.since(wanted)(connection, PROJECT) is known
 
 
 def test_a_manila_that_does_not_tell_its_versions_is_not_taken_for_an_old_one():
     with pytest.raises(BadAnswer):
-        shared_file_system.since("2.81")(cloud(shared_file_system=Canned(maximum=None)), PROJECT)
+        shared_file_system.common.since("2.81")(cloud(shared_file_system=Canned(maximum=None)), PROJECT)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_a_manila_that_does_not_tell_its_versions_is_not_taken_for_an_old_one():
 )
 def test_a_failed_change_is_got_out_of_and_one_under_way_is_left(status, reset, refused):
     service = Canned()
-    prepare = shared_file_system._reset("/shares")
+    prepare = shared_file_system.common.reset_to_error("/shares")
     try:
         prepare(cloud(shared_file_system=service), PROJECT, resource(status=status))
         assert not refused
@@ -303,7 +303,7 @@ def test_of_the_replicas_the_share_itself_is_left(states, spare):
             return super().request(path, method, **more)
 
     share = {"id": "s", "has_replicas": True}
-    found = shared_file_system._spare_replicas(cloud(shared_file_system=Paged()), PROJECT, share)
+    found = shared_file_system.shares._spare_replicas(cloud(shared_file_system=Paged()), PROJECT, share)
     assert [row["id"] for row in found] == spare
 
 
@@ -362,4 +362,4 @@ def test_a_list_of_manila_is_not_believed_before_it_has_shown_something_to_admin
 )
 def test_what_designate_made_with_a_zone_goes_with_the_zone(type_, name, kept):
     row = {"id": "r", "type": type_, "name": name, "zone_name": "10.in-addr.arpa."}
-    assert bool(dns.zones_own(Resource("r", name, "p", row), PROJECT)) is kept
+    assert bool(dns.records.zones_own(Resource("r", name, "p", row), PROJECT)) is kept

@@ -52,7 +52,9 @@ def test_every_file_that_is_named_is_there():
 
 def test_every_source_that_is_named_is_there():
     paths = {path for sources in real_services.SOURCES.values() for path in sources if not path.endswith("/")}
-    assert [path for path in paths if not (commit.ROOT / path).exists()] == []
+    missing = [path for path in paths if not (commit.ROOT / path).exists()]
+    # A plugin is a module or a package, and both are named.
+    assert [path for path in missing if not (commit.ROOT / path.removesuffix(".py")).is_dir()] == []
 
 
 def test_every_plugin_and_every_launched_service_belongs_to_a_file():

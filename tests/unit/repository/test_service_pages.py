@@ -53,7 +53,7 @@ def test_a_page_says_all_that_a_type_declares(name, type_):
         assert said in text
     assert (":Token: scoped into the project" in text) is (type_.token is Token.PROJECT)
     assert ("Kept, and not counted as left:" in text) is bool(type_.keep)
-    assert (":Goes last:" in text) is type_.project_setting
+    assert (":Deleted last:" in text) is type_.project_setting
     if type_.protect:
         assert f"``{Reason.PROTECTED}``: " in text
 

@@ -51,12 +51,12 @@ SERVER = next(t for t in compute.SERVICE.types if t.name == "server")
     ],
 )
 def test_only_what_is_active_and_left_alone_runs_and_only_what_is_shut_off_is_stopped(status, task, run):
-    assert compute.run({"id": "s", "status": status, TASK: task}) == run
+    assert compute.servers.run({"id": "s", "status": status, TASK: task}) == run
 
 
 def test_a_server_of_which_nova_hides_what_is_being_done_to_it_is_not_known_to_run():
     with pytest.raises(BadAnswer):
-        compute.run({"id": "s", "status": "ACTIVE"})
+        compute.servers.run({"id": "s", "status": "ACTIVE"})
 
 
 class Crash(BaseException):

@@ -197,7 +197,7 @@ def test_the_registry_knows_both_directions():
     network, compute = Service("network", (thing("network"), subnet)), Service("compute", (thing("server"),))
     found = Registry([network, compute, Service("block-storage", (volume,))])
     names = lambda service, type_: [  # noqa: E731
-        (s.service_type, t.name, whole, attribute) for s, t, whole, attribute in found.kin(service, type_)
+        (s.service_type, t.name, whole, attribute) for s, t, whole, attribute in found.related_types(service, type_)
     ]
     assert names(network, network.types[0]) == [("network", "subnet", False, "network_id")]
     assert names(network, subnet) == [("network", "network", True, "network_id")]
@@ -220,7 +220,7 @@ def test_a_part_of_what_nobody_declares_is_refused():
 )
 def test_what_neutron_takes_along(service, type_, kin):
     installed = registry.load()
-    found = installed.kin(installed.services[service], installed.find(service, type_))
+    found = installed.related_types(installed.services[service], installed.find(service, type_))
     assert {(t.name, whole, attribute) for _, t, whole, attribute in found} == kin
 
 

@@ -1,0 +1,116 @@
+"""Cinder: backups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from openstack import exceptions
+
+from cleanup_orchestrator.plugins.base import (
+    ProjectDefinition,
+    Reason,
+    Refused,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    Token,
+    Verdict,
+    refuse,
+    verdict_naming,
+)
+from cleanup_orchestrator.plugins.block_storage.common import (
+    BACKUP_OWNER,
+    SERVICE_TYPE,
+    check_scope,
+    cinder_blocker,
+    force_delete,
+    list_all,
+    list_rows,
+    reset_to_error,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+_BACKUP_PROJECT = "os-backup-project-attr:project_id"
+
+
+def list_backups(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's backups, the newest first, with a token of the project."""
+    check_scope(connection, project)
+    yield from list_rows(connection, project, "backups", project_id=project.id)
+
+
+SHOW_BACKUP = Rest(SERVICE_TYPE, "/backups/{id}", key="backup", microversion=BACKUP_OWNER)
+_make_backup_deletable = reset_to_error("/backups/{id}/action", "os-reset_status", BACKUP_OWNER)
+
+
+def _refuse_base(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:
+    """Refuse a backup that other backups depend on, naming them."""
+    if backup.data.get("has_dependent_backups"):
+        rows = list_rows(connection, project, "backups", parent_id=backup.id)
+        blockers = [
+            cinder_blocker("backup", row["id"], row.get(_BACKUP_PROJECT)) for row in rows if row["id"] != backup.id
+        ]
+        refuse(verdict_naming(project, "it is the base of", blockers))
+
+
+def force_backup(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:
+    """Reset a backup to error, whatever its state, and delete it by force.
+
+    Other backups that depend on it block this.
+
+    Not every driver supports a forced delete. Then Cinder answers 405, and accepts an ordinary delete in state error.
+    """
+    _refuse_base(connection, project, backup)
+    try:
+        force_delete("/backups/{id}/action", "os-reset_status", BACKUP_OWNER)(connection, project, backup)
+    except exceptions.HttpException as error:
+        if error.status_code != 405:
+            raise
+        Rest(SERVICE_TYPE, "/backups/{id}", method="DELETE", microversion=BACKUP_OWNER).call(
+            connection, project, backup
+        )
+
+
+def delete_backup(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:
+    """Delete a backup that no other one depends on. A later sweep deletes the others.
+
+    :raises Refused: naming the backups that depend on it, or when no backup service is available
+    """
+    _refuse_base(connection, project, backup)
+    _make_backup_deletable(connection, project, backup)
+    response = connection.block_storage.delete(f"/backups/{backup.id}", microversion=BACKUP_OWNER)
+    if response.status_code == 404:
+        # Cinder answers 404 also when no backup service is available.
+        if connection.block_storage.get(f"/backups/{backup.id}", microversion=BACKUP_OWNER).status_code != 404:
+            raise Refused(
+                Verdict(Reason.UNREACHABLE, f"no backup service of Cinder is there to delete it: {response.text[:200]}")
+            )
+        return
+    exceptions.raise_from_response(response)
+
+
+BACKUP = ResourceType(
+    name="backup",
+    list=list_backups,
+    all_projects=list_all("backups"),
+    show=SHOW_BACKUP,
+    delete=delete_backup,
+    force=force_backup,
+    by_hand="as an admin, with a role on the project as long as there is one: openstack volume backup set "
+    "--state error {id}, then openstack volume backup delete {id}",
+    owner=_BACKUP_PROJECT,
+    properties="metadata",
+    token=Token.PROJECT,
+    token_if_gone=Token.ADMIN,
+    source="GET /v3/backups/detail?all_tenants=1&project_id=X, DELETE /v3/backups/{id}; cinder backup/api.py, "
+    "backup/drivers/swift.py, backup/chunkeddriver.py",
+    note="With a token of the project: Cinder's Swift driver deletes in the account of the caller, treats missing "
+    "data as deleted, and would leave the data behind. From the newest to the oldest: a backup that others "
+    "depend on waits for them, and Cinder checks this in the caller's project alone. If the project is gone, "
+    "the row is deleted with an admin's token, and the data that the Swift driver leaves is deleted with the "
+    "containers of the project.",
+)

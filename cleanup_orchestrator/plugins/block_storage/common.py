@@ -1,0 +1,230 @@
+"""What every part of the Cinder plugin uses: lists, states, owners, and resets."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from openstack import exceptions
+
+from cleanup_orchestrator.plugins.base import (
+    BadAnswer,
+    Paging,
+    ProjectDefinition,
+    Reason,
+    Refused,
+    Resource,
+    Rest,
+    Row,
+    Verdict,
+    blocker,
+    refuse,
+    verdict_naming,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+ATTACHMENTS = "3.27"  #: the first microversion with attachments; Ocata
+GROUP_MEMBERS = "3.14"  #: the first that names the group of a volume, and the group snapshot of a snapshot; Newton
+BACKUP_OWNER = "3.18"  #: the first that shows the owner of a backup; Ocata
+GROUP_OWNER = "3.58"  #: the first that shows the owner of a group or a group snapshot; Stein
+TRANSFERS = "3.59"  #: the first that pages transfers and (from 3.57) shows their owner; Train
+SERVICE_TYPE = "block-storage"
+VOLUME_OWNER = "os-vol-tenant-attr:tenant_id"
+SNAPSHOT_OWNER = "os-extended-snapshot-attributes:project_id"
+
+#: States in which an operation is in progress, and which end by themselves.
+BUSY = frozenset(
+    {
+        "creating", "managing", "deleting", "downloading", "uploading", "retyping", "extending", "backing-up",
+        "restoring", "restoring-backup", "reverting", "updating", "unmanaging",
+    }
+)  # fmt: skip
+PAGE = 1000  #: Cinder's ``osapi_max_limit``, to which it reduces a larger limit
+RESTARTS = 5  #: of a list whose marker was deleted
+_COLLECTIONS = {
+    "volumes": ("/volumes/detail", GROUP_MEMBERS),
+    "snapshots": ("/snapshots/detail", GROUP_MEMBERS),
+    "attachments": ("/attachments/detail", ATTACHMENTS),
+    "transfers": ("/volume-transfers/detail", TRANSFERS),
+    "backups": ("/backups/detail", BACKUP_OWNER),
+    "groups": ("/groups/detail", GROUP_OWNER),
+    "group_snapshots": ("/group_snapshots/detail", GROUP_OWNER),
+}
+
+
+def list_own(collection: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing of the project's rows of a collection."""
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        yield from list_rows(connection, project, collection, project_id=project.id)
+
+    return listing
+
+
+def list_all(collection: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing of the rows of all projects, without accepted transfers."""
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        for row in list_rows(connection, project, collection):
+            if not row.get("accepted"):
+                yield row
+
+    return listing
+
+
+def list_rows(connection: Connection, project: ProjectDefinition, collection: str, **query: str) -> Iterator[Row]:
+    """Yield all rows of a collection, of all projects unless the query filters.
+
+    A page begins after a row. If that row is gone by then, Cinder answers 404. Then the list is read again from the
+    beginning, so that rows may repeat.
+
+    :raises BadAnswer: when the marker was gone each time
+    """
+    path, microversion = _COLLECTIONS[collection]
+    call = Rest(
+        SERVICE_TYPE,
+        path,
+        key=collection,
+        query={"all_tenants": "1", **query},
+        microversion=microversion,
+        paging=Paging.MARKER,
+        limit=PAGE,
+    )
+    for _ in range(RESTARTS):
+        begun = False
+        try:
+            for row in call.rows(connection, project):
+                begun = True
+                yield row
+            return
+        except exceptions.NotFoundException:
+            if not begun:
+                raise
+    raise BadAnswer(f"{call!r}: the row before the next page was deleted {RESTARTS} times while the list was read")
+
+
+def post_action(
+    connection: Connection, project: ProjectDefinition, resource: Resource, path: str, body: Row, version: str
+) -> None:
+    """Call an action on a resource."""
+    """Call an action on a resource."""
+    Rest(SERVICE_TYPE, path, method="POST", body=body, microversion=version).call(connection, project, resource)
+
+
+def _quiet_for(row: Row) -> float:
+    """Return for how many seconds a row has not changed; 0 when it is not shown.
+
+    Cinder's times are UTC.
+    """
+    try:
+        changed = datetime.datetime.fromisoformat(str(row.get("updated_at") or row["created_at"]))
+    except (KeyError, ValueError):
+        return 0.0
+    if changed.tzinfo is None:
+        changed = changed.replace(tzinfo=datetime.UTC)
+    return (datetime.datetime.now(datetime.UTC) - changed).total_seconds()
+
+
+def wait_while_busy(project: ProjectDefinition, row: Row, doing: str) -> None:
+    """Refuse a busy resource, unless it has not changed for ``reset_after``.
+
+    :raises Refused: when it is to be waited for
+    """
+    if _quiet_for(row) >= int(project.options.get("reset_after", 4 * 3600)):
+        return
+    if doing == "deleting":
+        raise Refused(Verdict(Reason.DELETING, "Cinder is deleting it"))
+    raise Refused(Verdict(Reason.IN_USE, f"it is {doing}: Cinder takes its delete when that is over"))
+
+
+def cinder_blocker(type_: str, id_: Any, owner: Any, service: str = SERVICE_TYPE) -> dict[str, str]:
+    """Return a blocker in Cinder, or in another service."""
+    """Return a blocker in Cinder, or in another service."""
+    return blocker(f"{service}.{type_}", id_, owner)
+
+
+def reset_to_error(
+    path: str, action: str, microversion: str
+) -> Callable[[Connection, ProjectDefinition, Resource], None]:
+    """Return an action that resets a state in which Cinder refuses the delete."""
+
+    def make_deletable(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+        """Reset a state that no operation is behind; wait for a busy resource."""
+        if group := resource.data.get("group_snapshot_id"):
+            refuse(verdict_naming(project, "it is deleted with", [cinder_blocker("group_snapshot", group, project.id)]))
+        status = str(resource.data.get("status"))
+        if status in ("available", "error"):
+            return
+        if status in BUSY:
+            wait_while_busy(project, resource.data, status)
+        post_action(connection, project, resource, path, {action: {"status": "error"}}, microversion)
+
+    return make_deletable
+
+
+def force_delete(
+    path: str, action: str, microversion: str, reset: Row | None = None
+) -> Callable[[Connection, ProjectDefinition, Resource], None]:
+    """Return an action that resets a resource to error and deletes it by force."""
+
+    def force(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+        """Reset it to error, also while it is busy, and delete it by force."""
+        if group := resource.data.get("group_snapshot_id"):
+            refuse(verdict_naming(project, "it is deleted with", [cinder_blocker("group_snapshot", group, project.id)]))
+        post_action(connection, project, resource, path, {action: dict(reset or {"status": "error"})}, microversion)
+        post_action(connection, project, resource, path, {"os-force_delete": {}}, microversion)
+
+    return force
+
+
+def attached_to(connection: Connection, project: ProjectDefinition, volume_id: str) -> list[dict[str, str]]:
+    """Return what a volume is attached to, as blockers.
+
+    They are servers, or attachments without a server.
+    """
+    found = []
+    for row in list_rows(connection, project, "attachments", volume_id=volume_id):
+        if row.get("volume_id") != volume_id:
+            continue
+        server = row.get("instance")
+        owner = server_owner(connection, str(server)) if server else None
+        if owner is not None:
+            found.append(cinder_blocker("server", server, owner, service="compute"))
+        else:
+            found.append(cinder_blocker("attachment", row["id"], project.id))
+    return found
+
+
+def server_owner(connection: Connection, server_id: str) -> str | None:
+    """Return the owner of a server; ``None`` when there is none, or no Nova."""
+    if connection.config.get_session_endpoint("compute") is None:
+        return None
+    response = connection.compute.get(f"/servers/{server_id}")
+    if response.status_code == 404:
+        return None
+    exceptions.raise_from_response(response)
+    try:
+        return str(response.json()["server"]["tenant_id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadAnswer(f"GET /servers/{server_id} answered without its owner") from error
+
+
+def snapshots_of(connection: Connection, project: ProjectDefinition, volume_id: str) -> list[dict[str, str]]:
+    """Return a volume's snapshots, of any project, as blockers."""
+    rows = list_rows(connection, project, "snapshots", volume_id=volume_id)
+    return [cinder_blocker("snapshot", s["id"], s.get(SNAPSHOT_OWNER)) for s in rows if s.get("volume_id") == volume_id]
+
+
+def check_scope(connection: Connection, project: ProjectDefinition) -> None:
+    """Check that the lists are those of the project.
+
+    :raises BadAnswer: when the project exists and the token is not scoped into it
+    """
+    if project.gone:
+        return
+    scope = connection.session.get_project_id()
+    if scope != project.id:
+        raise BadAnswer(f"the token is scoped into project {scope}, not into {project.id}")

@@ -1,0 +1,229 @@
+"""Cinder: groups and group snapshots, of the current and of the old API."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins.base import (
+    NOTHING,
+    SCOPED,
+    BadAnswer,
+    Paging,
+    ProjectDefinition,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    Token,
+    Verdict,
+    refuse,
+    verdict_naming,
+)
+from cleanup_orchestrator.plugins.block_storage.common import (
+    BUSY,
+    GROUP_OWNER,
+    PAGE,
+    SERVICE_TYPE,
+    SNAPSHOT_OWNER,
+    VOLUME_OWNER,
+    attached_to,
+    check_scope,
+    cinder_blocker,
+    list_all,
+    list_own,
+    list_rows,
+    reset_to_error,
+    snapshots_of,
+    wait_while_busy,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+
+def check_group(connection: Connection, project: ProjectDefinition, group: Resource) -> None:
+    """Refuse a group with volumes of others: its delete would delete them.
+
+    Name what blocks the delete.
+    """
+    volumes = [
+        row for row in list_rows(connection, project, "volumes", group_id=group.id) if row.get("group_id") == group.id
+    ]
+    foreign = [v for v in volumes if v.get(VOLUME_OWNER) != project.id]
+    blockers = [cinder_blocker("volume", v["id"], v.get(VOLUME_OWNER)) for v in foreign]
+    refuse(verdict_naming(project, "deleting it would delete", blockers))
+    status = str(group.data.get("status"))
+    if status in BUSY:
+        wait_while_busy(project, group.data, status)
+    for volume in volumes:
+        if volume.get("attachments"):
+            holders = attached_to(connection, project, volume["id"])
+            refuse(verdict_naming(project, "a volume of it is attached to", holders))
+
+
+def explain_group(connection: Connection, project: ProjectDefinition, group: Resource) -> Verdict | None:
+    """Name the snapshots, of any project, of a group and of its volumes.
+
+    Each of them blocks the delete.
+    """
+    rows = list_rows(connection, project, "group_snapshots", group_id=group.id)
+    blockers = [
+        cinder_blocker("group_snapshot", s["id"], s.get("project_id")) for s in rows if s.get("group_id") == group.id
+    ]
+    for volume in list_rows(connection, project, "volumes", group_id=group.id):
+        if volume.get("group_id") == group.id:
+            blockers += snapshots_of(connection, project, volume["id"])
+    return verdict_naming(project, "it has", blockers)
+
+
+def _groups_if_gone(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the old consistency groups of a project that is gone.
+
+    The list has an owner filter, but its rows show no owner. So the filter is checked with an id that does not exist.
+    """
+    query = {"all_tenants": "1", "project_id": "{project_id}"}
+    old = Rest(
+        SERVICE_TYPE,
+        "/consistencygroups/detail",
+        key="consistencygroups",
+        query=query,
+        paging=Paging.MARKER,
+        limit=PAGE,
+    )
+    no_project = dataclasses.replace(project, id=NOTHING)
+    if next(old.rows(connection, no_project), None) is not None:
+        raise BadAnswer("Cinder ignores the owner filter of consistency groups")
+    if rows := list(old.rows(connection, project)):
+        known = {str(row["id"]) for row in list_rows(connection, project, "groups", project_id=project.id)}
+        yield from (row for row in rows if row["id"] not in known)
+
+
+def _group_snapshots_if_gone(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the old group snapshots of a project that is gone.
+
+    Their list shows those of the token's project alone. They are found by the project's snapshots that they contain.
+    """
+    snapshots = list_rows(connection, project, "snapshots", project_id=project.id)
+    own = (row for row in snapshots if row.get(SNAPSHOT_OWNER) == project.id)
+    if wholes := {str(row["group_snapshot_id"]) for row in own if row.get("group_snapshot_id")}:
+        wholes -= {str(row["id"]) for row in list_rows(connection, project, "group_snapshots")}
+    yield from ({"id": identity, "name": ""} for identity in sorted(wholes))
+
+
+def _legacy(
+    collection: str,
+    key: str,
+    current: str,
+    current_key: str,
+    paging: Paging,
+    if_gone: Callable[[Connection, ProjectDefinition], Iterator[Row]],
+) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing of what only the old API shows.
+
+    The old API lists the new kind as well.
+    """
+    old = Rest(SERVICE_TYPE, f"/{collection}/detail", key=key, paging=paging, limit=PAGE)
+    new = Rest(
+        SERVICE_TYPE, f"/{current}/detail", key=current_key, microversion=GROUP_OWNER, paging=Paging.MARKER, limit=PAGE
+    )
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        if project.gone:
+            yield from if_gone(connection, project)
+            return
+        check_scope(connection, project)
+        known: set[str] | None = None
+        for row in old.rows(connection, project):
+            if known is None:
+                known = {str(each["id"]) for each in new.rows(connection, project)}
+            if row["id"] not in known:
+                yield row
+
+    return listing
+
+
+_FRESH = "the token is scoped into the project, and Cinder shows nothing else"
+_OWNERLESS = "Cinder does not say whose they are: it lists those of the token's project"
+
+GROUP_SNAPSHOT = ResourceType(
+    name="group_snapshot",
+    list=list_own("group_snapshots"),
+    all_projects=list_all("group_snapshots"),
+    show=Rest(SERVICE_TYPE, "/group_snapshots/{id}", key="group_snapshot", microversion=GROUP_OWNER),
+    delete=Rest(SERVICE_TYPE, "/group_snapshots/{id}", method="DELETE", microversion=GROUP_OWNER),
+    prepare=(reset_to_error("/group_snapshots/{id}/action", "reset_status", GROUP_OWNER),),
+    source="GET /v3/group_snapshots/detail?all_tenants=1&project_id=X, DELETE /v3/group_snapshots/{id}, "
+    "microversion 3.58; cinder api/v3/group_snapshots.py",
+    note="Its snapshots are deleted with it, and cannot be deleted one by one. Those of old consistency groups are "
+    "hidden here: see consistency_group_snapshot.",
+)
+
+CONSISTENCY_GROUP_SNAPSHOT = ResourceType(
+    name="consistency_group_snapshot",
+    list=_legacy(
+        "cgsnapshots",
+        "cgsnapshots",
+        "group_snapshots",
+        "group_snapshots",
+        Paging.OFFSET,
+        _group_snapshots_if_gone,
+    ),
+    all_projects=_OWNERLESS,
+    delete=Rest(SERVICE_TYPE, "/cgsnapshots/{id}", method="DELETE"),
+    owner=SCOPED,
+    fresh=_FRESH,
+    token=Token.PROJECT,
+    token_if_gone=Token.ADMIN,
+    source="GET /v3/cgsnapshots/detail, DELETE /v3/cgsnapshots/{id}; cinder api/contrib/cgsnapshots.py",
+    note="Created with the deprecated API of consistency groups. It shows no owner. The API lists those of the "
+    "token's project alone, and the new kind among them. If the project is gone, they are found by the "
+    "snapshots that they contain.",
+)
+
+GROUP = ResourceType(
+    name="group",
+    list=list_own("groups"),
+    all_projects=list_all("groups"),
+    show=Rest(SERVICE_TYPE, "/groups/{id}", key="group", microversion=GROUP_OWNER),
+    prepare=(check_group,),
+    delete=Rest(
+        SERVICE_TYPE,
+        "/groups/{id}/action",
+        method="POST",
+        body={"delete": {"delete-volumes": True}},
+        microversion=GROUP_OWNER,
+    ),
+    explain=explain_group,
+    after=("compute.server",),
+    source="GET /v3/groups/detail?all_tenants=1&project_id=X, POST /v3/groups/{id}/action delete, microversion "
+    "3.58; cinder api/v3/groups.py, group/api.py (delete)",
+    note="Its volumes, of any project, are deleted with it: refused when one is another project's. Snapshots of its "
+    "volumes are deleted before, and those of other projects are named. The list is paged by the last id: "
+    "Cinder returns no next link on a page with an old consistency group, which it hides here.",
+)
+
+CONSISTENCY_GROUP = ResourceType(
+    name="consistency_group",
+    list=_legacy("consistencygroups", "consistencygroups", "groups", "groups", Paging.MARKER, _groups_if_gone),
+    all_projects=_OWNERLESS,
+    prepare=(check_group,),
+    delete=Rest(
+        SERVICE_TYPE,
+        "/consistencygroups/{id}/delete",
+        method="POST",
+        body={"consistencygroup": {"force": True}},
+    ),
+    explain=explain_group,
+    owner=SCOPED,
+    fresh=_FRESH,
+    token=Token.PROJECT,
+    token_if_gone=Token.ADMIN,
+    after=("compute.server",),
+    source="GET /v3/consistencygroups/detail, POST /v3/consistencygroups/{id}/delete; cinder "
+    "api/contrib/consistencygroups.py",
+    note="Created with the deprecated API of consistency groups, and hidden among the groups. Its volumes are "
+    "deleted with it, as those of a group. If its storage has no such groups and failed to create it, the "
+    "storage later also rejects the delete, silently. Then only an operator can help, in the database.",
+)

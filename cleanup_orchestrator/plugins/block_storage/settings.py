@@ -1,0 +1,95 @@
+"""Cinder: access to private types, default types and quotas.
+
+They are removed right before the project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins.base import Paging, ProjectDefinition, ResourceType, Rest, Row, knows_microversion
+from cleanup_orchestrator.plugins.block_storage.common import PAGE, SERVICE_TYPE
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+_DEFAULT_TYPES = "3.62"  #: the first with default types of projects; Victoria
+
+
+def list_type_access(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's entries in the access lists of private volume types."""
+    types = Rest(
+        SERVICE_TYPE, "/types", key="volume_types", query={"is_public": "False"}, paging=Paging.MARKER, limit=PAGE
+    )
+    for type_ in types.rows(connection, project):
+        access = Rest(SERVICE_TYPE, f"/types/{type_['id']}/os-volume-type-access", key="volume_type_access")
+        for row in access.rows(connection, project):
+            if row.get("project_id") == project.id:
+                yield {**row, "name": type_.get("name")}
+
+
+def _knows_default_types(connection: Connection, project: ProjectDefinition) -> bool:
+    return knows_microversion(connection.block_storage, _DEFAULT_TYPES)
+
+
+def list_quotas(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's quota set when it differs from the default."""
+
+    def quotas(path: str) -> Row:
+        body = Rest(SERVICE_TYPE, path).call(connection, project)
+        return {key: value for key, value in body["quota_set"].items() if key != "id"}
+
+    path = f"/os-quota-sets/{project.id}"
+    if quotas(path) != quotas(f"{path}/defaults"):
+        yield {"id": project.id, "name": "quota set", "project_id": project.id}
+
+
+_DEFAULTS = Rest(SERVICE_TYPE, "/default-types", key="default_types", microversion=_DEFAULT_TYPES)
+
+TYPE_ACCESS = ResourceType(
+    name="type_access",
+    list=list_type_access,
+    all_projects="an entry in a volume type's access list gives no access once its project is gone",
+    delete=Rest(
+        SERVICE_TYPE,
+        "/types/{id}/action",
+        method="POST",
+        body={"removeProjectAccess": {"project": "{project_id}"}},
+    ),
+    id="volume_type_id",
+    fresh="the call names the project, and removes no entry of another project",
+    project_setting=True,
+    unfiltered="there is no list of a project's types: the access list of every private type is asked for",
+    source="GET /v3/types?is_public=False, GET /v3/types/{id}/os-volume-type-access, POST "
+    "/v3/types/{id}/action removeProjectAccess; cinder api/contrib/volume_type_access.py",
+    note="The volume type itself has no owner and stays.",
+)
+
+DEFAULT_TYPE = ResourceType(
+    name="default_type",
+    list=_DEFAULTS,
+    all_projects=_DEFAULTS,
+    delete=Rest(SERVICE_TYPE, "/default-types/{project_id}", method="DELETE", microversion=_DEFAULT_TYPES),
+    id="project_id",
+    title="volume_type_id",
+    fresh="it is addressed by the project's id",
+    available=_knows_default_types,
+    project_setting=True,
+    unfiltered="Cinder lists those of all projects; the rows are compared on this side",
+    source="GET, DELETE /v3/default-types, microversion 3.62; cinder api/v3/default_types.py",
+    note="The type of the project's new volumes; a setting.",
+)
+
+QUOTA_SET = ResourceType(
+    name="quota_set",
+    list=list_quotas,
+    all_projects="Cinder shows the quotas of one project at a time",
+    delete=Rest(SERVICE_TYPE, "/os-quota-sets/{id}", method="DELETE"),
+    fresh="it is addressed by the project's id",
+    project_setting=True,
+    source="GET /v3/os-quota-sets/X and /os-quota-sets/X/defaults, DELETE /v3/os-quota-sets/X; cinder "
+    "api/contrib/quotas.py, db/api.py (quota_destroy_by_project)",
+    note="Cinder shows the default for a project without a row. So a row that equals the default is not seen, and "
+    "stays. The usage counters stay as well.",
+)

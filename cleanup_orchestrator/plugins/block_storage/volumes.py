@@ -1,0 +1,317 @@
+"""Cinder: volumes, their attachments and transfers, and snapshots."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from openstack import exceptions
+
+from cleanup_orchestrator.plugins.base import (
+    ProjectDefinition,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    refuse,
+    verdict_naming,
+)
+from cleanup_orchestrator.plugins.block_storage.common import (
+    ATTACHMENTS,
+    BUSY,
+    GROUP_MEMBERS,
+    GROUP_OWNER,
+    SERVICE_TYPE,
+    SNAPSHOT_OWNER,
+    TRANSFERS,
+    VOLUME_OWNER,
+    attached_to,
+    cinder_blocker,
+    force_delete,
+    list_all,
+    list_own,
+    list_rows,
+    post_action,
+    reset_to_error,
+    server_owner,
+    snapshots_of,
+    wait_while_busy,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+#: States in which Cinder accepts the delete of a volume (volume/api.py, delete). For other types only the first two.
+DELETABLE = frozenset({"available", "error", "error_restoring", "error_extending", "error_managing"})
+#: States of a volume that is attached, or about to be. When no attachment exists, they are stale.
+ON_HOLD = frozenset({"in-use", "reserved", "attaching", "detaching", "error_attaching", "error_detaching"})
+#: Values of ``migration_status`` when no migration is in progress (volume/api.py, AVAILABLE_MIGRATION_STATUS).
+SETTLED = frozenset({None, "", "none", "deleting", "error", "success"})
+SHOW_VOLUME = Rest(SERVICE_TYPE, "/volumes/{id}", key="volume", microversion=GROUP_MEMBERS)
+
+
+def _volume_owner(connection: Connection, project: ProjectDefinition, volume_id: Any) -> str:
+    row = SHOW_VOLUME.row(connection, project, Resource(str(volume_id), "", None))
+    return str(row.get(VOLUME_OWNER) or "")
+
+
+_SOURCE_IS_THERE = "_source_is_there"  # added to listed rows; no attribute of Cinder begins with an underscore
+
+
+def _survives(value: str) -> bool:
+    """Return whether Cinder keeps a filter's value as a string.
+
+    For volumes it evaluates the value as a Python literal.
+    """
+    try:
+        ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return True
+    return False
+
+
+def list_volumes(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's volumes; mark copies that a migration creates.
+
+    A project id that reads as a number (digits alone, or with one ``e``) does not work as a filter in Cinder. Then all
+    volumes of the cloud are listed, and the owner is compared here.
+    """
+    query = {"project_id": project.id} if _survives(project.id) else {}
+    targets: list[Row] = []
+    wanted: set[str] = set()
+    for row in list_rows(connection, project, "volumes", **query):
+        if str(row.get("migration_status") or "").startswith("target:"):
+            targets.append(row)
+        else:
+            yield row
+    # Copies are rare. The source volume is asked for, because remembering every id takes memory for many volumes.
+    for row in targets:
+        source = str(row["migration_status"]).removeprefix("target:")
+        if source not in wanted and _exists(connection, source):
+            wanted.add(source)
+        yield {**row, _SOURCE_IS_THERE: source in wanted}
+
+
+def _exists(connection: Connection, volume_id: str) -> bool:
+    response = connection.block_storage.get(f"/volumes/{volume_id}")
+    if response.status_code == 404:
+        return False
+    exceptions.raise_from_response(response)
+    return True
+
+
+def _keep_migration_target(volume: Resource, project: ProjectDefinition) -> str | None:
+    if volume.data.get(_SOURCE_IS_THERE):
+        return "Cinder made it to migrate another volume to, and removes it with that"
+    return None
+
+
+def _group_of(connection: Connection, project: ProjectDefinition, row: Row) -> list[dict[str, str]]:
+    """Return the group that a volume is in, as a blocker."""
+    if legacy := row.get("consistencygroup_id"):  # shows no owner; its volumes belong to its project
+        return [cinder_blocker("consistency_group", legacy, project.id)]
+    if not (group := row.get("group_id")):
+        return []
+    call = Rest(SERVICE_TYPE, "/groups/{id}", key="group", microversion=GROUP_OWNER)
+    return [
+        cinder_blocker("group", group, call.row(connection, project, Resource(str(group), "", None)).get("project_id"))
+    ]
+
+
+def make_volume_deletable(connection: Connection, project: ProjectDefinition, volume: Resource) -> None:
+    """Reset a stale state in which Cinder refuses the delete of a volume.
+
+    :raises Refused: naming what the volume is used by
+    """
+    row = volume.data
+    status = str(row.get("status"))
+    refuse(verdict_naming(project, "it is deleted with", _group_of(connection, project, row)))
+    if status in BUSY:
+        wait_while_busy(project, row, status)
+    if status == "awaiting-transfer":
+        offers = list_rows(connection, project, "transfers", volume_id=volume.id)
+        blockers = [cinder_blocker("transfer", o["id"], project.id) for o in offers if o.get("volume_id") == volume.id]
+        refuse(verdict_naming(project, "it is offered by", blockers))
+    reset = {} if status in DELETABLE else {"status": "error"}
+    migration = row.get("migration_status")
+    if migration not in SETTLED:
+        if not str(migration).startswith("target:"):
+            wait_while_busy(project, row, "migrating")
+        reset |= {"status": "error", "migration_status": "none"}
+    if status in ON_HOLD or row.get("attachments"):
+        refuse(verdict_naming(project, "it is attached to", attached_to(connection, project, volume.id)))
+        reset |= {"status": "error", "attach_status": "detached"}
+    if reset:
+        post_action(connection, project, volume, "/volumes/{id}/action", {"os-reset_status": reset}, GROUP_MEMBERS)
+
+
+def delete_volume(connection: Connection, project: ProjectDefinition, volume: Resource) -> None:
+    """Delete a volume, never in cascade; name what blocks it when Cinder refuses.
+
+    :raises Refused: naming snapshots of any project, or what the volume is attached to
+    """
+    delete = Rest(SERVICE_TYPE, "/volumes/{id}", method="DELETE", microversion=GROUP_MEMBERS)
+    try:
+        delete.call(connection, project, volume)
+        return
+    except exceptions.BadRequestException:
+        refuse(verdict_naming(project, "it has", snapshots_of(connection, project, volume.id)))
+        refuse(verdict_naming(project, "it is attached to", attached_to(connection, project, volume.id)))
+        now = SHOW_VOLUME.row(connection, project, volume)
+        if now.get("status") not in DELETABLE or _group_of(connection, project, now):
+            raise
+    # Nothing shows the cause. The attach_status, which no answer contains, may be stale. The status is not reset,
+    # because the cause may be another one.
+    reset = {"os-reset_status": {"attach_status": "detached"}}
+    post_action(connection, project, volume, "/volumes/{id}/action", reset, GROUP_MEMBERS)
+    delete.call(connection, project, volume)
+
+
+def force_volume(connection: Connection, project: ProjectDefinition, volume: Resource) -> None:
+    """Reset a volume to error, detached and not migrating, and delete it by force.
+
+    :raises Refused: when a server of any project has it, or it is deleted with its group; or naming its snapshots
+    """
+    refuse(verdict_naming(project, "it is deleted with", _group_of(connection, project, volume.data)))
+    holders = attached_to(connection, project, volume.id)
+    servers = [blocker for blocker in holders if blocker["type"] == "compute.server"]
+    refuse(verdict_naming(project, "it is attached to", servers))
+    reset = {"status": "error", "attach_status": "detached", "migration_status": "none"}
+    try:
+        force_delete("/volumes/{id}/action", "os-reset_status", GROUP_MEMBERS, reset)(connection, project, volume)
+    except exceptions.BadRequestException:
+        refuse(verdict_naming(project, "it has", snapshots_of(connection, project, volume.id)))
+        raise
+
+
+def list_attachments(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the attachments of the project's volumes, with the volumes' owners."""
+    own_volumes: set[str] | None = None
+    for row in list_rows(connection, project, "attachments", project_id=project.id):
+        if own_volumes is None:
+            own_volumes = {str(v["id"]) for v in list_volumes(connection, project) if v.get(VOLUME_OWNER) == project.id}
+        mine = row.get("volume_id") in own_volumes
+        owner = project.id if mine else _volume_owner(connection, project, row.get("volume_id"))
+        # connection_info contains the credentials of the storage.
+        yield {**{k: v for k, v in row.items() if k != "connection_info"}, "project_id": owner}
+
+
+def show_attachment(connection: Connection, project: ProjectDefinition, attachment: Resource) -> Row:
+    """Read the owner again: the owner of the volume."""
+    call = Rest(SERVICE_TYPE, "/attachments/{id}", key="attachment", microversion=ATTACHMENTS)
+    row = call.row(connection, project, attachment)
+    return {**row, "project_id": _volume_owner(connection, project, row.get("volume_id"))}
+
+
+def check_attachment(connection: Connection, project: ProjectDefinition, attachment: Resource) -> None:
+    """Refuse an attachment to a server that Nova knows: Nova has to detach it.
+
+    Cinder asks Nova as well, except where an attachment is only reserved.
+    """
+    if server := attachment.data.get("instance"):
+        owner = server_owner(connection, str(server))
+        if owner is not None:
+            blockers = [cinder_blocker("server", server, owner, service="compute")]
+            refuse(verdict_naming(project, "its volume is attached to", blockers))
+
+
+def list_transfers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the transfers of the project's volumes.
+
+    A transfer from before Train shows no owner. Its owner is that of its volume.
+    """
+    for row in list_rows(connection, project, "transfers", project_id=project.id):
+        owner = row.get("source_project_id") or _volume_owner(connection, project, row.get("volume_id"))
+        yield {**row, "source_project_id": owner}
+
+
+def show_transfer(connection: Connection, project: ProjectDefinition, transfer: Resource) -> Row:
+    """Read a transfer again."""
+    row = Rest(SERVICE_TYPE, "/volume-transfers/{id}", key="transfer", microversion=TRANSFERS).row(
+        connection, project, transfer
+    )
+    owner = row.get("source_project_id") or _volume_owner(connection, project, row.get("volume_id"))
+    return {**row, "source_project_id": owner}
+
+
+def _keep_accepted(transfer: Resource, project: ProjectDefinition) -> str | None:
+    return "it was accepted, and only its record is left" if transfer.data.get("accepted") else None
+
+
+TRANSFER = ResourceType(
+    name="transfer",
+    list=list_transfers,
+    show=show_transfer,
+    delete=Rest(SERVICE_TYPE, "/volume-transfers/{id}", method="DELETE", microversion=TRANSFERS),
+    owner="source_project_id",
+    all_projects=list_all("transfers"),
+    keep=(_keep_accepted,),
+    source="GET /v3/volume-transfers/detail?all_tenants=1&project_id=X, DELETE /v3/volume-transfers/{id}, "
+    "microversion 3.59; cinder api/v3/volume_transfer.py, db/api.py (_process_transfer_filters)",
+    note="An offer of one of the project's volumes to another project. After its delete the volume is available "
+    "again. Offers to the project belong to the projects that made them. The delete acts on nothing that a user "
+    "wrote: the key of an offer is compared only when the offer is accepted.",
+)
+
+ATTACHMENT = ResourceType(
+    name="attachment",
+    list=list_attachments,
+    show=show_attachment,
+    prepare=(check_attachment,),
+    delete=Rest(SERVICE_TYPE, "/attachments/{id}", method="DELETE", microversion=ATTACHMENTS),
+    title="instance",
+    all_projects="an attachment shows no owner, and is deleted with its volume",
+    after=("compute.server",),
+    source="GET /v3/attachments/detail?all_tenants=1&project_id=X, DELETE /v3/attachments/{id}, microversion "
+    "3.27; cinder api/v3/attachments.py, volume/api.py (attachment_deletion_allowed)",
+    note="It is deleted with its server. What is left then was not cleaned up by Nova, or does not belong to a "
+    "server. Its owner is that of its volume. An attachment to a server that Nova knows is left: Cinder answers "
+    "409 ConflictNovaUsingAttachment, and the server's owner is named.",
+)
+
+SNAPSHOT = ResourceType(
+    name="snapshot",
+    list=list_own("snapshots"),
+    all_projects=list_all("snapshots"),
+    show=Rest(SERVICE_TYPE, "/snapshots/{id}", key="snapshot", microversion=GROUP_MEMBERS),
+    delete=Rest(SERVICE_TYPE, "/snapshots/{id}", method="DELETE", microversion=GROUP_MEMBERS),
+    owner=SNAPSHOT_OWNER,
+    properties="metadata",
+    part_of=(("group_snapshot", "group_snapshot_id"), ("consistency_group_snapshot", "group_snapshot_id")),
+    prepare=(reset_to_error("/snapshots/{id}/action", "os-reset_status", GROUP_MEMBERS),),
+    force=force_delete("/snapshots/{id}/action", "os-reset_status", GROUP_MEMBERS),
+    by_hand="as an admin: openstack volume snapshot set --state error {id}, then openstack volume snapshot "
+    "delete --force {id}",
+    source="GET /v3/snapshots/detail?all_tenants=1&project_id=X, DELETE /v3/snapshots/{id}; cinder "
+    "api/v3/snapshots.py, volume/api.py (delete_snapshot)",
+    note="It may belong to a volume that is another project's by now (a transfer without snapshots). That does not "
+    "block its delete. On copy-on-write storage it can be deleted only after the volumes made from it: Cinder "
+    "accepts the delete, reverts it later, and the delete is tried again.",
+)
+
+VOLUME = ResourceType(
+    name="volume",
+    list=list_volumes,
+    all_projects=list_all("volumes"),
+    show=SHOW_VOLUME,
+    prepare=(make_volume_deletable,),
+    delete=delete_volume,
+    force=force_volume,
+    by_hand="as an admin: openstack volume set --state error --detached {id}, then openstack volume delete "
+    "--force {id}",
+    owner=VOLUME_OWNER,
+    properties="metadata",
+    part_of=(("group", "group_id"), ("consistency_group", "consistencygroup_id")),
+    keep=(_keep_migration_target,),
+    after=("compute.server", "container-infrastructure-management.cluster", "database.instance"),
+    source="GET /v3/volumes/detail?all_tenants=1&project_id=X, DELETE /v3/volumes/{id}, POST "
+    "/v3/volumes/{id}/action os-reset_status; cinder volume/api.py (delete, check_volume_filters), "
+    "api/contrib/admin_actions.py",
+    note="Never in cascade: an admin's cascade would delete snapshots of other projects. With a snapshot of any "
+    "project the delete is refused, and foreign ones are named. If a volume is in use, reserved or awaiting a "
+    "transfer without an attachment or transfer, or its delete failed, it is reset to error and detached, then "
+    "deleted. A project id that reads as a number does not work as a filter here: then the volumes of the whole "
+    "cloud are listed and compared. The key of an encrypted volume is deleted with it. The copy that a "
+    "migration creates is left to the migration.",
+)

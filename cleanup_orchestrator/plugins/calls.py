@@ -1,0 +1,218 @@
+"""Declared calls, and how they follow the pages of a list."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
+
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.plugins.values import ProjectDefinition, Resource, Row, fill, quoted, to_row
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+#: How often in a row a list by offset may repeat a page: Manila does so once for each further instance of a share.
+_SAME_PAGES = 50
+
+
+class Paging(StrEnum):
+    """How a :class:`Rest` call follows the pages of a list."""
+
+    NONE = "none"  #: the list has one page
+    LINKS = "links"  #: the query of ``<key>_links`` or ``next`` in the body, put over the original query
+    #: As ``LINKS``, with a ``limit`` in the query. A full page without a link counts as cut short (Keystone).
+    PAGES = "pages"
+    OFFSET = "offset"  #: ``limit`` and ``offset``, until a page has no new rows (Barbican)
+    MARKER = "marker"  #: ``limit``, and the id of the last row as ``marker``
+
+
+class Sdk:
+    """A call of an openstacksdk proxy.
+
+    Example: ``Sdk("network", "ports", project_id="{project_id}")``.
+
+    Positional and keyword arguments are templates for :func:`fill`. As a listing it yields rows. As an action on a
+    resource it passes the arguments as declared: ``Sdk("network", "delete_port", "{id}", ignore_missing=False)``.
+    """
+
+    def __init__(self, proxy: str, method: str, /, *args: Any, **kwargs: Any) -> None:
+        self.proxy, self.method, self.args, self.kwargs = proxy, method, args, kwargs
+
+    def __repr__(self) -> str:
+        parts = [repr(a) for a in self.args] + [f"{k}={v!r}" for k, v in self.kwargs.items()]
+        return f"{self.proxy}.{self.method}({', '.join(parts)})"
+
+    def call(self, connection: Connection, project: ProjectDefinition, resource: Resource | None = None) -> Any:
+        """Make the call and return what the SDK returns."""
+        method = getattr(getattr(connection, self.proxy), self.method)
+        return method(*fill(self.args, project, resource), **fill(self.kwargs, project, resource))
+
+    def rows(self, connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        """Yield every row of a listing. The SDK follows the pages."""
+        for item in self.call(connection, project):
+            yield to_row(item)
+
+    def row(self, connection: Connection, project: ProjectDefinition, resource: Resource) -> Row:
+        """Return the one row of the answer."""
+        return to_row(self.call(connection, project, resource))
+
+
+@dataclasses.dataclass(frozen=True)
+class Rest:
+    """A REST call that the SDK does not have.
+
+    :raises ValueError: when ``paging`` is none of :class:`Paging`. The list would end after its first page, and look
+        complete
+    """
+
+    service_type: str
+    path: str  #: below the API version, which the SDK discovers: ``/containers``; a template for :func:`fill`
+    key: str = ""  #: of the collection (listing) or of the object (show) in the body; empty: the body itself
+    method: str = "GET"
+    query: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    body: Any = None
+    #: Templates, too: several services take the project from a header.
+    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    microversion: str | None = None
+    paging: Paging = Paging.NONE  #: a plain string is accepted as well
+    limit: int = 100  #: rows of a page, where ``paging`` sends a limit
+    accept: frozenset[int] = frozenset({200, 201, 202, 204})
+
+    def __post_init__(self) -> None:
+        """Convert a plain string to its :class:`Paging`."""
+        try:
+            object.__setattr__(self, "paging", Paging(self.paging))
+        except ValueError:
+            known = ", ".join(Paging)
+            raise ValueError(f"{self!r}: unknown paging {self.paging!r}; known are {known}") from None
+
+    def __repr__(self) -> str:
+        return f"{self.method} {self.path} ({self.service_type})"
+
+    def client(self, connection: Connection) -> Any:
+        """Return the connection's client of the service.
+
+        The SDK's own client is preferred, because it knows the API versions of the service.
+        """
+        from keystoneauth1.adapter import Adapter
+
+        adapter = getattr(connection, self.service_type.replace("-", "_"), None)
+        if not isinstance(adapter, Adapter):
+            adapter = connection.config.get_session_client(self.service_type)
+            adapter._connection = connection  # the SDK's client raises without it
+        return adapter
+
+    def _request(
+        self, connection: Connection, path: str, query: Mapping[str, Any], body: Any, headers: Mapping[str, str]
+    ) -> Any:
+        from openstack import exceptions
+
+        # HTTP clients resolve these, so that the request would address another resource.
+        if {".", ".."} & set(path.partition("?")[0].split("/")):
+            raise BadAnswer(f"{self!r} has no path for what is named {path!r}")
+        adapter = self.client(connection)
+        response = adapter.request(
+            path,
+            self.method,
+            params=dict(query),
+            json=body,
+            headers=dict(headers),
+            microversion=self.microversion,
+            raise_exc=False,
+        )
+        if response.status_code not in self.accept:
+            exceptions.raise_from_response(response)
+            raise BadAnswer(f"{self!r} answered {response.status_code}")
+        if not response.content:
+            return {}
+        try:
+            return response.json()
+        except ValueError as error:
+            raise BadAnswer(f"{self!r} answered no JSON") from error
+
+    def call(self, connection: Connection, project: ProjectDefinition, resource: Resource | None = None) -> Any:
+        """Make one call and return the decoded body."""
+        path = fill(self.path, project, quoted(resource) if resource else None)
+        query, body, headers = (fill(part, project, resource) for part in (self.query, self.body, self.headers))
+        return self._request(connection, path, query, body, headers)
+
+    def row(self, connection: Connection, project: ProjectDefinition, resource: Resource) -> Row:
+        """Return the one object of the answer."""
+        body = self.call(connection, project, resource)
+        return to_row(body[self.key] if self.key else body)
+
+    def rows(self, connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        """Yield every row of the collection over all pages.
+
+        :raises BadAnswer: when the collection's key is missing or paging does not advance
+        """
+        path = fill(self.path, project)
+        query = dict(fill(self.query, project))
+        headers = fill(self.headers, project)
+        if self.paging in (Paging.OFFSET, Paging.MARKER, Paging.PAGES):
+            query["limit"] = self.limit
+        if self.paging is Paging.OFFSET:
+            query["offset"] = 0
+        seen_pages = set()
+        before: Any = None
+        again = 0
+        while True:
+            body = self._request(connection, path, query, None, headers)
+            if not isinstance(body, Mapping) or not isinstance(body.get(self.key), list):
+                raise BadAnswer(f"{self!r} answered without {self.key!r}")
+            page = body[self.key]
+            link = self._next(body) if self.paging in (Paging.LINKS, Paging.PAGES) else None
+            cut = body.get("truncated") or (self.paging is Paging.PAGES and len(page) == self.limit)
+            if cut and not (self.paging is Paging.PAGES and link):
+                raise BadAnswer(f"{self!r} was cut short by the service's list limit")
+            known = {row["id"] for row in before or () if "id" in row} if self.paging is Paging.OFFSET else set()
+            yield from (row for row in page if not known or row.get("id") not in known)
+            if self.paging is Paging.NONE or not page:
+                return
+            again = again + 1 if page == before else 0
+            if again > (_SAME_PAGES if self.paging is Paging.OFFSET else 0):
+                # The service ignores the parameter that asks for the next page.
+                raise BadAnswer(f"{self!r} gave the same page twice")
+            before = page
+            if self.paging is Paging.OFFSET:
+                # Manila counts a share once for each of its instances, and shows it once. So the number of rows that a
+                # page shows may be too small for the next offset, and never too large: a page may repeat rows.
+                query["offset"] += 1 if again else len(page)
+            elif self.paging is Paging.MARKER:
+                query["marker"] = page[-1]["id"]
+            else:
+                if link is None:
+                    return
+                # A link may name another host, and several services drop the owner filter from it. So only its query
+                # is taken, and put over the original one.
+                query = {**query, **dict(parse_qsl(urlsplit(link).query))}
+            page_key = tuple(sorted((k, str(v)) for k, v in query.items()))
+            if page_key in seen_pages:
+                raise BadAnswer(f"{self!r} gave the same page twice")
+            seen_pages.add(page_key)
+
+    def _next(self, body: Mapping[str, Any]) -> str | None:
+        links = body.get(f"{self.key}_links") or body.get("links") or ()
+        if isinstance(links, Mapping):  # Keystone
+            following = links.get("next")
+            return str(following) if following else None
+        for link in links:
+            if isinstance(link, Mapping) and link.get("rel") == "next":
+                return str(link["href"])
+        following = body.get("next")
+        return str(following) if following else None
+
+
+def knows_microversion(adapter: Any, microversion: str) -> bool:
+    """Return whether the version document of a service lists a microversion.
+
+    :raises BadAnswer: when the document names no microversion. keystoneauth skips a version document that it cannot
+        read, so that a service behind a proxy would look like an old release
+    """
+    data = adapter.get_endpoint_data()
+    if data is None or not data.max_microversion:
+        raise BadAnswer(f"{adapter.service_type} does not say which microversions it supports")
+    return tuple(data.max_microversion) >= tuple(int(part) for part in microversion.split("."))

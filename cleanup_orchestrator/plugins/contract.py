@@ -1,0 +1,187 @@
+"""Resource types and services as frozen data: what a plugin declares."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from cleanup_orchestrator.core.step import Token
+from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.plugins.calls import Rest, Sdk
+from cleanup_orchestrator.plugins.values import SCOPED, ProjectDefinition, Resource, Row, Verdict, fill, pick
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+    from oslo_config import cfg
+
+#: The version of the plugin contract that this release implements.
+CONTRACT_VERSION = 1
+
+#: Versions that the registry accepts in :attr:`Service.contract_version`.
+SUPPORTED_VERSIONS = (CONTRACT_VERSION,)
+
+#: How a type is listed: a declared call, or a named hook that yields rows.
+Listing = Sdk | Rest | Callable[["Connection", ProjectDefinition], Iterable[Row]]
+#: What is done to one resource: a declared call, or a named hook. A hook raises :class:`Refused` to explain a refusal.
+Action = Sdk | Rest | Callable[["Connection", ProjectDefinition, Resource], Any]
+#: A named rule over a listed resource. It returns a sentence, or ``None`` when it does not apply.
+Rule = Callable[[Resource, ProjectDefinition], "str | None"]
+#: A rule that makes calls, for what the row alone does not show.
+Explain = Callable[["Connection", ProjectDefinition, Resource], "Verdict | None"]
+#: Takes the type's connection, the connection that the delete was made with, project, resource, and the error that the
+#: delete raised. True: the delete is made once more.
+Unblock = Callable[["Connection", "Connection", ProjectDefinition, Resource, Exception], bool]
+
+
+class Run(StrEnum):
+    """Whether a resource runs."""
+
+    ON = "on"  #: it runs, and no operation on it is in progress
+    OFF = "off"  #: it does not run, as after :attr:`Halt.stop`, and no operation on it is in progress
+    BUSY = "busy"  #: an operation on it is in progress and will end; its result is not known yet
+    OTHER = "other"  #: none of these; the resource is left as it is
+
+
+@dataclasses.dataclass(frozen=True)
+class Halt:
+    """How a resource is stopped for the recovery window, and started again.
+
+    A type with ``halt`` needs a ``show``: the resource is read again right before each of the two actions.
+    """
+
+    state: Callable[[Row], Run]  #: reads a row as listed or shown
+    stop: Action  #: of a resource that is ``ON``. Once it is accepted, the state is ``BUSY`` until it is ``OFF``
+    start: Action  #: of a resource that is ``OFF``
+
+
+@dataclasses.dataclass(frozen=True)
+class ResourceType:
+    """One type of resource that a project owns in one service."""
+
+    name: str  #: singular, as in the SDK: ``security_group``
+    list: Listing  #: every resource that the project owns, over all pages. It may yield more: the owner is compared
+    delete: Action | None  #: by immutable id; ``None``: no API deletes it (it is then kept or a leftover)
+    owner: str = "project_id"  #: the row's attribute (dotted path) with the owning project's id, or :data:`SCOPED`
+    id: str = "id"  #: the row's attribute with the immutable id
+    title: str = "name"  #: the row's attribute by which a person knows the resource
+    show: Action | None = None  #: reads it again, for the owner check right before the delete; see ``fresh``
+    fresh: str = ""  #: without ``show``: why the listing, or the scope, proves the owner
+    after: tuple[str, ...] = ()  #: types confirmed gone first: ``port``, ``compute.server``, or :data:`EVERYTHING`
+    deleted_with: tuple[str, ...] = ()  #: types whose delete removes this one as well. It is listed, never deleted
+    #: A sentence when the resource is not the user's, or is deleted with its parent: neither deleted nor a leftover.
+    keep: tuple[Rule, ...] = ()
+    protect: tuple[Rule, ...] = ()  #: a sentence when it must not be deleted: always a leftover
+    prepare: tuple[Action, ...] = ()  #: idempotent actions before the delete: clear routes, detach, unprotect
+    explain: Explain | None = None  #: called after a refused delete: which resources block it
+    #: Called for each resource in an inventory, where the type is in ``[protection] lien_types``: who else uses it, as
+    #: far as the row does not show it. It only reads.
+    used: Explain | None = None
+    #: Called instead of ``prepare`` and ``delete``, only in a deletion under force, and only for a resource that these
+    #: two left: reset its state, force its delete, abandon it. It refuses what they refuse for the sake of others.
+    force: Action | None = None
+    #: Called before force is accepted. Raises :class:`Refused` where ``force`` is switched off or forbidden. It changes
+    #: nothing: it makes a write call only on :data:`NOTHING`.
+    may_force: Callable[[Connection, ProjectDefinition], None] | None = None
+    #: How it is stopped while its project can still be restored, where the operator enables that.
+    halt: Halt | None = None
+    by_hand: str = ""  #: how a person removes an abandoned one; a template for :func:`fill` with the id alone
+    describe: Rule | None = None  #: what the report says about it besides its name: how much a container holds
+    tags: str = ""  #: the row's attribute with its tags, a list of strings (maybe empty), where the service has tags
+    properties: str = ""  #: the row's attribute with the keys and values that its owner set, or :data:`ROW`
+    part_of: tuple[tuple[str, str], ...] = ()  #: (type, this row's attribute with that one's id): it is deleted with it
+    token: Token = Token.ADMIN  #: the token that the calls are made with
+    #: Once the project is gone, the calls are made with this token, and ``ProjectDefinition.gone`` tells the hooks.
+    #: ``None``: the same token as before. Only where the service shows with that token, too, what is the project's.
+    token_if_gone: Token | None = None
+    #: What users of the project wrote that the service acts on, with the token of the request, when one is deleted: a
+    #: template, a workflow, a hook. ``delete`` and ``force`` are then called with the janitor's token, which can do
+    #: what a member of the project can. Once the project is gone, there is no such token. They are called with the
+    #: type's token, see ``ProjectDefinition.gone``, and must not let the service act on it.
+    acts_on: str = ""
+    #: The resources that ``acts_on`` holds for, by the row that ``show`` returns; ``None``: all of them.
+    acts_on_if: Callable[[Resource], bool] | None = None
+    #: Called after a refused delete: removes what caused the refusal, as far as that is the project's.
+    unblock: Unblock | None = None
+    project_setting: bool = False  #: quota rows and the like: no leftover, removed right before the project
+    #: Of project settings only: a user owns the resource and it merely names the project, so that any user can make
+    #: one, with no role on the project. A report names each, with ``describe``. It never is a leftover, does not make
+    #: an inventory non-empty, and no type waits for it. Only for what is worth nothing without the project.
+    informational: bool = False
+    #: False: the service says that it lacks the type. Any answer but True and False is an error.
+    available: Callable[[Connection, ProjectDefinition], bool] | None = None
+    proof: Rest | None = None  #: called before a list is believed; see :attr:`Service.proof`
+    unfiltered: str = ""  #: why the list call carries no owner filter, where it does not
+    all_projects: Listing | str = ""  #: how the resources of all projects are listed; see :meth:`all_projects_view`
+    note: str = ""  #: for the documentation: a trap that this declaration avoids
+    source: str = ""  #: which service call, and where its behaviour was read
+
+    def all_projects_view(self) -> ResourceType | None:
+        """Return the type with the list of all projects in place of its own.
+
+        ``all_projects`` is listed page by page with an admin's token, whatever ``token`` says, and each row shows its
+        owner. The project that the call is given does not exist.
+
+        :returns: ``None`` when there is no such list; ``all_projects`` then is a sentence that says why
+        """
+        if isinstance(self.all_projects, str):
+            return None
+        return dataclasses.replace(self, list=self.all_projects, token=Token.ADMIN)
+
+    def for_missing_project(self, gone: bool) -> ResourceType:
+        """Return the type with the token that its calls are made with.
+
+        :param gone: whether Keystone no longer knows the project; then ``token_if_gone`` applies
+        """
+        if not gone or self.token_if_gone is None:
+            return self
+        return dataclasses.replace(self, token=self.token_if_gone)
+
+    def resource(self, row: Row, project: ProjectDefinition) -> Resource:
+        """Read id, name and owner out of a listed row.
+
+        :raises BadAnswer: when the row has no id
+        """
+        identity = pick(row, self.id)
+        if not identity:
+            raise BadAnswer(f"a {self.name} was listed without {self.id!r}")
+        owner = project.id if self.owner == SCOPED else pick(row, self.owner)
+        return Resource(str(identity), str(pick(row, self.title) or ""), str(owner) if owner else None, row)
+
+    def remedy(self, identity: str, project: ProjectDefinition) -> str:
+        """Return how a person removes a resource that was abandoned."""
+        if self.by_hand:
+            return str(fill(self.by_hand, project, Resource(identity, "", None)))
+        one, call = Resource(identity, "", None), self.delete
+        if isinstance(call, Rest) and "{row" not in call.path:
+            return f"as an admin: {dataclasses.replace(call, path=fill(call.path, project, one))!r}"
+        if isinstance(call, Sdk) and "{row" not in repr(call):
+            filled = Sdk(call.proxy, call.method, *fill(call.args, project, one), **fill(call.kwargs, project, one))
+            return f"as an admin, with openstacksdk: {filled!r}"
+        return f"as an admin, with the calls of: {self.source}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """A plugin: one service and every type that a project may own there."""
+
+    service_type: str  #: official, as in os-service-types: ``key-manager``
+    types: tuple[ResourceType, ...]
+    regional: bool = True  #: swept in every region of the catalog; identity is swept once
+    after: tuple[str, ...] = ()  #: other services' types that each type here (project settings aside) waits for
+    options: tuple[cfg.Opt, ...] = ()  #: registered in the group ``[service_<type with underscores>]``
+    roles: str = ""  #: for the documentation: which roles the orchestrator needs there
+    #: A call that the service answers to admins only. It is made before a list of any type is believed, because the
+    #: service answers that list to everybody and shows others only their own project. It is not made with a token of
+    #: the project, to which the list shows the project's resources. ``None``: no list needs it, or a type has its own.
+    proof: Rest | None = None
+    #: The version of the contract that the plugin was written for. The registry refuses a version that this release
+    #: does not support. The default is the first version, whatever :data:`CONTRACT_VERSION` is.
+    contract_version: int = 1
+
+    def __post_init__(self) -> None:
+        """Set ``proof`` on each type that has none."""
+        if self.proof is not None:
+            types = (dataclasses.replace(t, proof=self.proof) if t.proof is None else t for t in self.types)
+            object.__setattr__(self, "types", tuple(types))

@@ -1,0 +1,104 @@
+"""Designate: zones, recordsets in zones of others, PTR records, tasks, TSIG keys.
+
+None of Designate's lists has an owner filter. With the header ``X-Auth-Sudo-Project-ID`` an admin's call counts as one
+of the project. The lists still show what is shared with the project and what has no owner, so the owner of each row is
+compared.
+
+The delete of a zone deletes everything in it, of any project. So resources of other projects in or below a zone are
+looked up right before the delete. If there are any, the delete is refused and they are named. No separate types:
+recordsets of the project's own zones, zone attributes and masters are deleted with their zone. Pools, TLDs, blacklists
+and service statuses belong to the operator. Zones that other projects offer to the project (transfer requests that name
+it as their target) belong to those projects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from oslo_config import cfg
+
+from cleanup_orchestrator.plugins.base import (
+    CONTROLLERS,
+    BadAnswer,
+    ProjectDefinition,
+    ResourceType,
+    Rest,
+    Row,
+    Service,
+)
+from cleanup_orchestrator.plugins.dns.common import ALL, SUDO
+from cleanup_orchestrator.plugins.dns.records import PTR, RECORDSET
+from cleanup_orchestrator.plugins.dns.zones import (
+    TSIG_KEY,
+    ZONE,
+    ZONE_EXPORT,
+    ZONE_IMPORT,
+    ZONE_SHARE,
+    ZONE_TRANSFER_ACCEPT,
+    ZONE_TRANSFER_REQUEST,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+OPTIONS = (
+    cfg.BoolOpt(
+        "delete_foreign_recordsets",
+        default=False,
+        help="Delete a project's zone also when other projects have recordsets in it: they are lost with it. Without "
+        "it they are reported as blockers. Zones of other projects below it always block, in Designate itself.",
+    ),
+    cfg.BoolOpt(
+        "sweep_zone_shares",
+        default=False,
+        help="Remove the shares of other projects' zones with the project. These shares belong to the other projects, "
+        "and give no access once the project is gone. But a zone with a share counts as shared, and its owner's "
+        "delete is refused until the share is removed.",
+    ),
+)
+
+_NO_PROJECT = "no-such-project"  # its quota is the default, which Designate shows in no other way
+
+
+def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the quota if it differs from the quota of a project that does not exist."""
+    mine = Rest("dns", "/quotas/{project_id}", headers=SUDO).call(connection, project)
+    default = Rest("dns", f"/quotas/{_NO_PROJECT}", headers=ALL).call(connection, project)
+    if not isinstance(mine, Mapping) or "zones" not in mine or not isinstance(default, Mapping):
+        raise BadAnswer("GET /quotas/{project_id} answered no quotas")
+    if mine != default:
+        yield {"id": project.id, "name": "quota", "project_id": project.id}
+
+
+QUOTA = ResourceType(
+    name="quota",
+    list=_quota,
+    all_projects="Designate shows the quotas of one project at a time",
+    delete=Rest("dns", "/quotas/{project_id}", method="DELETE", headers=ALL),
+    fresh="it is addressed by the project's id",
+    project_setting=True,
+    source="GET, DELETE /v2/quotas/{project_id}; designate quota/base.py, quota/impl_storage.py",
+    note="Designate answers the defaults where there is no row, so only a quota that differs from the defaults is "
+    "seen. Rows that equal the defaults stay, and have no effect.",
+)
+
+SERVICE = Service(
+    service_type="dns",
+    contract_version=1,
+    after=CONTROLLERS,
+    options=OPTIONS,
+    roles="admin; by Designate's policies use_sudo, all_tenants and edit_managed_records",
+    types=(
+        PTR,
+        RECORDSET,
+        ZONE_TRANSFER_REQUEST,
+        ZONE_TRANSFER_ACCEPT,
+        ZONE_IMPORT,
+        ZONE_EXPORT,
+        TSIG_KEY,
+        ZONE,
+        ZONE_SHARE,
+        QUOTA,
+    ),
+)

@@ -1,0 +1,298 @@
+"""Designate: zones, their transfers, imports and exports, TSIG keys, and shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cleanup_orchestrator.plugins.base import (
+    Action,
+    ProjectDefinition,
+    Reason,
+    Refused,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    Verdict,
+    blocker,
+    blocking_verdict,
+    refuse,
+)
+from cleanup_orchestrator.plugins.dns.common import (
+    ALL,
+    SUDO,
+    UNFILTERED,
+    WITHOUT_COUNTS,
+    ZONES,
+    own_zones,
+    owner_of,
+    paged_list,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+
+def _blocker(type_: str, row: Row) -> dict[str, str]:
+    return blocker(f"dns.{type_}", row["id"], owner_of(row))
+
+
+def _verdict(project: ProjectDefinition, what: str, blockers: Iterable[Mapping[str, str]]) -> Verdict | None:
+    """Return a verdict on the projects that use a zone, ``None`` if none does."""
+    whose = {True: "other projects", False: "the project itself"}
+    return blocking_verdict(project, blockers, lambda foreign, _named: f"{whose[foreign]} {what}")
+
+
+def _foreign_recordsets(connection: Connection, project: ProjectDefinition, zone: Resource) -> Iterator[Row]:
+    """Yield the recordsets of other projects in a zone.
+
+    A recordset without an owner belongs to Designate or its sink.
+    """
+    for row in paged_list(f"/zones/{zone.id}/recordsets", "recordsets").rows(connection, project):
+        if owner_of(row) not in ("", project.id):
+            yield row
+
+
+def _zones_below(connection: Connection, project: ProjectDefinition, zone: Resource) -> Iterator[Row]:
+    """Yield the zones, of any project, below a zone."""
+    suffix = f".{zone.name}"
+    for row in paged_list("/zones", "zones", ALL, name=f"*{suffix}").rows(connection, project):
+        if str(row.get("name")).endswith(suffix):  # an underscore in the name stands for any character there
+            yield row
+
+
+def _refuse_used(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
+    """Refuse a zone that other projects use. It only reads."""
+    below = (_blocker("zone", row) for row in _zones_below(connection, project, zone))
+    verdict = _verdict(project, "have zones below it", (b for b in below if b["owner"] != project.id))
+    if verdict is None and not project.options.get("delete_foreign_recordsets"):
+        records = (_blocker("recordset", row) for row in _foreign_recordsets(connection, project, zone))
+        verdict = _verdict(project, "have recordsets in it, which its delete would delete", records)
+    refuse(verdict)
+
+
+def _unshare(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
+    """Remove the zone's shares, so that other projects cannot add recordsets any more.
+
+    Designate refuses to remove a share that its project uses.
+    """
+    if not zone.data.get("shared") or project.options.get("delete_foreign_recordsets"):
+        return
+    shares = paged_list(f"/zones/{zone.id}/shares", "shared_zones", ALL)
+    delete = Rest(
+        "dns",
+        f"/zones/{zone.id}/shares/{{id}}",
+        method="DELETE",
+        headers=ALL,
+        accept=frozenset({204, 404}),  # its owner may have removed it meanwhile
+    )
+    for share in list(shares.rows(connection, project)):
+        delete.call(connection, project, Resource(str(share["id"]), "", None))
+
+
+def _delete_zone(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
+    """Delete a zone, unless its delete is already in progress."""
+    action, status = zone.data.get("action"), zone.data.get("status")
+    if (action, status) == ("DELETE", "PENDING"):
+        raise Refused(Verdict(Reason.DELETING, "Designate is deleting it from its name servers"))
+    headers = SUDO
+    if project.options.get("delete_foreign_recordsets"):
+        headers = {"X-Designate-Delete-Shares": "true", **SUDO}
+    Rest("dns", "/zones/{id}", method="DELETE", headers=headers).call(connection, project, zone)
+    if (action, status) == ("DELETE", "ERROR"):
+        raise Refused(
+            Verdict(
+                Reason.ERROR,
+                "Designate could not delete it from its name servers; it was asked to try again. If they are gone for "
+                "good, an admin can abandon the zone (POST /v2/zones/{id}/tasks/abandon): it then stays on them",
+            )
+        )
+
+
+def abandon_zone(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
+    """Delete a zone from Designate alone: its name servers continue to serve it."""
+    _refuse_used(connection, project, zone)
+    _unshare(connection, project, zone)
+    Rest("dns", "/zones/{id}/tasks/abandon", method="POST", headers=SUDO).call(connection, project, zone)
+
+
+def explain_zone(connection: Connection, project: ProjectDefinition, zone: Resource) -> Verdict | None:
+    """Name the zones below a zone, or recordsets of others in it.
+
+    Designate refuses to orphan the zones below a zone.
+    """
+    below = [_blocker("zone", row) for row in _zones_below(connection, project, zone)]
+    if verdict := _verdict(project, "have zones below it" if any(b["owner"] != project.id for b in below) else
+                           "has zones below it", below):  # fmt: skip
+        return verdict
+    records = (_blocker("recordset", row) for row in _foreign_recordsets(connection, project, zone))
+    return _verdict(project, "have recordsets in it", records)
+
+
+def _describe_zone(zone: Resource, project: ProjectDefinition) -> str | None:
+    row = zone.data
+    if row.get("action") in (None, "NONE") and row.get("status") == "ACTIVE":
+        return None
+    return f"{row.get('action')} {row.get('status')}"
+
+
+def _shares(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the shares of zones of others with the project.
+
+    The project's list of zones contains those zones.
+    """
+    for zone in ZONES.rows(connection, project):
+        if owner_of(zone) not in ("", project.id):
+            path = f"/zones/{zone['id']}/shares"
+            for share in paged_list(path, "shared_zones", ALL, target_project_id=project.id).rows(connection, project):
+                yield {**share, "name": zone.get("name")}
+
+
+def _shares_wanted(connection: Connection, project: ProjectDefinition) -> bool:
+    return bool(project.options.get("sweep_zone_shares"))
+
+
+def _tsig_keys(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the keys of the project's zones, without their secrets."""
+    own: dict[str, Row] | None = None
+    for key in paged_list("/tsigkeys", "tsigkeys", WITHOUT_COUNTS).rows(connection, project):
+        if own is None:
+            own = own_zones(connection, project)
+        if key.get("scope") == "ZONE" and (zone := own.get(str(key.get("resource_id")))):
+            yield _of_zone(key, zone)
+
+
+def _tsig_key(connection: Connection, project: ProjectDefinition, key: Resource) -> Row:
+    """Read a key and its zone again."""
+    row = Rest("dns", "/tsigkeys/{id}").row(connection, project, key)
+    zone = Resource(str(row.get("resource_id")), "", None)
+    if row.get("scope") != "ZONE":
+        return {"id": row["id"], "name": row.get("name"), "project_id": None}
+    return _of_zone(row, Rest("dns", "/zones/{id}", headers=SUDO).row(connection, project, zone))
+
+
+def _of_zone(key: Row, zone: Row) -> Row:
+    return {
+        **{name: key.get(name) for name in ("id", "name", "resource_id")},
+        "project_id": zone.get("project_id"),
+        "zone": zone,
+    }
+
+
+def _refuse_key_of_used_zone(connection: Connection, project: ProjectDefinition, key: Resource) -> None:
+    """Refuse the key of a zone whose delete is refused: its name servers need the key."""
+    zone = key.data["zone"]
+    _refuse_used(connection, project, Resource(str(zone["id"]), str(zone["name"]), owner_of(zone), zone))
+
+
+def _keep_accept(accept: Resource, project: ProjectDefinition) -> str | None:
+    return "Designate deletes no transfer accepts: it is the record of a zone that once came to the project"
+
+
+def _task(name: str, path: str, key: str, **declared: Any) -> ResourceType:
+    one = f"/zones/tasks/{path}/{{id}}"
+    delete: Action | None = Rest("dns", one, method="DELETE", headers=SUDO)
+    declared.setdefault("delete", delete)
+    declared.setdefault("all_projects", paged_list(f"/zones/tasks/{path}", key, ALL))
+    return ResourceType(
+        name=name,
+        list=paged_list(f"/zones/tasks/{path}", key),
+        show=Rest("dns", one, headers=SUDO),
+        unfiltered=UNFILTERED,
+        **declared,
+    )
+
+
+ZONE_TRANSFER_REQUEST = _task(
+    "zone_transfer_request",
+    "transfer_requests",
+    "transfer_requests",
+    title="zone_name",
+    source="GET /v2/zones/tasks/transfer_requests, DELETE .../{id}; designate central/service.py, "
+    "storage/sqlalchemy/__init__.py",
+    note="Before the zones: an open one could still be accepted. Requests that offer a zone to the project are "
+    "listed, too, and belong to others.",
+)
+
+ZONE_TRANSFER_ACCEPT = _task(
+    "zone_transfer_accept",
+    "transfer_accepts",
+    "transfer_accepts",
+    title="zone_id",
+    delete=None,
+    all_projects="a transfer accept is the record of a zone that once came to the project, and stays",
+    keep=(_keep_accept,),
+    source="GET /v2/zones/tasks/transfer_accepts; designate api/v2/controllers/zones/tasks/transfer_accepts.py "
+    "has no delete",
+)
+
+ZONE_IMPORT = _task(
+    "zone_import",
+    "imports",
+    "imports",
+    title="message",
+    source="GET /v2/zones/tasks/imports, DELETE .../{id}; designate central/service.py",
+    note="The row of a task. A task in progress may still create a zone, which the next inventory finds.",
+)
+ZONE_EXPORT = _task(
+    "zone_export",
+    "exports",
+    "exports",
+    title="location",
+    source="GET /v2/zones/tasks/exports, DELETE .../{id}; designate central/service.py",
+)
+
+TSIG_KEY = ResourceType(
+    name="tsig_key",
+    list=_tsig_keys,
+    all_projects="a key has no owner: it is that of its zone",
+    show=_tsig_key,
+    delete=Rest("dns", "/tsigkeys/{id}", method="DELETE"),
+    prepare=(_refuse_key_of_used_zone,),
+    unfiltered="a key has no owner: it is the project's when it is for one of the project's zones",
+    source="GET /v2/tsigkeys, DELETE /v2/tsigkeys/{id}; designate api/v2/controllers/tsigkeys.py",
+    note="An admin created it for one zone, whose id is its only link to the project: after the zone is gone, its "
+    "owner would be unknown. The key of a zone that others use stays, as the zone does. Keys of pools belong to "
+    "the operator.",
+)
+
+ZONE = ResourceType(
+    name="zone",
+    list=ZONES,
+    all_projects=paged_list("/zones", "zones", ALL),
+    show=Rest("dns", "/zones/{id}", headers=SUDO),
+    delete=_delete_zone,
+    force=abandon_zone,
+    by_hand="as an admin: openstack zone delete --sudo-project-id {project_id} {id}; where its name servers "
+    "are gone for good, openstack zone abandon --sudo-project-id {project_id} {id}",
+    prepare=(_refuse_used, _unshare),
+    explain=explain_zone,
+    describe=_describe_zone,
+    after=("zone_transfer_request", "zone_import", "zone_export", "tsig_key"),
+    unfiltered=UNFILTERED,
+    source="GET /v2/zones, DELETE /v2/zones/{id}; designate api/middleware.py, central/service.py, "
+    "storage/sqlalchemy/__init__.py",
+    note="The list also shows zones that are shared with the project, and zones without an owner, which an admin "
+    "could delete. The delete removes recordsets of other projects. So they are looked up before, and the "
+    "zone's shares are removed, which Designate refuses while a project uses one. For a zone with zones below "
+    "it, of any project, Designate answers 400: the deepest are deleted first, one level with each sweep. If "
+    "the name servers do not delete a zone, it ends in ERROR and is deleted again. Only an admin may choose to "
+    "abandon it.",
+)
+
+ZONE_SHARE = ResourceType(
+    name="zone_share",
+    list=_shares,
+    all_projects="a share belongs to the project that gave it",
+    show=Rest("dns", "/zones/{row[zone_id]}/shares/{id}", headers=ALL),
+    delete=Rest("dns", "/zones/{row[zone_id]}/shares/{id}", method="DELETE", headers=ALL),
+    owner="target_project_id",
+    project_setting=True,
+    available=_shares_wanted,
+    unfiltered="there is no list of a project's shares: each zone that is shared with it is asked",
+    source="GET, DELETE /v2/zones/{zone}/shares; designate central/service.py, api/v2/controllers/zones/sharedzones.py",
+    note="Off by default (option sweep_zone_shares): a share belongs to the project that created it. 400 while the "
+    "project has recordsets in the zone, or zones below it. The project's own shares are deleted with its "
+    "zones.",
+)

@@ -1,0 +1,75 @@
+"""Neutron: networks and all that is on them, with the service plugins.
+
+A type that not every Neutron has depends on the alias of its extension. If ``GET /v2.0/extensions`` does not list the
+alias, there is nothing of that type. If that call fails, the listing fails.
+
+Several deletes in Neutron silently delete or change resources of other projects: the delete of a network deletes all of
+its subnets, that of a security group deletes the rules of others that name it, and that of a subnet with automatic
+addressing removes addresses from ports of any project. Each of them is checked right before the delete. It is refused
+with the names of the resources that block it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oslo_config import cfg
+
+from cleanup_orchestrator.plugins.base import CONTROLLERS, Rest, Service
+from cleanup_orchestrator.plugins.network.bgp import BGP
+from cleanup_orchestrator.plugins.network.chaining import SFC, TAP
+from cleanup_orchestrator.plugins.network.firewall import FIREWALL
+from cleanup_orchestrator.plugins.network.networks import NETWORKS
+from cleanup_orchestrator.plugins.network.routers import ROUTERS
+from cleanup_orchestrator.plugins.network.security import DEFAULTS, SECURITY
+from cleanup_orchestrator.plugins.network.settings import METERS, QUOTA, SETTINGS, SHARING
+from cleanup_orchestrator.plugins.network.vpn import VPN
+
+if TYPE_CHECKING:
+    pass
+
+OPTIONS = (
+    cfg.BoolOpt(
+        "delete_shared",
+        default=False,
+        help="Delete a project's networks, subnet pools, address scopes, QoS policies and the like also when they are "
+        "shared with all projects. Without it they are reported as protected.",
+    ),
+    cfg.BoolOpt(
+        "delete_external",
+        default=False,
+        help="Delete a project's external networks, too. Other projects' routers and floating IPs may be using them. "
+        "One that is also shared needs delete_shared, too.",
+    ),
+    cfg.BoolOpt(
+        "drop_foreign_rules",
+        default=False,
+        help="Delete a project's security group also when rules in other projects' groups name it as their remote "
+        "group. Neutron then deletes those rules silently. Without it the rules are reported as blockers.",
+    ),
+)
+
+SERVICE = Service(
+    service_type="network",
+    contract_version=1,
+    types=(
+        *ROUTERS,
+        *NETWORKS,
+        *SECURITY,
+        *SHARING,
+        *METERS,
+        *SETTINGS,
+        *DEFAULTS,
+        *QUOTA,
+        *VPN,
+        *FIREWALL,
+        *BGP,
+        *SFC,
+        *TAP,
+    ),
+    after=CONTROLLERS,
+    options=OPTIONS,
+    # Neutron decides this by the same rule as the lists (context_is_admin), which show others only their own project.
+    proof=Rest("network", "/quotas", key="quotas"),
+    roles="admin on any one project: Neutron shows an admin everything, so each list carries the owner filter",
+)

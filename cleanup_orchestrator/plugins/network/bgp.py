@@ -1,0 +1,100 @@
+"""Neutron: BGP speakers and peers, BGP VPNs and their associations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Row, Sdk, refuse_foreign
+from cleanup_orchestrator.plugins.network.common import (
+    extension,
+    extension_aliases,
+    list_rows,
+    rest_type,
+    row_blocker,
+    simple_type,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+#: The types that a BGP VPN can be associated with, and the extension of each.
+ASSOCIATIONS = {"network": "bgpvpn", "router": "bgpvpn", "port": "bgpvpn-routes-control"}
+
+
+def list_associations(kind: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing of the project's associations, also with BGP VPNs of others.
+
+    Operators create most BGP VPNs.
+    """
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        for bgpvpn in list_rows(connection, "bgpvpns"):
+            if bgpvpn.get(f"{kind}s") == []:  # an attribute of the BGP VPN; old releases lack it
+                continue
+            for row in list_rows(connection, f"bgpvpn_{kind}_associations", bgpvpn["id"]):
+                yield {**row, "bgpvpn_id": bgpvpn["id"]}
+
+    return listing
+
+
+def check_bgpvpn(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Refuse a BGP VPN with associations of others: they would be deleted with it."""
+    blockers = [
+        row_blocker(f"bgpvpn_{kind}_association", row)
+        for kind, alias in ASSOCIATIONS.items()
+        if alias in extension_aliases(connection)  # without it the list answers 404
+        for row in list_rows(connection, f"bgpvpn_{kind}_associations", resource.id)
+    ]
+    refuse_foreign(project, "deleting it would delete", blockers)
+
+
+def _association(kind: str) -> ResourceType:
+    """Return the type of associations with one type of resource."""
+    name = f"bgpvpn_{kind}_association"
+    return ResourceType(
+        name=name,
+        title=f"{kind}_id",
+        list=list_associations(kind),
+        all_projects=list_associations(kind),
+        unfiltered="the associations hang below the BGP VPNs, which are mostly the operator's",
+        show=Sdk("network", f"get_{name}", "{row[bgpvpn_id]}", "{id}"),
+        delete=Sdk("network", f"delete_{name}", "{row[bgpvpn_id]}", "{id}", ignore_missing=False),
+        available=extension(ASSOCIATIONS[kind]),
+        source=f"/v2.0/bgpvpn/bgpvpns/B/{kind}_associations; networking_bgpvpn neutron/db/bgpvpn_db.py",
+    )
+
+
+BGP = (
+    rest_type(
+        "bgp_speaker",
+        "bgp-speakers",
+        available=extension("bgp"),
+        note="openstacksdk has no owner filter for it, and would filter in the client.",
+        source="/v2.0/bgp-speakers; neutron_dynamic_routing db/bgp_db.py",
+    ),
+    rest_type(
+        "bgp_peer",
+        "bgp-peers",
+        available=extension("bgp"),
+        after=("bgp_speaker",),
+        source="/v2.0/bgp-peers; neutron_dynamic_routing db/bgp_db.py",
+    ),
+    _association("network"),
+    _association("router"),
+    _association("port"),
+    simple_type(
+        "bgpvpn",
+        "bgpvpns",
+        available=extension("bgpvpn"),
+        prepare=(check_bgpvpn,),
+        after=(
+            "bgpvpn_network_association",
+            "bgpvpn_router_association",
+            "bgpvpn_port_association",
+        ),
+        note="Mostly an operator creates it for the project. Its associations, also those of others, would be "
+        "deleted with it: refused then.",
+        source="/v2.0/bgpvpn/bgpvpns; networking_bgpvpn neutron/services/plugin.py",
+    ),
+)

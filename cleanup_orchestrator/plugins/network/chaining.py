@@ -1,0 +1,71 @@
+"""Neutron: service function chains and taps (networking-sfc, tap-as-a-service)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins.network.common import extension, simple_type
+
+if TYPE_CHECKING:
+    pass
+
+SFC = (
+    simple_type(
+        "sfc_service_graph",
+        "sfc_service_graphs",
+        available=extension("service_graph"),
+        source="/v2.0/sfc/service_graphs; networking_sfc db/sfc_db.py",
+    ),
+    simple_type(
+        "sfc_port_chain",
+        "sfc_port_chains",
+        available=extension("sfc"),
+        after=("sfc_service_graph",),
+        source="DELETE /v2.0/sfc/port_chains/C: 409 ServiceGraphPortChainInUse; networking_sfc db/sfc_db.py",
+    ),
+    simple_type(
+        "sfc_port_pair_group",
+        "sfc_port_pair_groups",
+        available=extension("sfc"),
+        after=("sfc_port_chain",),
+        source="DELETE /v2.0/sfc/port_pair_groups/G: 409 PortPairGroupInUse; networking_sfc db/sfc_db.py",
+    ),
+    simple_type(
+        "sfc_port_pair",
+        "sfc_port_pairs",
+        available=extension("sfc"),
+        after=("sfc_port_pair_group",),
+        source="DELETE /v2.0/sfc/port_pairs/P: 409 PortPairInUse; networking_sfc db/sfc_db.py",
+    ),
+    simple_type(
+        "sfc_flow_classifier",
+        "sfc_flow_classifiers",
+        available=extension("flow_classifier"),
+        after=("sfc_port_chain",),
+        source="DELETE /v2.0/sfc/flow_classifiers/F: 409 FlowClassifierInUse; networking_sfc db/flowclassifier_db.py",
+    ),
+)
+
+TAP = (
+    simple_type(
+        "tap_flow",
+        "tap_flows",
+        available=extension("taas"),
+        note="The agent deletes an active one later.",
+        source="/v2.0/taas/tap_flows; neutron_taas services/taas/taas_plugin.py",
+    ),
+    simple_type(
+        "tap_service",
+        "tap_services",
+        available=extension("taas"),
+        after=("tap_flow",),
+        note="The agent deletes an active one later.",
+        source="/v2.0/taas/tap_services; neutron_taas services/taas/taas_plugin.py",
+    ),
+    simple_type(
+        "tap_mirror",
+        "tap_mirrors",
+        available=extension("tap-mirror"),
+        source="/v2.0/taas/tap_mirrors; neutron_taas services/taas/tap_mirror_plugin.py",
+    ),
+)

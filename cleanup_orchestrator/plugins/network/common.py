@@ -1,0 +1,221 @@
+"""What all parts of the Neutron plugin use: extensions, rows, owners, types."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from cleanup_orchestrator.plugins.base import (
+    BadAnswer,
+    Paging,
+    ProjectDefinition,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    Sdk,
+    Verdict,
+    blocker,
+    to_row,
+    verdict_naming,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+#: Owners of ports that only the calls of a router remove (neutron_lib constants, ROUTER_PORT_OWNERS and HA).
+ROUTER_PORTS = (
+    "network:router_interface",
+    "network:router_interface_distributed",
+    "network:ha_router_replicated_interface",
+    "network:router_centralized_snat",
+    "network:router_gateway",
+    "network:router_ha_interface",
+)
+#: Ports that Neutron itself deletes with their network (neutron common/_constants.py, AUTO_DELETE_PORT_OWNERS).
+NETWORK_PORTS = ("network:dhcp", "network:distributed", "network:floatingip_agent_gateway")
+DEFAULT_GROUP = "default"  #: Neutron reserves this name, for security groups and for firewall groups
+PAGE = 1000  #: rows of a page of a list over all projects; without a limit Neutron may return the whole cloud at once
+_EXTENSIONS_SECONDS = 30.0  # one round of sweeps reads them dozens of times; an upgrade of Neutron takes longer
+_extensions: dict[str, tuple[float, frozenset[str]]] = {}  # by endpoint, because each step has a new connection
+_extensions_lock = threading.Lock()
+
+
+def extension_aliases(connection: Connection) -> frozenset[str]:
+    """Return the aliases of the extensions that this Neutron has.
+
+    :raises BadAnswer: when the list is empty: every Neutron has some extensions
+    """
+    endpoint = str(connection.network.get_endpoint() or "")
+    with _extensions_lock:
+        read_at, known = _extensions.get(endpoint, (0.0, frozenset()))
+    if known and time.monotonic() - read_at < _EXTENSIONS_SECONDS:
+        return known
+    found = frozenset(str(row["alias"]) for row in Sdk("network", "extensions").rows(connection, _NO_PROJECT))
+    if not found:
+        raise BadAnswer("GET /v2.0/extensions answered with an empty list")
+    if endpoint:
+        with _extensions_lock:
+            _extensions[endpoint] = (time.monotonic(), found)
+    return found
+
+
+_NO_PROJECT = ProjectDefinition(id="-", name="", domain_id="", region="")  # for calls that name no project
+
+
+def extension(alias: str) -> Callable[[Connection, ProjectDefinition], bool]:
+    """Return an ``available`` check: whether Neutron lists the extension."""
+
+    def available(connection: Connection, project: ProjectDefinition) -> bool:
+        return alias in extension_aliases(connection)
+
+    return available
+
+
+def list_rows(connection: Connection, method: str, *args: Any, **query: Any) -> Iterator[Row]:
+    """Yield the rows of an SDK listing of the network proxy."""
+    for item in getattr(connection.network, method)(*args, **query):
+        yield to_row(item)
+
+
+def owner_of(row: Row) -> str:
+    """Return the id of the project that owns a row; empty when the row shows none."""
+    return str(row.get("project_id") or row.get("tenant_id") or "")
+
+
+def is_shared(row: Row) -> bool:
+    """Return whether a row is shared with all projects.
+
+    The attribute has one name in the SDK and another in Neutron.
+    """
+    return bool(row.get("is_shared") or row.get("shared"))
+
+
+def row_blocker(type_: str, row: Row) -> dict[str, str]:
+    """Return a listed row as a blocker."""
+    return blocker(f"network.{type_}", row["id"], owner_of(row))
+
+
+#: Paths of collections that are not the plural name with dashes.
+_PATHS = {
+    "bgpvpns": "/bgpvpn/bgpvpns",
+    "firewall_groups": "/fwaas/firewall_groups",
+    "firewall_policies": "/fwaas/firewall_policies",
+    "firewall_rules": "/fwaas/firewall_rules",
+    "ips": "/floatingips",
+    "local_ips": "/local_ips",
+    "metering_labels": "/metering/metering-labels",
+    "ndp_proxies": "/ndp_proxies",
+    "network_segment_ranges": "/network_segment_ranges",
+    "qos_policies": "/qos/policies",
+    "sfc_flow_classifiers": "/sfc/flow_classifiers",
+    "sfc_port_chains": "/sfc/port_chains",
+    "sfc_port_pair_groups": "/sfc/port_pair_groups",
+    "sfc_port_pairs": "/sfc/port_pairs",
+    "sfc_service_graphs": "/sfc/service_graphs",
+    "subnet_pools": "/subnetpools",
+    "tap_flows": "/taas/tap_flows",
+    "tap_mirrors": "/taas/tap_mirrors",
+    "tap_services": "/taas/tap_services",
+    "vpn_endpoint_groups": "/vpn/endpoint-groups",
+    "vpn_ike_policies": "/vpn/ikepolicies",
+    "vpn_ipsec_policies": "/vpn/ipsecpolicies",
+    "vpn_ipsec_site_connections": "/vpn/ipsec-site-connections",
+    "vpn_services": "/vpn/vpnservices",
+}
+
+
+def all_projects_view(plural: str) -> Rest:
+    """Return a list of the rows of all projects.
+
+    Without the SDK, which takes milliseconds for each row.
+
+    A collection that Neutron does not page ignores the limit, and returns no next link.
+    """
+    path = _PATHS.get(plural) or "/" + plural.replace("_", "-")
+    key = path.rpartition("/")[2].replace("-", "_")
+    return Rest("network", path, key=key, query={"limit": PAGE}, paging=Paging.LINKS)
+
+
+def simple_type(name: str, plural: str, *, get: str = "", **declared: Any) -> ResourceType:
+    """Return a type whose calls are plain SDK calls, with the owner filter."""
+    declared.setdefault("list", Sdk("network", plural, project_id="{project_id}"))
+    declared.setdefault("all_projects", all_projects_view(plural))
+    declared.setdefault("show", Sdk("network", get or f"get_{name}", "{id}"))
+    declared.setdefault("delete", Sdk("network", f"delete_{name}", "{id}", ignore_missing=False))
+    return ResourceType(name=name, **declared)
+
+
+def shared(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Protect a resource that is shared with all projects."""
+    if is_shared(resource.data) and not project.options.get("delete_shared"):
+        return "it is shared with all projects, who may be using it"
+    return None
+
+
+def own_and(connection: Connection, project: ProjectDefinition) -> list[str]:
+    """Return an owner filter that creates no default group in the project.
+
+    A list of these collections creates the default group of the *first* project that it filters by. So the
+    orchestrator's own project comes first. Every list without a filter creates its default group as well.
+
+    :raises BadAnswer: when the token is not scoped to a project
+    """
+    own = connection.session.get_project_id()
+    if not own:
+        raise BadAnswer("the orchestrator's token is not scoped to a project: a list here would create default groups")
+    return [str(own), project.id]
+
+
+def list_groups(plural: str, names: Iterable[str], defaults: bool) -> Callable[..., Iterator[Row]]:
+    """Return a listing of the service's default resources, or of all others."""
+    default_names = frozenset(names)
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        for row in list_rows(connection, plural, project_id=own_and(connection, project)):
+            if (row.get("name") in default_names) is defaults:
+                yield row
+
+    return listing
+
+
+def all_groups(plural: str, names: Iterable[str], defaults: bool) -> Callable[..., Iterator[Row]]:
+    """Return the same listing over all projects.
+
+    Without a filter it creates only the orchestrator's default group.
+    """
+    default_names = frozenset(names)
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        for row in all_projects_view(plural).rows(connection, project):
+            if (row.get("name") in default_names) is defaults:
+                yield row
+
+    return listing
+
+
+def explain_by(type_: str, plural: str, attribute: str, query: str = "") -> Callable[..., Verdict | None]:
+    """Return an explanation that names the rows that refer to the resource."""
+
+    def explain(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+        rows = list_rows(connection, plural, **{query or attribute: resource.id})
+        blockers = [row_blocker(type_, row) for row in rows if row.get(attribute) == resource.id]
+        return verdict_naming(project, "it is used by", blockers)
+
+    return explain
+
+
+def rest_type(name: str, collection: str, **declared: Any) -> ResourceType:
+    """Return a type whose collection the SDK lacks, or cannot filter by owner."""
+    path = f"/{collection}"  # below the versioned endpoint, which the SDK discovers
+    plural = collection.rpartition("/")[2].replace("-", "_")
+    return ResourceType(
+        name=name,
+        list=Rest("network", path, key=plural, query={"project_id": "{project_id}"}, paging=Paging.LINKS),
+        all_projects=Rest("network", path, key=plural, query={"limit": PAGE}, paging=Paging.LINKS),
+        show=Rest("network", f"{path}/{{id}}", key=name),
+        delete=Rest("network", f"{path}/{{id}}", method="DELETE"),
+        **declared,
+    )

@@ -1,0 +1,356 @@
+"""Neutron: networks, subnets, ports, trunks, local IPs, address pools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins.base import (
+    ProjectDefinition,
+    Refused,
+    Resource,
+    ResourceType,
+    Row,
+    Sdk,
+    Verdict,
+    refuse_foreign,
+    to_row,
+    verdict_naming,
+)
+from cleanup_orchestrator.plugins.network.common import (
+    NETWORK_PORTS,
+    ROUTER_PORTS,
+    all_projects_view,
+    explain_by,
+    extension,
+    list_rows,
+    owner_of,
+    row_blocker,
+    shared,
+    simple_type,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+
+def external(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Protect an external network: routers of any project may be using it."""
+    if resource.data.get("is_router_external") and not project.options.get("delete_external"):
+        return "it is an external network, which other projects' routers and floating IPs may be using"
+    return None
+
+
+def default_pool(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Protect the default subnet pool, which subnets of any project come from."""
+    if resource.data.get("is_default") and not project.options.get("delete_shared"):
+        return "it is the default subnet pool of the cloud"
+    return None
+
+
+def on_protected_network(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Protect a subnet of a network that is itself protected."""
+    if resource.data.get(_PROTECTED):
+        return f"its network {resource.data.get('network_id')} is protected, and others may be using it"
+    return None
+
+
+def of_own_network(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Keep Neutron's own ports on the project's networks.
+
+    Agents recreate them, and they are deleted with the network.
+    """
+    if resource.data.get(_ON_OWN_NETWORK):
+        return f"Neutron made it for network {resource.data.get('network_id')} and deletes it with that"
+    return None
+
+
+_ON_OWN_NETWORK = "_parent_is_ours"  # added to listed rows; no attribute of Neutron begins with an underscore
+_PROTECTED = "_network_is_protected"
+
+
+def list_ports(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's ports without those of routers.
+
+    Neutron's own ports on the project's networks are marked.
+    """
+    own_networks: set[str] | None = None
+    for row in list_rows(connection, "ports", project_id=project.id):
+        if row.get("device_owner") in ROUTER_PORTS:
+            continue
+        if row.get("device_owner") in NETWORK_PORTS:
+            if own_networks is None:
+                own_networks = {str(n["id"]) for n in list_rows(connection, "networks", project_id=project.id)}
+            row = {**row, _ON_OWN_NETWORK: row.get("network_id") in own_networks}
+        yield row
+
+
+def all_ports(of_routers: bool) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
+    """Return a listing of all ports that belong to routers, or of all others."""
+
+    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        for row in all_projects_view("ports").rows(connection, project):
+            if (row.get("device_owner") in ROUTER_PORTS) is of_routers:
+                yield row
+
+    return listing
+
+
+def list_router_ports(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's ports that belong to routers of any project."""
+    for row in list_rows(connection, "ports", project_id=project.id, device_owner=list(ROUTER_PORTS)):
+        if row.get("device_owner") in ROUTER_PORTS:
+            yield row
+
+
+def list_subnets(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's subnets; mark those of its protected networks."""
+    protected: set[str] | None = None
+    for row in list_rows(connection, "subnets", project_id=project.id):
+        if protected is None:
+            networks = (NETWORK.resource(n, project) for n in list_rows(connection, "networks", project_id=project.id))
+            protected = {n.id for n in networks if any(rule(n, project) for rule in NETWORK.protect)}
+        yield {**row, _PROTECTED: row.get("network_id") in protected}
+
+
+def check_subnet(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Refuse a subnet with ports of others: they could lose their addresses.
+
+    Neutron removes the addresses where addressing is automatic.
+    """
+    ports = list_rows(connection, "ports", network_id=resource.data.get("network_id"))
+    using = [p for p in ports if any(ip.get("subnet_id") == resource.id for ip in p.get("fixed_ips") or ())]
+    blockers = [_port_blocker(connection, port) for port in using]
+    refuse_foreign(project, "addresses of it are used by", blockers)
+
+
+def check_network(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Refuse a network that has subnets of others: Neutron would delete them."""
+    subnets = list_rows(connection, "subnets", network_id=resource.id)
+    blockers = [row_blocker("subnet", s) for s in subnets if s.get("network_id") == resource.id]
+    refuse_foreign(project, "deleting it would delete", blockers)
+
+
+def explain_network(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+    """Name the ports, of any project, on a network that Neutron refuses to delete."""
+    ports = [p for p in list_rows(connection, "ports", network_id=resource.id) if p.get("network_id") == resource.id]
+    using = [p for p in ports if p.get("device_owner") not in NETWORK_PORTS]
+    return verdict_naming(project, "it is used by", [_port_blocker(connection, port) for port in using])
+
+
+def explain_subnet(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+    """Name the ports with addresses of a subnet."""
+    ports = list_rows(connection, "ports", network_id=resource.data.get("network_id"))
+    using = [p for p in ports if any(ip.get("subnet_id") == resource.id for ip in p.get("fixed_ips") or ())]
+    return verdict_naming(project, "it is used by", [_port_blocker(connection, port) for port in using])
+
+
+_BEHIND = {  # ports without an owner: the type that they belong to, and how to read it
+    "network:floatingip": ("floating_ip", "get_ip"),
+    "network:local_ip": ("local_ip", "get_local_ip"),
+    **dict.fromkeys(ROUTER_PORTS, ("router", "get_router")),
+}
+
+
+def _port_blocker(connection: Connection, port: Row) -> dict[str, str]:
+    """Return a port as a blocker.
+
+    Neutron's own ports have no owner. The resource that they belong to is named instead.
+    """
+    type_, method = _BEHIND.get(str(port.get("device_owner")), ("", ""))
+    if owner_of(port) or not type_ or not port.get("device_id"):
+        return row_blocker("port", port)
+    from openstack import exceptions
+
+    try:
+        return row_blocker(type_, to_row(getattr(connection.network, method)(port["device_id"])))
+    except exceptions.NotFoundException:
+        return row_blocker("port", port)
+
+
+def explain_router_port(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+    """Name the router that a port belongs to."""
+    router_id = resource.data.get("device_id")
+    if not router_id:
+        return None
+    return verdict_naming(
+        project, "it is an interface of", [row_blocker("router", to_row(connection.network.get_router(router_id)))]
+    )
+
+
+def release_local_ip(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Remove the associations of a local IP: Neutron refuses to delete it with any.
+
+    Neutron 29 was observed to answer 500 to a list of associations that is not empty. Then the delete is tried anyway,
+    and refused. A later sweep succeeds once the associated ports are gone: associations are deleted with their port.
+    """
+    from openstack import exceptions
+
+    try:
+        rows = list(list_rows(connection, "local_ip_associations", resource.id))
+    except exceptions.HttpException as error:
+        if error.status_code != 500:
+            raise
+        return
+    for row in rows:
+        connection.network.delete_local_ip_association(resource.id, row["fixed_port_id"], ignore_missing=False)
+
+
+def enable_trunk(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Enable a trunk: Neutron refuses to delete a disabled one."""
+    if resource.data.get("is_admin_state_up") is False:
+        connection.network.update_trunk(resource.id, admin_state_up=True)
+
+
+_TRUNK = re.compile(r"\btrunk ([0-9a-f-]{32,36})\b")
+
+
+def delete_port(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Delete a port; name the trunk if Neutron refuses because of one.
+
+    The owner of a network may put a trunk on any port there, also on another project's. The trunk of a subport is only
+    in Neutron's refusal: the port does not show it, and no list of trunks can be filtered by a subport.
+
+    :raises Refused: naming the trunk
+    """
+    from openstack import exceptions
+
+    try:
+        connection.network.delete_port(resource.id, ignore_missing=False)
+    except exceptions.ConflictException as error:
+        if not (found := _TRUNK.search(str(error))):
+            raise
+        try:
+            trunk = to_row(connection.network.get_trunk(found[1]))
+        except exceptions.NotFoundException:  # the caller would take this 404 for one of the port
+            raise error from None
+        verdict = verdict_naming(project, "it is in", [row_blocker("trunk", trunk)])
+        if verdict is None:
+            raise
+        raise Refused(verdict) from error
+
+
+NETWORK = simple_type(
+    "network",
+    "networks",
+    tags="tags",
+    protect=(shared, external),
+    prepare=(check_network,),
+    explain=explain_network,
+    after=("port", "router_port", "vpn_endpoint_group", "bgpvpn_network_association"),
+    note="The delete also removes its subnets, segments, DHCP and metadata ports and RBAC policies. It removes the "
+    "row of an auto-allocated topology, too, which is never read: a read would create a topology. The 'shared' "
+    "that an admin sees means all projects. A network that is shared with single projects is deleted unless "
+    "their ports are on it.",
+    source="DELETE /v2.0/networks/N: 409 NetworkInUse with a port of any project; neutron db/db_base_plugin_v2.py",
+)
+
+NETWORKS = (
+    simple_type(
+        "trunk",
+        "trunks",
+        available=extension("trunk"),
+        after=("compute.server", "compute.unreachable_server"),
+        prepare=(enable_trunk,),
+        note="409 TrunkDisabled while it is administratively down. Its parent and subports stay as ordinary ports.",
+        tags="tags",
+        source="DELETE /v2.0/trunks/T; neutron services/trunk/rules.py, trunk_can_be_managed",
+    ),
+    simple_type(
+        "local_ip",
+        "local_ips",
+        available=extension("local_ip"),
+        prepare=(release_local_ip,),
+        note="The port that Neutron creates for it has no owner, and yet blocks the delete of its network. A port "
+        "that a user chose for it is deleted after it. Ports that it is associated with may be deleted before: "
+        "see release_local_ip.",
+        source="DELETE /v2.0/local_ips/L: 409 LocalIPInUse with associations; neutron db/local_ip_db.py",
+    ),
+    ResourceType(
+        name="port",
+        list=list_ports,
+        all_projects=all_ports(of_routers=False),
+        show=Sdk("network", "get_port", "{id}"),
+        delete=delete_port,
+        by_hand="as an admin: openstack port delete {id}",
+        keep=(of_own_network,),
+        after=(
+            "compute.server",
+            "compute.unreachable_server",
+            "load-balancer.load_balancer",
+            "database.instance",
+            "shared-file-system.share_network",
+            "trunk",
+            "vpn_service",
+            "bgpvpn_port_association",
+            "sfc_port_pair",
+            "sfc_flow_classifier",
+            "tap_flow",
+            "tap_service",
+            "tap_mirror",
+        ),
+        note="Any device_owner is accepted: what a port was created for is confirmed gone before. So a port that "
+        "still exists is a leftover of a deleted server, or is in a cloud without that service, and is deleted. "
+        "Neutron lets an admin delete the port of a live server; only this order prevents that. Only DHCP and "
+        "metadata ports of the project's own networks are kept. A port does not wait for local IPs: see there. "
+        "The owner of a network may put a trunk on any port there, with no role on the port's project: the "
+        "trunk is named, and the port is deleted once its owner or an admin has deleted the trunk.",
+        tags="tags",
+        source="DELETE /v2.0/ports/P: 409 for trunk and local-IP ports; neutron plugins/ml2/plugin.py, delete_port",
+    ),
+    ResourceType(
+        name="router_port",
+        part_of=(("router", "device_id"),),
+        list=list_router_ports,
+        all_projects=all_ports(of_routers=True),
+        show=Sdk("network", "get_port", "{id}"),
+        delete=Sdk("network", "delete_port", "{id}", ignore_missing=False),
+        explain=explain_router_port,
+        after=("router",),
+        note="A port of the project that is a router's interface. It is deleted with the project's router. One that "
+        "is left belongs to a router of another project, or is an orphan that Neutron lets an admin delete. It "
+        "is a separate type, so that plain ports do not wait for routers.",
+        tags="tags",
+        source="DELETE /v2.0/ports/P: 409 ServicePortInUse while the router is there; neutron db/l3_db.py, "
+        "prevent_l3_port_deletion",
+    ),
+    NETWORK,
+    ResourceType(
+        name="subnet",
+        part_of=(("network", "network_id"),),
+        list=list_subnets,
+        all_projects=all_projects_view("subnets"),
+        show=Sdk("network", "get_subnet", "{id}"),
+        delete=Sdk("network", "delete_subnet", "{id}", ignore_missing=False),
+        protect=(on_protected_network,),
+        prepare=(check_subnet,),
+        explain=explain_subnet,
+        after=("network",),
+        note="It is deleted with its network, without a call. What is left then is on another project's network. The "
+        "delete of a subnet with automatic addressing removes the addresses of live ports of any project: it is "
+        "refused when there are any.",
+        tags="tags",
+        source="DELETE /v2.0/subnets/S: 409 SubnetInUse; neutron db/db_base_plugin_v2.py, _subnet_check_ip_allocations",
+    ),
+    simple_type(
+        "subnet_pool",
+        "subnet_pools",
+        available=extension("subnet_allocation"),
+        protect=(shared, default_pool),
+        explain=explain_by("subnet", "subnets", "subnet_pool_id"),
+        after=("subnet",),
+        note="400, not 409, while subnets of any project use it.",
+        tags="tags",
+        source="DELETE /v2.0/subnetpools/P; neutron db/db_base_plugin_v2.py, SubnetPoolDeleteError",
+    ),
+    simple_type(
+        "address_scope",
+        "address_scopes",
+        available=extension("address-scope"),
+        protect=(shared,),
+        explain=explain_by("subnet_pool", "subnet_pools", "address_scope_id"),
+        after=("subnet_pool",),
+        source="DELETE /v2.0/address-scopes/A: 409 AddressScopeInUse; neutron db/address_scope_db.py",
+    ),
+)

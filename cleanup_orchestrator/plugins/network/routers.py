@@ -1,0 +1,151 @@
+"""Neutron: routers, floating IPs, and what hangs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins.base import (
+    ProjectDefinition,
+    Resource,
+    ResourceType,
+    Row,
+    Sdk,
+    Verdict,
+    refuse_foreign,
+    to_row,
+    verdict_naming,
+)
+from cleanup_orchestrator.plugins.network.common import (
+    ROUTER_PORTS,
+    extension,
+    list_rows,
+    owner_of,
+    row_blocker,
+    simple_type,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+#: Owners of the ports that ``remove_router_interface`` accepts.
+ROUTER_INTERFACES = ROUTER_PORTS[:3]
+
+
+def clear_routes(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Remove static routes: Neutron refuses to remove an interface towards a next hop."""
+    if resource.data.get("routes"):
+        connection.network.update_router(resource.id, routes=[])
+
+
+def remove_interfaces(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Remove a router's interfaces, plain, distributed and replicated.
+
+    Removing an interface deletes its port. So an interface with a port of another project is left, and named. A refused
+    removal does not prevent the removal of the others.
+    """
+    from openstack import exceptions
+
+    ports = list(list_rows(connection, "ports", device_id=resource.id))
+    interfaces = [p for p in ports if p.get("device_id") == resource.id and p.get("device_owner") in ROUTER_INTERFACES]
+    refusals = []
+    for port in interfaces:
+        if owner_of(port) == project.id:
+            try:
+                connection.network.remove_interface_from_router(resource.id, port=port["id"])
+            except exceptions.ConflictException as error:
+                refusals.append(error)
+    refuse_foreign(project, "removing its interface would delete", [row_blocker("port", p) for p in interfaces])
+    if refusals:
+        raise refusals[0]
+
+
+def explain_router(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+    """Name the floating IPs, of any project, behind a router."""
+    found = [ip for ip in list_rows(connection, "ips", router_id=resource.id) if ip.get("router_id") == resource.id]
+    return verdict_naming(project, "it is the way out for", [row_blocker("floating_ip", ip) for ip in found])
+
+
+def list_conntrack_helpers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the conntrack helpers of the project's routers."""
+    for router in list_rows(connection, "routers", project_id=project.id):
+        if owner_of(router) == project.id:
+            for row in list_rows(connection, "conntrack_helpers", router["id"]):
+                yield {**row, "router_id": router["id"], "project_id": project.id}
+
+
+def list_port_forwardings(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the port forwardings of the project's floating IPs."""
+    for ip in list_rows(connection, "ips", project_id=project.id):
+        # A floating IP with a port cannot forward (neutron pf_plugin.py, FloatingIPPortAlreadyAssociated).
+        if owner_of(ip) == project.id and not ip.get("port_id"):
+            for row in list_rows(connection, "port_forwardings", ip["id"]):
+                yield {**row, "floatingip_id": ip["id"], "project_id": project.id}
+
+
+def show_port_forwarding(connection: Connection, project: ProjectDefinition, resource: Resource) -> Row:
+    """Read the owner again: the owner of the floating IP."""
+    ip = to_row(connection.network.get_ip(resource.data["floatingip_id"]))
+    return {**resource.data, "project_id": owner_of(ip)}
+
+
+ROUTERS = (
+    simple_type(
+        "floating_ip",
+        "ips",
+        get="get_ip",
+        delete=Sdk("network", "delete_ip", "{id}", ignore_missing=False),
+        title="floating_ip_address",
+        available=extension("router"),
+        after=("port_forwarding", "dns.ptr"),
+        note="The port of a floating IP has an empty project_id and is never listed.",
+        tags="tags",
+        source="DELETE /v2.0/floatingips/F: 409 FipInUseByPortForwarding; neutron db/l3_db.py",
+    ),
+    ResourceType(
+        name="port_forwarding",
+        title="floatingip_id",
+        list=list_port_forwardings,
+        all_projects="it has no owner of its own, and is deleted with its floating IP",
+        show=show_port_forwarding,
+        delete=Sdk("network", "delete_port_forwarding", "{id}", "{row[floatingip_id]}", ignore_missing=False),
+        available=extension("floating-ip-port-forwarding"),
+        note="It has no owner of its own. Its owner is that of its floating IP.",
+        source="/v2.0/floatingips/F/port_forwardings; neutron services/portforwarding/pf_plugin.py",
+    ),
+    simple_type(
+        "ndp_proxy",
+        "ndp_proxies",
+        list=Sdk("network", "ndp_proxies"),
+        unfiltered="Neutron refuses an owner filter here (400 where filter-validation is on)",
+        available=extension("l3-ndp-proxy"),
+        note="While it exists, its router's interfaces and gateway cannot be removed.",
+        source="/v2.0/ndp_proxies; neutron services/ndp_proxy/plugin.py, neutron_lib api/definitions/l3_ndp_proxy.py",
+    ),
+    simple_type(
+        "router",
+        "routers",
+        available=extension("router"),
+        after=("floating_ip", "ndp_proxy", "vpn_service", "bgpvpn_router_association"),
+        prepare=(clear_routes, remove_interfaces),
+        explain=explain_router,
+        note="The removal of an interface deletes its port. So an interface with a port of another project is left "
+        "and named. The gateway, HA and SNAT ports have no owner and are deleted with the router, and the HA "
+        "network with the last HA router.",
+        tags="tags",
+        source="DELETE /v2.0/routers/R: 409 RouterInUse, RouterExternalGatewayInUseByFloatingIp; neutron db/l3_db.py",
+    ),
+    ResourceType(
+        name="conntrack_helper",
+        title="helper",
+        list=list_conntrack_helpers,
+        all_projects="it has no owner of its own, and is deleted with its router",
+        delete=Sdk("network", "delete_conntrack_helper", "{id}", "{row[router_id]}", ignore_missing=False),
+        fresh="never deleted by itself: it is deleted with its router",
+        deleted_with=("router",),
+        part_of=(("router", "router_id"),),
+        after=("router",),
+        available=extension("l3-conntrack-helper"),
+        source="/v2.0/routers/R/conntrack_helpers; neutron db/models/conntrack_helper.py, CASCADE",
+    ),
+)

@@ -1,0 +1,153 @@
+"""Neutron: security groups, address groups and QoS policies."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins.base import (
+    ProjectDefinition,
+    Refused,
+    Resource,
+    Sdk,
+    Verdict,
+    refuse_foreign,
+    to_row,
+    verdict_naming,
+)
+from cleanup_orchestrator.plugins.network.common import (
+    DEFAULT_GROUP,
+    all_groups,
+    explain_by,
+    extension,
+    list_groups,
+    list_rows,
+    owner_of,
+    row_blocker,
+    shared,
+    simple_type,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+
+def check_security_group(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Refuse a group that rules of others name: they would be deleted.
+
+    The database deletes those rules (remote_group_id, CASCADE).
+    """
+    if project.options.get("drop_foreign_rules"):
+        return
+    rules = list_rows(connection, "security_group_rules", remote_group_id=resource.id)
+    blockers = [row_blocker("security_group_rule", r) for r in rules if r.get("remote_group_id") == resource.id]
+    refuse_foreign(project, "deleting it would delete", blockers)
+
+
+def explain_security_group(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+    """Name the ports, of any project, that use a group."""
+    ports = list_rows(connection, "ports", security_group_ids=resource.id)
+    using = [p for p in ports if resource.id in (p.get("security_group_ids") or p.get("security_groups") or ())]
+    return verdict_naming(project, "it is used by", [row_blocker("port", p) for p in using])
+
+
+def drop_own_rules(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Delete the project's rules that name an address group.
+
+    Its default security group, which may have such rules, is deleted later.
+    """
+    for rule in list(list_rows(connection, "security_group_rules", remote_address_group_id=resource.id)):
+        if rule.get("remote_address_group_id") == resource.id and owner_of(rule) == project.id:
+            connection.network.delete_security_group_rule(rule["id"], ignore_missing=False)
+
+
+_BOUND = re.compile(r"is used by (network|port|router|fip) ([0-9a-f-]{32,36})")
+_READ_BOUND = {
+    "network": ("network", "get_network"),
+    "port": ("port", "get_port"),
+    "router": ("router", "get_router"),
+    "fip": ("floating_ip", "get_ip"),
+}
+
+
+def delete_qos_policy(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Delete a QoS policy; name what it is bound to if Neutron refuses.
+
+    Only Neutron's refusal shows this, for one resource at a time: no list can be filtered by policy (400 where
+    filter-validation is on), and the list of every port of the cloud is too long.
+
+    :raises Refused: naming it
+    """
+    from openstack import exceptions
+
+    try:
+        connection.network.delete_qos_policy(resource.id, ignore_missing=False)
+    except exceptions.ConflictException as error:
+        if not (found := _BOUND.search(str(error))):
+            raise
+        type_, method = _READ_BOUND[found[1]]
+        bound = to_row(getattr(connection.network, method)(found[2]))
+        verdict = verdict_naming(project, "it is used by", [row_blocker(type_, bound)])
+        if verdict is None:
+            raise
+        raise Refused(verdict) from error
+
+
+SECURITY = (
+    simple_type(
+        "security_group",
+        "security_groups",
+        list=list_groups("security_groups", (DEFAULT_GROUP,), defaults=False),
+        all_projects=all_groups("security_groups", (DEFAULT_GROUP,), defaults=False),
+        available=extension("security-group"),
+        protect=(shared,),
+        prepare=(check_security_group,),
+        explain=explain_security_group,
+        after=("port",),
+        note="A list that filters by project_id creates that project's default group. With several project ids it "
+        "creates that of the first one. So the orchestrator's own project comes first. Rules in groups of "
+        "others that name it would be deleted with it: refused, unless drop_foreign_rules is set.",
+        tags="tags",
+        source="/v2.0/security-groups; neutron db/securitygroups_db.py, get_security_groups",
+    ),
+    simple_type(
+        "address_group",
+        "address_groups",
+        available=extension("address-group"),
+        protect=(shared,),
+        prepare=(drop_own_rules,),
+        explain=explain_by("security_group_rule", "security_group_rules", "remote_address_group_id"),
+        after=("security_group",),
+        note="A rule in the project's default security group, which is deleted last, may use it. Such rules are "
+        "deleted before.",
+        source="DELETE /v2.0/address-groups/A: 409 AddressGroupInUse; neutron db/address_group_db.py",
+    ),
+    simple_type(
+        "qos_policy",
+        "qos_policies",
+        available=extension("qos"),
+        protect=(shared,),
+        delete=delete_qos_policy,
+        after=("port", "router_port", "network", "floating_ip", "router"),
+        tags="tags",
+        source="DELETE /v2.0/qos/policies/Q: 409 QosPolicyInUse; neutron objects/qos/policy.py",
+    ),
+)
+
+DEFAULTS = (
+    simple_type(
+        "default_security_group",
+        "security_groups",
+        list=list_groups("security_groups", (DEFAULT_GROUP,), defaults=True),
+        all_projects=all_groups("security_groups", (DEFAULT_GROUP,), defaults=True),
+        show=Sdk("network", "get_security_group", "{id}"),
+        delete=Sdk("network", "delete_security_group", "{id}", ignore_missing=False),
+        available=extension("security-group"),
+        prepare=(check_security_group,),
+        explain=explain_security_group,
+        project_setting=True,
+        note="Neutron creates it with the project's first port, network or filtered list. An admin may delete it.",
+        tags="tags",
+        source="DELETE /v2.0/security-groups/S; neutron db/securitygroups_db.py, delete_security_group",
+    ),
+)

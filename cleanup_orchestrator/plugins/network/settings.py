@@ -1,0 +1,142 @@
+"""Neutron: RBAC policies, metering labels, logs, and project settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Reason, Resource, ResourceType, Rest, Sdk, Verdict
+from cleanup_orchestrator.plugins.network.common import all_projects_view, extension, rest_type, shared, simple_type
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+
+def shared_with_all(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Protect a grant to all projects.
+
+    Without it the object would not look shared, and would lose its protection.
+    """
+    if resource.data.get("target_project_id") == "*" and not project.options.get("delete_shared"):
+        return f"it shares {resource.data.get('object_type')} {resource.data.get('object_id')} with all projects"
+    return None
+
+
+def granted_by_others(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Keep a grant of others: it has no effect once the project is gone."""
+    return f"it belongs to project {resource.data.get('project_id')}, which shares an object with this one"
+
+
+def explain_rbac_policy(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+    """Name the project that uses the granted object.
+
+    Neutron does not show which resource uses it.
+    """
+    target = str(resource.data.get("target_project_id") or "")
+    if target in ("", project.id):
+        return None
+    kind, object_id = resource.data.get("object_type"), resource.data.get("object_id")
+    return Verdict(
+        Reason.FOREIGN,
+        f"{'some project' if target == '*' else f'project {target}'} uses {kind} {object_id}, which it grants",
+        ({"type": f"network.{kind}", "id": str(object_id), "owner": target},),
+    )
+
+
+SHARING = (
+    simple_type(
+        "rbac_policy",
+        "rbac_policies",
+        available=extension("rbac-policies"),
+        title="object_id",
+        protect=(shared_with_all,),
+        explain=explain_rbac_policy,
+        after=(
+            "network",
+            "subnet_pool",
+            "address_scope",
+            "security_group",
+            "address_group",
+            "qos_policy",
+            "bgpvpn",
+        ),
+        note="It is deleted with the object that it grants. Only what is left then is deleted, and never before: "
+        "without the grant a shared network would not look shared, and would lose its protection.",
+        source="/v2.0/rbac-policies, never paged; neutron db/rbac_db_mixin.py",
+    ),
+    ResourceType(
+        name="rbac_grant",
+        title="object_id",
+        owner="target_project_id",
+        list=Sdk("network", "rbac_policies", target_project_id="{project_id}"),
+        all_projects="it belongs to the project that shares an object with this one",
+        delete=None,
+        fresh="never deleted: it is another project's",
+        keep=(granted_by_others,),
+        available=extension("rbac-policies"),
+        note="What others share with the project. The delete would remove a resource of another project, so it "
+        "counts as kept.",
+        source="GET /v2.0/rbac-policies?target_tenant=X; neutron db/rbac_db_mixin.py",
+    ),
+)
+
+METERS = (
+    simple_type(
+        "metering_label",
+        "metering_labels",
+        available=extension("metering"),
+        protect=(shared,),
+        note="Its rules are deleted with it. A shared label measures the traffic of all projects.",
+        source="/v2.0/metering/metering-labels; neutron db/metering/metering_db.py",
+    ),
+    rest_type(
+        "log",
+        "log/logs",
+        available=extension("logging"),
+        source="/v2.0/log/logs; neutron services/logapi/logging_plugin.py",
+    ),
+)
+
+SETTINGS = (
+    simple_type(
+        "security_groups_default_statefulness",
+        "security_groups_default_statefulness",
+        # openstacksdk reads another key of the answer, and would find no owner.
+        show=Rest(
+            "network",
+            "/security-groups-default-statefulness/{id}",
+            key="security_groups_default_statefulness",
+        ),
+        available=extension("security-groups-default-statefulness"),
+        title="id",
+        project_setting=True,
+        note="A setting. The row without a project is that of the whole cloud and is never listed here.",
+        source="/v2.0/security-groups-default-statefulness; neutron conf/policies of the same name",
+    ),
+    simple_type(
+        "network_segment_range",
+        "network_segment_ranges",
+        available=extension("network-segment-range"),
+        protect=(shared,),
+        project_setting=True,
+        note="Only an admin can create or remove it, so it is not a leftover of a user. 409 while a network of the "
+        "project uses it.",
+        source="/v2.0/network_segment_ranges; neutron services/network_segment_range/plugin.py",
+    ),
+)
+
+QUOTA = (
+    ResourceType(
+        name="quota",
+        list=Sdk("network", "quotas"),
+        all_projects=all_projects_view("quotas"),
+        unfiltered="Neutron lists the projects that have a quota row; reading one by id answers the defaults instead",
+        id="project_id",
+        title="project_id",
+        delete=Sdk("network", "delete_quota", "{project_id}", ignore_missing=False),
+        fresh="it is addressed by the project's id",
+        available=extension("quotas"),
+        project_setting=True,
+        note="404 TenantQuotaNotFound means that there is no row, which counts as gone.",
+        source="/v2.0/quotas; neutron extensions/quotasv2.py",
+    ),
+)

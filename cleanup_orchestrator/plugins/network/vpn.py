@@ -1,0 +1,48 @@
+"""Neutron: VPN services and what configures them (neutron-vpnaas)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins.network.common import extension, simple_type
+
+if TYPE_CHECKING:
+    pass
+
+VPN = (
+    simple_type(
+        "vpn_ipsec_site_connection",
+        "vpn_ipsec_site_connections",
+        available=extension("vpnaas"),
+        source="/v2.0/vpn/ipsec-site-connections; neutron_vpnaas db/vpn/vpn_db.py",
+    ),
+    simple_type(
+        "vpn_service",
+        "vpn_services",
+        available=extension("vpnaas"),
+        after=("vpn_ipsec_site_connection",),
+        source="DELETE /v2.0/vpn/vpnservices/V: 409 VPNServiceInUse; neutron_vpnaas db/vpn/vpn_db.py",
+    ),
+    simple_type(
+        "vpn_endpoint_group",
+        "vpn_endpoint_groups",
+        available=extension("vpn-endpoint-groups"),
+        after=("vpn_ipsec_site_connection",),
+        note="400, not 409, while in use.",
+        source="DELETE /v2.0/vpn/endpoint-groups/E: EndpointGroupInUse; neutron_vpnaas db/vpn/vpn_db.py",
+    ),
+    simple_type(
+        "vpn_ike_policy",
+        "vpn_ike_policies",
+        available=extension("vpnaas"),
+        after=("vpn_ipsec_site_connection",),
+        source="DELETE /v2.0/vpn/ikepolicies/I: 409 IKEPolicyInUse; neutron_vpnaas db/vpn/vpn_db.py",
+    ),
+    simple_type(
+        "vpn_ipsec_policy",
+        "vpn_ipsec_policies",
+        available=extension("vpnaas"),
+        after=("vpn_ipsec_site_connection",),
+        source="DELETE /v2.0/vpn/ipsecpolicies/I: 409 IPsecPolicyInUse; neutron_vpnaas db/vpn/vpn_db.py",
+    ),
+)

@@ -1,0 +1,128 @@
+"""Swift: the account of a project, requests about it, and the pages of its lists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote, urlencode, urlsplit
+
+from openstack import exceptions
+
+from cleanup_orchestrator.plugins.base import LITERAL_PATH, BadAnswer, ProjectDefinition, Row
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+    from requests import Response
+
+#: Names in one page and in one bulk delete. Swift accepts 10,000, but deletes two at a time: a call would take minutes,
+#: during which a cancel has no effect.
+PAGE = 1000
+#: HTTP clients and proxies resolve these in a path, whatever the encoding: the request then addresses another resource.
+#: A container of that name is read with a path that is sent unchanged (``LITERAL_PATH``). If a proxy resolves it
+#: anyway, the account or the list of API versions is read. A delete never has such a path: a bulk delete has the names
+#: in its body.
+DOTS = frozenset({".", ".."})
+NO_RESELLER = (
+    "no token for the project can be obtained any more, and others can access its account in Swift only with the role "
+    "ResellerAdmin: give it to the orchestrator's user"
+)
+
+
+def account_url(connection: Connection, project: ProjectDefinition) -> str:
+    """Return the URL of the project's account.
+
+    If the project is gone, the URL is derived from the account of the orchestrator.
+
+    :raises BadAnswer: when it is not certain that it is the project's
+    """
+    if project.gone:
+        return account_url_by_id(connection, project)
+    scope = connection.session.get_project_id()
+    if scope != project.id:
+        raise BadAnswer(f"the token is scoped into project {scope}, not into {project.id}")
+    url = str(connection.object_store.get_endpoint() or "").rstrip("/")
+    account = unquote(urlsplit(url).path).rpartition("/")[2]
+    if account.endswith(project.id):
+        return url
+    if project.options.get("account_in_url", True):
+        raise BadAnswer(
+            f"the object-store endpoint {url or '(none)'} does not end in the project's id; if that is a Ceph Object "
+            "Gateway without accounts in its URLs, set account_in_url to false"
+        )
+    if not url or re.search(r"[0-9a-f]{32}", url):
+        raise BadAnswer(f"the object-store endpoint {url or '(none)'} names an account that is not the project's")
+    return url
+
+
+def account_url_by_id(connection: Connection, project: ProjectDefinition) -> str:
+    """Return the URL of the project's account, seen from the orchestrator's own."""
+    own = str(connection.session.get_project_id() or "")
+    url = str(connection.object_store.get_endpoint() or "").rstrip("/")
+    if not own or not url.endswith(own):
+        raise BadAnswer(f"the object-store endpoint {url or '(none)'} does not end in the own project's id")
+    return url.removesuffix(own) + project.id
+
+
+def quote_name(name: str) -> str:
+    """Return a name as one part of a path."""
+    return quote(name, safe="")
+
+
+def send(connection: Connection, method: str, account: str, container: str = "", **options: Any) -> Response:
+    """Read an account or one of its containers, or change its headers.
+
+    :param container: the name of the container; empty: the account itself
+    """
+    if container not in DOTS:
+        url = f"{account}/{quote_name(container)}" if container else account
+        answer: Response = connection.object_store.request(url, method, **options)
+        return answer
+    query = urlencode(options.pop("params", {}))
+    path = f"{urlsplit(account).path}/{container}" + (f"?{query}" if query else "")
+    headers = {**options.pop("headers", {}), LITERAL_PATH: path}
+    answer = connection.object_store.request(account, method, headers=headers, **options)
+    return answer
+
+
+def list_pages(connection: Connection, account: str, container: str = "", **query: str) -> Iterator[list[Row]]:
+    """Yield the pages of a listing, with the last name as the marker.
+
+    Deletes in between do not shift a page.
+
+    A short page may be followed by another one (sharded containers). Only an empty page is the end.
+    """
+    marker: dict[str, str] = {}
+    while True:
+        params = {"format": "json", "limit": PAGE, **query, **marker}
+        response = send(connection, "GET", account, container, params=params)
+        exceptions.raise_from_response(response)
+        if response.status_code == 204:
+            return
+        page = decode_json(response)
+        if not isinstance(page, list) or not all(isinstance(row, Mapping) and row.get("name") for row in page):
+            raise BadAnswer(f"GET {response.url} answered no list of names")
+        if not page:
+            return
+        yield page
+        following = {"marker": page[-1]["name"]}
+        if "versions" in query:
+            following["version_marker"] = page[-1]["version_id"]
+        if following == marker:
+            raise BadAnswer(f"GET {response.url} gave the same page twice")
+        marker = following
+
+
+def decode_json(response: Response) -> Any:
+    """Return the decoded body.
+
+    :raises BadAnswer: when it is not JSON
+    """
+    try:
+        return response.json()
+    except ValueError as error:
+        raise BadAnswer(f"{response.request.method} {response.url} answered no JSON") from error
+
+
+FRESH = "the token is scoped into the project, and the account's URL was compared with its id"
+NO_ACCOUNTS = "Swift has no list of accounts: each is found by its project's id alone"

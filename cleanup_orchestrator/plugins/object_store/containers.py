@@ -1,0 +1,271 @@
+"""Swift: containers, and how they are emptied."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from openstack import exceptions
+
+from cleanup_orchestrator.plugins.base import (
+    SCOPED,
+    BadAnswer,
+    ProjectDefinition,
+    ProjectGone,
+    Reason,
+    Refused,
+    Resource,
+    ResourceType,
+    Row,
+    Token,
+    Verdict,
+)
+from cleanup_orchestrator.plugins.object_store.common import (
+    DOTS,
+    FRESH,
+    NO_ACCOUNTS,
+    NO_RESELLER,
+    PAGE,
+    account_url,
+    decode_json,
+    list_pages,
+    quote_name,
+    send,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+#: Swift refuses a whole bulk delete for one line that is longer than twice its longest path (1,282).
+LINE = 2500
+#: Headers of a container that let others write into it without a token: its access list, the keys of signed URLs, and
+#: the key of container sync.
+_WRITE_HEADERS = (
+    "X-Container-Write",
+    "X-Container-Meta-Temp-URL-Key",
+    "X-Container-Meta-Temp-URL-Key-2",
+    "X-Container-Sync-Key",
+)
+#: Headers of the account that do so for all of its containers.
+_ACCOUNT_WRITE_HEADERS = ("X-Account-Meta-Temp-URL-Key", "X-Account-Meta-Temp-URL-Key-2")
+
+
+def _containers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    pages = list_pages(connection, account_url(connection, project))
+    try:
+        for page in pages:
+            yield from page
+    except exceptions.HttpException as error:
+        if error.status_code == 403 and project.gone:
+            raise ProjectGone(NO_RESELLER) from error
+        if error.status_code != 410:  # Gone: the account was deleted, and Swift's reaper deletes the rest
+            raise
+
+
+def _describe(container: Resource, project: ProjectDefinition) -> str:
+    count, size = container.data.get("count"), container.data.get("bytes")
+    return f"{count} objects, {size} bytes, by the account's listing (which may be behind, and counts no old versions)"
+
+
+def _bulk_limit(connection: Connection) -> int:
+    """Return how many names a bulk delete takes; 0 where there is none."""
+    url = str(connection.object_store.get_endpoint())
+    info = re.sub(r"/v1(\.\d+)?(/[^/]*)?/?$", "", url) + "/info"
+    response = connection.object_store.get(info, headers={"Accept": "application/json"})
+    if response.status_code != 200:
+        return 0
+    try:
+        return min(PAGE, int(response.json()["bulk_delete"]["max_deletes_per_request"]))
+    except (ValueError, KeyError, TypeError):
+        return 0
+
+
+class _Emptying:
+    """One pass over a container.
+
+    Each name is tried once. What is refused is counted, not retried.
+    """
+
+    def __init__(self, connection: Connection, account: str, container: str) -> None:
+        self.store = connection.object_store
+        self.connection, self.account, self.container = connection, account, container
+        self.url = f"{account}/{quote_name(container)}"
+        self.failures: Counter[int] = Counter()
+        self.example = ""
+
+    def fail(self, name: str, status: int) -> None:
+        self.example = self.example or name
+        self.failures[status] += 1
+
+    def versions(self) -> None:
+        """Delete every version and delete marker.
+
+        The bulk delete handles current objects only.
+        """
+        for page in list_pages(self.connection, self.account, self.container, versions="true"):
+            before = self.failures.total()
+            for row in page:
+                self.single(row["name"], {"version-id": row["version_id"]})
+            if self.failures.total() - before == len(page):
+                return
+
+    def objects(self) -> None:
+        limit = _bulk_limit(self.connection)
+        for page in list_pages(self.connection, self.account, self.container):
+            before = self.failures.total()
+            lines = {row["name"]: self.line(row["name"]) for row in page}
+            names = [name for name, line in lines.items() if limit and len(line) <= LINE]
+            for start in range(0, len(names), limit or 1):
+                self.bulk([lines[name] for name in names[start : start + limit]])
+            for name in lines.keys() - set(names):
+                self.single(name, {})
+            if self.failures.total() - before >= len(page):
+                return  # all names of a page were refused: the next page would be refused as well
+
+    def line(self, name: str) -> bytes:
+        """Return the line of a bulk delete.
+
+        Only what must be encoded is encoded, because the length of a line is limited.
+        """
+        path = f"/{self.container}/{name}".encode()
+        return re.sub(rb"[%\x00-\x20\x7f]", lambda match: b"%%%02X" % ord(match[0]), path)
+
+    def single(self, name: str, query: Mapping[str, str]) -> None:
+        if name in DOTS or self.container in DOTS:
+            self.fail(name, 400)
+            return
+        response = self.store.delete(f"{self.url}/{quote_name(name)}", params=query)
+        if (
+            response.status_code >= 400 and response.status_code != 404
+        ):  # 404: deleted by another client, or by X-Delete-At
+            self.fail(name, response.status_code)
+
+    def bulk(self, lines: list[bytes]) -> None:
+        """Delete by one call. Its status is 200 whatever happened, so the body is read."""
+        response = self.store.post(
+            self.account,
+            params={"bulk-delete": "true"},
+            data=b"\n".join(lines),
+            headers={"Content-Type": "text/plain", "Accept": "application/json"},
+        )
+        exceptions.raise_from_response(response)
+        answer = decode_json(response)
+        try:
+            status = int(answer["Response Status"].split()[0])
+            errors = [(unquote(name), int(error.split()[0])) for name, error in answer["Errors"]]
+            done = int(answer["Number Deleted"]) + int(answer["Number Not Found"])
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+            raise BadAnswer("the bulk delete answered in an unknown shape") from error
+        for name, code in errors:
+            self.fail(name, code)
+        if errors and status < 500 and status != 401:
+            return
+        if status >= 400:
+            text = f"the bulk delete ended with {answer['Response Status']}: {answer.get('Response Body', '')}"
+            raise exceptions.HttpException(text, http_status=status)
+        if done != len(lines):
+            raise BadAnswer(f"the bulk delete was given {len(lines)} names and accounts for {done}")
+
+    def remove(self) -> bool:
+        """Delete the container itself; return False if it is not empty."""
+        if self.container in DOTS:
+            self.bulk([self.line("").rstrip(b"/")])
+            refused, self.failures = self.failures, Counter()
+            if refused and set(refused) != {409}:
+                self.failures = refused
+                self.close()
+            return not refused
+        response = self.store.delete(self.url)
+        if response.status_code == 409:
+            return False
+        exceptions.raise_from_response(response)
+        return True
+
+    def close(self) -> None:
+        """Raise when something was refused, by the most frequent status."""
+        if self.failures:
+            status, _ = self.failures.most_common(1)[0]
+            each = ", ".join(f"{count} x {code}" for code, count in self.failures.most_common(5))
+            raise exceptions.HttpException(
+                f"{self.failures.total()} objects were refused ({each}), such as {self.example!r}", http_status=status
+            )
+
+
+def _revoke_write_access(connection: Connection, account: str, container: str) -> Mapping[str, str]:
+    """Remove what lets others write without a token; return the headers.
+
+    What is removed is part of the delete, and is not restored.
+
+    What is removed is part of the delete: it is not put back, as what is deleted is not.
+    """
+    found = send(connection, "HEAD", account)
+    exceptions.raise_from_response(found)
+    if keys := [name for name in _ACCOUNT_WRITE_HEADERS if name in found.headers]:
+        headers = {f"X-Remove-{name[2:]}": "x" for name in keys}
+        exceptions.raise_from_response(send(connection, "POST", account, headers=headers))
+    head = send(connection, "HEAD", account, container)
+    exceptions.raise_from_response(head)
+    loosen = {}
+    if head.headers.get("X-Versions-Enabled", "").lower() == "true":
+        loosen["X-Versions-Enabled"] = "false"  # so that a delete leaves no marker
+    for header in ("X-Versions-Location", "X-History-Location", "X-Container-Sync-To", *_WRITE_HEADERS):
+        if head.headers.get(header):
+            loosen[f"X-Remove-{header[2:]}"] = "x"
+    if loosen:
+        exceptions.raise_from_response(send(connection, "POST", account, container, headers=loosen))
+    answered: Mapping[str, str] = head.headers
+    return answered
+
+
+def _delete_container(connection: Connection, project: ProjectDefinition, container: Resource) -> None:
+    """Delete a container and everything in it, in one pass."""
+    account = account_url(connection, project)
+    emptying = _Emptying(connection, account, container.id)
+    if emptying.remove():
+        return
+    headers = _revoke_write_access(connection, account, container.id)
+    by_path = container.id in DOTS and "X-Versions-Enabled" in headers
+    if "X-Versions-Enabled" in headers and not by_path:
+        emptying.versions()
+    emptying.objects()
+    if by_path or (container.id in DOTS and emptying.failures):
+        text = (
+            "its old versions, and objects with very long names, can be deleted by their path alone, which HTTP "
+            "clients take for another one: delete them by hand (curl --path-as-is)"
+        )
+        raise Refused(Verdict(Reason.REFUSED, text))
+    emptying.close()
+    if not emptying.remove():
+        raise Refused(
+            Verdict(Reason.IN_USE, "emptied, but not empty yet: its listing is behind, or a client still writes")
+        )
+
+
+CONTAINER = ResourceType(
+    name="container",
+    list=_containers,
+    all_projects=NO_ACCOUNTS,
+    delete=_delete_container,
+    describe=_describe,
+    id="name",
+    owner=SCOPED,
+    fresh=FRESH,
+    token=Token.PROJECT,
+    token_if_gone=Token.ADMIN,
+    after=("block-storage.backup", "database.backup", "image.image"),
+    source="GET, POST ?bulk-delete, DELETE under /v1/AUTH_X; swift common/middleware/bulk.py, "
+    "common/middleware/versioned_writes/, container/server.py",
+    note="Services that keep their data here are deleted first: without the data their rows could not be "
+    "deleted. Segments of large objects are objects in other containers of the account, so every delete "
+    "is a plain one. The delete of a symlink leaves its target. Old versions are deleted one by one, "
+    "after versioning is switched off: otherwise each delete would leave a marker (or, with the legacy "
+    "kind, restore the last version). Container sync is removed first: it would delete the copies in "
+    "another account, too. What lets others write without a token of the project is removed as well: "
+    "the access list for writing, the keys of signed URLs, and those of the account. They are not "
+    "restored. Swift acts on nothing else that users wrote: a manifest's segments and a link's target "
+    "may be in any account, and stay. Segments of S3 multipart uploads are in '<name>+segments'. "
+    "Listings are eventually consistent: deleted objects may be listed for a while.",
+)

@@ -1,0 +1,65 @@
+"""Heat: stacks, configs, deployments, and Heat's own projects in Keystone.
+
+While a stack exists, Heat manages the resources that it created, and deletes them with the stack. If a plugin deleted
+one of them before, the stack's delete would fail, or Heat would create the resource again. So other services wait for
+``orchestration.stack`` (``Service.after``). Resources that survive their stack (``deletion_policy: retain``, snapshots
+by ``deletion_policy: snapshot``, resources of an abandoned stack) are swept as if there had never been a stack.
+
+A stack whose delete has failed recreates nothing. Mostly a resource that is not part of the stack blocks it: a server
+on its network, an object in its container. A type that waited for the stack would wait forever. So the stack counts as
+a ``failed_stack``, which no type waits for. Its delete is requested again in each sweep, while other types are swept.
+
+No separate types: nested stacks, resources, events, snapshots of stacks and backup stacks are deleted with their stack.
+Rows of deleted stacks are history (``heat-manage purge_deleted``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oslo_config import cfg
+
+from cleanup_orchestrator.plugins.base import Rest, Service
+from cleanup_orchestrator.plugins.orchestration.configs import SOFTWARE_CONFIG, SOFTWARE_DEPLOYMENT
+from cleanup_orchestrator.plugins.orchestration.stacks import FAILED_STACK, NESTED_STACK, STACK
+from cleanup_orchestrator.plugins.orchestration.users import STACK_USER_PROJECT
+
+if TYPE_CHECKING:
+    pass
+
+OPTIONS = (
+    cfg.StrOpt(
+        "stack_user_domain",
+        default="",
+        help="Name of the Keystone domain in which Heat makes a project for each stack that has users: "
+        "stack_user_domain_name of heat.conf. With it, those of the project that Heat left behind (stacks that were "
+        "abandoned, or whose rows are gone) are deleted at the very end, with their users. Empty: they are left.",
+    ),
+    cfg.BoolOpt(
+        "abandon_forbidden_stacks",
+        default=False,
+        help="Abandon a stack with something in it that a member of its project may not delete; this needs "
+        "enable_stack_abandon in heat.conf. Any user of the project can make such a stack, and so hold up its "
+        "deletion. What an abandoned stack made in the project is deleted as if there had never been a stack. What it "
+        "made elsewhere stays: a flavor or a role, which takes an admin's template. Off: the stack is reported, and "
+        "blocks.",
+    ),
+)
+
+SERVICE = Service(
+    service_type="orchestration",
+    contract_version=1,
+    options=OPTIONS,
+    # Heat shows its engines to admins only. The lists show other callers their own project.
+    proof=Rest("orchestration", "/services"),
+    roles="admin on the project under deletion (Heat shows the owner of a stack to admins alone); admin for software "
+    "configs and for what Heat made in Keystone",
+    types=(
+        STACK,
+        FAILED_STACK,
+        NESTED_STACK,
+        SOFTWARE_DEPLOYMENT,
+        SOFTWARE_CONFIG,
+        STACK_USER_PROJECT,
+    ),
+)

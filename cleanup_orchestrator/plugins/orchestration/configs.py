@@ -1,0 +1,111 @@
+"""Heat: software configs and software deployments."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from openstack import exceptions
+
+from cleanup_orchestrator.plugins.base import (
+    Paging,
+    ProjectDefinition,
+    Reason,
+    Refused,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    Verdict,
+    blocker,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+_CONFIGS = Rest("orchestration", "/software_configs", key="software_configs", paging=Paging.MARKER, limit=200)
+_DEPLOYMENTS = Rest("orchestration", "/software_deployments", key="software_deployments")
+
+
+def _deployments(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the deployments of the project's configs.
+
+    Heat shows the owner of a config, not of a deployment.
+
+    A deployment with another project's config is not found. Only an admin can create one.
+    """
+    configs = {row["id"] for row in _CONFIGS.rows(connection, project) if row.get("project") == project.id}
+    if configs:  # the list has all deployments of the cloud in one page
+        for row in _DEPLOYMENTS.rows(connection, project):
+            if row.get("config_id") in configs:
+                yield {**row, "project_id": project.id}
+
+
+def _show_deployment(connection: Connection, project: ProjectDefinition, deployment: Resource) -> Row:
+    """Read a deployment again, from the list, and check its config.
+
+    The config shows the owner, and may have been replaced.
+
+    ``GET /software_deployments/{id}`` acts on the inputs of the deployment's config, which a user wrote. Heat looks for
+    the signal that they name with the caller's token, in the caller's own Swift account, and answers with an error
+    where they are invalid (heat/engine/service_software_config.py, ``_show_software_deployment``).
+
+    :raises NotFoundException: when the list does not have the deployment
+    """
+    server_id = deployment.data.get("server_id")
+    query = {"server_id": str(server_id)} if server_id else {}
+    for row in dataclasses.replace(_DEPLOYMENTS, query=query).rows(connection, project):
+        if row.get("id") == deployment.id:
+            same = row.get("config_id") == deployment.data.get("config_id")
+            return {**row, "project_id": project.id if same else None}
+    raise exceptions.NotFoundException(f"deployment {deployment.id} is not in the list", http_status=404)
+
+
+def _refuse_foreign_server(connection: Connection, project: ProjectDefinition, deployment: Resource) -> None:
+    """Refuse a deployment to another project's server.
+
+    An admin of that project created it with this project's config.
+    """
+    server_id = deployment.data.get("server_id")
+    if not server_id or connection.compute.get_endpoint() is None:
+        return
+    response = connection.compute.get(f"/servers/{quote(str(server_id), safe='')}")
+    if response.status_code in (400, 404):  # 400: it is not the id of a server
+        return
+    exceptions.raise_from_response(response)
+    owner = str(response.json()["server"].get("tenant_id") or "")
+    if owner != project.id:
+        foreign = blocker("compute.server", server_id, owner)
+        raise Refused(Verdict(Reason.FOREIGN, "it configures another project's server", (foreign,)))
+
+
+SOFTWARE_DEPLOYMENT = ResourceType(
+    name="software_deployment",
+    list=_deployments,
+    all_projects="Heat does not show the owner of a deployment",
+    show=_show_deployment,
+    delete=Rest("orchestration", "/software_deployments/{id}", method="DELETE"),
+    title="server_id",
+    prepare=(_refuse_foreign_server,),
+    after=("stack",),
+    source="GET, DELETE /v1/P/software_deployments; heat engine/api.py, format_software_deployment, "
+    "engine/service_software_config.py",
+    note="Those of a stack are deleted with it. These were created separately. Heat lists those of the whole cloud, "
+    "without paging and without an owner: a deployment is the project's when its config is, and its server is "
+    "not another project's.",
+)
+
+SOFTWARE_CONFIG = ResourceType(
+    name="software_config",
+    list=_CONFIGS,
+    all_projects=_CONFIGS,
+    delete=Rest("orchestration", "/software_configs/{id}", method="DELETE"),
+    owner="project",
+    unfiltered="Heat has no owner filter for configs: an admin is shown those of the whole cloud",
+    fresh="Heat tells the owner of a config in the list alone, and nothing can change it",
+    after=("software_deployment",),
+    source="GET, DELETE /v1/P/software_configs; heat db/api.py, software_config_delete",
+    note="400 while a deployment, of any project, refers to it.",
+)

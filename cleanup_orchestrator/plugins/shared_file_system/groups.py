@@ -1,0 +1,151 @@
+"""Manila: share groups, share networks, share servers and security services."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, Row, Verdict, verdict_naming
+from cleanup_orchestrator.plugins.shared_file_system.common import (
+    describe_status,
+    force_delete,
+    paged_list,
+    reset_to_error,
+    rest,
+    row_blocker,
+    simple_type,
+    wrong_status,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+
+def explain_group(connection: Connection, project: ProjectDefinition, group: Resource) -> Verdict | None:
+    """Name the shares and snapshots of a share group."""
+    shares = paged_list("/shares/detail", "shares", all_tenants="1", share_group_id=group.id)
+    blockers = [row_blocker("share", row) for row in shares.rows(connection, project)]
+    snapshots = paged_list("/share-group-snapshots/detail", "share_group_snapshots", all_tenants="1")
+    blockers += [
+        row_blocker("group_snapshot", row)
+        for row in snapshots.rows(connection, project)
+        if row.get("share_group_id") == group.id
+    ]
+    if verdict := verdict_naming(project, "it has", blockers):
+        return verdict
+    row = rest("/share-groups/{id}", key="share_group").row(connection, project, group)
+    return wrong_status(row) if row.get("status") not in ("available", "error") else None
+
+
+def _drop_subnets(connection: Connection, project: ProjectDefinition, network: Resource) -> None:
+    """Remove all subnets but one: Manila refuses to delete a share network with more."""
+    for subnet in (network.data.get("share_network_subnets") or ())[1:]:
+        rest(f"/share-networks/{{id}}/subnets/{subnet['id']}", method="DELETE", accept=frozenset({202, 204, 404})).call(
+            connection, project, network
+        )
+
+
+def explain_network(connection: Connection, project: ProjectDefinition, network: Resource) -> Verdict | None:
+    """Name the shares and share groups on a share network."""
+    blockers = []
+    for type_, path, key in (
+        ("share", "/shares/detail", "shares"),
+        ("share_group", "/share-groups/detail", "share_groups"),
+    ):
+        for row in paged_list(path, key, all_tenants="1", share_network_id=network.id).rows(connection, project):
+            if row.get("share_network_id") == network.id:
+                blockers.append(row_blocker(type_, row))
+    return verdict_naming(project, "it is used by", blockers)
+
+
+def _security_services(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the first thousand: the list has no pages.
+
+    Manila would take ``limit`` for an attribute to filter by.
+    """
+    query = {"all_tenants": "1", "project_id": "{project_id}"}
+    yield from rest("/security-services/detail", key="security_services", query=query).rows(connection, project)
+
+
+def explain_security_service(connection: Connection, project: ProjectDefinition, service: Resource) -> Verdict | None:
+    """Name the share networks that a security service is attached to."""
+    pages = paged_list("/share-networks/detail", "share_networks", all_tenants="1", security_service_id=service.id)
+    return verdict_naming(
+        project, "it is attached to", [row_blocker("share_network", row) for row in pages.rows(connection, project)]
+    )
+
+
+GROUP_SNAPSHOT = simple_type(
+    "group_snapshot",
+    "/share-group-snapshots",
+    "share_group_snapshots",
+    "share_group_snapshot",
+    prepare=(reset_to_error("/share-group-snapshots"),),
+    force=force_delete("/share-group-snapshots"),
+    by_hand="as an admin: manila share-group-snapshot-reset-state --state error {id}, then "
+    "openstack share group snapshot delete --force {id}",
+    describe=describe_status,
+    source="GET /v2/share-group-snapshots/detail?all_tenants=1&project_id=X, DELETE "
+    "/v2/share-group-snapshots/{id}; manila api/v2/share_group_snapshots.py, share_group/api.py",
+)
+
+SHARE_GROUP = simple_type(
+    "share_group",
+    "/share-groups",
+    "share_groups",
+    "share_group",
+    prepare=(reset_to_error("/share-groups"),),
+    force=force_delete("/share-groups"),
+    by_hand="as an admin: openstack share group set --status error {id}, then "
+    "openstack share group delete --force {id}",
+    explain=explain_group,
+    describe=describe_status,
+    after=("share", "group_snapshot"),
+    source="GET /v2/share-groups/detail?all_tenants=1&project_id=X, DELETE /v2/share-groups/{id}; manila "
+    "api/v2/share_groups.py, share_group/api.py",
+)
+
+SHARE_NETWORK = simple_type(
+    "share_network",
+    "/share-networks",
+    "share_networks",
+    "share_network",
+    prepare=(_drop_subnets,),
+    explain=explain_network,
+    after=("share", "share_group"),
+    source="GET /v2/share-networks/detail?project_id=X, DELETE /v2/share-networks/{id}, and its subnets; "
+    "manila api/v2/share_networks.py, share_network_subnets.py",
+    note="Its share servers are deleted with it, later. They have ports in the project's networks. 409 with more "
+    "than one subnet: all but the last are removed before.",
+)
+
+SHARE_SERVER = simple_type(
+    "share_server",
+    "/share-servers",
+    "share_servers",
+    "share_server",
+    list=rest("/share-servers", key="share_servers", query={"project_id": "{project_id}"}),
+    all_projects=rest("/share-servers", key="share_servers"),
+    title="id",
+    deleted_with=("share_network",),
+    after=("share_network",),
+    describe=describe_status,
+    source="GET /v2/share-servers?project_id=X; manila api/v2/share_servers.py, share/manager.py",
+    note="It is deleted with its share network. Once that is gone, Manila does not list it any more.",
+)
+
+SECURITY_SERVICE = simple_type(
+    "security_service",
+    "/security-services",
+    "security_services",
+    "security_service",
+    list=_security_services,
+    all_projects="Manila lists the first thousand of them, and knows no pages",
+    explain=explain_security_service,
+    after=("share_network",),
+    source="GET /v2/security-services/detail?all_tenants=1&project_id=X, DELETE /v2/security-services/{id}; "
+    "manila api/v2/security_service.py",
+    note="403 while it is attached to a share network. This list takes limit and offset for attributes to filter by, "
+    "and then finds nothing. So it is read without them, a thousand rows at most, and again when those are "
+    "gone.",
+)

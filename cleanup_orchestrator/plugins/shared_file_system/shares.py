@@ -1,0 +1,276 @@
+"""Manila: shares, and what depends on a share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from openstack import exceptions
+
+from cleanup_orchestrator.plugins.base import Action, ProjectDefinition, Resource, Rest, Row, Verdict, verdict_naming
+from cleanup_orchestrator.plugins.shared_file_system.common import (
+    BACKUPS,
+    EXPERIMENTAL,
+    LOCKS,
+    TRANSFERS,
+    describe_status,
+    force_delete,
+    owner_of,
+    paged_list,
+    reset_to_error,
+    rest,
+    row_blocker,
+    simple_type,
+    since,
+    wrong_status,
+)
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+
+def _shares(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's shares, then those in the recycle bin.
+
+    The first list hides the recycle bin.
+    """
+    for soft_deleted in ("false", "true"):
+        query = {"all_tenants": "1", "project_id": "{project_id}", "is_soft_deleted": soft_deleted}
+        pages = paged_list("/shares/detail", "shares", sort_key="id", sort_dir="asc", **query)
+        yield from pages.rows(connection, project)
+
+
+def _all_shares(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the shares of all projects, and those in the recycle bin."""
+    for soft_deleted in ("false", "true"):
+        query = {"all_tenants": "1", "is_soft_deleted": soft_deleted}
+        yield from paged_list("/shares/detail", "shares", sort_key="id", sort_dir="asc", **query).rows(
+            connection, project
+        )
+
+
+def _own_shares(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    return (row for row in _shares(connection, project) if owner_of(row) == project.id)
+
+
+_SHARE = rest("/shares/{id}", key="share")
+
+
+def public(share: Resource, project: ProjectDefinition) -> str | None:
+    """Protect a share that all projects see."""
+    if share.data.get("is_public") and not project.options.get("delete_public_shares"):
+        return "the share is public: other projects may have mounted it"
+    return None
+
+
+def _delete_share(connection: Connection, project: ProjectDefinition, share: Resource) -> None:
+    """Delete a share. Manila requires the id of the group that the share is in."""
+    group = share.data.get("share_group_id")
+    rest("/shares/{id}", method="DELETE", query={"share_group_id": str(group)} if group else {}).call(
+        connection, project, share
+    )
+
+
+def explain_share(connection: Connection, project: ProjectDefinition, share: Resource) -> Verdict | None:
+    """Name what depends on a share, of any project; or its state.
+
+    Locks, snapshots, replicas and backups depend on a share.
+    """
+    row = _SHARE.row(connection, project, share)
+    blockers: list[dict[str, str]] = []
+    if since(LOCKS)(connection, project):
+        locks = paged_list("/resource-locks", "resource_locks", LOCKS, all_projects="1", resource_id=share.id)
+        for lock in locks.rows(connection, project):
+            if lock.get("resource_action") == "delete":
+                blockers.append(row_blocker("resource_lock", lock))
+    snapshots = paged_list("/snapshots/detail", "snapshots", all_tenants="1", share_id=share.id)
+    blockers += [row_blocker("snapshot", each) for each in snapshots.rows(connection, project)]
+    blockers += [row_blocker("replica", each, project.id) for each in _spare_replicas(connection, project, row)]
+    if since(BACKUPS)(connection, project):
+        blockers += [row_blocker("backup", each, project.id) for each in _backups_of(connection, project, row)]
+    if verdict := verdict_naming(project, "it is held by", blockers):
+        return verdict
+    return wrong_status(row) if row.get("status") not in ("available", "error", "inactive") else None
+
+
+def _replicas_of(connection: Connection, project: ProjectDefinition, share: Row) -> list[Row]:
+    if not share.get("has_replicas"):
+        return []
+    return list(
+        paged_list("/share-replicas/detail", "share_replicas", share_id=str(share["id"])).rows(connection, project)
+    )
+
+
+def _spare_replicas(connection: Connection, project: ProjectDefinition, share: Row) -> Iterator[Row]:
+    """Yield all replicas of a share but one active one.
+
+    That one is the share itself, and Manila never deletes it.
+    """
+    replicas = sorted(
+        (row for row in _replicas_of(connection, project, share) if row.get("share_id") == share["id"]),
+        key=lambda row: (row.get("replica_state") != "active", str(row["id"])),
+    )
+    yield from replicas[1:]
+
+
+def _while_there(
+    connection: Connection, project: ProjectDefinition, share: Row, rows: Callable[..., Iterator[Row]]
+) -> Iterator[Row]:
+    """Yield what depends on a share; nothing once the share is gone.
+
+    Manila then answers 400 or 404.
+
+    The share may be gone because the list of shares is older. Manila deletes no share that has dependent resources.
+    """
+    try:
+        yield from rows(connection, project, share)
+    except (exceptions.BadRequestException, exceptions.NotFoundException):
+        try:
+            _SHARE.row(connection, project, Resource(str(share["id"]), "", None))
+        except exceptions.NotFoundException:
+            return
+        raise
+
+
+def _replicas(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    for share in _own_shares(connection, project):
+        for row in _while_there(connection, project, share, _spare_replicas):
+            yield {**row, "project_id": share["project_id"], "name": share.get("name")}
+
+
+def _backups_of(connection: Connection, project: ProjectDefinition, share: Row) -> Iterator[Row]:
+    pages = paged_list("/share-backups/detail", "share_backups", BACKUPS, all_tenants="1", share_id=str(share["id"]))
+    return (row for row in pages.rows(connection, project) if row.get("share_id") == share["id"])
+
+
+def _backups(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    for share in _own_shares(connection, project):
+        for row in _while_there(connection, project, share, _backups_of):
+            yield {**row, "project_id": share["project_id"]}
+
+
+def _with_owner(one: Rest) -> Action:
+    """Return a ``show`` that reads the owner from the resource's share."""
+
+    def show(connection: Connection, project: ProjectDefinition, resource: Resource) -> Row:
+        row = one.row(connection, project, resource)
+        share = _SHARE.row(connection, project, Resource(str(row.get("share_id")), "", None))
+        return {**row, "project_id": share.get("project_id")}
+
+    return show
+
+
+_SHARES_OWNER = "it shows no owner: it is that of its share"
+
+RESOURCE_LOCK = simple_type(
+    "resource_lock",
+    "/resource-locks",
+    "resource_locks",
+    "resource_lock",
+    LOCKS,
+    list=paged_list("/resource-locks", "resource_locks", LOCKS, all_projects="1", project_id="{project_id}"),
+    all_projects=paged_list("/resource-locks", "resource_locks", LOCKS, all_projects="1"),
+    title="lock_reason",
+    available=since(LOCKS),
+    after=("compute.server",),
+    source="GET /v2/resource-locks?all_projects=1&project_id=X, DELETE /v2/resource-locks/{id}; manila "
+    "api/v2/resource_locks.py, lock/api.py, share/api.py (prevent_locked_action_on_share)",
+    note="The project's own locks are deleted before the locked resources. A lock of others (an admin, or the "
+    "compute service for a mounted share) on a share of the project stays, and the share's verdict names it. "
+    "Servers are deleted first, because the compute service deletes its locks with them.",
+)
+
+TRANSFER = simple_type(
+    "transfer",
+    "/share-transfers",
+    "transfers",
+    "transfer",
+    TRANSFERS,
+    list=paged_list(
+        "/share-transfers/detail", "transfers", TRANSFERS, all_tenants="true", source_project_id="{project_id}"
+    ),
+    owner="source_project_id",
+    all_projects=paged_list("/share-transfers/detail", "transfers", TRANSFERS, all_tenants="true"),
+    available=since(TRANSFERS),
+    source="GET /v2/share-transfers/detail?all_tenants=true&source_project_id=X, DELETE "
+    "/v2/share-transfers/{id}; manila api/v2/share_transfer.py, transfer/api.py",
+    note="Its delete returns the share to the project. Until then another project could accept it. The delete acts "
+    "on nothing that a user wrote: the key of an offer is compared only when the offer is accepted.",
+)
+
+BACKUP = simple_type(
+    "backup",
+    "/share-backups",
+    "share_backups",
+    "share_backup",
+    BACKUPS,
+    list=_backups,
+    all_projects=_SHARES_OWNER,
+    show=_with_owner(rest("/share-backups/{id}", BACKUPS, key="share_backup", headers=EXPERIMENTAL)),
+    delete=rest("/share-backups/{id}", BACKUPS, method="DELETE", headers=EXPERIMENTAL),
+    available=since(BACKUPS),
+    prepare=(reset_to_error("/share-backups", BACKUPS),),
+    describe=describe_status,
+    after=("transfer",),
+    source="GET /v2/share-backups/detail?share_id=S, DELETE /v2/share-backups/{id}; manila "
+    "api/v2/share_backups.py, share/api.py",
+    note="An experimental API. A backup shows no owner: the backups of each of the project's shares are listed, one "
+    "call for each share.",
+)
+
+REPLICA = simple_type(
+    "replica",
+    "/share-replicas",
+    "share_replicas",
+    "share_replica",
+    list=_replicas,
+    all_projects=_SHARES_OWNER,
+    show=_with_owner(rest("/share-replicas/{id}", key="share_replica")),
+    describe=describe_status,
+    after=("transfer", "backup"),
+    source="GET /v2/share-replicas/detail?share_id=S, DELETE /v2/share-replicas/{id}; manila "
+    "api/v2/share_replicas.py, share/api.py",
+    note="Without a share's id this list shows the replicas of all projects, without owners. The last active replica "
+    "is the share itself, and is not listed here.",
+)
+
+SNAPSHOT = simple_type(
+    "snapshot",
+    "/snapshots",
+    "snapshots",
+    "snapshot",
+    prepare=(reset_to_error("/snapshots"),),
+    force=force_delete("/snapshots"),
+    by_hand="as an admin: openstack share snapshot set --status error {id}, then "
+    "openstack share snapshot delete --force {id}",
+    describe=describe_status,
+    properties="metadata",
+    after=("replica", "transfer"),
+    source="GET /v2/snapshots/detail?all_tenants=1&project_id=X, DELETE /v2/snapshots/{id}; manila "
+    "api/v2/share_snapshots.py, share/api.py",
+    note="A snapshot belongs to the project that created it. One that an admin created of the project's share "
+    "belongs to the admin's project, and blocks the delete of the share.",
+)
+
+SHARE = simple_type(
+    "share",
+    "/shares",
+    "shares",
+    "share",
+    list=_shares,
+    all_projects=_all_shares,
+    delete=_delete_share,
+    protect=(public,),
+    prepare=(reset_to_error("/shares"),),
+    force=force_delete("/shares"),
+    by_hand="as an admin: openstack share set --status error {id}, then openstack share delete --force {id}",
+    explain=explain_share,
+    describe=describe_status,
+    properties="metadata",
+    after=("resource_lock", "transfer", "backup", "replica", "group_snapshot", "snapshot", "compute.server"),
+    source="GET /v2/shares/detail?all_tenants=1&project_id=X, and with is_soft_deleted=true; DELETE "
+    "/v2/shares/{id}?share_group_id=G; manila api/v2/shares.py, share/api.py, db/sqlalchemy/api.py",
+    note="Shares in the recycle bin are in a list of their own only. The list that counts (with_count) ignores the "
+    "owner filter, and is not used. For a share in a group, Manila requires the group's id with the delete. 403 "
+    "means a wrong state, a lock, or a resource that depends on the share: it is named.",
+)

@@ -1,0 +1,122 @@
+"""What plugins are handed and return: project, resource, verdict, templates."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.errors import BadAnswer
+
+#: In ``ResourceType.owner``: the token is scoped into the project, and the service shows nothing else.
+SCOPED = "(scoped)"
+
+#: An id that no service assigns. A check that can only be made with a write call addresses this id and no other.
+NOTHING = "00000000-0000-0000-0000-000000000000"
+
+#: In ``ResourceType.properties``: the properties are in the row itself, beside its attributes.
+ROW = "(row)"
+
+Row = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProjectDefinition:
+    """Everything that a plugin knows about the project under deletion."""
+
+    id: str
+    name: str
+    domain_id: str
+    region: str  #: the region being swept; empty for services that are not regional (identity)
+    member_ids: tuple[str, ...] = ()  #: users that had an effective role on the project at the first inventory
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  #: values of ``Service.options``
+    gone: bool = False  #: Keystone no longer knows the project: no token for it can be obtained
+
+    def __post_init__(self) -> None:
+        """Refuse an empty id: some services take it for "all projects"."""
+        if not isinstance(self.id, str) or not self.id.strip():
+            raise ValueError("a project definition needs a project id")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resource:
+    """One listed resource."""
+
+    id: str
+    name: str
+    owner: str | None  #: the owning project's id as the service shows it; ``None`` when it shows none
+    data: Row = dataclasses.field(default_factory=dict)  #: the row as listed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a listed resource is not deleted."""
+
+    reason: Reason
+    message: str
+    blocked_by: tuple[Mapping[str, str], ...] = ()  #: ``{"type", "id", "owner"}`` of each resource that blocks it
+
+    def __post_init__(self) -> None:
+        """Convert both fields to the types that the report stores."""
+        object.__setattr__(self, "reason", Reason(self.reason))
+        object.__setattr__(self, "message", str(self.message))
+
+
+class Refused(Exception):
+    """Raised by a hook that refuses a delete, with the report's reason."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.message)
+        self.verdict = verdict
+
+
+def fill(value: Any, project: ProjectDefinition, resource: Resource | None = None) -> Any:
+    """Fill project, id and row into strings, also inside dicts and lists.
+
+    The templates are ``{project_id}``, ``{id}`` and ``{row[key]}``.
+    """
+    if isinstance(value, str):
+        return value.format(
+            project_id=project.id,
+            id=resource.id if resource else "",
+            row=resource.data if resource else {},
+        )
+    if isinstance(value, Mapping):
+        return {k: fill(v, project, resource) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [fill(v, project, resource) for v in value]
+    return value
+
+
+def quoted(resource: Resource) -> Resource:
+    """Return a resource whose values are safe in a path.
+
+    Users choose some of the values. An unquoted slash would address another resource.
+    """
+    data = {key: quote(str(value), safe="") for key, value in resource.data.items()}
+    return dataclasses.replace(resource, id=quote(resource.id, safe=""), data=data)
+
+
+def to_row(value: Any) -> Row:
+    """Return an SDK resource, or a mapping, as a plain dict.
+
+    :raises BadAnswer: when it is neither
+    """
+    if hasattr(value, "to_dict"):
+        row: Row = value.to_dict(computed=False, original_names=False)
+        return row
+    if isinstance(value, Mapping):
+        return value
+    raise BadAnswer(f"expected an object, got {type(value).__name__}")
+
+
+def pick(row: Row, path: str) -> Any:
+    """Return the value at a dotted path, ``None`` when any part is missing."""
+    value: Any = row
+    for part in path.split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(part)
+    return value

@@ -1,0 +1,78 @@
+"""Verdicts that several plugins return: what blocks a delete, and its owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.plugins.values import ProjectDefinition, Refused, Verdict
+
+#: Types that create resources in other services for the project. While one exists, it recreates what is deleted, or
+#: fails because it is gone. In ``Service.after`` and ``ResourceType.after``.
+CONTROLLERS = ("orchestration.stack", "container-infrastructure-management.cluster")
+
+MOST_BLOCKERS = 50  #: the most resources that one verdict names; the report is for people
+
+#: A resource that blocks a delete: ``{"type", "id", "owner"}``.
+Blocker = Mapping[str, str]
+
+
+def blocker(type_: str, id_: object, owner: object) -> dict[str, str]:
+    """Return a blocker.
+
+    :param type_: full name: ``network.port``
+    :param owner: id of the owning project; empty or ``None`` when the service shows none
+    """
+    return {"type": type_, "id": str(id_), "owner": str(owner or "")}
+
+
+def blocking_verdict(
+    project: ProjectDefinition, blockers: Iterable[Blocker], say: Callable[[bool, Sequence[Blocker]], str]
+) -> Verdict | None:
+    """Return a verdict that names what blocks a delete, ``None`` when nothing does.
+
+    If any blocker belongs to another project, the verdict names the foreign ones alone.
+
+    :param say: returns the sentence; takes whether the named blockers are foreign, and all of the named ones
+    """
+    found = list(blockers)
+    foreign = [blocker for blocker in found if blocker["owner"] != project.id]
+    named = foreign or found
+    if not named:
+        return None
+    more = f" ({len(named) - MOST_BLOCKERS} more)" if len(named) > MOST_BLOCKERS else ""
+    reason = Reason.FOREIGN if foreign else Reason.IN_USE
+    return Verdict(reason, say(bool(foreign), named) + more, tuple(named[:MOST_BLOCKERS]))
+
+
+def verdict_naming(project: ProjectDefinition, what: str, blockers: Iterable[Blocker]) -> Verdict | None:
+    """Return a verdict that names what blocks a delete, ``None`` if nothing.
+
+    It reads: "<what> another project's port".
+
+    :param what: the beginning of the sentence: ``it is used by``
+    """
+
+    def say(foreign: bool, named: Sequence[Blocker]) -> str:
+        kinds = " and ".join(sorted({each["type"].rpartition(".")[2].replace("_", " ") for each in named}))
+        return f"{what} {'another project' if foreign else 'the project'}'s {'' if foreign else 'own '}{kinds}"
+
+    return blocking_verdict(project, blockers, say)
+
+
+def refuse(verdict: Verdict | None) -> None:
+    """Refuse a delete if there is a verdict against it.
+
+    :raises Refused: with the verdict
+    """
+    if verdict is not None:
+        raise Refused(verdict)
+
+
+def refuse_foreign(project: ProjectDefinition, what: str, blockers: Iterable[Blocker]) -> None:
+    """Refuse a delete that would affect resources of other projects.
+
+    :param what: the beginning of the sentence: ``deleting it would delete``
+    :raises Refused: naming every blocker that is not the project's
+    """
+    refuse(verdict_naming(project, what, [b for b in blockers if b["owner"] != project.id]))
