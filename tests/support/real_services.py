@@ -45,7 +45,7 @@ _SERVICES = {
 #: What every plugin rests on: a change runs all files of services.
 _BASE = ("cleanup_orchestrator/plugins/base.py", "cleanup_orchestrator/worker/sweep/")
 #: For each file of a service, the sources whose change makes a commit run it.
-SOURCES = {
+SOURCES: dict[str, tuple[str, ...]] = {
     f"{FOLDER}test_{name}.py": (
         f"cleanup_orchestrator/plugins/{plugin}.py",
         f"cleanup_orchestrator/plugins/{plugin}/",
