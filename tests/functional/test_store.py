@@ -201,7 +201,7 @@ def test_a_result_is_not_lost_to_the_renewal_of_its_own_lease(store):
 @pytest.mark.parametrize("kind", sorted(SERVERS))
 def test_who_freezes_in_a_transaction_does_not_hold_its_locks_for_ever(kind, monkeypatch):
     """As a process that is stopped does, or a host that is cut off: the database knows nothing of that."""
-    monkeypatch.setattr(storage.base, "_IDLE", 1)
+    monkeypatch.setattr(storage.database, "_IDLE", 1)
     with filled(kind) as url, contextlib.ExitStack() as stack:
         frozen, other = Store.from_url(url), Store.from_url(url)
         for each in (frozen, other):
@@ -237,7 +237,7 @@ class Slow(dict):
 @pytest.mark.parametrize("kind", sorted(SERVERS))
 def test_who_freezes_between_two_rows_of_many_does_not_hold_its_locks_for_ever(kind, what, monkeypatch):
     """A driver that sends them all before it asks for an answer keeps the database waiting, not idle: for ever."""
-    monkeypatch.setattr(storage.base, "_IDLE", 1)
+    monkeypatch.setattr(storage.database, "_IDLE", 1)
     with filled(kind) as url, contextlib.ExitStack() as stack:
         frozen, other = Store.from_url(url), Store.from_url(url)
         for each in (frozen, other):

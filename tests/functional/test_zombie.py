@@ -223,7 +223,7 @@ def record(fleet, project_id):
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
 def test_who_is_stopped_within_a_transaction_holds_nobody_up_for_ever(kind, monkeypatch):
     """A host that stands still, not one that is gone: its connections stay, and with them what they have locked."""
-    monkeypatch.setattr(storage.base, "_IDLE", 2)
+    monkeypatch.setattr(storage.database, "_IDLE", 2)
     with filled(kind) as url:
         still, other = Store.from_url(url), Store.from_url(url)
         made = other.create(

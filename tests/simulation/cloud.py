@@ -306,7 +306,7 @@ class Cloud:
         return project is not None
 
     def _unfence(self, pick: Callable[[list[Any]], Any]) -> bool:
-        project = pick([p for p in self.keystone.there() if p.fencing_token])
+        project = pick([p for p in self.keystone.there() if p.fence])
         if project is not None:
             project.fence = ""
             self.keystone.relock(project)
