@@ -126,11 +126,11 @@ class World:
             self.deletion = dataclasses.replace(self.deletion, holding=False)
         if step.kind is StepKind.RELEASE and result.outcome is Outcome.CLEAR:
             self.deletion = dataclasses.replace(self.deletion, holding=False)
-        is_abandoned = {id_: one for id_, one in self.left.get(step_id, {}).items() if one.abandoned and step.abandoned}
-        result = force.carried(result, is_abandoned)
+        abandoned = {id_: one for id_, one in self.left.get(step_id, {}).items() if one.abandoned and step.abandoned}
+        result = force.carried(result, abandoned)
         self.left[step_id] = {one.id: one for one in result.leftovers}
         if result.outcome is Outcome.UNKNOWN:
-            self.left[step_id] = is_abandoned
+            self.left[step_id] = abandoned
         self.deletion, self.steps[step_id] = actions.record(self.deletion, step, result, self.now)
 
     def run(self, limit: int = 2000, until: Status | None = None) -> Status:
