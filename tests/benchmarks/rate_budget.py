@@ -38,7 +38,7 @@ class WatchedTask:
     def visit_account(self, service: str, region: str, ask: Ask) -> Grant:
         """Visit, and note how long it took."""
         begun = time.perf_counter()
-        grant = self._store.visit_account(service, region, ask)
+        grant: Grant = self._store.visit_account(service, region, ask)
         self.visits.append(time.perf_counter() - begun)
         return grant
 

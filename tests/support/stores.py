@@ -42,8 +42,7 @@ def change(
             return None
         return saved
 
-    changed: Deletion = wait("the deletion is changed", try_once)
-    return changed
+    return wait("the deletion is changed", try_once)
 
 
 def cancel(store: Store, deletion_id: str, reason: str = "cancel") -> Deletion:

@@ -112,7 +112,9 @@ class World:
     def finish(self, step_id: str, result: StepResult | None = None) -> None:
         """The worker is done."""
         step = self.steps[step_id]
-        result = result or self.answers.get(step_id, lambda _: CLEAR)(step)
+        if result is None:
+            answer = self.answers.get(step_id)
+            result = answer(step) if answer else CLEAR
         if step.kind is StepKind.SWEEP and self.deletion.purpose in (
             RoundPurpose.DELETE,
             RoundPurpose.PROJECT_SETTINGS,
