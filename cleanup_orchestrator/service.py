@@ -80,7 +80,7 @@ class Parts:
         self.coverage = catalog.ServiceCatalog(conf, names)
         self.in_process = in_process
         self.transport = rpc.transport(conf, in_process)
-        self.bus = rpc.Caster(self.transport)
+        self.bus: rpc.Bus = rpc.Caster(self.transport)
 
     def _store(self) -> tuple[store.Store, notifications.Announcer | None]:
         made = store.Store.from_conf(self.conf)

@@ -1,4 +1,5 @@
 import functools
+from collections.abc import Iterator
 
 import pytest
 from keystoneauth1 import loading
@@ -24,7 +25,7 @@ def auth_options() -> frozenset[str]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def no_options_of_others():
+def no_options_of_others() -> Iterator[None]:
     """Start each file without the options of another file's auth_type.
 
     keystoneauth registers them in cfg.CONF, which a test process has once. Some are required, and a configuration
@@ -40,7 +41,7 @@ def no_options_of_others():
 
 
 @pytest.fixture(autouse=True, scope="module")
-def no_context_of_others():
+def no_context_of_others() -> None:
     """Start each file without a request context.
 
     Log lines print the context of the thread. A file that makes one when it is imported, a failed test and a simulated
@@ -50,17 +51,21 @@ def no_context_of_others():
 
 
 @pytest.fixture(autouse=True, scope="module")
-def no_budgets_of_others():
-    """A budget renews in the background what it holds, and says so when it cannot: not in the next file's output."""
-    kept, keep = [], Budget.keep
+def no_budgets_of_others() -> Iterator[None]:
+    """End each file without a budget that renews its leases in the background.
 
-    def noted(budget):
+    A renewal that fails is logged. The line would appear in the output of another file's tests.
+    """
+    kept: list[Budget] = []
+    keep = Budget.keep
+
+    def noted(budget: Budget) -> None:
         kept.append(budget)
         keep(budget)
 
-    Budget.keep = noted
-    yield
-    Budget.keep = keep
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Budget, "keep", noted)
+        yield
     for budget in kept:
         for account in budget._rate_limits.values():
             account.leased = False

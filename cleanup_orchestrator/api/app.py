@@ -50,7 +50,6 @@ OPTS = {
             "takes a connection for as long as client_timeout, and no thread: let the proxy in front limit them by "
             "address.",
         ),
-        cfg.IntOpt("default_limit", default=100, min=1, help="Items on a page when the request names no limit."),
         cfg.IntOpt("max_limit", default=1000, min=1, help="The most items on a page; a larger limit is cut to it."),
     ],
     "deletion": [
@@ -101,7 +100,6 @@ def build(
         rules=Rules(settle=datetime.timedelta(seconds=conf.drain.token_cache_time)),
         protection=lambda: Protection(tuple(conf.deletion.never_delete_projects), clouds.project_id),
         scan=functools.partial(new_scan, conf),
-        default_limit=min(conf.api.default_limit, conf.api.max_limit),
         max_limit=conf.api.max_limit,
         waiver_limit=datetime.timedelta(days=conf.catalog.waiver_limit),
         plan_max_age=datetime.timedelta(seconds=conf.deletion.plan_max_age),

@@ -44,7 +44,6 @@ class ApiContext:
     rules: Rules
     protection: Callable[[], Protection]  #: as the configuration has it now
     scan: Callable[..., OrphanScan]  #: a fresh orphan scan, by the configuration as it is now, with further fields
-    default_limit: int
     max_limit: int
     waiver_limit: datetime.timedelta  #: the longest that a waiver may hold
     plan_max_age: datetime.timedelta  #: a cascade is bound to no older plan

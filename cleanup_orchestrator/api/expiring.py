@@ -20,8 +20,6 @@ from cleanup_orchestrator.core.holds import Lien, Waiver
 
 T = TypeVar("T", Lien, Waiver)
 
-_NO_FILTERS = frozenset({"state", "limit", "marker", "sort"})
-
 
 class Expiring(abc.ABC, Generic[T]):
     """Their handlers, but for ``create``."""

@@ -15,6 +15,9 @@ from cleanup_orchestrator.store import Page
 
 T = TypeVar("T")
 
+#: Items on a page of a request without a limit.
+DEFAULT_LIMIT = 100
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Paging:
@@ -26,7 +29,7 @@ class Paging:
     @classmethod
     def of(cls, query: Mapping[str, list[str]], wiring: ApiContext) -> Paging:
         """Read it; a larger limit than is allowed is cut to it."""
-        wanted = int(query["limit"][0]) if "limit" in query else wiring.default_limit
+        wanted = int(query["limit"][0]) if "limit" in query else DEFAULT_LIMIT
         return cls(query, min(wanted, wiring.max_limit))
 
     @property

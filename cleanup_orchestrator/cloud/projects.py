@@ -50,7 +50,6 @@ class Project:
     domain_id: str
     enabled: bool
     is_domain: bool = False
-    parent_id: str | None = None
     immutable: bool = False
     fence: str | None = None  #: id of the deletion that fenced it; none: no fence
 
@@ -139,7 +138,6 @@ class Projects:
             domain_id=row.get("domain_id") or row["id"],
             enabled=bool(row["enabled"]),
             is_domain=bool(row.get("is_domain")),
-            parent_id=row.get("parent_id"),
             immutable=bool(options.get("immutable")),
             fence=options.get(protocol.FENCE_OPTION),
         )

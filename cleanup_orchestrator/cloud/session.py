@@ -153,7 +153,6 @@ class GuardedSession(ka_session.Session):
         self._local = threading.local()
         self._lock = threading.Lock()
         self.calls = 0
-        self.writes = 0
         self.writing = 0  #: write calls that are under way: they may still take effect
         self.life = time.monotonic()  #: when a call last began to wait for its turn, left, or was answered
         self._over = ""
@@ -262,7 +261,7 @@ class GuardedSession(ka_session.Session):
             raise Stopped(self._over)
         self.life = time.monotonic()
 
-    def count(self, writing: bool) -> None:
+    def count(self) -> None:
         """Count a call.
 
         :raises Stopped: there must be none any more
@@ -270,7 +269,6 @@ class GuardedSession(ka_session.Session):
         self.sign()
         with self._lock:
             self.calls += 1
-            self.writes += writing
 
     # -- whose call it is
     def get_endpoint(self, *args: Any, **kwargs: Any) -> Any:
@@ -341,7 +339,7 @@ class _Turn:
                 # From before the guard is asked: who has it refuse from now on, and then sees none under way, is sure.
                 stack.enter_context(session.under_way())
                 self._ask()
-            session.count(self._writing)
+            session.count()
             self._stack = stack.pop_all()
 
     def __exit__(self, *error: Any) -> None:

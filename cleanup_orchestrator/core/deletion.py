@@ -167,7 +167,10 @@ class Deletion:
 
     @property
     def attention(self) -> str:
-        """What of it needs somebody, one code of ``ATTENTION``; empty: nothing, or it was only a dry run."""
+        """Return why a person has to look at the deletion: ``failed``, ``leftovers`` or a key of ``_ASKING``.
+
+        It is empty where no person has to, and for a dry run.
+        """
         if self.dry_run:
             return ""
         if self.status in (Status.FAILED, Status.LEFTOVERS):
@@ -181,17 +184,13 @@ class Deletion:
         return next(asking, "")
 
 
-#: Conditions under which a deletion that is under way waits for somebody: type, and reason where that matters.
+#: Conditions under which a live deletion waits for a person: type, and reason where that matters.
 _ASKING = {
     "stalled": ("stalled", ""),
     "approval": ("approval", ""),
     "lien": ("on_hold", "lien"),
     "brake": ("on_hold", "brake"),
 }
-
-
-#: Why a deletion may need somebody.
-ATTENTION = (str(Status.FAILED), str(Status.LEFTOVERS), *_ASKING)
 
 
 def accepted(**values: Any) -> Deletion:

@@ -2,7 +2,7 @@
 
 The truth is in Keystone's own database: a project option (:data:`protocol.FENCE_OPTION`), so that a fence is set and
 lifted by a plain PATCH of the project, and goes with it. Every process keeps a copy of the set of fenced projects, and
-makes no decision on one that is older than ``fence_max_age``. Not to know is not the same as not fenced: a process that
+makes no decision on one that is older than ``MAX_AGE``. Not to know is not the same as not fenced: a process that
 cannot read refuses every project-scoped token with 503.
 
 Tokens are looked at where Keystone's token provider hands them out, above its caches: whatever the way in (password,
@@ -34,17 +34,11 @@ OPTS = {
             max=0.5,
             help="Seconds between two readings of the fenced projects, in each process: one small query.",
         ),
-        cfg.FloatOpt(
-            "fence_max_age",
-            default=0.9,
-            min=0.2,
-            max=protocol.FENCE_MAX_AGE,
-            help="Seconds for which a reading holds. Without one that is as young as this, project-scoped tokens are "
-            "refused with 503. It has to be longer than the interval.",
-        ),
     ]
 }
 
+#: Seconds for which a reading holds. Without a younger one, project-scoped tokens are refused with 503.
+MAX_AGE = 0.9
 #: Seconds after which a reading counts as stuck (a connection that died silently) and another one is begun beside it.
 STUCK = 5.0
 

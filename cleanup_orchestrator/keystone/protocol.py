@@ -10,7 +10,7 @@ GROUP = "project_cleanup"
 FENCE_OPTION = "cleanup_fence"
 #: Its key in Keystone's table ``project_option``: four characters, never to be changed.
 FENCE_OPTION_ID = "CLFN"
-#: Seconds after which a fence that was set is in effect in every process: the longest ``fence_max_age`` there is.
+#: Seconds after which a fence that was set is in effect in every process: more than ``fence.MAX_AGE``.
 FENCE_MAX_AGE = 1.0
 
 #: On ``GET /v3/auth/tokens``, with a deletion's id: where the project has this deletion's fence, treat the token as

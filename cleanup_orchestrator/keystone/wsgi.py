@@ -46,10 +46,8 @@ def _load() -> Any:
             f"[{protocol.GROUP}] user_id is empty in keystone.conf: set it to the id of the orchestrator's user "
             "(openstack user show -c id), or serve keystone.wsgi.api:application"
         )
-    if ours.fence_interval >= ours.fence_max_age:
-        raise NotConfigured(f"[{protocol.GROUP}] fence_interval has to be shorter than fence_max_age")
     user_ids = {user_id for user_id in (ours.user_id.strip(), (ours.janitor_user_id or "").strip()) if user_id}
-    fence.guard_tokens(fence.Fence(fence.read_fences, user_ids, ours.fence_interval, ours.fence_max_age))
+    fence.guard_tokens(fence.Fence(fence.read_fences, user_ids, ours.fence_interval, fence.MAX_AGE))
     pipeline.install(application)
     return application
 

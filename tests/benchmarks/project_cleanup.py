@@ -72,7 +72,7 @@ def compare(cloud: Cloud, job: Job, filled: dict[str, filler.Filled], lines: boo
 
 
 def admin_id(cloud: Cloud) -> str:
-    return cloud.admin.call("GET", "/users?name=admin")["users"][0]["id"]
+    return str(cloud.admin.call("GET", "/users?name=admin")["users"][0]["id"])
 
 
 if __name__ == "__main__":

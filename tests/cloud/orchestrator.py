@@ -88,8 +88,8 @@ class Orchestrator:
 
     def tried_again(self, deletion_id: str, name: str, times: int = 2) -> None:
         """Wait until workers have begun a step so many times more."""
-        before = self.step(deletion_id, name).fence
-        self.wait(deletion_id, until=lambda _: self.step(deletion_id, name).fence >= before + times)
+        before = self.step(deletion_id, name).fencing_token
+        self.wait(deletion_id, until=lambda _: self.step(deletion_id, name).fencing_token >= before + times)
 
     def blockers(self, deletion_id: str) -> dict[str, str]:
         record = self.store.get(deletion_id)

@@ -162,8 +162,8 @@ def test_a_cascade_ends_although_a_worker_is_killed_half_way(cloud, admin, orche
     held = wait("it is killed", lambda: orchestrator.kill_while_it_works(doomed), 120, 0.01)
     killed = time.monotonic()
     assert doomed.popen.wait(60) == -signal.SIGKILL
-    fence = orchestrator.step(held).fence
-    wait("its step is taken up", lambda: orchestrator.step(held).fence > fence, LEASE + 120, 0.2)
+    fence = orchestrator.step(held).fencing_token
+    wait("its step is taken up", lambda: orchestrator.step(held).fencing_token > fence, LEASE + 120, 0.2)
     assert time.monotonic() - killed > LEASE / 3, "not before the lease was over: it was renewed every third of it"
 
     # What the killed one had been told and not yet begun is told anew after [engine] claim_timeout.

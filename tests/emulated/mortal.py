@@ -133,7 +133,7 @@ class _Turns:
     def age(self, seconds: float) -> None:
         age(self._path, seconds)
 
-    def turn(self, wakes: Callable[[], datetime.datetime]) -> None:
+    def turn(self, wake_at: datetime.datetime) -> None:
         """Handle one message; without any, let the time pass until something is due, and handle that.
 
         One deletion a turn: whether a second one is due at the same moment depends on how fast the machine is.
@@ -142,7 +142,7 @@ class _Turns:
             to, id_ = self.messages.popleft()
             self._handlers[to](id_)
             return
-        wait = (wakes() - self.store.now()).total_seconds()
+        wait = (wake_at - self.store.now()).total_seconds()
         if wait > 0:
             self.age(wait + 0.01)
         for due in self.store.due(limit=1):
@@ -161,7 +161,7 @@ def go(
         if not live or UNTIL[until](turns.store, records[0]):
             turns.worker.budget.close()
             return
-        turns.turn(lambda live=live: min(record.wake_at for record in live))
+        turns.turn(min(record.wake_at for record in live))
     print(f"it comes to no end: {records}", file=sys.stderr)
     sys.exit(3)
 
@@ -174,6 +174,6 @@ def scan(config: pathlib.Path, fuse: mortal.Fuse, wanted: frozenset[str], scan_i
         if found.status not in SCANNING:
             turns.worker.budget.close()
             return
-        turns.turn(lambda found=found: found.wake_at)
+        turns.turn(found.wake_at)
     print(f"it comes to no end: {found}", file=sys.stderr)
     sys.exit(3)

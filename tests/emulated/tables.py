@@ -283,7 +283,7 @@ KEY_MANAGER = (
          owner=(), project_setting=True),
 )  # fmt: skip
 
-SERVER = {
+SERVER: dict[str, object] = {
     "id": "", "name": "", "status": "ACTIVE", "tenant_id": "", "user_id": "", "metadata": {}, "tags": [],
     "OS-EXT-STS:task_state": None, "os-extended-volumes:volumes_attached": [], "created": "2026-01-01T00:00:00Z",
     "updated": "2026-01-01T00:00:00Z",

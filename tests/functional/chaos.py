@@ -11,7 +11,6 @@ import http.client
 import json
 import os
 import pathlib
-import random
 import re
 import signal
 import sys
@@ -152,7 +151,6 @@ class Chaos:
         self.drowned = 0  #: messages that were in the broker when it went
         self._token = ""
         self._began = time.monotonic()
-        self._random = random.Random(1)
 
     def __enter__(self) -> Chaos:
         try:
@@ -283,7 +281,7 @@ class Chaos:
     def scrape(self) -> None:
         """Take in the counters of each process, as far as it answers."""
         for part in self.parts.values():
-            found: collections.Counter[str] = collections.Counter()
+            found: dict[str, float] = collections.defaultdict(float)
             for name, labels, value in self.NAMES.findall(self._get(part.metrics, "/metrics")):
                 found[name] += float(value)
                 if "dropped" in labels or "handed_back" in labels:
@@ -299,7 +297,10 @@ class Chaos:
     def counted(self) -> collections.Counter[str]:
         """All counters of all lives of all processes."""
         self.scrape()
-        return sum((part.counted for part in self.parts.values()), collections.Counter())
+        found: collections.Counter[str] = collections.Counter()
+        for part in self.parts.values():
+            found.update(part.counted)
+        return found
 
     # -- what is on record
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
@@ -316,8 +317,10 @@ class Chaos:
     def latest(self) -> dict[str, tuple[str, Status, list[dict[str, Any]]]]:
         """The latest deletion of each project: its id, its status and its conditions."""
         rows = self.sql("SELECT project_id, id, status, conditions FROM deletions ORDER BY created_at")
-        load = lambda text: json.loads(text) if isinstance(text, str | bytes) else text  # noqa: E731
-        return {project: (id_, Status(status), load(text)) for project, id_, status, text in rows}
+        return {
+            project: (id_, Status(status), json.loads(found) if isinstance(found, str | bytes) else found)
+            for project, id_, status, found in rows
+        }
 
     def statuses(self) -> dict[str, Status]:
         """The status of the latest deletion of each project."""
@@ -374,7 +377,8 @@ class Chaos:
             request.add_header("Content-Type", "application/json")
             try:
                 with urllib.request.urlopen(request, timeout=10) as answer:
-                    return answer.headers["X-Subject-Token"]
+                    token: str | None = answer.headers["X-Subject-Token"]
+                    return token
             except (OSError, http.client.HTTPException):
                 return None
 

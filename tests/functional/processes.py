@@ -75,12 +75,12 @@ class Keystone(ks.Keystone):
         self._go.clear()
         self._hold = (method, path)
 
-    def is_abandoned(self):
+    def resume(self):
         self._hold = None
         self._go.set()
 
     def close(self):
-        self.is_abandoned()
+        self.resume()
         super().close()
 
     def _answer(self, method, path, environ):
@@ -136,7 +136,7 @@ class Processes:
         return child
 
     def close(self):
-        self.keystone.is_abandoned()
+        self.keystone.resume()
         self.children.stop()
         self.store.close()
 

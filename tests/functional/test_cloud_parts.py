@@ -1,15 +1,13 @@
-"""Parts of the tests' own cloud: child processes, calls to Keystone, users made once, kept schemas."""
+"""Parts of the cloud of real services: faults that the tests with real services would not show.
+
+A daemon that stays behind, and a kept schema that is not the one that the service would make.
+"""
 
 import os
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from tests.cloud.errors import Conflict
-from tests.cloud.identity import Rest
 from tests.cloud.processes import Children
 from tests.cloud.schemas import Schemas, cursor
 from tests.support.servers import MariaDB
@@ -55,54 +53,6 @@ def test_a_guarded_daemon_takes_along_children_with_a_session_of_their_own(tmp_p
     finally:
         children.stop()
     wait("they are gone", lambda: not any(runs(pid) for pid in pids))
-
-
-def test_two_callers_that_ensure_the_same_user_at_once_get_the_same_one():
-    users, both_have_listed = [], threading.Barrier(2)
-
-    class Caller(Rest):
-        lists = 0
-
-        def call(self, method, url, body=None, headers=None):
-            if method == "POST":
-                if users:
-                    raise Conflict("409")
-                users.append({"id": "u", **body["user"]})
-                return {"user": users[0]}
-            answer = list(users)
-            self.lists += 1
-            if self.lists == 1:
-                both_have_listed.wait(60)
-            return {"users": answer}
-
-    with ThreadPoolExecutor(2) as pool:
-        made = list(pool.map(lambda _: Caller("", "", "", "").ensure("users", "user", {"name": "sweeper"}), range(2)))
-    assert [user["id"] for user in made] == ["u", "u"] and len(users) == 1
-
-
-def test_a_keystone_that_cannot_tell_for_a_moment_is_asked_again_and_an_expired_token_is_renewed():
-    statuses, asked = iter([201, 503, 200, 401, 201, 200]), []
-
-    class Keystone(BaseHTTPRequestHandler):
-        def answer(self):
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            asked.append(self.command)
-            self.send_response(next(statuses))
-            self.send_header("X-Subject-Token", f"token {len(asked)}")
-            self.send_header("Content-Length", "2")
-            self.end_headers()
-            self.wfile.write(b"{}")
-
-        do_GET = do_POST = answer
-
-    with HTTPServer(("127.0.0.1", 0), Keystone) as keystone:
-        threading.Thread(target=keystone.serve_forever, daemon=True).start()
-        rest = Rest(f"http://127.0.0.1:{keystone.server_port}", "admin", "secret", "admin")
-        assert rest.call("GET", "/roles") == {}
-        assert asked == ["POST", "GET", "GET"]
-        assert rest.call("GET", "/roles") == {}
-        assert asked[3:] == ["GET", "POST", "GET"] and rest._token == "token 5"
-        keystone.shutdown()
 
 
 @pytest.fixture(scope="module")

@@ -113,7 +113,7 @@ def left(emulated, project_id):
     return set(emulated.state.table("RegionOne", IMAGE).owned.get(project_id, {}))
 
 
-def test_what_goes_by_force_alone_goes_and_the_rest_is_let_go_of_by_name(emulated, images, orchestrator):
+def test_what_goes_by_force_alone_goes_and_the_rest_is_abandoned_by_name(emulated, images, orchestrator):
     project, bystander = emulated.projects[0], emulated.bystanders[0]
     theirs, ours = left(emulated, bystander), left(emulated, project)
     assert theirs and len(ours) > 1
@@ -175,7 +175,7 @@ def test_nothing_left_is_nothing_to_ask_about(emulated, images, orchestrator):
     assert images.checked == 0
 
 
-def test_a_dead_service_is_let_go_of_unseen_and_named(emulated, images, orchestrator):
+def test_a_dead_service_is_abandoned_unseen_and_named(emulated, images, orchestrator):
     project = emulated.projects[0]
     emulated.faults.down("image")
     deletion_id = orchestrator.request(project)

@@ -108,7 +108,7 @@ def test_a_write_that_is_answered_at_last_is_handed_back_before_the_process_ends
     said(doomed, "what is still under way is handed back")  # the patience is over: it waits for the write
     assert doomed.popen.poll() is None
     assert all_.step(deletion, "release").state == "running"
-    all_.keystone.is_abandoned()
+    all_.keystone.resume()
     assert ended(doomed, 60) == 0
     assert all_.step(deletion, "release").state == "dispatched"
 
@@ -122,7 +122,7 @@ def test_a_step_that_ends_in_time_is_finished_by_the_worker_that_has_it(processe
     worker.signal(signal.SIGTERM)
     said(worker, "SIGTERM: stopping")
     assert worker.popen.poll() is None
-    all_.keystone.is_abandoned()
+    all_.keystone.resume()
     assert ended(worker, 60) == 0
     survey = all_.step(deletion, "survey")
     assert (survey.fencing_token, survey.finished_at is not None) == (1, True)
@@ -158,7 +158,7 @@ def test_the_all_in_one_process_hands_its_steps_to_its_successor(processes):
     first.signal(signal.SIGTERM)
     assert ended(first, 60) == 0
     assert all_.step(deletion, "survey").state == "dispatched"
-    all_.keystone.is_abandoned()
+    all_.keystone.resume()
     all_.start("all_in_one", "second")
     all_.nudge(deletion)
     # Its cast went with the first one's bus: it is due again after [engine] claim_timeout.
@@ -195,7 +195,7 @@ def test_the_api_answers_the_requests_that_it_has_and_takes_no_others(processes)
     api.signal(signal.SIGTERM)
     wait("it takes no others", lambda: not reachable(all_.port), 60)
     assert api.popen.poll() is None
-    all_.keystone.is_abandoned()
+    all_.keystone.resume()
     asking.join(120)
     assert [status for status, *_ in answers] == [202]
     assert ended(api, 60) == 0

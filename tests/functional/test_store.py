@@ -661,7 +661,7 @@ def volume_step(store, record):
     return step
 
 
-def test_what_is_let_go_of_is_marked_and_named_in_the_same_transaction(store):
+def test_what_is_abandoned_is_marked_and_named_in_the_same_transaction(store):
     record = forced(store)
     assert store.get(record.id).forced == ASKED
     assert [row.leftover for row in store.leftovers(record.id, 10, abandoned=True)] == [
@@ -724,7 +724,7 @@ def test_once_force_is_withdrawn_nothing_is_marked_any_more(store):
     assert volume_step(store, record).abandoned == 0
 
 
-def test_what_was_let_go_of_is_not_forgotten_when_nobody_declares_its_type_any_more(store):
+def test_what_was_abandoned_is_not_forgotten_when_nobody_declares_its_type_any_more(store):
     record = forced(store)
     surveying(store, record, catalog={("R1", "block-storage")})
     assert len(store.leftovers(record.id, 10, abandoned=True)) == 2

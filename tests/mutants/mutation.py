@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 
 class DoesNotApply(Exception):
@@ -29,10 +28,6 @@ class Mutation:
         if (found := source.count(self.old)) != self.times:
             raise DoesNotApply(f"{self.name}: {self.file} has the old text {found} times, not {self.times}")
         return source.replace(self.old, self.new)
-
-    def mutated(self, root: Path) -> str:
-        """Return the text of the file below ``root`` with the defect; raises as :meth:`apply`."""
-        return self.apply((root / self.file).read_text())
 
 
 def tests(names: str) -> tuple[str, ...]:

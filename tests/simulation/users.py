@@ -63,7 +63,6 @@ class Users:
             rules=rules(world.conf),
             protection=lambda: Protection((), lambda: OWN),
             scan=lambda **values: new_scan(world.conf, **values),
-            default_limit=100,
             max_limit=100,
             waiver_limit=datetime.timedelta(days=90),
             plan_max_age=datetime.timedelta(days=90),

@@ -21,7 +21,7 @@ def connect(**options: Any) -> kombu.Connection:
 
 
 def need_broker() -> None:
-    """Skip the test without a broker; where CI is set, fail: in CI nothing is silently skipped."""
+    """Skip the test if there is no broker. Where CI is set, fail it: CI must not skip a test silently."""
     try:
         with connect(connect_timeout=5) as connection:
             connection.connect()
@@ -40,7 +40,7 @@ def listeners(exchange: str, part: str) -> int:
 
 
 class Wire:
-    """A connection to the broker that a test can cut: a forwarder on a port of its own."""
+    """A forwarder to the broker whose connections a test can cut."""
 
     def __init__(self) -> None:
         """Listen; ``url`` is the broker's, through here."""
@@ -79,17 +79,17 @@ class Wire:
             other.shutdown(socket.SHUT_RDWR)
 
     def cut(self) -> None:
-        """Break what is connected, and let nobody through."""
+        """Close all connections and refuse new ones."""
         self._whole = False
         for end in self._ends:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
     def mend(self) -> None:
-        """Let them through again."""
+        """Accept connections again."""
         self._whole = True
 
     def close(self) -> None:
-        """Be gone."""
+        """Close the forwarder."""
         self.cut()
         self._listener.close()

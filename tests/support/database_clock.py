@@ -1,4 +1,4 @@
-"""The fixture ``database_clock``: the database's time goes on by as much as a test says."""
+"""The fixture ``database_clock``: a test moves the time of the database forward."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from cleanup_orchestrator.store import database
 
 
 class DatabaseClock:
-    """The database's own time and an offset: what must last in it, a test skips."""
+    """The time of the database plus an offset, so that a test can skip a waiting time."""
 
     def __init__(self) -> None:
         self.ahead = datetime.timedelta(0)
 
     def advance(self, seconds: float) -> None:
-        """Let so much time go by for all stores of this process."""
+        """Move the time of all stores of this process forward."""
         self.ahead += datetime.timedelta(seconds=seconds)
 
 

@@ -43,7 +43,7 @@ SERVERS = {
 #: Seconds to wait for a free connection of a server that has reached its limit.
 PATIENCE = 120
 
-#: A process id means something on its own host only.
+#: A process id is unique on one host only.
 _PREFIX = f"cleanup_test_{zlib.crc32(socket.gethostname().encode()):08x}_"
 _NAME = re.compile(rf"{_PREFIX}(\d+)_\w+")
 _LIMIT = re.compile("too many (clients|connections)|remaining connection slots|max_user_connections", re.IGNORECASE)
@@ -226,7 +226,7 @@ def copy_schema(path: Path) -> str:
 
 @contextlib.contextmanager
 def filled(kind: str) -> Iterator[str]:
-    """Give the URL of a database at head without rows, which no other test uses meanwhile."""
+    """Yield the URL of a migrated database without rows that no other test uses at the same time."""
     if kind != "sqlite":
         need_server(kind)
         with _schemas.lend(kind) as url:
@@ -242,7 +242,7 @@ def filled(kind: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def database(kind: str, folder: Path) -> Iterator[str]:
-    """Give the URL of a database of the test's own without any table, and drop it at the end."""
+    """Yield the URL of a new database without tables; drop the database at the end."""
     if kind == "sqlite":
         yield f"sqlite:///{folder / _new_name()}.sqlite"
         return

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 
 from tests.emulated import Emulated
+from tests.emulated.faults import Fate
 
 #: A cloud of Keystone, Glance and Barbican, for what does not depend on the resource types: a deletion costs processor
 #: time for each type in the catalog, and Neutron has as many as all others together.
@@ -77,7 +78,7 @@ class DeleteGate:
         """Let all calls through."""
         self._opened.set()
 
-    def _decide(self, service: str, region: str, method: str, *arguments: Any) -> Any:
+    def _decide(self, service: str, region: str, method: str, target: str, projects: Iterable[str] = ()) -> Fate:
         if method == "DELETE" and service != "identity":
             with self._lock:
                 self._left -= 1
@@ -85,4 +86,4 @@ class DeleteGate:
             if waits:
                 self.reached.set()
                 self._opened.wait(300)
-        return self._fate(service, region, method, *arguments)
+        return self._fate(service, region, method, target, projects)

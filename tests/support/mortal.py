@@ -1,22 +1,23 @@
-"""A process that dies at a chosen effect: right before a write, to the store, the cloud or the bus, becomes real.
+"""Kills a process right before a chosen effect.
 
-Between two effects nothing changes that outlives the process. So dying right before each of them is dying anywhere. The
-answer to a call counts as one, too: there the call has taken effect, and nobody has used what it said.
+An effect is a write that outlives the process: to the store, the cloud or the bus. Between two effects nothing changes
+that outlives the process, so a process that is killed right before each effect in turn is killed at every point that
+makes a difference. The answer to a call counts as an effect, too: the call has taken effect, and the process has not
+used the answer.
 """
 
 from __future__ import annotations
 
-import functools
 import multiprocessing
 import os
 import pathlib
 import re
 import signal
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import keystoneauth1.identity.v3  # noqa: F401 - so that the server of forks has it, and not each fork anew
+import keystoneauth1.identity.v3  # noqa: F401 - the fork server imports it once for all forks
 import openstack.connection  # noqa: F401
 import oslo_messaging._drivers.impl_fake
 import oslo_messaging._drivers.impl_rabbit  # noqa: F401
@@ -31,50 +32,51 @@ from cleanup_orchestrator.store import Store
 
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload([__name__, "tests.emulated.mortal"])
-#: What is imported or found in the first use: once, in the server that the processes are forked of.
+#: Imports and lists what the first use needs: once, in the fork server.
 _WARM = (opts.list_opts(), registry.load())
 _ID = re.compile(r"[0-9a-f-]{32,}")
 
 
 class Fuse:
-    """Counts effects, notes each in a file, and ends the process right before one of them.
+    """Counts effects, writes each to a file, and kills the process right before one of them.
 
-    :param length: number of the effect among all, or, with `name`, among those of that name; 0: none
+    :param length: the number of the effect among all, or, with `name`, among those of that name; 0: none
     """
 
     def __init__(self, log: pathlib.Path, length: int, name: str = "") -> None:
         self._log, self._left, self._name = log.open("w", buffering=1), length, name
 
     def effect(self, what: str) -> None:
+        """Count an effect; kill the process if it is the chosen one."""
         self._left -= self._name in ("", what)
         if self._left == 0 and self._name in ("", what):
             os.kill(os.getpid(), signal.SIGKILL)
         self._log.write(f"{what}\n")
 
     def watch_store(self, store: Store) -> None:
-        """A transaction that wrote is an effect at its commit; one that does not get there is rolled back."""
+        """Count each commit of a transaction that wrote: without the commit it is rolled back."""
 
         @sa.event.listens_for(store.database.engine, "begin")
-        def begin(connection):
+        def begin(connection: sa.Connection) -> None:
             connection.info.pop("wrote", None)
 
         @sa.event.listens_for(store.database.engine, "before_cursor_execute")
-        def execute(connection, cursor, statement, *_):
+        def execute(connection: sa.Connection, cursor: object, statement: str, *_: object) -> None:
             verb, *rest = statement.split(maxsplit=2)
-            # The shares of the rate budget are asked for whenever somebody calls: they are nobody's record.
+            # The rate limiter writes its accounts whenever a call needs a permit; no deletion depends on them.
             if verb in ("INSERT", "UPDATE", "DELETE") and "account" not in statement.split("(")[0]:
                 connection.info["wrote"] = " ".join([verb, *rest[: 1 if verb == "UPDATE" else 2]]).split("(")[0]
 
         @sa.event.listens_for(store.database.engine, "commit")
-        def commit(connection):
+        def commit(connection: sa.Connection) -> None:
             if what := connection.info.get("wrote"):
                 self.effect(f"store: {what}")
 
     def watch_calls(self, answers: bool = False) -> None:
-        """Every write call is one before it leaves; and, with `answers`, one more when it is answered."""
+        """Count each write call before it is sent and, with `answers`, again when it is answered."""
         request = GuardedSession.request
 
-        def watched(session, url, method, **kwargs):
+        def watched(session: GuardedSession, /, url: str, method: str, **kwargs: Any) -> Any:
             authenticating = kwargs.get("authenticated") is False
             if method.upper() in SAFE_METHODS or authenticating:
                 return request(session, url, method, **kwargs)
@@ -86,28 +88,48 @@ class Fuse:
                 self.effect(f"{what} -> {answer.status_code}")
             return answer
 
-        GuardedSession.request = watched
+        GuardedSession.request = watched  # type: ignore[method-assign,assignment] # for all sessions of this process
 
     def watch_bus(self, bus: Bus) -> Bus:
-        """Every cast is one."""
+        """Count each cast."""
+        return _WatchedBus(bus, self)
 
-        def cast(to, id_):
-            self.effect(f"bus: {to}")
-            getattr(bus, to)(id_)
 
-        names = ("step", "deletion", "orphan_scan", "orphan_scan_part")
-        return types.SimpleNamespace(**{name: functools.partial(cast, name) for name in names})
+class _WatchedBus(Bus):
+    """Counts a cast and passes it on."""
+
+    def __init__(self, bus: Bus, fuse: Fuse) -> None:
+        self._bus, self._fuse = bus, fuse
+
+    def deletion(self, deletion_id: str) -> None:
+        self._fuse.effect("bus: deletion")
+        self._bus.deletion(deletion_id)
+
+    def step(self, step_id: str) -> None:
+        self._fuse.effect("bus: step")
+        self._bus.step(step_id)
+
+    def force(self, deletion_id: str) -> Mapping[str, str] | None:
+        return self._bus.force(deletion_id)
+
+    def orphan_scan(self, scan_id: str) -> None:
+        self._fuse.effect("bus: orphan_scan")
+        self._bus.orphan_scan(scan_id)
+
+    def orphan_scan_part(self, part_id: str) -> None:
+        self._fuse.effect("bus: orphan_scan_part")
+        self._bus.orphan_scan_part(part_id)
 
 
 def run(
     does: Callable[..., None], config: pathlib.Path, *arguments: Any, die_before: int = 0, name: str = ""
 ) -> tuple[bool, list[str]]:
-    """Call `does(config, fuse, *arguments)` in a process of its own.
+    """Call `does(config, fuse, *arguments)` in a new process.
 
-    :param does: of a module, for it is looked up by name
-    :param die_before: number of the effect; 0: none
-    :param name: of the effects that are counted; empty: all
-    :returns: whether it came to its end, and the effects
+    :param does: a function of a module: the process finds it by its name
+    :param die_before: the number of the effect; 0: none
+    :param name: the name of the effects that are counted; empty: all
+    :returns: whether the function returned, and the effects
     """
     log = config.with_name("effects")
     process = _PROCESSES.Process(target=_call, args=(does, config, log, (die_before, name), arguments))
@@ -124,10 +146,10 @@ def _call(
 
 
 def parts(config: pathlib.Path, fuse: Fuse, bus: Bus, answers: bool = False) -> service.Parts:
-    """What an orchestrator consists of, with the fuse in it. It does not wait: that has tests of its own."""
+    """Return the parts of an orchestrator with the fuse in them. The drain does not wait: other tests check that."""
     made = service.Parts(service.load(["--config-file", str(config)]), in_process=True)
-    base.time = fence.time = types.SimpleNamespace(sleep=lambda _: None)
-    base.PROBES = fence.PROBES = 1
+    for module in (base, fence):
+        vars(module).update(time=types.SimpleNamespace(sleep=lambda _: None), PROBES=1)
     made.log_in()
     fuse.watch_store(made.store)
     fuse.watch_calls(answers)

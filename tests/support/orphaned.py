@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import uuid
+from collections.abc import Sequence
+from typing import Any
 
 from cleanup_orchestrator.core.orphan_scan import Orphan, OrphanScan, ScanPart, ScanStatus
 from cleanup_orchestrator.core.step import Outcome, StepState
+from cleanup_orchestrator.store import Store
 
 NEVER = datetime.datetime(1970, 1, 1)
 DEAD, OTHER = "d" * 32, "e" * 32
@@ -20,7 +23,14 @@ NOT_COVERED = {
 }
 
 
-def port(id_, project_id=DEAD, name="", created_at=MADE, type_="port", project_setting=False):
+def port(
+    id_: str,
+    project_id: str = DEAD,
+    name: str = "",
+    created_at: datetime.datetime | None = MADE,
+    type_: str = "port",
+    project_setting: bool = False,
+) -> Orphan:
     """Return an orphan."""
     return Orphan(project_id, "R1", "network", type_, id_, name, project_setting, created_at)
 
@@ -34,8 +44,8 @@ FOUND = (
 )
 
 
-def begin(store, **values):
-    """Record a scan with one part for each type, its catalog read, and return it with its parts."""
+def begin(store: Store, **values: Any) -> OrphanScan:
+    """Record a scan with one part for each type, its catalog read, and return it."""
     scan = store.create_orphan_scan(
         OrphanScan(str(uuid.uuid4()), ScanStatus.ACCEPTED, NEVER, NEVER, NEVER, 3600, 600, **values)
     )
@@ -49,7 +59,7 @@ def begin(store, **values):
     return move(store, scan.id, ScanStatus.RUNNING)
 
 
-def claim(store, scan_id, type_, read, worker="w", lease=60):
+def claim(store: Store, scan_id: str, type_: str, read: int, worker: str = "w", lease: int = 60) -> ScanPart:
     """Dispatch a part for a read, and take it."""
     scan, parts, now = store.orphan_scan(scan_id)
     part = next(p for p in parts if p.type == type_)
@@ -60,15 +70,16 @@ def claim(store, scan_id, type_, read, worker="w", lease=60):
     return taken[1]
 
 
-def move(store, scan_id, status, **values):
+def move(store: Store, scan_id: str, status: ScanStatus, **values: Any) -> OrphanScan:
     """Give a scan another status."""
     scan, _, now = store.orphan_scan(scan_id)
     ended = status not in (ScanStatus.ACCEPTED, ScanStatus.RUNNING, ScanStatus.WAITING)
     changed = dataclasses.replace(scan, status=status, finished_at=now if ended else None, **values)
-    return store.save_orphan_scan(scan, changed)
+    saved: OrphanScan = store.save_orphan_scan(scan, changed)
+    return saved
 
 
-def found(store, orphans=FOUND, status=ScanStatus.COMPLETED):
+def found(store: Store, orphans: Sequence[Orphan] = FOUND, status: ScanStatus = ScanStatus.COMPLETED) -> OrphanScan:
     """Record a scan that has ended and found these, each of them twice."""
     scan = begin(store, user_id="u", user_name="alice")
     for read in (1, 2):

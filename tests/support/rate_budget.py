@@ -202,7 +202,9 @@ def without_turn(times: list[float], visits: list[Visit], delete: bool, slack: f
     turns = []
     for visit in visits:
         given = visit.grant.deletes if delete else visit.grant.calls
-        for number in range(given.count if given and visit.received < math.inf else 0):
+        if given is None or visit.received == math.inf:
+            continue
+        for number in range(given.count):
             later = max(0.0, given.first + number * given.interval)
             turns.append((visit.at + later - slack, visit.received + later + HORIZON + slack))
     turns.sort(reverse=True)

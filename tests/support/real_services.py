@@ -48,7 +48,7 @@ _BASE = (
     "cleanup_orchestrator/worker/sweep/",
 )
 #: For each file of a service, the sources whose change makes a commit run it.
-SOURCES = {
+SOURCES: dict[str, tuple[str, ...]] = {
     f"{FOLDER}test_{name}.py": (
         f"cleanup_orchestrator/plugins/{plugin}.py",
         f"cleanup_orchestrator/plugins/{plugin}/",

@@ -1,4 +1,4 @@
-"""Processes, threads and time. One thread runs at a time; which one is next, the seed decides."""
+"""Simulates processes, threads and time. One thread runs at a time; the seed decides which one is next."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 
 import greenlet
 
-#: Seconds that one effect of a kind takes, at least and at most.
+#: The least and the most seconds that an effect of a kind takes.
 COSTS = {"store": (0.001, 0.02), "read": (0.02, 0.5), "write": (0.02, 1.0), "cast": (0.0, 0.001), "wait": (0.0, 0.0)}
 
 
 class Crash(BaseException):
-    """The process ends here: nothing of it runs any more, nor has an effect."""
+    """Ends a thread of a process that dies: no code of it runs after this, and none has an effect."""
 
 
 class Process:
-    """One operating system process: lives, freezes and dies as a whole, and has a clock of its own."""
+    """An operating system process: freezes and dies with all its threads, and has a separate clock."""
 
     def __init__(self, name: str, offset: float = 0.0, rate: float = 1.0) -> None:
         self.name, self.offset, self.rate = name, offset, rate
@@ -28,7 +28,7 @@ class Process:
 
 
 class Thread:
-    """A simulated thread. ``wake``: when it may run again; ``event``: what lets it run sooner."""
+    """A simulated thread. ``wake``: when it may run again; ``event``: the event that lets it run sooner."""
 
     def __init__(self, process: Process, name: str, function: Callable[[], Any], parent: Thread | None) -> None:
         self.process, self.name = process, name
@@ -36,9 +36,9 @@ class Thread:
         self.event: Event | None = None
         self.over = False
         self.held: Any = parent.held if parent else None  #: the claimed step that it works on
-        self.permit: bool | None = None  #: what the guard was told for the write to come; none: it was not asked
-        self.saw: dict[Any, Any] = {}  #: what it was last shown of the cloud, for who checks what it does next
-        self.stands_for: Any = None  #: the ``threading.Thread`` that its process takes it for
+        self.permit: bool | None = None  #: the guard's answer for the next write; ``None``: it was not asked
+        self.saw: dict[Any, Any] = {}  #: what the cloud last showed it; watches compare its next calls with that
+        self.stands_for: Any = None  #: the ``threading.Thread`` that its process sees
         self.greenlet = greenlet.greenlet(self._run)
         self._function = function
 
@@ -51,7 +51,7 @@ class Thread:
             self.over = True
 
     def ready_at(self) -> float:
-        """When it may run, by what is known now."""
+        """The time from which the thread may run, as far as it is known now."""
         wake = self.wake if self.event is None else min(self.wake, self.event.next_at())
         return max(wake, self.process.frozen_until)
 
@@ -67,12 +67,12 @@ class Simulation:
         self.rng = random.Random(f"schedule {seed}")
         self.now = 0.0  #: seconds since the beginning
         self.effects = 0
-        self.stick = stick  #: how likely a thread goes on after an effect
+        self.stick = stick  #: the probability that a thread continues after an effect
         self.threads: list[Thread] = []
         self.current: Thread | None = None
-        self.broken = ""  #: the first promise that did not hold
+        self.broken = ""  #: the first promise that was broken
         self.trace: list[str] | None = [] if tracing else None
-        self.strike: Callable[[str, str], Any] = lambda kind, label: None  #: asked for a fault at each effect
+        self.strike: Callable[[str, str], Any] = lambda kind, label: None  #: returns the fault of an effect
         self._hub = greenlet.getcurrent()
 
     # -- threads
@@ -83,7 +83,7 @@ class Simulation:
         return thread
 
     def kill(self, process: Process) -> None:
-        """Let a process die. If the running thread is one of its own, that ends with ``Crash`` here."""
+        """Kill a process. If the running thread belongs to it, this raises ``Crash``."""
         process.alive = False
         mine, self.threads = (
             [t for t in self.threads if t.process is process],
@@ -100,7 +100,7 @@ class Simulation:
             raise Crash
 
     def run(self, over: Callable[[], bool], limit: int) -> bool:
-        """Let threads run until ``over``; ``False``: it was not after so many effects."""
+        """Let threads run until ``over`` is true; return ``False`` if it is not after ``limit`` effects."""
         end = self.effects + limit
         while not self.broken and not over():
             if self.effects >= end:
@@ -129,28 +129,30 @@ class Simulation:
             self.current = None
 
     def close(self) -> None:
-        """End all that is left."""
+        """End all threads."""
         self.current = None
         for process in {id(t.process): t.process for t in self.threads}.values():
             self.kill(process)
 
     # -- effects
     def note(self, text: str) -> None:
-        """Put a line into the trace."""
+        """Add a line to the trace."""
         if self.trace is not None:
             who = self.current.label if self.current else "-"
             self.trace.append(f"{self.effects:5d} {self.now:9.3f} {who:16} {text}")
 
     def fail(self, text: str) -> None:
-        """A promise does not hold."""
+        """Record that a promise is broken."""
         if not self.broken:
             self.broken = text
             self.note(f"BROKEN: {text}")
 
     def point(self, kind: str, label: str) -> Any:
-        """Right before an effect: others may run, or the process may die. Returns a fault that the caller carries out.
+        """Let other threads run, or the process die, right before an effect.
 
-        Whoever runs here without a thread (what sets up or checks the world) just goes on.
+        Without a current thread (code that sets up or checks the world) nothing happens.
+
+        :returns: a fault that the caller has to carry out
         """
         thread = self.current
         if thread is None:
@@ -176,7 +178,7 @@ class Simulation:
 
     # -- time and waiting
     def sleep(self, seconds: float) -> None:
-        """Let others run for so many seconds of the process's own clock."""
+        """Let other threads run for so many seconds of the process's clock."""
         thread = self.current
         if thread is None:
             return
@@ -186,7 +188,7 @@ class Simulation:
         self._yield(thread)
 
     def wait(self, event: Event, seconds: float | None) -> bool:
-        """Wait for an event, for so many seconds at most; whether it is set."""
+        """Wait for an event, for at most so many seconds; return whether it is set."""
         thread = self.current
         assert thread is not None
         if not thread.process.alive:
@@ -198,14 +200,14 @@ class Simulation:
         return event.is_set()
 
     def monotonic(self) -> float:
-        """The clock of the process that asks."""
+        """Return the time on the clock of the calling process."""
         process = self.current.process if self.current else None
         return process.offset + self.now * process.rate if process else self.now
 
 
 # -------------------------------------------------------------------------------- what stands for the library's modules
 class Active:
-    """The simulation that runs now in this process."""
+    """Return the simulation that runs in this process."""
 
     simulation: Simulation
 
@@ -230,7 +232,7 @@ class Event:
         self._set = False
 
     def next_at(self) -> float:
-        """When it will be set, by what is known now."""
+        """The time at which the event will be set, as far as it is known now."""
         return 0.0 if self._set else math.inf
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -238,7 +240,7 @@ class Event:
 
 
 class SimulatedThread:
-    """Stands for ``threading.Thread``: one more of the process whose thread makes it."""
+    """Stands for ``threading.Thread``: a new thread of the process that creates it."""
 
     ident = None
 
@@ -249,7 +251,7 @@ class SimulatedThread:
     def _run(self) -> None:
         try:
             self._target()
-        except SystemExit:  # ends a thread without a word, as in the library
+        except SystemExit:  # ends a thread silently, as in the library
             pass
         finally:
             self._over.set()

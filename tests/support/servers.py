@@ -1,8 +1,9 @@
-"""RabbitMQ, MariaDB and PostgreSQL of a test's own: what may be killed, because nobody else uses it.
+"""RabbitMQ, MariaDB and PostgreSQL servers that one test uses alone and may kill.
 
-Each runs in a directory of its own, on a free port of loopback, as whoever runs the test (PostgreSQL refuses root: then
-as its own user), and dies with the process that started it. What is installed on the machine is used, and no
-configuration of the machine. A missing server skips the test with the reason (`need`); where CI is set it fails it.
+Each server runs in a new directory, on a free port of loopback, as the user who runs the test (PostgreSQL refuses root
+and runs as the user postgres instead). It ends when the process that started it ends. The programs are those of the
+machine; the configuration of the machine is not read. Without the programs `need` skips the test with the reason; where
+the variable CI is set it fails the test.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from tests.cloud.processes import HOST, Child, Children, last_line
 from tests.support import ports
 
 #: Below what the kernel gives to clients: a port must still be free when its server comes back. The other ports of
-#: clouds are spared too: 15000 to 15199 (the demo, the whole cloud of `.ci/run`) and 20000 to 30000.
+#: clouds are not used either: 15000 to 15199 (the demo, the whole cloud of `.ci/run`) and 20000 to 30000.
 PORTS = range(15200, 19900, 10)
-#: Seconds that a server may take to answer, or to stop. Machines of CI are slow, and recovery takes its time.
+#: Seconds within which a server has to answer, or to stop. Machines of CI are slow, and so is recovery.
 PATIENCE = 180.0
 
 
 def _found(name: str, *folders: str) -> str:
-    """The path of a program, looked for in `folders` first (patterns), newest version first; "" without it."""
+    """Return the path of a program, or "". `folders` (patterns) come before PATH, the newest version first."""
     for folder in folders:
         root = pathlib.Path(folder.split("*")[0])
         pattern = folder[len(str(root)) :].lstrip("/")
@@ -47,10 +48,10 @@ def _found(name: str, *folders: str) -> str:
 
 
 class Server:
-    """One server: started, stopped in order, killed, and started again with the same data on the same port."""
+    """A server that can be started, stopped, killed, and started again with the same data on the same port."""
 
     name: str
-    #: What stops it in order, with every client thrown out.
+    #: The signal for an orderly stop that disconnects every client.
     STOP = signal.SIGTERM
 
     def __init__(self, directory: pathlib.Path | str) -> None:
@@ -73,7 +74,7 @@ class Server:
         """Once: make its configuration and its empty data."""
 
     def _command(self) -> tuple[Sequence[str], Mapping[str, str]]:
-        """What to run, and its environment beside this process's."""
+        """Return the command, and what its environment has besides that of this process."""
         raise NotImplementedError
 
     def _answers(self) -> bool:
@@ -82,12 +83,12 @@ class Server:
     # -- what a test asks for
     @classmethod
     def available(cls) -> bool:
-        """Whether it can be started on this machine."""
+        """Return whether the server can be started on this machine."""
         return not cls.missing()
 
     @classmethod
     def need(cls) -> None:
-        """Skip the test without it; where CI is set, fail: in CI nothing is silently skipped."""
+        """Skip the test if the server is missing. Where CI is set, fail it: CI must not skip a test silently."""
         import pytest
 
         if why := cls.missing():
@@ -101,11 +102,11 @@ class Server:
 
     @property
     def log(self) -> pathlib.Path:
-        """What it printed, over all of its lives."""
+        """Return what the server printed since its first start."""
         return self.directory / "log" / f"{self.name}.log"
 
     def start(self) -> Self:
-        """Start it, and wait until it answers.
+        """Start the server and wait until it answers.
 
         :raises CloudError: it ended, or did not answer in time
         """
@@ -122,7 +123,7 @@ class Server:
         return self
 
     def _started(self, deadline: float) -> bool:
-        """Whether it answers; False if it ended at once and may be tried again, as after a kill."""
+        """Wait until the server answers; return False if it ended at once and can be started again, as after a kill."""
         command, environment = self._command()
         child = self._children.start(
             self.name, ["exec", "--", *command], python=sys.executable, environment=environment, log=self.log
@@ -142,7 +143,7 @@ class Server:
         return False
 
     def stop(self) -> None:
-        """Stop it in order; nothing if it does not run."""
+        """Stop the server in order, if it runs."""
         if self._child is None:
             return
         self._child.popen.send_signal(self.STOP)
@@ -154,7 +155,7 @@ class Server:
         self._child = None
 
     def kill(self) -> None:
-        """SIGKILL: nothing is written any more, nobody is told."""
+        """Kill the server: it writes nothing more and does not tell its clients."""
         if self._child is None:
             return
         others = _descendants(self._child.popen.pid)
@@ -166,12 +167,12 @@ class Server:
         self._child = None
 
     def restart(self, kill: bool = False) -> None:
-        """Stop it, in order or not, and start it again with what it had."""
+        """Stop or kill the server and start it again with its data."""
         self.kill() if kill else self.stop()
         self.start()
 
     def close(self) -> None:
-        """Be gone, with everything it started; its directory stays."""
+        """End the server and all processes that it started; its directory stays."""
         self.kill()
         self._children.stop()
 
@@ -187,7 +188,7 @@ class Server:
 
 
 def _descendants(pid: int) -> list[int]:
-    """The children of a process, their children and so on, as far as they are still below it."""
+    """Return the descendants of a process that are still below it."""
     try:
         tasks = list(pathlib.Path(f"/proc/{pid}/task").iterdir())
         children = [int(word) for task in tasks for word in (task / "children").read_text().split()]
@@ -197,14 +198,14 @@ def _descendants(pid: int) -> list[int]:
 
 
 class RabbitMQ(Server):
-    """A RabbitMQ of one node, with a port mapper and a cookie of its own."""
+    """A RabbitMQ of one node, with a separate port mapper and cookie."""
 
     name = "rabbitmq"
 
     @staticmethod
     def _programs() -> dict[str, str]:
         return {
-            # Not the wrapper that distributions put in front: it insists on its own user and directory.
+            # Not the wrapper script of the distribution: it requires a certain user and directory.
             "rabbitmq-server": _found(
                 "rabbitmq-server", "/usr/lib/rabbitmq/bin", "/usr/lib/rabbitmq/lib/*/sbin", "/opt/rabbitmq/sbin"
             ),
@@ -220,7 +221,7 @@ class RabbitMQ(Server):
 
     @property
     def url(self) -> str:
-        """For ``transport_url``."""
+        """The value of ``transport_url``."""
         return f"rabbit://guest:guest@{HOST}:{self.port}/"
 
     def _make(self) -> None:
@@ -231,7 +232,7 @@ class RabbitMQ(Server):
             "disk_free_limit.absolute = 10MB\n"  # a test on a nearly full disk is still a test
         )
         (self.directory / "enabled_plugins").write_text("[].\n")
-        # One that the node finds does not have to be started by it, as a daemon that nobody would stop.
+        # If the node found no port mapper, it would start one as a daemon, which would never be stopped.
         self._children.start(
             "epmd",
             ["exec", "--", self._programs()["epmd"], "-port", str(self.port + 2), "-address", HOST],
@@ -254,14 +255,14 @@ class RabbitMQ(Server):
             "RABBITMQ_DIST_PORT": str(self.port + 1),
             "ERL_EPMD_PORT": str(self.port + 2),
             "ERL_EPMD_ADDRESS": HOST,
-            # The node itself is the process that we have, and not the child of a shell.
+            # The child process is the node itself, not a shell around it.
             "RABBITMQ_ALLOW_INPUT": "1",
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 2:2 +sbwt none -noinput -kernel inet_dist_use_interface "
             "{127,0,0,1}",
         }
 
     def _answers(self) -> bool:
-        """Whether it speaks AMQP: it listens last, when all of it is there."""
+        """Return whether the server speaks AMQP: it opens this port last."""
         try:
             with socket.create_connection((HOST, self.port), timeout=5) as wire:
                 wire.settimeout(5)
@@ -272,23 +273,23 @@ class RabbitMQ(Server):
 
 
 class Database(Server):
-    """What the two databases have in common."""
+    """The common part of the two database servers."""
 
-    #: Where statements go that are of no database.
+    #: The database for statements that concern no database, such as CREATE DATABASE.
     ADMINISTRATION: str
 
     def url(self, database: str) -> str:
-        """For ``[database] connection``."""
+        """The value of ``[database] connection``."""
         raise NotImplementedError
 
     def sql(self, statement: str, database: str | None = None) -> list[tuple[Any, ...]]:
-        """The rows of one statement, committed at once."""
+        """Execute one statement, commit it, and return its rows."""
         with self._engine(database or self.ADMINISTRATION).connect() as connection:
             result = connection.exec_driver_sql(statement)
             return [tuple(row) for row in result] if result.returns_rows else []
 
     def create(self, database: str) -> str:
-        """Make an empty database; returns its URL."""
+        """Create an empty database and return its URL."""
         self.sql(f"CREATE DATABASE {database}{self._charset()}")
         return self.url(database)
 
@@ -311,7 +312,7 @@ class Database(Server):
 
 
 class MariaDB(Database):
-    """A MariaDB, with root and no password."""
+    """A MariaDB whose user root has no password."""
 
     name = "mariadb"
     ADMINISTRATION = "mysql"
@@ -358,25 +359,25 @@ class MariaDB(Database):
             f"--tmpdir={self.directory / 'tmp'}",
             f"--bind-address={HOST}",
             f"--port={self.port}",
-            # In its data, where it works: a whole path may have no more than 107 characters.
+            # A relative path in the data directory: an absolute one may exceed the 107 characters of a socket.
             "--socket=mariadb.sock",
             f"--pid-file={self.directory / 'pid'}",
             "--skip-name-resolve",
             "--max-connections=500",
-            # What is committed is with the kernel: a kill loses nothing, and nobody waits for the disk.
+            # The kernel has what is committed: a kill loses nothing, and no commit waits for the disk.
             "--innodb-flush-log-at-trx-commit=2",
             *self._user(),
         ], {}
 
 
 class PostgreSQL(Database):
-    """A PostgreSQL that trusts everybody on loopback."""
+    """A PostgreSQL that needs no password on loopback."""
 
     name = "postgresql"
     ADMINISTRATION = "postgres"
-    #: "Fast": every client is thrown out, and what is committed is written. SIGTERM would wait for them to leave.
+    #: "Fast shutdown": disconnects every client and writes what is committed. SIGTERM would wait for the clients.
     STOP = signal.SIGINT
-    #: Who it runs as where the test is root.
+    #: The user that it runs as if the test runs as root.
     USER = "postgres"
 
     @staticmethod
@@ -400,8 +401,8 @@ class PostgreSQL(Database):
     def _as_user(self) -> list[str]:
         if os.geteuid() != 0:
             return []
-        # It has to get through the folders of root above its own. The kernel forgets who a process wanted to die with
-        # when it changes its user: said once more.
+        # The server has to pass the folders of root above its directory. The kernel clears a process's parent death
+        # signal when its user changes, so setpriv sets it again.
         caps = "+dac_override,+dac_read_search"
         who = [f"--reuid={self.USER}", f"--regid={self.USER}", "--init-groups"]
         return [self._programs()["setpriv"], *who, f"--inh-caps={caps}", f"--ambient-caps={caps}", "--pdeathsig=KILL"]
@@ -427,12 +428,12 @@ class PostgreSQL(Database):
             "port": self.port,
             "unix_socket_directories": "",
             "max_connections": 500,
-            # What is committed is with the kernel: a kill loses nothing, and nobody waits for the disk.
+            # The kernel has what is committed: a kill loses nothing, and no commit waits for the disk.
             "fsync": "off",
         }
         given = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         return [*self._as_user(), self._programs()["postgres"], "-D", str(self.directory / "data"), *given], {}
 
     def _again(self, child: Child) -> bool:
-        """Whether somebody of the one that was killed had not noticed yet."""
+        """Return whether the start failed because a process of the killed server still ran."""
         return "shared memory block" in child.log.read_text(errors="replace").splitlines()[-2]

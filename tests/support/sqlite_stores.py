@@ -19,8 +19,9 @@ def _template() -> bytes:
     """Return an empty database with all tables."""
     engine = sa.create_engine("sqlite://", poolclass=StaticPool)
     tables.metadata.create_all(engine)
-    raw: Any = engine.raw_connection().driver_connection
-    return raw.serialize()
+    connection = engine.raw_connection().driver_connection
+    assert isinstance(connection, sqlite3.Connection)
+    return connection.serialize()
 
 
 def _fill(connection: sqlite3.Connection, _record: Any) -> None:

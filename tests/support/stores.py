@@ -47,15 +47,15 @@ def change(
 ) -> Deletion:
     """Save what ``after`` makes of a deletion; as the API does, again if an engine or a worker wrote meanwhile."""
 
-    def saved() -> Deletion | None:
+    def try_once() -> Deletion | None:
         before = store.get(deletion_id)
         try:
-            return store.save(before, after(before), events=events)
+            saved: Deletion = store.save(before, after(before), events=events)
         except Conflict:
             return None
+        return saved
 
-    changed: Deletion = wait("the deletion is changed", saved)
-    return changed
+    return wait("the deletion is changed", try_once)
 
 
 def cancel(store: Store, deletion_id: str, reason: str = "cancel") -> Deletion:

@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -149,14 +150,14 @@ class _Order:
                 file = super()._split_scope(nodeid)
                 return ALONE if _needs_alone(file) else file
 
-            def _assign_work_unit(self, node: object) -> None:
+            def _assign_work_unit(self, node: Any) -> None:
                 alone = [work[ALONE] for work in self.assigned_work.values() if ALONE in work]
                 taken = ALONE in self.workqueue or any(not all(tests.values()) for tests in alone)
                 first = max(self.workqueue, key=lambda unit: order.first(unit, taken))
                 self.workqueue.move_to_end(first, last=False)
                 super()._assign_work_unit(node)
 
-            def _reschedule(self, node: object) -> None:
+            def _reschedule(self, node: Any) -> None:
                 # The last test of a file starts once the process knows what comes after it, and not one test earlier:
                 # what is given out too soon waits behind the longest test of the file.
                 if node.shutting_down or not self.workqueue or self._pending_of(self.assigned_work[node]) <= 1:

@@ -2,11 +2,17 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-def wait(what: str, until: Callable[[], Any], seconds: float = 120, pause: float = 0.05) -> Any:
-    """Return what ``until`` returns once it is true. When a test gives up is nothing that is promised."""
+def wait(what: str, until: Callable[[], T | None], seconds: float = 120, pause: float = 0.05) -> T:
+    """Call ``until`` until it returns something true, and return that.
+
+    :param what: what the test waits for; the message of the failure names it
+    :param seconds: when the test fails; no product promises this time
+    """
     deadline = time.monotonic() + seconds
     while not (result := until()):
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"

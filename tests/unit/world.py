@@ -112,7 +112,9 @@ class World:
     def finish(self, step_id: str, result: StepResult | None = None) -> None:
         """The worker is done."""
         step = self.steps[step_id]
-        result = result or self.answers.get(step_id, lambda _: CLEAR)(step)
+        if result is None:
+            answer = self.answers.get(step_id)
+            result = answer(step) if answer else CLEAR
         if step.kind is StepKind.SWEEP and self.deletion.purpose in (
             RoundPurpose.DELETE,
             RoundPurpose.PROJECT_SETTINGS,
@@ -126,11 +128,11 @@ class World:
             self.deletion = dataclasses.replace(self.deletion, holding=False)
         if step.kind is StepKind.RELEASE and result.outcome is Outcome.CLEAR:
             self.deletion = dataclasses.replace(self.deletion, holding=False)
-        is_abandoned = {id_: one for id_, one in self.left.get(step_id, {}).items() if one.abandoned and step.abandoned}
-        result = force.carried(result, is_abandoned)
+        abandoned = {id_: one for id_, one in self.left.get(step_id, {}).items() if one.abandoned and step.abandoned}
+        result = force.carried(result, abandoned)
         self.left[step_id] = {one.id: one for one in result.leftovers}
         if result.outcome is Outcome.UNKNOWN:
-            self.left[step_id] = is_abandoned
+            self.left[step_id] = abandoned
         self.deletion, self.steps[step_id] = actions.record(self.deletion, step, result, self.now)
 
     def run(self, limit: int = 2000, until: Status | None = None) -> Status:

@@ -30,7 +30,6 @@ CONF = """
 connection = {database}
 [api]
 max_limit = 50
-default_limit = 20
 [keystone_authtoken]
 www_authenticate_uri = http://keystone.example.com:5000
 token_cache_time = -1

@@ -196,7 +196,7 @@ def test_it_is_written_down_with_who_why_and_when(any_site):
     assert any_site.bus.casts[-1] == d.id
 
 
-def test_other_words_begin_it_anew_and_what_was_let_go_of_is_tried_again(site):
+def test_other_words_begin_it_anew_and_what_was_abandoned_is_tried_again(site):
     d = begun(site)
     assert force(site).status == 202
     step = Step("volume", d.id, StepKind.SWEEP, "R1", "block-storage", "volume", state=StepState.DONE, round=4)
@@ -255,7 +255,7 @@ def test_many_at_once_make_one_record(any_site):
     assert any_site.store.get(d.id).forced is not None
 
 
-def test_what_is_let_go_of_is_shown_with_owner_and_remedy(site):
+def test_what_is_abandoned_is_shown_with_owner_and_remedy(site):
     d = begun(site)
     survey = next(s for s in site.store.steps(d.id) if s.kind is StepKind.SURVEY)
     now = site.store.now()

@@ -278,7 +278,7 @@ def test_slow_is_not_stuck_while_caches_run_out():
     assert not [e for e in world.events if e.type == "condition.stalled"]
 
 
-def test_residue_goes_right_before_the_project_and_only_then():
+def test_project_settings_go_right_before_the_project_and_only_then():
     world = World(deletion(), PORT, QUOTA)
     world.answers = {"network.quota": lambda _: dataclasses.replace(CLEAR, deleted=(("q", "q"),))}
     world.run()

@@ -142,7 +142,7 @@ def test_force_waits_for_what_still_runs(state):
     assert is_abandoned == (set() if state is StepState.RUNNING else {"network.port", "image.image"})
 
 
-def test_the_residue_goes_only_in_a_round_of_its_own():
+def test_project_settings_go_only_in_a_round_of_its_own():
     quota = sweep_step("network.quota", project_setting=True)
     world = World(deletion(), PORT, quota)
     assert world.run() is Status.DELETED

@@ -78,7 +78,7 @@ def test_everything_waits_for_all_but_its_likes_and_project_settings():
     assert dependencies.waits_for(trust, [trust, credential, quota, gone(PORT)], 1) == ()
 
 
-def test_residue_waits_for_residue_alone():
+def test_project_settings_wait_for_project_settings_alone():
     group = sweep_step(
         "network.default_firewall_group", project_setting=True, after=("network.port", dependencies.EVERYTHING)
     )

@@ -28,12 +28,11 @@ class Shelf:
 
     def __init__(self, count, monkeypatch, takes=1.0):
         self.rows = {str(n): {"id": str(n), "name": f"n{n}", "project_id": "us"} for n in range(count)}
-        self.takes, self.now, self.deletes, self.listings = takes, 0.0, [], 0
+        self.takes, self.now, self.deletes = takes, 0.0, []
         self.refuse = {}
         monkeypatch.setattr(sweep, "time", types.SimpleNamespace(monotonic=lambda: self.now))
 
     def list(self, *_):
-        self.listings += 1
         self.now += 30.0  # a long list takes its time
         yield from [dict(row) for row in self.rows.values()]
 

@@ -106,7 +106,7 @@ def test_only_a_cascade_that_is_deleting_can_be_forced(values, may):
 
 
 # ------------------------------------------------------------------------------------------------------- what it does
-def test_first_ordinary_then_by_force_then_let_go_and_then_proven_twice():
+def test_first_ordinary_then_by_force_then_abandoned_and_then_proven_twice():
     world, project = stuck(VOLUME, PORT, block_storage__volume={"f": "by_force", "e": "stays"}, network__port={})
     world.force("block-storage.volume")
     before = len(world.empty_rounds)
@@ -133,7 +133,7 @@ def test_force_that_had_nothing_to_abandon_says_so():
     assert "nothing is abandoned" in world.deletion.message
 
 
-def test_a_type_that_was_not_named_is_not_forced_but_let_go_of():
+def test_a_type_that_was_not_named_is_not_forced_but_abandoned():
     world, project = stuck(VOLUME, block_storage__volume={"f": "by_force"})
     world.force("network.port")
     assert world.run(limit=5000) is Status.DELETED
@@ -141,7 +141,7 @@ def test_a_type_that_was_not_named_is_not_forced_but_let_go_of():
     assert set(world.left["block-storage.volume"]) == {"f"}
 
 
-def test_nothing_waits_any_more_for_what_was_let_go_of():
+def test_nothing_waits_any_more_for_what_was_abandoned():
     world, project = stuck(PORT, NETWORK, network__port={"p": "stays"}, network__network={"n": "goes"})
     assert project.types["network.network"] == {"n": "goes"}, "it waits for the port"
     world.force()
@@ -211,7 +211,7 @@ def test_a_verification_that_cannot_end_goes_back_when_it_is_forced():
 
 
 # ------------------------------------------------------------------------------------------------- nothing is skipped
-def test_a_catalog_entry_without_a_plugin_is_let_go_of_by_name():
+def test_a_catalog_entry_without_a_plugin_is_abandoned_by_name():
     nobody = Step("dns", "d", StepKind.UNSUPPORTED, "R1", "dns", reason="no_plugin", message="nobody answers for dns")
     nobody = dataclasses.replace(nobody, state=StepState.DONE, outcome=Outcome.UNKNOWN, round=1)
     world, _ = stuck(PORT, nobody, network__port={})
@@ -221,7 +221,7 @@ def test_a_catalog_entry_without_a_plugin_is_let_go_of_by_name():
     assert [s.service for s in force.unseen(world.deletion, world.steps.values())] == ["dns"]
 
 
-def test_what_gives_no_answer_is_let_go_of_where_more_than_so_many_need_an_approval_as_well():
+def test_what_gives_no_answer_is_abandoned_where_more_than_so_many_need_an_approval_as_well():
     """It is left out of the rounds of deletes until it is counted; under force nobody waits for that."""
     world = World(deletion(), VOLUME, PORT, NETWORK, rules=decide.Rules(approval_resources=9))
     kinds = {"block_storage__volume": {"v": "goes"}, "network__port": {"p": "stays"}, "network__network": {"n": "goes"}}
@@ -246,7 +246,7 @@ def test_what_appears_later_is_deleted_and_not_abandoned():
     assert [e.message for e in world.events if e.type == "deletion.deleting"][-1].startswith("going back")
 
 
-def test_what_appears_later_and_does_not_go_is_let_go_of_by_name_as_well():
+def test_what_appears_later_and_does_not_go_is_abandoned_by_name_as_well():
     world, project = stuck(VOLUME, block_storage__volume={"v": "stays"})
     world.force()
     world.run(limit=5000, until=Status.VERIFYING)
@@ -255,7 +255,7 @@ def test_what_appears_later_and_does_not_go_is_let_go_of_by_name_as_well():
     assert {id_ for id_, one in world.left["block-storage.volume"].items() if one.abandoned} == {"v", "new"}
 
 
-def test_a_service_that_dies_while_it_is_verified_is_not_covered_by_what_was_let_go_of_before():
+def test_a_service_that_dies_while_it_is_verified_is_not_covered_by_what_was_abandoned_before():
     world, project = stuck(VOLUME, block_storage__volume={"v": "stays"})
     world.force()
     world.run(limit=5000, until=Status.VERIFYING)
@@ -268,7 +268,7 @@ def test_a_service_that_dies_while_it_is_verified_is_not_covered_by_what_was_let
     assert set(world.left["block-storage.volume"]) == {"v"}, "what was known stays on record"
 
 
-def test_what_was_let_go_of_and_needs_a_token_of_the_project_rests_on_its_last_look():
+def test_what_was_abandoned_and_needs_a_token_of_the_project_rests_on_its_last_look():
     backup = sweep_step("block-storage.backup", token=Token.PROJECT)
     world, project = stuck(backup, block_storage__backup={"b": "stays"})
     world.force()
@@ -419,7 +419,7 @@ def test_with_it_the_project_goes_after_two_complete_looks_with_every_leftover_n
 
 
 @given(st.integers(1, 5), st.integers(0, 5), st.sampled_from(Outcome), st.booleans(), st.booleans())
-def test_only_all_of_a_result_or_a_named_unknown_counts_as_let_go(remaining, abandoned, outcome, unseen, works):
+def test_only_all_of_a_result_or_a_named_unknown_counts_as_abandoned(remaining, abandoned, outcome, unseen, works):
     asked = World(deletion(status=Status.DELETING))
     asked.force()
     d = dataclasses.replace(asked.deletion, round=2 if works else 1)

@@ -191,7 +191,7 @@ def at_the_project_settings(hold):
 
 
 @pytest.mark.parametrize("hold", HOLDS)
-def test_one_that_comes_in_the_residue_round_stops_the_removal_and_lets_it_be_cancelled(hold):
+def test_a_lien_that_comes_in_the_project_settings_round_stops_the_removal_and_lets_it_be_cancelled(hold):
     w = at_the_project_settings(hold)
     assert not cancellable(w.deletion)
     w.answers = {"network.quota": lambda _: ON_HOLD}

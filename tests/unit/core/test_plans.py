@@ -178,14 +178,14 @@ def test_an_empty_plan_deletes_nothing():
     assert shelf.deletes == []
 
 
-def test_a_newcomer_is_not_announced_as_going_to_be_deleted():
+def test_an_unplanned_resource_is_not_announced_as_going_to_be_deleted():
     told = []
     shelf = Shelf(*rows("a", "new"))
     sweep.delete(shelf.type(), None, US, record_intent=lambda found: told.extend(r.id for r in found), planned={"a"})
     assert told == ["a"]
 
 
-def test_one_that_comes_while_the_sweep_runs_is_a_newcomer_as_well():
+def test_one_that_comes_while_the_sweep_runs_is_unplanned_as_well():
     shelf = Shelf(*rows("a"))
     real = shelf.delete
 
@@ -232,14 +232,14 @@ def whole_with(parts, planned, attribute="whole_id", **values):
         ([], ["w1", "w2"], "no parts"),
     ],
 )
-def test_a_newcomer_keeps_what_would_take_it_along(parts, deleted, why):
+def test_an_unplanned_resource_keeps_what_would_take_it_along(parts, deleted, why):
     shelf, kin = whole_with(parts, {"p1"})
     result = sweep.delete(shelf.type(), None, US, kin=kin, planned={"w1", "w2"})
     assert sorted(shelf.deletes) == deleted, why
     assert set(reasons(result).values()) <= {Reason.NOT_PLANNED}
 
 
-def test_a_part_that_is_kept_anyway_is_no_newcomer():
+def test_a_part_that_is_kept_anyway_is_not_unplanned():
     shelf, kin = whole_with(rows("new", whole_id="w1"), set(), keep=(lambda *_: "it goes with it",))
     sweep.delete(shelf.type(), None, US, kin=kin, planned={"w1", "w2"})
     assert sorted(shelf.deletes) == ["w1", "w2"]
@@ -321,7 +321,7 @@ def test_unplanned_end_it_in_leftovers_with_the_project_given_back():
     assert world.now - T0 < world.rules.settle
 
 
-def test_what_a_newcomer_uses_is_tried_for_a_while_and_reported():
+def test_what_an_unplanned_resource_uses_is_tried_for_a_while_and_reported():
     world, shelves = bound({"n"}, network__port={"new"}, network__network={"n"})
     shelves.stuck = {"n"}
     assert world.run() is Status.LEFTOVERS
@@ -416,7 +416,7 @@ def test_a_finished_sweep_counts_its_unplanned():
     assert (world.step("network.port").unplanned, world.step("network.port").digest) == (0, "d")
 
 
-def test_force_lets_go_of_no_newcomer_however_slow_the_round_is():
+def test_force_abandons_no_unplanned_resource_however_slow_the_round_is():
     """A service that hangs keeps the round open until force may take its turn: the newcomer is reported."""
     world, shelves = bound({"p"}, network__port={"p", "new"})
     shelves.stuck = {"p"}

@@ -41,7 +41,7 @@ QUOTA = sweep_step("network.quota", project_setting=True, after=("network.defaul
 
 # ------------------------------------------------------------------------------------------------------------ decide
 @pytest.mark.parametrize("mode", list(Mode))
-def test_residue_that_waits_for_residue_that_fails_does_not_hold_an_empty_project(mode):
+def test_project_settings_that_wait_for_failing_project_settings_do_not_hold_an_empty_project(mode):
     world = World(deletion(mode=mode), PORT, GROUP, QUOTA)
     world.answers = {"network.default_group": lambda _: UNKNOWN}
     assert world.run(limit=500) is Status.DELETED

@@ -150,7 +150,7 @@ def test_a_sweep_writes_in_a_round_of_deletes_alone(purpose):
 
 
 @pytest.mark.parametrize("purpose", [p for p in RoundPurpose if p is not RoundPurpose.PROJECT_SETTINGS])
-def test_the_project_is_removed_in_the_residue_round_alone(purpose):
+def test_the_project_is_removed_in_the_project_settings_round_alone(purpose):
     assert not allowed(going(StepKind.REMOVE, purpose=purpose), step(StepKind.REMOVE), writing=True)
 
 

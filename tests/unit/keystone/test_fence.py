@@ -11,7 +11,7 @@ from tests.support.virtual_time import virtual_time
 
 OURS, USER, PROJECT, OTHER = "orchestrator", "user", "project", "other"
 DELETION = "deletion-1"
-INTERVAL, MAX_AGE = 0.25, 0.9
+INTERVAL, MAX_AGE = 0.25, fence.MAX_AGE
 
 
 @pytest.fixture
@@ -304,5 +304,9 @@ def test_no_decision_is_made_on_old_knowledge_whatever_the_source_does(time):
 
 
 def test_a_fence_is_in_effect_within_what_the_driver_waits():
-    (maximum,) = [o.type.max for _, group in options.list_opts() for o in group if o.dest == "fence_max_age"]
-    assert maximum <= protocol.FENCE_MAX_AGE
+    assert fence.MAX_AGE <= protocol.FENCE_MAX_AGE
+
+
+def test_readings_are_frequent_enough_that_one_is_always_valid():
+    (longest,) = [o.type.max for _, group in options.list_opts() for o in group if o.dest == "fence_interval"]
+    assert longest < fence.MAX_AGE

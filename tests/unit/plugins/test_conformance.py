@@ -135,7 +135,7 @@ def test_a_cycle_over_two_services_is_refused():
         registry.Registry([image, port])
 
 
-def test_what_a_service_waits_for_each_of_its_types_waits_for_but_residue_does_not():
+def test_what_a_service_waits_for_each_of_its_types_waits_for_but_project_settings_do_not():
     quota = dataclasses.replace(GOOD, name="quota", project_setting=True)
     network = Service("network", (GOOD, quota), after=("image.image",))
     both = registry.Registry([network, INSTALLED.services["image"]])
@@ -195,12 +195,12 @@ def test_a_proof_that_could_change_something_is_noticed(proof, problem):
         ({"by_hand": "openstack port delete {id} # of {project_id}"}, "openstack port delete 7 # of p"),
     ],
 )
-def test_what_is_let_go_of_is_left_with_a_remedy(change, remedy):
+def test_what_is_abandoned_is_left_with_a_remedy(change, remedy):
     project = ProjectDefinition("p", "P", "default", "R1")
     assert dataclasses.replace(GOOD, **change).remedy("7", project) == remedy
 
 
 @pytest.mark.parametrize(("owner", "type_"), EVERY_TYPE, ids=[f"{s.service_type}.{t.name}" for s, t in EVERY_TYPE])
-def test_every_type_has_a_remedy_for_what_is_let_go_of(owner, type_):
+def test_every_type_has_a_remedy_for_what_is_abandoned(owner, type_):
     """Also those whose calls are hooks; a template that cannot be filled would lose the result of a sweep."""
     assert type_.remedy("the-id", ProjectDefinition("p", "P", "default", "R1")).startswith("as an admin")

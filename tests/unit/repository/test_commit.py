@@ -1,4 +1,4 @@
-"""What a commit runs of the tests that take turns."""
+"""The choice of tests per commit: a file that it forgot would never run again, and no other test would fail."""
 
 import pathlib
 

@@ -1,4 +1,7 @@
-"""What the proof of the whole job rests on: which rows are a project's, and which of them are no leftovers."""
+"""The proof of the whole job: which rows belong to a project, and which of them are no leftovers.
+
+A row that the proof overlooks would let each test with real services pass.
+"""
 
 import os
 import sqlite3

@@ -55,7 +55,10 @@ def option(paragraph):
 
 
 def test_our_own_options_are_in_step(generated, committed):
-    """Ours to the letter. What a library says of its options changes with its release: there the name is enough."""
+    """Our part of a sample is exactly what is generated. Of a library's options only the names are compared.
+
+    A library changes the texts of its options from release to release.
+    """
     theirs = {o.name.replace("-", "_") for o in loading.get_auth_common_conf_options()}
     theirs |= {o.name.replace("-", "_") for o in loading.get_auth_plugin_conf_options("v3password")}
     theirs |= {o.name.replace("-", "_") for o in loading.get_session_conf_options()}
@@ -77,7 +80,7 @@ def test_every_librarys_options_are_there(generated, committed):
 
 
 def test_the_sample_configuration_is_a_configuration(committed, tmp_path):
-    """With every comment sign before an option taken away it is read, and every value of ours is taken."""
+    """A sample with every option uncommented is valid, and each value of ours is the default."""
     path = tmp_path / "all.conf"
     path.write_text(re.sub(r"^#(?=\w+ =)(?!\w+ = <None>)", "", committed, flags=re.M))
     required = tmp_path / "required.conf"

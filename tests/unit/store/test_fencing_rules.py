@@ -362,14 +362,14 @@ def is_abandoned(store):
     return record
 
 
-def test_what_was_let_go_of_stays_on_record_without_its_service(store):
+def test_what_was_abandoned_stays_on_record_without_its_service(store):
     record = is_abandoned(store)
     assert store.put_steps(claimed(store, record, StepKind.SURVEY), [], {("R1", "network")})
     assert [step.abandoned for step in store.steps(record.id) if step.kind is StepKind.SWEEP] == [1]
     assert [row.leftover.id for row in store.leftovers(record.id, 10)] == ["1"]
 
 
-def test_what_was_let_go_of_stays_on_the_report_while_its_service_does_not_answer(store):
+def test_what_was_abandoned_stays_on_the_report_while_its_service_does_not_answer(store):
     record = is_abandoned(store)
     assert store.finish(claimed(store, record, StepKind.SWEEP), StepResult(Outcome.UNKNOWN, "unreachable"))
     assert [row.leftover.id for row in store.leftovers(record.id, 10)] == ["1"]

@@ -179,7 +179,7 @@ def test_parts_that_another_token_shows_keep_the_whole():
     assert "cannot be seen" in result.leftovers[0].message
 
 
-def test_without_marks_no_kin_is_listed():
+def test_without_marks_no_related_type_is_listed():
     wholes, parts = Shelf(row("1", tags=[])), Shelf()
     parts.list_error = HttpError(500)
     result = sweep.delete(wholes.type(tags="tags"), None, US, kin=[kin(parts, False, "network_id")])

@@ -46,7 +46,7 @@ def test_a_report_looks_at_it_once_and_does_not_count_it():
     assert decide.blockers(world.deletion, world.steps.values()) == ()
 
 
-def test_residue_that_is_not_informational_is_in_no_look():
+def test_project_settings_that_are_not_informational_are_in_no_inventory():
     world = World(deletion(mode=Mode.REPORT), PORT, QUOTA)
     world.answers = {"network.port": lambda _: left("p")}
     assert world.run() is Status.LEFTOVERS

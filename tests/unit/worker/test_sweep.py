@@ -215,7 +215,7 @@ def test_one_that_becomes_a_kept_one_was_not_deleted():
     assert (result.outcome, result.kept) == (Outcome.CLEAR, 1)
 
 
-def test_what_is_dragged_gets_no_call_of_its_own():
+def test_what_is_deleted_with_another_gets_no_call_of_its_own():
     shelf = Shelf(row("1"))
     result = run(shelf.type(deleted_with=("parent",)))
     assert shelf.deletes == []
