@@ -118,7 +118,10 @@ class Settings:
 
     def limits(self, service: str, region: str) -> Limits:
         """Return what holds for one service in one region."""
-        pick = lambda of: next(of[k] for k in (f"{service}@{region}", service, "default") if k in of)  # noqa: E731
+
+        def pick(of: Mapping[str, float]) -> float:
+            return next(of[key] for key in (f"{service}@{region}", service, "default") if key in of)
+
         return Limits(pick(self.calls), int(pick(self.at_once)), pick(self.deletes))
 
 
@@ -128,20 +131,19 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
     :raises BadLimit: names the option and the key
     """
     group = conf[GROUP]
-    read = lambda name, whole=False: _read(name, group[name], whole)  # noqa: E731
     return Settings(
-        calls=read("calls_per_second"),
-        at_once=read("calls_at_once", whole=True),
-        deletes=read("deletes_per_second"),
+        calls=_read("calls_per_second", group),
+        at_once=_read("calls_at_once", group, whole=True),
+        deletes=_read("deletes_per_second", group),
         longest_wait=group.longest_wait,
         longest_pause=group.longest_pause,
     )
 
 
-def _read(name: str, values: Mapping[str, str], whole: bool) -> dict[str, float]:
+def _read(name: str, group: cfg.ConfigOpts.GroupAttr, whole: bool = False) -> dict[str, float]:
     types = os_service_types.ServiceTypes()
     found = {"default": float(DEFAULTS[name]["default"])}
-    for key, text in values.items():
+    for key, text in group[name].items():
         service, at, region = key.partition("@")
         where = f"[{GROUP}] {name}: {key or '(empty)'}"
         if not service or bool(at) != bool(region) or (service == "default" and at):

@@ -17,8 +17,9 @@ from keystoneauth1 import exceptions as ka_exceptions
 from oslo_config import cfg
 from oslo_log import log
 
+from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects
-from cleanup_orchestrator.cloud.session import Clouds, Guard, read_only
+from cleanup_orchestrator.cloud.session import Guard, read_only
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.errors import CleanupError, NoProjectToken
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cleanup_orchestrator.cloud.session import JANITOR, GuardedSession
+from cleanup_orchestrator.cloud.connections import JANITOR
+from cleanup_orchestrator.cloud.session import GuardedSession
 from cleanup_orchestrator.drain.base import GRANT_ADDED, INHERITED, DrainContext
 from cleanup_orchestrator.errors import NoJanitor, NoProjectToken
 from cleanup_orchestrator.keystone import protocol

@@ -21,9 +21,10 @@ from cleanup_orchestrator import drain as drain_drivers
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.cloud.catalog import ServiceCatalog
+from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects, Protection
 from cleanup_orchestrator.cloud.rate_limiter import Budget
-from cleanup_orchestrator.cloud.session import Clouds, Guard, GuardedSession, read_only
+from cleanup_orchestrator.cloud.session import Guard, GuardedSession, read_only
 from cleanup_orchestrator.core import force as forcing
 from cleanup_orchestrator.core import plugin_liens
 from cleanup_orchestrator.core.decide import hold

@@ -256,8 +256,9 @@ def test_what_else_holds_it_holds_it_there_so_that_the_last_look_is_no_old_one(t
 )
 def test_a_name_that_would_protect_nothing_is_refused_at_the_start(named, wrong):
     conf = type("Conf", (), {"protection": type("Group", (), {"lien_types": named})})
+    check = lambda: registry.load().expect_ordinary(protection.lien_types(conf), "[protection] lien_types")  # noqa: E731
     if not wrong:
-        protection.check_lien_types(conf, registry.load())
+        check()
         return
-    with pytest.raises(protection.UnknownType, match=wrong):
-        protection.check_lien_types(conf, registry.load())
+    with pytest.raises(registry.UnknownType, match=wrong):
+        check()

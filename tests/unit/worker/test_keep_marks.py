@@ -106,7 +106,8 @@ def test_what_is_marked_is_a_leftover_and_never_deleted(do):
     assert (left["1"].reason, left["1"].message) == (
         Reason.PROTECTED,
         "its tag 'keep' is a keep mark: any member of the project may set one, and its service does not record who "
-        "did; an admin can remove it, or the operator can take it off the list ([protection] keep_tags, keep_properties)",
+        "did; an admin can remove it, or the operator can take it off the list ([protection] keep_tags, "
+        "keep_properties)",
     )
     assert ("2" in left) is (do is looked)
 
