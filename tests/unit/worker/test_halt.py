@@ -204,8 +204,8 @@ def test_a_list_that_fails_is_not_an_empty_one():
         (lambda nova: nova.refuses.update(a=409), Reason.IN_USE, "a (n-a)"),
         (lambda nova: nova.refuses.update(a=403), Reason.FORBIDDEN, "a (n-a)"),
         (lambda nova: nova.refuses.update(a=500), Reason.ERROR, "a (n-a)"),
-        (lambda nova: nova.rows.update(a=Nova.server("a", "ACTIVE", "image_snapshot")), Reason.IN_USE, "being done"),
-        (lambda nova: setattr(nova, "slow", True), Reason.IN_USE, "being done"),
+        (lambda nova: nova.rows.update(a=Nova.server("a", "ACTIVE", "image_snapshot")), Reason.IN_USE, "in transition"),
+        (lambda nova: setattr(nova, "slow", True), Reason.IN_USE, "in transition"),
     ],
     ids=["in use", "forbidden", "broken", "busy", "not yet"],
 )

@@ -312,7 +312,7 @@ def test_an_empty_project_id_is_refused(empty):
 
 
 def test_the_guard_of_a_look_refuses():
-    with pytest.raises(Exception, match="nothing may be written"):
+    with pytest.raises(Exception, match="must not write"):
         read_only("DELETE", "http://x")
 
 
