@@ -2,8 +2,8 @@
 
 Heat deletes a stack by executing its template with the token of the delete request; Magnum's drivers do the same. With
 an admin's token, a template could change the whole cloud. The janitor has no permanent role anywhere. It gets a
-member's role on a project right before its token is needed there, recorded like every other grant, and loses it when the
-deletion ends. So a template can do nothing that its author could not do.
+member's role on a project right before its token is needed there, recorded like every other grant, and loses it at the
+end of the deletion. So a template can do nothing that its author could not do.
 """
 
 from __future__ import annotations
