@@ -1,4 +1,4 @@
-"""Errors of our own, and what an error of a cloud call means for a sweep."""
+"""The errors of this package, and the meaning of a failed cloud call for a sweep."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from cleanup_orchestrator.core.redact import short
 
 
 class CleanupError(Exception):
-    """Base of what this package raises on purpose. ``code`` is stable and machine-readable."""
+    """Base class of the errors of this package. ``code`` is stable and machine-readable."""
 
     code = "error"
 
 
 class BadAnswer(CleanupError):
-    """A service answered in a shape that cannot be trusted. Unknown, never empty."""
+    """A service returned a malformed answer. It counts as unknown, never as empty."""
 
     code = "bad_answer"
 
@@ -29,56 +29,56 @@ class Stopped(CleanupError):
 
 
 class OnHold(Stopped):
-    """A lien, the brake or the hours withhold it for now: no further write call is made, and it goes on by itself."""
+    """A lien, the brake or a maintenance window withholds writes; the deletion continues when the hold ends."""
 
     code = "on_hold"
 
 
 class WriteRefused(CleanupError):
-    """A write call was attempted during a look or a dry run. A defect, stopped before it did harm."""
+    """An inventory or a dry run attempted a write call: a defect. The call was not made."""
 
     code = "write_refused"
 
 
 class NoProjectToken(CleanupError):
-    """No token scoped into the project can be had."""
+    """Keystone issues no token scoped to the project."""
 
     code = "no_project_token"
 
 
 class NoJanitor(CleanupError):
-    """The janitor gets no token for the project that may be used: it is not set up, or it has too many roles."""
+    """The janitor has no usable token for the project: it is not configured, or has too many roles."""
 
     code = "no_janitor"
 
 
 class RateLimited(CleanupError):
-    """There was no turn to make a call in time: our own limits, or a service that asked us to wait."""
+    """A call got no permit in time: because of the configured limits, or of a service that asks to wait."""
 
     code = "rate_limited"
 
 
 class ProjectGone(CleanupError):
-    """Only while Keystone knew the project could this have been answered."""
+    """The question can be answered only while Keystone knows the project."""
 
     code = "project_gone"
 
 
 class ProjectKnown(Stopped):
-    """Keystone knows the project, whose leftovers were to be deleted because it does not."""
+    """Keystone knows the project of an adopted deletion, which requires that it does not."""
 
     code = "project_known"
 
 
 class ProjectProtected(Stopped):
-    """The project is on the never-delete list by now."""
+    """The project is on the never-delete list now."""
 
     code = "project_protected"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:
-    """What an error means: a reason code and a sentence that names the way out."""
+    """The meaning of an error: a reason code and a message."""
 
     reason: Reason
     message: str
@@ -98,10 +98,10 @@ _BY_STATUS = {
 
 
 def classify(error: BaseException) -> Failure:
-    """Tell what an error of a cloud call means.
+    """Return the meaning of an error of a cloud call.
 
-    It knows openstacksdk's and keystoneauth's exceptions by their attributes (``status_code`` or ``http_status``), so
-    that the core does not import either. 404 is ``not_supported`` here: whoever deletes treats it as gone before.
+    It recognizes exceptions of openstacksdk and keystoneauth by their attributes (``status_code``, ``http_status``), so
+    that this module imports neither. 404 is ``not_supported`` here: a caller that deletes handles it before.
     """
     message = short(_text(error), 500) or type(error).__name__
     if isinstance(error, OnHold):
@@ -127,7 +127,7 @@ def classify(error: BaseException) -> Failure:
         reason = _BY_STATUS.get(status, Reason.REFUSED if 400 <= status < 500 else Reason.ERROR)
         return Failure(reason, message, status)
     names = {cls.__name__ for cls in type(error).__mro__}
-    # NotSupported: the SDK's word when nothing at the endpoint tells which versions it speaks.
+    # NotSupported: raised by the SDK if the endpoint does not tell which API versions it offers.
     if names & {
         "NotSupported",
         "ConnectFailure",
@@ -142,7 +142,7 @@ def classify(error: BaseException) -> Failure:
 
 
 def _text(error: BaseException) -> str:
-    """Return an error's own words, if it can say them: a plugin's may be as broken as the plugin."""
+    """Return the text of an error; empty if its ``__str__`` fails, as a plugin's may."""
     try:
         return str(error)
     except Exception:
@@ -150,11 +150,11 @@ def _text(error: BaseException) -> str:
 
 
 def body(response: Any, *keys: str) -> Mapping[str, Any]:
-    """Return the JSON object of an answer of Keystone's.
+    """Return the JSON object in an answer of Keystone.
 
     :param response: a ``requests.Response``
-    :param keys: what must be in it
-    :raises BadAnswer: when it was cut off, or is something else: a proxy answers 200 with its own page, too
+    :param keys: keys that must be in it
+    :raises BadAnswer: it is truncated or no such object; a proxy may answer 200 with an HTML page
     """
     try:
         found = response.json()
@@ -166,9 +166,9 @@ def body(response: Any, *keys: str) -> Mapping[str, Any]:
 
 
 def keystone_says_not_found(response: Any) -> bool:
-    """Whether an answer of 404 is Keystone's own, and not a proxy's that does not know Keystone.
+    """Return whether a 404 answer is from Keystone, and not from a proxy that has no backend.
 
-    What is taken for gone is not asked about, nor locked, any more; so the answer has to have Keystone's shape.
+    A project that counts as gone is neither queried nor locked any more, so the answer must have Keystone's format.
 
     :param response: a ``requests.Response``
     """

@@ -10,7 +10,7 @@ import importlib
 
 from oslo_config import cfg
 
-from cleanup_orchestrator.cloud import session
+from cleanup_orchestrator.cloud import connections
 from cleanup_orchestrator.plugins import registry
 
 MODULES = (
@@ -19,7 +19,7 @@ MODULES = (
     "cleanup_orchestrator.cloud.projects",
     "cleanup_orchestrator.cloud.protection",
     "cleanup_orchestrator.cloud.rate_limit_options",
-    "cleanup_orchestrator.cloud.session",
+    "cleanup_orchestrator.cloud.connections",
     "cleanup_orchestrator.drain.base",
     "cleanup_orchestrator.engine.deletions",
     "cleanup_orchestrator.engine.keystone_listener",
@@ -49,7 +49,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return every option by group, sorted: the sample is the same wherever it is written."""
     groups = _declared()
-    for group, options in session.SAMPLE_OPTS.items():
+    for group, options in connections.SAMPLE_OPTS.items():
         groups[group] += options
     for service in registry.load().services.values():
         if service.options:

@@ -20,7 +20,7 @@ from oslo_log import log
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import opts, store
-from cleanup_orchestrator.cloud import catalog, protection, session
+from cleanup_orchestrator.cloud import catalog, connections, protection
 from cleanup_orchestrator.core.redact import short
 from cleanup_orchestrator.engine import deletions, keystone_listener, orphan_scans
 from cleanup_orchestrator.errors import CleanupError
@@ -73,7 +73,7 @@ class Parts:
         self.conf = conf
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self.store, self.announcer = self._store()
-        self.clouds = session.Clouds(conf)
+        self.clouds = connections.Clouds(conf)
         self.registry = registry.load()
         self.registry.register_options(conf)
         names = {s.service_type: tuple(t.name for t in s.types) for s in self.registry.services.values()}
@@ -93,12 +93,12 @@ class Parts:
 
     def engine(self) -> deletions.Engine:
         """Return an engine."""
-        protection.check_lien_types(self.conf, self.registry)
+        self.registry.expect_ordinary(protection.lien_types(self.conf), "[protection] lien_types")
         return deletions.Engine(self.conf, f"engine@{self.name}", self.store, self.bus)
 
     def worker(self) -> worker.Worker:
         """Return a worker."""
-        protection.check_lien_types(self.conf, self.registry)
+        self.registry.expect_ordinary(protection.lien_types(self.conf), "[protection] lien_types")
         name = f"worker@{self.name}"
         return worker.Worker(self.conf, name, self.store, self.clouds, self.registry, self.coverage, self.bus)
 
@@ -130,7 +130,7 @@ class Parts:
         try:
             self.clouds.project_id()
         except ka_exceptions.ClientException as error:
-            raise CleanupError(f"[{session.GROUP}]: Keystone gives no token: {error}") from error
+            raise CleanupError(f"[{connections.GROUP}]: Keystone gives no token: {error}") from error
 
 
 class Running:

@@ -20,8 +20,8 @@ from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.api import errors, policies, root
 from cleanup_orchestrator.api.context import ApiContext, EngineCaster
 from cleanup_orchestrator.cloud.catalog import ServiceCatalog
+from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Projects, Protection
-from cleanup_orchestrator.cloud.session import Clouds
 from cleanup_orchestrator.core.decide import Rules
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.monitoring import health

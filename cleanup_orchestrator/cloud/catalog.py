@@ -1,4 +1,4 @@
-"""Who answers for each entry of the catalog. An entry that nobody answers for is a blocker, never empty."""
+"""Tells how each catalog entry is covered. An entry without a plugin or waiver blocks; it is never empty."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ OPTS = {
         cfg.ListOpt(
             "owns_nothing",
             default=["placement", "cloudformation", "project-cleanup"],
-            help="Service types in which a project owns nothing, so that nobody needs to be asked. Naming a service "
-            "here that does hold something leaves that behind, unreported. Cloudformation is Heat's other door to the "
-            "same stacks.",
+            help="Service types in which a project owns nothing, so that they need no plugin. Resources in a service "
+            "that is named here are left behind and not reported. Cloudformation is another API for Heat's stacks.",
         ),
         cfg.IntOpt(
             "waiver_limit",
             default=90,
             min=1,
-            help="Days for which a waiver may be recorded at most. One that is still needed then is recorded anew, by "
-            "somebody who has looked.",
+            help="The longest duration of a waiver, in days. An operator who still needs it afterwards must check the "
+            "service and record a new waiver.",
         ),
     ]
 }
 
-_LONGEST = 128  #: name of a service, in a step and in a waiver
+_LONGEST = 128  #: characters of a service's name, in a step and in a waiver
 
-#: A project is removed on Keystone's word: nobody goes on without Keystone.
+#: Services without which no deletion can proceed: Keystone decides whether a project exists.
 NEVER_WAIVED = frozenset({"identity"})
 
 
@@ -48,12 +47,12 @@ class Entry:
     region: str
     service_type: str
     name: str
-    second_of: str = ""  #: the type that it has in truth, where another service of that type is the one that is asked
+    second_of: str = ""  #: its registered type, if another service of that type is the one that is called
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CatalogEntryStatus:
-    """Who answers for an entry."""
+    """How a catalog entry is covered."""
 
     region: str
     service_type: str
@@ -61,16 +60,16 @@ class CatalogEntryStatus:
     answered_by: str  #: ``plugin``, ``nothing_to_own``, ``waived`` or ``nobody``
     types: tuple[str, ...] = ()
     message: str = ""
-    waiver: Waiver | None = None  #: with ``waived``: who says to go on without it, why, and until when
+    waiver: Waiver | None = None  #: with ``waived``: the waiver that covers it
 
 
 def official(service_type: str) -> str:
-    """Return the official name of a service type, which may be an alias; one that nobody knows stays as it is."""
+    """Return the official name of a service type or alias; an unknown type is returned unchanged."""
     return _OFFICIAL.get_service_type(service_type) or service_type
 
 
 def by_any_name(service: str) -> str:
-    """Return the official type of a service that a person named by type, alias or project (``cinder``)."""
+    """Return the official type of a service named by type, alias or OpenStack project (``cinder``)."""
     data = _OFFICIAL.get_service_data_for_project(service) or {}
     return _OFFICIAL.get_service_type(service) or data.get("service_type") or service
 
@@ -81,10 +80,10 @@ def read_catalog(identity: Adapter) -> tuple[Entry, ...]:
     From ``GET /v3/services`` and ``/v3/endpoints`` and not from a token's catalog: endpoint filters may hide an entry
     from the orchestrator's own project. Disabled entries count: what was created there is still there.
 
-    Of two services of one type in one region, only the first is ever asked. The other one is an entry of its own, which
-    nobody answers for, unless it has the same URL. One service under two names of its type is one.
+    Of two services of one type in one region, only the first is ever called. The other one is a separate entry, which
+    no plugin covers, unless it has the same URL. A service that is registered under two names of its type is one entry.
 
-    :raises BadAnswer: when Keystone cut a list short
+    :raises BadAnswer: Keystone truncated a list
     """
     services, endpoints = body(identity.get("/services"), "services"), body(identity.get("/endpoints"), "endpoints")
     if services.get("truncated") or endpoints.get("truncated"):
@@ -92,7 +91,7 @@ def read_catalog(identity: Adapter) -> tuple[Entry, ...]:
     if not endpoints["endpoints"]:  # an empty catalog would make every project look empty
         raise BadAnswer("Keystone listed not a single endpoint")
     by_id = {s["id"]: s for s in services["services"]}
-    order = {id_: number for number, id_ in enumerate(by_id)}  # as in the catalog of a token, where the first is asked
+    order = {id_: number for number, id_ in enumerate(by_id)}  # as in the catalog of a token, where the first is called
     of_type: dict[tuple[str, str], dict[str, list[Mapping[str, Any]]]] = {}  # as it was registered
     for endpoint in endpoints["endpoints"]:
         service = by_id.get(endpoint["service_id"])
@@ -121,7 +120,7 @@ def read_catalog(identity: Adapter) -> tuple[Entry, ...]:
 
 
 def _called(identity: Adapter, endpoints: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return those of the interface that is called."""
+    """Return the endpoints of the interface that is called."""
     asked = getattr(identity, "interface", None) or ()
     names = {name.removesuffix("URL") for name in ((asked,) if isinstance(asked, str) else asked)}
     return [each for each in endpoints if not names or each.get("interface") in {*names, None}]
@@ -132,7 +131,7 @@ def _urls(endpoints: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def _label(type_: str, service: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> str:
-    """Return what a second service of a type is called in steps and waivers, as if it were a type of its own."""
+    """Return the name of a second service of a type in steps and waivers, in place of a type."""
     name = _plain(service)
     if name and name not in map(_plain, others) and len(type_) + 1 + len(name) <= _LONGEST:
         return f"{type_}.{name}"
@@ -144,16 +143,16 @@ def _plain(service: Mapping[str, Any]) -> str:
 
 
 class ServiceCatalog:
-    """Answers for catalog entries, from the plugins' types and the operator's word."""
+    """Tells how catalog entries are covered, from the plugins' types and the configuration."""
 
     def __init__(self, conf: cfg.ConfigOpts, types: Mapping[str, tuple[str, ...]]) -> None:
         """Take the type names of each service that has a plugin."""
         self._conf, self._types = conf, types
 
     def answer(self, entry: Entry, waivers: Iterable[Waiver] = ()) -> CatalogEntryStatus:
-        """Return who answers for one entry.
+        """Return how one entry is covered.
 
-        :param waivers: those in force; they stand above plugins, since what they are for is a plugin that cannot answer
+        :param waivers: those in force; they take precedence over plugins, because they cover for plugins that fail
         """
         base = (entry.region, entry.service_type, entry.name)
         plugin = entry.service_type in self._types
@@ -181,6 +180,6 @@ class ServiceCatalog:
         return entry.service_type in declared or (entry.second_of in declared and entry.second_of not in self._types)
 
     def answers(self, identity: Adapter, waivers: Iterable[Waiver] = ()) -> tuple[CatalogEntryStatus, ...]:
-        """Return who answers for each entry of the catalog."""
+        """Return how each entry of the catalog is covered."""
         waivers = tuple(waivers)
         return tuple(self.answer(entry, waivers) for entry in read_catalog(identity))

@@ -1,4 +1,4 @@
-"""What we ask of Keystone about projects. Every call is made with the orchestrator's own admin token."""
+"""Keystone calls about projects. All are made with the orchestrator's admin token."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ OPTS = {
             "never_delete_projects",
             default=["admin", "service"],
             mutable=True,
-            help="Projects whose deletion is always refused: ids, or names, which match in every domain and in any "
-            "case. The orchestrator's own project is refused whatever is here.",
+            help="Projects whose deletion is always refused: ids, or names, which match in every domain, upper and "
+            "lower case alike. The deletion of the orchestrator's own project is refused in any case.",
         )
     ]
 }
@@ -31,7 +31,7 @@ _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
 def is_id(text: str) -> bool:
-    """Whether a text has the form of an id in Keystone; what has not may lead to another place in a URL."""
+    """Return whether a text has the form of a Keystone id; any other text may change the path of a URL."""
     return bool(_ID.fullmatch(text))
 
 
@@ -51,24 +51,24 @@ class Project:
     enabled: bool
     is_domain: bool = False
     immutable: bool = False
-    fence: str | None = None  #: id of the deletion that fenced it; none: no fence
+    fence: str | None = None  #: id of the deletion that set a fence; ``None``: no fence
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Protection:
-    """Which projects are never deleted, whoever asks."""
+    """Tells which projects are never deleted."""
 
     never_delete: tuple[str, ...]  #: ids or names
     own_project_id: Callable[[], str]  #: the orchestrator's own
 
     def why(self, project_id: str, project_name: str) -> str | None:
-        """Return why a project is never deleted, ``None`` if it may be."""
+        """Return why a project is never deleted; ``None`` if it may be deleted."""
         if project_id == self.own_project_id():
             return "this is the orchestrator's own project, which is never deleted"
         return self.listed(project_id, project_name)
 
     def listed(self, project_id: str, project_name: str) -> str | None:
-        """Return why, if the never-delete list has it: that is known without a call."""
+        """Return why a project is never deleted if the never-delete list has it; makes no call."""
         never = {entry.casefold() for entry in self.never_delete}
         if project_id.casefold() in never or project_name.casefold() in never:
             return (
@@ -87,22 +87,22 @@ class Projects:
     def get(self, project_id: str) -> Project:
         """Return one project.
 
-        :raises ProjectNotFound: when Keystone answers 404
-        :raises BadAnswer: when the answer is not about this project
+        :raises ProjectNotFound: Keystone answers 404
+        :raises BadAnswer: the answer is not about this project
         """
         if not is_id(project_id):
             raise ProjectNotFound(f"no project has the id {project_id!r}")
         return self._read(project_id, self._identity.get)
 
     def knows(self, project_id: str, own_id: str) -> bool:
-        """Whether Keystone knows a project, or a domain acting as one.
+        """Return whether Keystone knows a project, or a domain acting as one.
 
-        A no is believed only in Keystone's own words, and only from a Keystone that knows a project which is certainly
-        there: one with an empty or a foreign database would say no to everything.
+        A 404 counts only in Keystone's own format, and only if Keystone knows the orchestrator's own project. With
+        an empty or a foreign database, Keystone would answer 404 for every project.
 
         :param own_id: of the orchestrator's own project
-        :raises BadAnswer: when Keystone did not tell
-        :raises keystoneauth1.exceptions.ClientException: when it did not answer, or refused to
+        :raises BadAnswer: the answer does not tell
+        :raises keystoneauth1.exceptions.ClientException: Keystone did not answer, or refused the call
         """
         if not is_id(project_id):
             raise BadAnswer(f"{project_id[:64]!r} is no id that Keystone could be asked about")
@@ -143,15 +143,15 @@ class Projects:
         )
 
     def children(self, project_id: str) -> tuple[str, ...]:
-        """Return the ids of every project below this one."""
+        """Return the ids of all descendants of a project."""
         return tuple(sorted(child for child, _parent in self.subtree(project_id)))
 
     def subtree(self, project_id: str) -> tuple[tuple[str, str], ...]:
-        """Return (id, parent's id) of every project below this one, each before the one above it.
+        """Return (id, parent's id) of all descendants of a project, children before parents.
 
-        ``subtree_as_ids``, because ``subtree_as_list`` shows only what the caller has a role on.
+        Uses ``subtree_as_ids``, because ``subtree_as_list`` shows only projects on which the caller has a role.
 
-        :raises BadAnswer: when Keystone did not say
+        :raises BadAnswer: the answer has no subtree
         """
         project = body(self._identity.get(f"/projects/{project_id}?subtree_as_ids"), "project")["project"]
         if "subtree" not in project:  # null says that there is none
@@ -163,13 +163,13 @@ class Projects:
         return tuple(walk(project["subtree"], project_id))
 
     def below(self, subtree: Iterable[tuple[str, str]]) -> dict[str, Project]:
-        """Return the projects of a subtree, by id: with one list for each project that has others below it.
+        """Return the projects of a subtree, by id; makes one list call for each parent.
 
-        What Keystone leaves out of a list, as it shows no more than so many, is asked for by itself.
+        Projects that Keystone leaves out of a list because of its list limit are read one by one.
 
         :param subtree: what :meth:`subtree` returned
-        :raises ProjectNotFound: when one of them is gone by now
-        :raises BadAnswer: when a list is not of what was asked for
+        :raises ProjectNotFound: a project is gone meanwhile
+        :raises BadAnswer: a list contains other projects than the requested ones
         """
         above = dict(subtree)
         listed: dict[str, Project] = {}
@@ -188,9 +188,9 @@ class Projects:
     def inherited_groups(self, project_id: str) -> tuple[str, ...]:
         """Return the groups without local users that inherit a role on the project, from its domain or a parent.
 
-        Keystone lists no federated user as a member of a group, so that such a group may well let somebody in.
+        Keystone lists no federated user as a member of a group, so that such a group may give users access.
 
-        :raises BadAnswer: when Keystone cut a list short
+        :raises BadAnswer: Keystone truncated a list
         """
         project = body(self._identity.get(f"/projects/{project_id}?parents_as_ids"), "project")["project"]
 
@@ -210,13 +210,13 @@ class Projects:
     def _has_users(self, group_id: str) -> bool:
         try:
             return bool(body(self._identity.get(f"/groups/{group_id}/users"), "users")["users"])
-        except ka_exceptions.NotFound:  # an assignment that outlived its group, or a group that nobody shows us
+        except ka_exceptions.NotFound:  # the group is deleted or not visible, and its assignment is left
             return False
 
     def assignments(self, project_id: str, effective: bool = False) -> list[Mapping[str, Any]]:
-        """Return the role assignments on the project: the direct ones, or those that are in effect.
+        """Return the role assignments on the project: the direct ones, or the effective ones.
 
-        :raises BadAnswer: when Keystone cut the list short
+        :raises BadAnswer: Keystone truncated the list
         """
         if not project_id:
             raise ValueError("an empty project id would list every assignment")
@@ -229,7 +229,7 @@ class Projects:
 
         Source: ``GET /v3/role_assignments?user.id=X``.
 
-        :raises BadAnswer: when Keystone did not list all of them
+        :raises BadAnswer: Keystone did not list all of them
         """
         rows = self._role_assignments(f"/role_assignments?user.id={user_id}")
         return [row for row in rows if row.get("user", {}).get("id") == user_id]
@@ -244,7 +244,7 @@ class Projects:
     def groups_of(self, user_id: str) -> list[str]:
         """Return the names of the groups that a user is in (``GET /v3/users/X/groups``).
 
-        :raises BadAnswer: when Keystone did not list all of them
+        :raises BadAnswer: Keystone did not list all of them
         """
         said = body(self._identity.get(f"/users/{user_id}/groups"), "groups")
         if said.get("truncated"):
@@ -265,7 +265,7 @@ class Projects:
     def role_id(self, name: str) -> str:
         """Return the id of a global role by its name.
 
-        :raises BadAnswer: when there is none, or more than one
+        :raises BadAnswer: there is none, or more than one
         """
         roles = body(self._identity.get(f"/roles?name={name}"), "roles")["roles"]
         matching = [r["id"] for r in roles if r["name"] == name and not r.get("domain_id")]
@@ -274,14 +274,14 @@ class Projects:
         return str(matching[0])
 
     def role_ids(self) -> tuple[str, ...]:
-        """Return the ids of all global roles, those that allow least (``reader``, ``member``) first."""
+        """Return the ids of all global roles, the least privileged (``reader``, ``member``) first."""
         roles = [r for r in body(self._identity.get("/roles"), "roles")["roles"] if not r.get("domain_id")]
         return tuple(str(r["id"]) for r in sorted(roles, key=lambda r: (r["name"] != "reader", r["name"] != "member")))
 
     def implied_roles(self, role_ids: Collection[str]) -> frozenset[str]:
-        """Return the names of these roles and of all that they imply (``GET /v3/role_inferences``).
+        """Return the names of these roles and of all roles that they imply (``GET /v3/role_inferences``).
 
-        :raises BadAnswer: when Keystone did not say
+        :raises BadAnswer: the answer is malformed
         """
         rules = body(self._identity.get("/role_inferences"), "role_inferences")["role_inferences"]
         names = {str(role["id"]): str(role["name"]) for role in body(self._identity.get("/roles"), "roles")["roles"]}
@@ -300,9 +300,9 @@ class Projects:
     def get_uncached(self, project_id: str) -> Project:
         """Return one project as Keystone's database has it; raises as :meth:`get`. For Keystone this is a write.
 
-        A Keystone process may show a project for minutes as it was, but what an update answers comes from the
-        database: so this is an update that changes nothing. A Keystone without our part drops a fence with it, as with
-        any update of the project: then there is none any more, as it says.
+        A Keystone process may show an old copy of a project for minutes, but the answer to an update comes from the
+        database. So this is an update that changes nothing. A Keystone without the token fence drops a fence in any
+        update of the project; the answer then shows no fence.
         """
         if not is_id(project_id):
             raise ProjectNotFound(f"no project has the id {project_id!r}")
@@ -311,15 +311,15 @@ class Projects:
     def set_fence(self, project_id: str, fence: str | None) -> None:
         """Set or lift the token fence; its value is the id of the deletion that it belongs to.
 
-        :raises keystoneauth1.exceptions.BadRequest: when the Keystone that answers has no fence
+        :raises keystoneauth1.exceptions.BadRequest: the Keystone that answers does not support the fence
         """
         options = {"options": {protocol.FENCE_OPTION: fence}}
         self._identity.patch(f"/projects/{project_id}", json={"project": options})
 
     def delete(self, project_id: str, deletion_id: str) -> bool:
-        """Delete the project. ``False``: it was gone already.
+        """Delete the project; return ``False`` if it was gone already.
 
-        :param deletion_id: of the deletion that this is the end of: Keystone's pipeline lets it through
+        :param deletion_id: id of the deletion; the Keystone filter accepts the call because of it
         """
         if not project_id:
             raise ValueError("an empty project id")

@@ -1,4 +1,4 @@
-"""What holds deletions by configuration: the hours (see ``windows``), and the types that raise liens (``raised``)."""
+"""Options that put deletions on hold: maintenance windows, and the types that raise plugin liens."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Any
 from oslo_config import cfg, types
 
 from cleanup_orchestrator.core.maintenance_windows import Windows, window
-from cleanup_orchestrator.errors import CleanupError
-from cleanup_orchestrator.plugins.registry import Registry
 
 
-class _Window(types.String):
-    """One window."""
+class _Window(types.String):  # type: ignore[misc] # oslo.config has no type information
+    """The option type of one maintenance window."""
 
     def __call__(self, value: Any) -> str:
         text = str(super().__call__(value))
@@ -21,8 +19,8 @@ class _Window(types.String):
         return text
 
 
-class _TimeZone(types.String):
-    """The name of a time zone."""
+class _TimeZone(types.String):  # type: ignore[misc] # oslo.config has no type information
+    """The option type of a time zone name."""
 
     def __call__(self, value: Any) -> str:
         text = str(super().__call__(value))
@@ -36,55 +34,38 @@ OPTS = {
             "delete_windows",
             item_type=_Window(),
             default=[],
-            help="Hours in which projects are locked and deleted, such as 'mon-fri 20:00-06:00, sat-sun 00:00-24:00'; "
-            "without a day it is every day. One that ends before it begins goes over midnight, and belongs to the day "
-            "on which it begins. Outside of them requests are taken, looks, reports and dry runs go on, and so does "
-            "the undoing of a cancel. Empty: always.",
+            help="Hours in which projects are locked and deleted, such as 'mon-fri 20:00-06:00, sat-sun 00:00-24:00'. "
+            "A window without a day applies to every day. A window that ends before it begins extends over midnight, "
+            "and belongs to the day on which it begins. Outside of the windows, requests are accepted, and "
+            "inventories, reports, dry runs and the undo of a cancelled deletion continue. Empty: always.",
         ),
         cfg.Opt(
             "delete_windows_time_zone",
             type=_TimeZone(),
             default="UTC",
-            help="Time zone of delete_windows, such as Europe/Berlin: what counts is what a clock on the wall shows "
-            "there, summer time included.",
+            help="Time zone of delete_windows, such as Europe/Berlin. Windows are in local time there, daylight saving "
+            "time included.",
         ),
     ],
     "protection": [
         cfg.ListOpt(
             "lien_types",
             default=[],
-            help="Resource types, each as service.type (image.image), of which one that is protected, or used by "
-            "another project, raises a lien on its project: the cascade that finds it in its inventory deletes nothing "
-            "at all until the reason is gone, or an admin removes the lien. Nor is anything deleted before these were "
-            "looked at. Empty: it is left over, and everything else goes. The same for engines and workers.",
+            help="Resource types, each as service.type (image.image), that raise liens. If the inventory of a cascade "
+            "finds a resource of such a type that is protected, or used by another project, it raises a lien on the "
+            "project: nothing is deleted until the reason is gone, or an admin removes the lien. Nothing is deleted "
+            "before these types were listed either. Empty: such a resource is left over, and everything else is "
+            "deleted. Must be the same for engines and workers.",
         ),
     ],
 }
 
 
-class UnknownType(CleanupError):
-    """An option names a resource type that there is not, or that cannot do what it is named for."""
-
-    code = "unknown_type"
-
-
 def windows(conf: cfg.ConfigOpts) -> Windows:
-    """Return the windows of ``[deletion]``."""
+    """Return the maintenance windows of ``[deletion] delete_windows``."""
     return Windows.of(conf.deletion.delete_windows, conf.deletion.delete_windows_time_zone)
 
 
 def lien_types(conf: cfg.ConfigOpts) -> frozenset[str]:
     """Return the types of ``[protection] lien_types``."""
     return frozenset(conf.protection.lien_types)
-
-
-def check_lien_types(conf: cfg.ConfigOpts, registry: Registry) -> None:
-    """Refuse a name that nobody declares: it would protect nothing, without a word.
-
-    :raises UnknownType: for such a name, or for one of what goes with the project, which no inventory looks at
-    """
-    ordinary = {
-        f"{s.service_type}.{t.name}" for s in registry.services.values() for t in s.types if not t.project_setting
-    }
-    if unknown := sorted(lien_types(conf) - ordinary):
-        raise UnknownType(f"[protection] lien_types: no plugin has the ordinary type {', '.join(unknown)}")

@@ -17,7 +17,7 @@ from oslo_upgradecheck import common_checks, upgradecheck
 
 from cleanup_orchestrator import drain, opts
 from cleanup_orchestrator.api import policies
-from cleanup_orchestrator.cloud import session
+from cleanup_orchestrator.cloud import connections
 from cleanup_orchestrator.cmd import manage
 from cleanup_orchestrator.core.redact import redact
 from cleanup_orchestrator.messaging import rpc
@@ -109,7 +109,7 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
 
     def _credentials(self) -> upgradecheck.Result:
         missing = ""
-        for group, what in ((session.GROUP, "makes every call"), (_TOKENS, "checks users' tokens, in the API")):
+        for group, what in ((connections.GROUP, "makes every call"), (_TOKENS, "checks users' tokens, in the API")):
             ka_loading.register_auth_conf_options(self._conf, group)
             try:
                 auth = ka_loading.load_auth_from_conf_options(self._conf, group)
@@ -117,7 +117,7 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
                 return _failure(f"[{group}]: {type(error).__name__}: {error}")
             if auth is None:
                 missing = f"[{group}] auth_type is not set: it is for the user that {what}"
-                if group == session.GROUP:
+                if group == connections.GROUP:
                     return _failure(missing)
                 continue
             # keystoneauth registers the options of a scope only where there is an auth_type.
@@ -134,10 +134,10 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
                 f"[{_TOKENS}] memcache_secret_key is the one of the sample, with which everybody can forge what is "
                 "known of a token; make one of your own: openssl rand -hex 32"
             )
-        own = self._conf[session.GROUP]
+        own = self._conf[connections.GROUP]
         if getattr(own, "system_scope", None) and not own.own_project_id:  # keystoneauth registers it with an auth_type
             return _failure(
-                f"[{session.GROUP}] own_project_id is not set: with system_scope the token has no project, and the "
+                f"[{connections.GROUP}] own_project_id is not set: with system_scope the token has no project, and the "
                 "project of the workers' user must be known, for it is never deleted"
             )
         if missing:
@@ -145,7 +145,7 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
         return _OK
 
     def _janitor(self) -> upgradecheck.Result:
-        group = session.JANITOR
+        group = connections.JANITOR
         ka_loading.register_auth_conf_options(self._conf, group)
         try:
             auth = ka_loading.load_auth_from_conf_options(self._conf, group)
@@ -159,10 +159,12 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
         # keystoneauth registers them only where there is an auth_type.
         own, other = (
             {name: getattr(self._conf[one], name, None) for name in ("username", "user_id")}
-            for one in (session.GROUP, session.JANITOR)
+            for one in (connections.GROUP, connections.JANITOR)
         )
         if own == other:
-            return _failure(f"[{group}] names the same user as [{session.GROUP}]: it has to be one without any role")
+            return _failure(
+                f"[{group}] names the same user as [{connections.GROUP}]: it has to be one without any role"
+            )
         return _OK
 
     def _plugins(self) -> upgradecheck.Result:

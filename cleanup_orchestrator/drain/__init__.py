@@ -1,4 +1,4 @@
-"""Ways to lock a project before it is deleted, found by entry point."""
+"""Drain drivers, which lock a project before it is deleted. Loaded by entry point."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMESPACE = "cleanup_orchestrator.drain"
 def load(name: str) -> Driver:
     """Return the drain driver of that name.
 
-    :raises CleanupError: when there is none, or it does not load
+    :raises CleanupError: there is none, or it does not load
     """
     try:
         driver = stevedore.DriverManager(NAMESPACE, name, invoke_on_load=True).driver

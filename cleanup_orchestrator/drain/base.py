@@ -1,8 +1,8 @@
 """The public contract of drain drivers, version 1.
 
-A driver locks the project (``drain``) and turns the last lock before the project goes (``close``). Whatever it changes
-it first records through ``DrainContext.record_intent``. ``undo`` undoes it from the record, so that it also works after
-a crash, and for a driver that is no longer installed.
+A driver locks the project (``drain``), and disables it right before the delete (``close``). It records each change with
+``DrainContext.record_intent`` before it makes the change. ``undo`` works from these records, also after a
+crash, and for a driver that is no longer installed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from keystoneauth1 import exceptions as ka_exceptions
 from oslo_config import cfg
 from oslo_log import log
 
+from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects
-from cleanup_orchestrator.cloud.session import Clouds, Guard, read_only
+from cleanup_orchestrator.cloud.session import Guard, read_only
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.errors import CleanupError, NoProjectToken
 
@@ -28,10 +29,10 @@ GRANT_ADDED = "grant_added"
 GRANT_REMOVED = "grant_removed"
 PROJECT_DISABLED = "project_disabled"
 PROJECT_FENCED = "project_fenced"
-#: Not for the lock: a resource that ran until the recovery window opened.
+#: No part of the lock: a resource that was stopped for the recovery window.
 RESOURCE_STOPPED = "resource_stopped"
 
-#: In a role assignment's scope: it reaches the project's children, not the project.
+#: Key in a role assignment's scope: the role applies to the children of the project, not to the project.
 INHERITED = "OS-INHERIT:inherited_to"
 
 OPTS = {
@@ -39,53 +40,54 @@ OPTS = {
         cfg.StrOpt(
             "driver",
             default="revoke",
-            help="How a project is locked before it is deleted. 'fence' (recommended) has Keystone refuse every token "
-            "for it, and needs our part in every Keystone; 'revoke' records and removes every direct grant on it; "
-            "'none' locks nothing until the project is disabled at the very end.",
+            help="How a project is locked before it is deleted. With 'fence' (recommended), Keystone refuses every "
+            "token for the project; this needs the Keystone part of this package in every Keystone. 'revoke' records "
+            "and removes every direct grant on the project. 'none' locks nothing until the project is disabled at the "
+            "end.",
         ),
         cfg.StrOpt(
             "project_role",
             default="admin",
-            help="Role that the orchestrator gives its own user on a project, recorded and taken back, when it has "
-            "none there and needs a token scoped into it.",
+            help="Role that the orchestrator gives its own user on a project, if that user has no role there and a "
+            "token scoped to the project is needed. The grant is recorded and taken back.",
         ),
         cfg.IntOpt(
             "token_cache_time",
             default=300,
             min=0,
-            help="The longest [keystone_authtoken] token_cache_time of any service of the cloud, in seconds. Nothing "
-            "that is found before the drain is this old counts as final.",
+            help="The longest [keystone_authtoken] token_cache_time of any service of the cloud, in seconds. An "
+            "inventory counts as final only if this time has passed since the drain.",
         ),
         cfg.StrOpt(
             "inherited_grants",
             default="close",
             choices=[
-                ("close", "go on; the project is disabled before the last look, which then counts alone"),
-                ("block", "wait, locked as far as it goes, until an admin has removed these grants"),
+                ("close", "go on; the project is disabled before the last inventory, and only that one counts"),
+                ("block", "wait, locked as far as possible, until an admin has removed these grants"),
             ],
-            help="What follows when users still get tokens for the project after the drain, through grants that they "
-            "inherit from its domain or from a project above.",
+            help="What to do if users still get tokens for the project after the drain, through grants that they "
+            "inherit from its domain or from a parent project.",
         ),
     ]
 }
 
 
-#: How often the same is asked, each time over a new connection: a load balancer may choose another Keystone process.
+#: Repetitions of a probe, each over a new connection: a load balancer may choose another Keystone process.
 PROBES = 10
 
-#: Seconds after a change until whoever began to validate before it is done, and all nodes of the database have it.
+#: Seconds to wait after a change, until validations that began before have ended and all database nodes have it.
 _WAIT = 2
 
 
 class NotHeld(CleanupError):
-    """The lock was set and yet does not hold."""
+    """The lock was set and is not effective."""
 
     code = "drain_not_held"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Result:
-    """What a driver did. ``full``: from now on nobody but the orchestrator gets a token for the project."""
+    """What a driver did. ``full``: from now on only the orchestrator gets a token for the project."""
 
     full: bool
     reason: str = ""  #: a code when it is not full
@@ -94,7 +96,7 @@ class Result:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DrainContext:
-    """What a driver works with."""
+    """What a driver needs to lock one project."""
 
     deletion_id: str
     project_id: str
@@ -102,10 +104,10 @@ class DrainContext:
     clouds: Clouds
     projects: Projects  #: its calls pass the guard
     guard: Guard
-    record_intent: Callable[[str, Mapping[str, Any]], None]  #: writes a change down; raises when it must not be made
-    #: Returns the ids of the roles that we gave our own user and have not taken back for good.
+    record_intent: Callable[[str, Mapping[str, Any]], None]  #: records a change; raises if it must not be made
+    #: Returns the ids of the roles that the orchestrator gave its own user and has not finally taken back.
     added: Callable[[], Collection[str]] = tuple
-    janitor_id: Callable[[], str] = str  #: returns the id of the janitor's user; empty: none is configured
+    janitor_id: Callable[[], str] = str  #: returns the id of the janitor's user; empty if none is configured
 
 
 class Driver(abc.ABC):
@@ -116,34 +118,34 @@ class Driver(abc.ABC):
         """Lock the project so that nothing new can be created, as far as this driver can. Idempotent."""
 
     def held(self, context: DrainContext) -> bool:
-        """Whether a drain that was full still is: others may have given roles on the project since. Read-only."""
+        """Return whether a full drain still is: users may have got roles on the project since. Read-only."""
         return True
 
     def held_until_closed(self, context: DrainContext) -> bool:
-        """Whether a drain that was full was there until the project was disabled just now. May write nothing new."""
+        """Return whether a full drain lasted until the project was disabled just now. Makes no new changes."""
         return True
 
     def close(self, context: DrainContext) -> Result:
-        """Turn the last lock: nobody, the orchestrator included, gets a token for the project. Idempotent."""
+        """Disable the project, so that no user, the orchestrator included, gets a token for it. Idempotent."""
         return disable(context)
 
 
 def ensure_access(context: DrainContext, role: str) -> Result:
-    """Make sure that the orchestrator gets tokens scoped into the project, with a recorded grant if need be.
+    """Make sure that the orchestrator gets tokens scoped to the project, with a recorded grant if needed.
 
-    :raises NoProjectToken: when it does not get one even so: the project is disabled
+    :raises NoProjectToken: it gets none in spite of the grant: the project is disabled
     """
-    # Asked of Keystone anew: a token kept from before says nothing about the roles of now.
+    # Keystone must issue a new token: a cached one does not show the current roles.
     context.clouds.project_auth(context.project_id, fresh=True)
     role_id = context.projects.role_id(role)
     direct = [r for r in context.projects.assignments(context.project_id) if INHERITED not in r.get("scope", {})]
     already = Result(True, message=f"the orchestrator's user has the role {role} on the project already")
     if any(r.get("user", {}).get("id") == context.user_id and r["role"]["id"] == role_id for r in direct):
-        # Not ours to record, and to take back: it was there before us, or is recorded already.
+        # This grant existed before the deletion, or is recorded already: it is not recorded here.
         context.clouds.project_roles(context.project_id)
         return already
     try:
-        # A role that comes through a group's grant on the project may go with the drain.
+        # A role through a group's grant on the project may be removed by the drain.
         if role in context.clouds.project_roles(context.project_id) and not any("group" in r for r in direct):
             return already
     except NoProjectToken:
@@ -158,25 +160,25 @@ def ensure_access(context: DrainContext, role: str) -> Result:
 def disable(context: DrainContext) -> Result:
     """Disable the project and make sure that every Keystone process knows.
 
-    Keystone drops its token cache before the database write, so that a validation in between keeps an old token good
-    for minutes. And each process may show, and go by, the project as it was.
+    Keystone drops its token cache before the database write, so that a validation in between keeps an old token valid
+    for minutes. Each process may also use a cached copy of the project.
 
-    :raises NotHeld: when Keystone still gives or takes a token for the project
+    :raises NotHeld: Keystone still issues or accepts a token for the project
     """
     project = context.projects.get_uncached(context.project_id)
     if project.enabled:
         context.clouds.project_auth(context.project_id, fresh=True)
     try:
-        # Of a project that is disabled already, we may still have one from a try before.
+        # If the project is disabled already, a token from an earlier attempt may still be cached.
         canary = context.clouds.project_session(context.project_id).get_token()
     except NoProjectToken:
-        canary = None  # a project that even we get no token for needs no canary
+        canary = None  # without a token for the orchestrator, no canary is needed
     if project.enabled:
         context.record_intent(PROJECT_DISABLED, {})
         context.projects.set_enabled(context.project_id, False)
     for _ in range(2):
         time.sleep(_WAIT)
-        # It drops the cached project, which somebody may have read right before the write and put back right after.
+        # This update drops a cached project that was read right before the write and cached right after it.
         if context.projects.get_uncached(context.project_id).enabled:
             raise NotHeld(f"somebody enabled project {context.project_id} again while it was being disabled")
         _flush_token_cache(context)
@@ -186,22 +188,24 @@ def disable(context: DrainContext) -> Result:
 
 
 def forget_tokens(context: DrainContext) -> None:
-    """Make Keystone forget which tokens it found valid before what was just changed.
+    """Make Keystone forget which tokens it found valid before the latest change.
 
-    :raises NotHeld: when a Keystone process still remembers
+    :raises NotHeld: a Keystone process still has such a token in its cache
     """
     time.sleep(_WAIT)
     _flush_token_cache(context)
 
 
 def _flush_token_cache(context: DrainContext) -> None:
-    """Empty Keystone's token cache, and see that all its processes share it.
+    """Empty Keystone's token cache, and check that all its processes share it.
 
-    Taking a role from a user empties it in every release. (Revoking a token does so since Keystone 30 only.) So we give
-    ourselves one that we do not have, written down like any other, and take it back.
+    Taking a role from a user empties the cache in every release; revoking a token does so only since Keystone 30. So
+    this gives the orchestrator's user a role that it does not have, records the grant, and takes it back.
 
-    The cache of a process that shares it with no other stays as it is. So a token of our own is made known to as many
-    processes as we reach, and revoked: one that still takes it then may take others' tokens, too.
+    A process that does not share the cache keeps its own entries. So this validates a token of the orchestrator over
+    several connections and revokes it. A process that still accepts it may accept other users' tokens, too.
+
+    :raises NotHeld: a Keystone process accepts the revoked token
     """
     mine = {
         row["role"]["id"]
@@ -210,7 +214,7 @@ def _flush_token_cache(context: DrainContext) -> None:
     }
     roles = context.projects.role_ids()
     role_id = next((role for role in roles if role not in mine), None)
-    if role_id is None:  # each try that died right here has left one
+    if role_id is None:  # each attempt that died right here has left a role
         added = context.added()
         role_id = next((role for role in roles if role in added), None)
     if role_id is None:
@@ -233,7 +237,7 @@ def _flush_token_cache(context: DrainContext) -> None:
 
 
 def _usable(context: DrainContext, canary: str | None) -> bool:
-    """Whether a token for the project can be had, or the one that we had before is still good somewhere."""
+    """Return whether Keystone issues a token for the project, or still accepts the canary somewhere."""
     context.clouds.project_auth(context.project_id, fresh=True)
     try:
         context.clouds.project_session(context.project_id)
@@ -243,7 +247,7 @@ def _usable(context: DrainContext, canary: str | None) -> bool:
 
 
 def _accepted(context: DrainContext, token: str) -> bool:
-    """Whether the Keystone process that gets to answer accepts the token."""
+    """Return whether the Keystone process that answers accepts the token."""
     session = context.clouds.session(context.clouds.admin_auth(), read_only, alone=True)
     try:
         context.clouds.identity(session).get("/auth/tokens", headers={"X-Subject-Token": token})
@@ -253,9 +257,9 @@ def _accepted(context: DrainContext, token: str) -> bool:
 
 
 def undone_by_others(projects: Projects, project: Project, changes: Iterable[Change], closed: bool) -> list[Change]:
-    """Return which recorded changes somebody else has undone. Only for a drain that is complete. Read-only.
+    """Return the recorded changes that other users have undone. Only for a complete drain. Read-only.
 
-    :param closed: whether the closing disable is complete, too: before that, it may be recorded and not yet made
+    :param closed: whether the closing disable is complete, too; before, it may be recorded and not yet made
     """
     changes = tuple(changes)
     found = [c for c in changes if c.type == PROJECT_DISABLED and closed and project.enabled]
@@ -273,7 +277,7 @@ def grant_of(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def describe(change: Change) -> str:
-    """Return a recorded change in a few words."""
+    """Return a short description of a recorded change, for messages."""
     data = change.data
     if change.type == RESOURCE_STOPPED:
         return f"{change.type} ({data['service']}.{data['type']} {data['id']})"
@@ -282,9 +286,11 @@ def describe(change: Change) -> str:
 
 
 def undo(projects: Projects, project_id: str, change: Change, start: Callable[[Change], str] | None = None) -> str:
-    """Undo one recorded change and return a sentence. Idempotent; a project that is gone has nothing to undo.
+    """Undo one recorded change and return a sentence. Idempotent.
 
-    :param start: starts a resource again that we stopped, and returns a sentence
+    If the project is gone, there is nothing to undo.
+
+    :param start: starts a stopped resource again, and returns a sentence
     """
     try:
         if change.type == RESOURCE_STOPPED and start is not None:

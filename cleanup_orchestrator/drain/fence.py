@@ -1,4 +1,4 @@
-"""The driver for a Keystone with our part in it: a token fence. Instant, reversible, and nobody's grants change."""
+"""The driver for a Keystone with the token fence of this package. Immediate, reversible, changes no grants."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cleanup_orchestrator.drain.base import PROJECT_FENCED, DrainContext, Driver
 from cleanup_orchestrator.errors import NoProjectToken
 from cleanup_orchestrator.keystone import protocol
 
-#: Looks through the fence, each over a connection of its own: a load balancer may choose another Keystone for each.
+#: Probes of the fence, each over a new connection: a load balancer may choose another Keystone for each.
 PROBES = 20
 
 _INSTALL = "serve cleanup_orchestrator.keystone.wsgi:application in every Keystone, or set [drain] driver = revoke"
@@ -21,12 +21,12 @@ _CHECK_USER = f"check [{protocol.GROUP}] user_id in the keystone.conf of every K
 
 
 class Fence(Driver):
-    """Sets the token fence, and proves that it holds before it says so."""
+    """Sets the token fence, and checks that it is effective before it reports success."""
 
     def drain(self, context: DrainContext) -> Result:
         """Fence the project.
 
-        :raises NotHeld: when another deletion's fence is there, or when Keystone, or one of its processes, has none
+        :raises NotHeld: another deletion's fence is set, or a Keystone process does not support the fence
         """
         project = context.projects.get_uncached(context.project_id)
         found = project.fence
@@ -50,24 +50,24 @@ class Fence(Driver):
         return Result(True, message=f"the project has a token fence, seen over {PROBES} new connections")
 
     def held(self, context: DrainContext) -> bool:
-        """Whether our fence is still in effect, wherever we are answered.
+        """Return whether this deletion's fence is effective in each Keystone process that answers.
 
-        An update of the project by a Keystone process without our part removes it, whatever is updated.
+        Any update of the project by a Keystone process without the fence removes it.
         """
         return not _problem(context)
 
     def held_until_closed(self, context: DrainContext) -> bool:
-        """Whether the fence is still recorded: no token tells any more. Whatever removed it did so for good."""
+        """Return whether the project still has the fence; no token can show it once the project is disabled."""
         return context.projects.get_uncached(context.project_id).fence == context.deletion_id
 
 
 def _problem(context: DrainContext) -> str:
-    """Return what is wrong with the fence; nothing, if it holds. Read-only.
+    """Return what is wrong with the fence; empty if it is effective. Read-only.
 
-    Keystone is not asked for the project's option: each process may show the project for minutes as it was. Tokens are
-    what it is about, and the canary's header names our fence.
+    This does not read the project's option, because each process may show an old copy of the project for minutes. It
+    validates tokens instead; the canary's header names this deletion's fence.
     """
-    # A token of now, since its refusal has to be the fence's doing. One from before may have been revoked meanwhile.
+    # A new token, so that only the fence can refuse it. An older one may have been revoked meanwhile.
     context.clouds.project_auth(context.project_id, fresh=True)
     try:
         token = context.clouds.project_session(context.project_id).get_token()
@@ -76,7 +76,7 @@ def _problem(context: DrainContext) -> str:
     for _ in range(PROBES):
         identity = context.clouds.identity(context.clouds.session(context.clouds.admin_auth(), read_only, alone=True))
         headers = {"X-Subject-Token": str(token)}
-        # Without this answer the next one would prove nothing: the token could be bad by itself.
+        # Without this check the next one would prove nothing: the token could be invalid for another reason.
         if not _accepted(identity, headers):
             return f"a Keystone process refuses the orchestrator's own token for the project: {_CHECK_USER}"
         if _accepted(identity, headers | {protocol.CANARY_HEADER: context.deletion_id}):

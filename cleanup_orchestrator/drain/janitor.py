@@ -1,9 +1,9 @@
-"""The janitor: the user with whose token services are asked to act on what the project's users wrote.
+"""The janitor: the user whose token is used where services execute what the project's users wrote.
 
-Heat deletes a stack by running what its template says, with the token that asked for the delete; Magnum's drivers do
-the like. With an admin's token a template reaches the whole cloud. The janitor has no role of its own anywhere: it gets
-a member's role on a project right before its token is needed there, recorded like every other grant, and loses it when
-the deletion ends. So a template can do nothing that its author could not do himself.
+Heat deletes a stack by executing its template with the token of the delete request; Magnum's drivers do the same. With
+an admin's token, a template could change the whole cloud. The janitor has no permanent role anywhere. It gets a
+member's role on a project right before its token is needed there, recorded like every other grant, and loses it at the
+end of the deletion. So a template can do nothing that its author could not do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cleanup_orchestrator.cloud.session import JANITOR, GuardedSession
+from cleanup_orchestrator.cloud.connections import JANITOR
+from cleanup_orchestrator.cloud.session import GuardedSession
 from cleanup_orchestrator.drain.base import GRANT_ADDED, INHERITED, DrainContext
 from cleanup_orchestrator.errors import NoJanitor, NoProjectToken
 from cleanup_orchestrator.keystone import protocol
@@ -22,18 +23,18 @@ _SET_UP = (
 )
 
 
-#: Types of Mistral in the catalog: what its users write, and Heat starts, can read the token that it is started with.
+#: Types of Mistral in the catalog: a workflow that Heat starts can read the token that it is started with.
 _WORKFLOW = frozenset({"workflow", "workflowv2"})
 _ADMIN = "admin"
-_NAMED = 10  #: of what it has too much, in one message
+_NAMED = 10  #: surplus roles and groups that one message names
 
 
 def session(context: DrainContext, roles: Sequence[str], fenced: bool) -> GuardedSession:
-    """Return a session with the janitor's token for the project; its user gets its roles there if it has them not.
+    """Return a session with the janitor's token for the project; grants its roles there if they are missing.
 
-    :param roles: names; the token carries these and what they imply, and nothing else
-    :param fenced: whether the token fence is in force, which refuses to exchange a token for one of another project
-    :raises NoJanitor: when there is none, Keystone gives it no token, or its token could reach more than a member's of
+    :param roles: names; the token has only these roles and the roles that they imply
+    :param fenced: whether the token fence is effective; it refuses to exchange a token for one of another project
+    :raises NoJanitor: there is none, Keystone issues it no token, or its token allows more than a member's token of
         this project
     """
     janitor_id = context.janitor_id()
@@ -68,7 +69,7 @@ def session(context: DrainContext, roles: Sequence[str], fenced: bool) -> Guarde
             f"the janitor, user {janitor_id}, has more roles on the project than [{JANITOR}] roles allows: "
             f"{', '.join(more)}; take them from it"
         )
-    # With the token of one project a workflow would get one of every other project that is being deleted.
+    # With the token of one project, a workflow could get a token of every other project that is being deleted.
     if not fenced and _WORKFLOW & made.service_types() and context.clouds.can_rescope(made, context.project_id):
         raise NoJanitor(
             "the cloud has Mistral, a workflow of which may read the janitor's token, and Keystone exchanges that for "
@@ -79,7 +80,7 @@ def session(context: DrainContext, roles: Sequence[str], fenced: bool) -> Guarde
 
 
 def _beyond(rows: Sequence[Mapping[str, Any]], role_ids: Sequence[str]) -> list[str]:
-    """Return the janitor's role assignments other than these roles directly on a project, for people."""
+    """Return the janitor's role assignments other than these roles directly on a project, for messages."""
     found = []
     for row in rows:
         role, scope = row["role"]["id"], row.get("scope", {})

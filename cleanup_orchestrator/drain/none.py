@@ -6,8 +6,8 @@ from cleanup_orchestrator.drain.base import DrainContext, Driver, Result
 
 
 class NoDrain(Driver):
-    """Leaves the project usable while it is cleaned; only what is found after the closing disable is final."""
+    """Leaves the project usable during the cleanup; only inventories after the closing disable are final."""
 
     def drain(self, context: DrainContext) -> Result:
-        """Do nothing, and say so."""
+        """Change nothing, and report that the project is not locked."""
         return Result(False, "no_drain", "the driver 'none' locks nothing before the project is disabled")

@@ -1,4 +1,4 @@
-"""The driver for a stock Keystone: record and remove every direct grant on the project but the orchestrator's own."""
+"""The driver for an unmodified Keystone: records and removes every direct grant except the orchestrator's."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from cleanup_orchestrator.drain.base import GRANT_REMOVED, INHERITED, DrainConte
 
 
 class Revoke(Driver):
-    """Removes direct grants. Application credentials and trusts survive that, and work again when they come back.
+    """Removes direct grants. Application credentials and trusts remain, and work again when the grants return.
 
-    Grants that reach the project from its domain, from a parent or through inheritance are not the project's, and stay;
-    their users keep getting tokens, so the drain is partial until the project is disabled.
+    Grants that the project inherits from its domain or from a parent project are not changed. Their users still get
+    tokens, so the drain is partial until the project is disabled.
     """
 
     def drain(self, context: DrainContext) -> Result:
-        """Remove the direct grants and see who is left.
+        """Remove the direct grants and report which users still get tokens.
 
-        :raises cleanup_orchestrator.drain.base.NotHeld: when Keystone may still accept tokens that rest on them
+        :raises cleanup_orchestrator.drain.base.NotHeld: Keystone may still accept tokens based on removed grants
         """
         removed = 0
-        for _ in range(3):  # somebody may give roles while we take them
+        for _ in range(3):  # users may grant roles meanwhile
             rows = self._direct(context)
             for actor, actor_id, role_id in rows:
                 context.record_intent(GRANT_REMOVED, {"actor": actor, "actor_id": actor_id, "role_id": role_id})
@@ -28,8 +28,8 @@ class Revoke(Driver):
             removed += len(rows)
             if not rows:
                 break
-        # Keystone drops its token cache before it removes a grant: who validates in between keeps an old token good.
-        # Also when nothing was removed: a try before this one may have died on the way here.
+        # Keystone drops its token cache before it removes a grant: a validation in between keeps an old token valid.
+        # This is needed even if nothing was removed: an earlier attempt may have died right before this line.
         base.forget_tokens(context)
         others = self._others(context)
         if others:
@@ -39,16 +39,16 @@ class Revoke(Driver):
         return Result(True, message=f"{removed} direct grants recorded and removed")
 
     def held(self, context: DrainContext) -> bool:
-        """Whether still nobody else has a role that is in effect."""
+        """Return whether no other user has an effective role on the project."""
         return not self._direct(context) and not self._others(context)
 
     def held_until_closed(self, context: DrainContext) -> bool:
-        """Whether nobody else was given a role since: it stays where it is when the project is disabled."""
+        """Return whether no other user got a role since: grants remain when the project is disabled."""
         return self.held(context)
 
     @staticmethod
     def _direct(context: DrainContext) -> list[tuple[str, str, str]]:
-        """Return the direct grants on the project but for our own user's and the janitor's."""
+        """Return the direct grants on the project except the orchestrator's and the janitor's."""
         rows = context.projects.assignments(context.project_id)
         grants = [base.grant_of(row) for row in rows if INHERITED not in row.get("scope", {})]
         own = {("users", user_id) for user_id in (context.user_id, context.janitor_id())}
@@ -56,7 +56,7 @@ class Revoke(Driver):
 
     @staticmethod
     def _others(context: DrainContext) -> set[str]:
-        """Return who may get a token for the project, besides us."""
+        """Return the users and groups, besides the orchestrator and the janitor, that may get a token."""
         users = set(context.projects.members(context.project_id)) - {context.user_id, context.janitor_id()}
         groups = {f"whoever is in group {group}" for group in context.projects.inherited_groups(context.project_id)}
         return {f"user {user}" for user in users} | groups

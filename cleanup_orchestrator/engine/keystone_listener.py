@@ -16,8 +16,8 @@ from oslo_config import cfg
 from oslo_log import log
 
 from cleanup_orchestrator import log as our_log
+from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import ProjectNotFound, Projects, is_id
-from cleanup_orchestrator.cloud.session import Clouds
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Status, accepted
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS

@@ -19,7 +19,7 @@ from oslo_log import log
 from cleanup_orchestrator.monitoring.probe import CachedProbe, NoAnswer
 
 if TYPE_CHECKING:
-    from cleanup_orchestrator.cloud.session import Clouds
+    from cleanup_orchestrator.cloud.connections import Clouds
 
 LOG = log.getLogger(__name__)
 

@@ -25,6 +25,12 @@ class InvalidPlugin(CleanupError):
     code = "invalid_plugin"
 
 
+class UnknownType(CleanupError):
+    """An option names a resource type that does not exist, or that the option does not apply to."""
+
+    code = "unknown_type"
+
+
 def option_group(service_type: str) -> str:
     """Return the configuration group of a service's options: ``service_object_store``."""
     return "service_" + service_type.replace("-", "_")
@@ -84,6 +90,17 @@ class Registry:
     def forcible(self) -> tuple[str, ...]:
         """Return the full names of the types that declare a force."""
         return tuple(f"{s.service_type}.{t.name}" for s in self.services.values() for t in s.types if t.force)
+
+    def expect_ordinary(self, names: Iterable[str], option: str) -> None:
+        """Check that an option names only ordinary types: a misspelt name would protect nothing, without any error.
+
+        :raises UnknownType: a name is no type, or one of a project setting, which no inventory lists
+        """
+        ordinary = {
+            f"{s.service_type}.{t.name}" for s in self.services.values() for t in s.types if not t.project_setting
+        }
+        if unknown := sorted(set(names) - ordinary):
+            raise UnknownType(f"{option}: no plugin has the ordinary type {', '.join(unknown)}")
 
     def graph(self) -> Mapping[str, set[str]]:
         """Return every type with the types that must be gone before it.

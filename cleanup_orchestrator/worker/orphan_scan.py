@@ -26,7 +26,7 @@ from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import BadAnswer, Stopped, classify
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType
 from cleanup_orchestrator.worker import watchdog
-from cleanup_orchestrator.worker.sweep import sweep
+from cleanup_orchestrator.worker.sweep import calls
 from cleanup_orchestrator.worker.worker import Worker
 
 LOG = log.getLogger(__name__)
@@ -211,7 +211,7 @@ class _Task(watchdog.WatchedTask):
         )
         connection = self._clouds.connection(self._clouds.admin_session(read_only), part.region)
         most = worker.conf.orphans.most_listed
-        for count, resource in enumerate(sweep.listed(type_, connection, nobody), 1):
+        for count, resource in enumerate(calls.list_resources(type_, connection, nobody), 1):
             if count > most:
                 raise BadAnswer(f"the list has more than {most} rows ([orphans] most_listed)")
             if self._given_up or self._stopping():

@@ -21,9 +21,10 @@ from cleanup_orchestrator import drain as drain_drivers
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.cloud.catalog import ServiceCatalog
+from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects, Protection
 from cleanup_orchestrator.cloud.rate_limiter import Budget
-from cleanup_orchestrator.cloud.session import Clouds, Guard, GuardedSession, read_only
+from cleanup_orchestrator.cloud.session import Guard, GuardedSession, read_only
 from cleanup_orchestrator.core import force as forcing
 from cleanup_orchestrator.core import plugin_liens
 from cleanup_orchestrator.core.decide import hold
@@ -54,7 +55,9 @@ from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.store import Store, unavailable
 from cleanup_orchestrator.worker import watchdog
 from cleanup_orchestrator.worker.steps.survey import survey
-from cleanup_orchestrator.worker.sweep import sweep as sweeping
+from cleanup_orchestrator.worker.sweep import deleting as sweep_deleting
+from cleanup_orchestrator.worker.sweep import listing, stopping
+from cleanup_orchestrator.worker.sweep.context import RelatedType, SweepContext
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
 
 LOG = log.getLogger(__name__)
@@ -702,7 +705,7 @@ class _Task(watchdog.WatchedTask):
         return StepResult(Outcome.CLEAR, message=f"{count} changes undone"), {}
 
     def _start(self, change: Change) -> str:
-        """Start what we stopped for the recovery window; see ``sweep.start``."""
+        """Start what we stopped for the recovery window; see ``stopping.start``."""
         data = change.data
         try:
             type_ = self.worker.registry.find(data["service"], data["type"])
@@ -711,7 +714,8 @@ class _Task(watchdog.WatchedTask):
         session = self._session(type_, self.guard)
         place = dataclasses.replace(self.step, region=data["region"], service=data["service"], type=data["type"])
         project = definition(self.worker, self.deletion, place)
-        return sweeping.start(type_, self.clouds.connection(session, data["region"]), project, data["id"])
+        context = SweepContext(type_, self.clouds.connection(session, data["region"]), project)
+        return stopping.start(context, data["id"])
 
     @property
     def _halting(self) -> bool:
@@ -731,16 +735,16 @@ class _Task(watchdog.WatchedTask):
 
         type_ = self.worker.registry.find(self.step.service, self.step.type)
         project = definition(self.worker, self.deletion, self.step)
-        result = sweeping.halt(
+        context = SweepContext(
             type_,
             self.clouds.connection(self._session(type_, self.guard), self.step.region),
             project,
-            record,
             KeepMarks.from_conf(self.worker.conf),
             self._kin(type_, project),
-            self.worker.conf.worker.most_listed,
             self._planned(self.step.service, type_),
+            self.worker.conf.worker.most_listed,
         )
+        result = stopping.halt(context, record)
         for chunk in _chunks(result.facts.get("stopped", ())):
             named = {"resources": [{"id": i, "name": n} for i, n in chunk]}
             text = f"{self.step.name}: {len(chunk)} stopped for the recovery window"
@@ -843,24 +847,20 @@ class _Task(watchdog.WatchedTask):
         if outside is not None:
             type_, deleting, guard = outside, False, read_only
         connection = self.clouds.connection(self._session(type_, guard, project.gone), self.step.region)
-        marks = KeepMarks.from_conf(self.worker.conf)
-        kin = self._kin(type_, project)
+        related = self._kin(type_, project)
         options = self.worker.conf.worker
+        context = SweepContext(
+            type_, connection, project, KeepMarks.from_conf(self.worker.conf), most_listed=options.most_listed
+        )
         if outside is not None:
             # Nobody gets a token of the project any more: an admin sees whether there is anything, and deletes nothing.
-            return sweeping.look(type_, connection, project, Reason.PROJECT_GONE, marks, most=options.most_listed), {}
-        planned = self._planned(self.step.service, type_)
+            return listing.inventory(context, Reason.PROJECT_GONE), {}
+        context = dataclasses.replace(context, related=related, planned=self._planned(self.step.service, type_))
         if not deleting:
-            look = sweeping.look(
-                type_,
-                connection,
-                project,
-                marks=marks,
-                kin=kin,
-                most=options.most_listed,
-                planned=planned,
+            look = listing.inventory(
+                context,
                 each_kept=self.deletion.dry_run,
-                ask=self.step.name in protection.lien_types(self.worker.conf),
+                find_users=self.step.name in protection.lien_types(self.worker.conf),
             )
             return self._with_lien(self._still_lost(look) if project.gone else look, complete=not look.more), {}
         forced = self.deletion.purpose is RoundPurpose.DELETE and forcing.works(self.deletion)
@@ -869,21 +869,10 @@ class _Task(watchdog.WatchedTask):
             self.stuck = frozenset(one.id for one in left if one.reason not in _NOT_BY_FORCE)
         # Residue is little, and at the point of no return nothing is put off.
         seconds = options.slice if self.deletion.purpose is RoundPurpose.DELETE else math.inf
-        result = sweeping.delete(
-            type_,
-            connection,
-            project,
-            self._record_intent,
-            options.parallel_deletes,
-            seconds,
-            self.step.attempt,
-            marks,
-            kin,
-            options.most_listed,
-            self.stuck,
-            planned,
-            self._janitor,
+        how = sweep_deleting.DeleteOptions(
+            self._record_intent, options.parallel_deletes, seconds, self.step.attempt, self.stuck, self._janitor
         )
+        result = sweep_deleting.delete(context, how)
         if forced or project.gone:  # it may be let go of, or stay: then this is what is known of it
             left = [_named(type_, project, one) for one in result.leftovers]
             result = dataclasses.replace(result, leftovers=tuple(left))
@@ -932,7 +921,7 @@ class _Task(watchdog.WatchedTask):
             return None
         return self.store.planned(self.deletion.plan_id, self.step.region, service, type_.name)
 
-    def _kin(self, type_: ResourceType, project: ProjectDefinition) -> list[sweeping.RelatedType]:
+    def _kin(self, type_: ResourceType, project: ProjectDefinition) -> list[RelatedType]:
         """Return the types whose keep marks count for this step's, too."""
         registry = self.worker.registry
         found = []
@@ -940,7 +929,7 @@ class _Task(watchdog.WatchedTask):
             own = service.service_type == self.step.service
             options = registry.options(self.worker.conf, service.service_type)
             found.append(
-                sweeping.RelatedType(
+                RelatedType(
                     other.name if own else f"{service.service_type}.{other.name}",
                     other.for_missing_project(project.gone),
                     dataclasses.replace(project, options=options),

@@ -224,7 +224,7 @@ def left_over(type_: ResourceType) -> list[str]:
                 f"{reason}: {_sentence(text)}" if text else f"{reason}." for reason, text in verdicts(hook) if reason
             ]
     if type_.delete is None and not type_.keep:
-        found.append(f"``{Reason.REFUSED}``: It cannot be deleted by API.")
+        found.append(f"``{Reason.REFUSED}``: The API offers no delete for it.")
     return list(dict.fromkeys(found))
 
 

@@ -23,13 +23,12 @@ from cleanup_orchestrator.cloud.session import GuardedSession, http_pool, read_o
 from cleanup_orchestrator.core.step import StepResult, Token
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Service
 from cleanup_orchestrator.plugins.registry import Registry
-from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud import filler, rows
 from tests.cloud.fillings.base import Filled
 from tests.cloud.launcher import Cloud
 from tests.cloud.orchestrator import Orchestrator
 from tests.cloud.processes import last_line
-from tests.support import ports, tiers
+from tests.support import ports, sweeps, tiers
 from tests.support.servers import MariaDB, RabbitMQ
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -222,9 +221,9 @@ class Sweeper:
             connection = self.connection(project_id, write)
             if write:
                 janitor = functools.partial(self.janitor, filled.project_id)
-                results[type_.name] = sweep.delete(type_, connection, definition, janitor=janitor)
+                results[type_.name] = sweeps.delete(type_, connection, definition, janitor=janitor)
             else:
-                results[type_.name] = sweep.look(type_, connection, definition)
+                results[type_.name] = sweeps.inventory(type_, connection, definition)
         return results
 
     def look(self, service: Service, filled: Filled, *more: str, **options: object) -> dict[str, StepResult]:

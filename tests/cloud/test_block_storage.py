@@ -12,11 +12,11 @@ from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import block_storage as plugin
 from cleanup_orchestrator.plugins import compute
 from cleanup_orchestrator.plugins.block_storage import SERVICE
-from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.filler import make_project
 from tests.cloud.fillings.base import Filling
 from tests.cloud.fillings.block_storage import await_status, cinder, make_volume, once, settings
 from tests.cloud.proof import swift_contents
+from tests.support import sweeps
 
 PATIENCE = 600.0
 TYPES = {type_.name: type_ for type_ in SERVICE.types}
@@ -218,5 +218,5 @@ def test_without_a_backup_service_nothing_is_called_deleted(full_admin, full_swe
 @pytest.mark.parametrize("name", ["volume", "snapshot", "group", "attachment"])
 def test_who_is_no_admin_sees_nothing_of_others_nor_is_misled(target, neighbour, full_sweeper, name):
     """To him Cinder lists his own project's, whatever he asks for: every list is compared, but empty it would be."""
-    found = sweep.look(TYPES[name], neighbour.connection, full_sweeper.definition(SERVICE, target))
+    found = sweeps.inventory(TYPES[name], neighbour.connection, full_sweeper.definition(SERVICE, target))
     assert found.outcome is Outcome.UNKNOWN

@@ -9,12 +9,12 @@ import pytest
 
 from cleanup_orchestrator.core.plans import NOTHING
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.plugins import compute as plugin
 from cleanup_orchestrator.plugins.compute import SERVICE
-from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.compute import await_server, compute, make_server
+from tests.support import sweeps
 
 PATIENCE = 600.0
 TYPES = {type_.name: type_ for type_ in SERVICE.types}
@@ -89,7 +89,7 @@ def test_a_look_finds_all_and_changes_nothing(projects, full_sweeper, full_cloud
     assert found["aggregate"].kept >= 1 and found["aggregate"].outcome is Outcome.CLEAR
     assert [left.id for left in found["flavor_access"].leftovers] == [target.first("flavor access")]
     assert [left.id for left in found["quota_set"].leftovers] == [target.project_id]
-    assert found["unreachable_server"] == sweep.Sweep(Outcome.CLEAR, digest=NOTHING)
+    assert found["unreachable_server"] == StepResult(Outcome.CLEAR, digest=NOTHING)
 
 
 def test_every_page_is_read(projects, full_sweeper, monkeypatch):
@@ -108,14 +108,14 @@ def test_every_page_is_read(projects, full_sweeper, monkeypatch):
 def test_who_is_no_admin_is_not_told_that_there_is_nothing(projects, full_sweeper, name):
     """A refused list is no empty list; and Nova lists the caller's own groups to him, without a word."""
     _, neighbour = projects
-    found = sweep.look(TYPES[name], neighbour.connection, full_sweeper.definition(SERVICE, projects[0]))
+    found = sweeps.inventory(TYPES[name], neighbour.connection, full_sweeper.definition(SERVICE, projects[0]))
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
 
 
 def test_what_is_out_of_reach_is_asked_of_the_project_itself(projects, full_sweeper):
     target, _ = projects
     definition = full_sweeper.definition(SERVICE, target)
-    found = sweep.look(TYPES["unreachable_server"], full_sweeper.connection(), definition)
+    found = sweeps.inventory(TYPES["unreachable_server"], full_sweeper.connection(), definition)
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
 

@@ -11,9 +11,9 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import container_infrastructure_management as plugin
 from cleanup_orchestrator.plugins.container_infrastructure_management import SERVICE
-from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.container_infra import ask
+from tests.support import sweeps
 
 TYPES = {type_.name: type_ for type_ in SERVICE.types}
 TABLES = ("cluster", "cluster_template", "nodegroup", "quotas")
@@ -59,11 +59,11 @@ CALLS = {"cluster": "_CLUSTERS", "failed_cluster": "_CLUSTERS", "cluster_templat
 def test_every_page_is_read(projects, full_sweeper, monkeypatch, name):
     target, _ = projects
     definition, whole = full_sweeper.definition(SERVICE, target), TYPES[name]
-    expected = sweep.look(whole, full_sweeper.connection(), definition)
+    expected = sweeps.inventory(whole, full_sweeper.connection(), definition)
     call = getattr(plugin, CALLS[name])
     short = dataclasses.replace(call, query={**call.query, "limit": 1})
     monkeypatch.setattr(plugin, CALLS[name], short)
-    found = sweep.look(
+    found = sweeps.inventory(
         dataclasses.replace(whole, list=short if whole.list is call else whole.list),
         full_sweeper.connection(),
         definition,

@@ -18,10 +18,10 @@ from cleanup_orchestrator.cloud.session import GuardedSession, read_only
 from cleanup_orchestrator.core.step import Outcome, Token
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Rest, Sdk
-from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud import filler
 from tests.emulated import Emulated
 from tests.emulated.cloud import OWN_PROJECT, USER
+from tests.support import sweeps
 
 IDS = re.compile(r"[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32}")
 #: What users or operators may put anything into, and URLs.
@@ -107,7 +107,7 @@ class View:
             project = ProjectDefinition(project_id, name, "default", "RegionOne", members, options)
             for type_ in service.types:
                 connection = self.connection(project_id if type_.token is Token.PROJECT else None)
-                outcome = sweep.look(type_, connection, project).outcome
+                outcome = sweeps.inventory(type_, connection, project).outcome
                 outcomes[f"{service.service_type}.{type_.name}"] = outcome
                 if type_.show is not None and outcome is Outcome.LEFTOVERS:
                     self.show(type_, connection, project)

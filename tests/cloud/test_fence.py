@@ -23,8 +23,8 @@ import requests
 from oslo_config import cfg
 
 from cleanup_orchestrator import opts
+from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Projects
-from cleanup_orchestrator.cloud.session import Clouds
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.drain import base
 from cleanup_orchestrator.drain.fence import Fence

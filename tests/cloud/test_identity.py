@@ -15,9 +15,9 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.base import EVERYTHING, Rest
 from cleanup_orchestrator.plugins.identity import SERVICE
-from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.filler import connect_as
 from tests.cloud.fillings.base import Rest as Api
+from tests.support import sweeps
 
 TYPES = {type_.name: type_ for type_ in SERVICE.types}
 
@@ -144,7 +144,7 @@ def test_only_those_who_were_members_are_asked(projects, sweeper):
         assert {left.id for left in found.leftovers} == there and len(there) == 3
         without = sweeper.definition(SERVICE, target)
         without = dataclasses.replace(without, member_ids=())
-        fewer = sweep.look(TYPES["application_credential"], sweeper.connection(), without)
+        fewer = sweeps.inventory(TYPES["application_credential"], sweeper.connection(), without)
         assert {left.id for left in fewer.leftovers} < there  # the colleague's is out of sight, and not gone
     finally:
         sweeper.cloud.admin.call("PUT", path)
@@ -164,7 +164,7 @@ def test_an_application_credential_must_not_look_for_credentials(projects, sweep
     )
     connection = Connection(session=GuardedSession(read_only, auth=auth), region_name="RegionOne")
     assert connection.identity.get("/credentials").json()["credentials"] == []
-    found = sweep.look(TYPES["credential"], connection, sweeper.definition(SERVICE, target))
+    found = sweeps.inventory(TYPES["credential"], connection, sweeper.definition(SERVICE, target))
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
 
@@ -172,7 +172,7 @@ def test_a_member_is_not_told_that_there_is_nothing(projects, sweeper):
     target, _ = projects
     definition = sweeper.definition(SERVICE, target)
     for name in ("application_credential", "oauth1_access_token", "trust", "endpoint_association"):
-        found = sweep.look(TYPES[name], target.connection, definition)
+        found = sweeps.inventory(TYPES[name], target.connection, definition)
         assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN), name
 
 
@@ -185,7 +185,7 @@ def test_a_list_cut_short_is_no_list(projects, sweeper, monkeypatch, name):
         return {**request(self, *arguments), "truncated": True}
 
     monkeypatch.setattr(Rest, "_request", cut)
-    found = sweep.look(TYPES[name], sweeper.connection(), sweeper.definition(SERVICE, target))
+    found = sweeps.inventory(TYPES[name], sweeper.connection(), sweeper.definition(SERVICE, target))
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
 
@@ -202,7 +202,7 @@ def test_a_list_that_is_not_there_is_not_empty(projects, sweeper, monkeypatch):
         return request(self, connection, path, *arguments)
 
     monkeypatch.setattr(Rest, "_request", missing)
-    found = sweep.look(TYPES["application_credential"], sweeper.connection(), sweeper.definition(SERVICE, target))
+    found = sweeps.inventory(TYPES["application_credential"], sweeper.connection(), sweeper.definition(SERVICE, target))
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from cleanup_orchestrator.core.plans import NOTHING
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.plugins import image as plugin
 from cleanup_orchestrator.plugins.image import SERVICE
-from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.image import make_image
+from tests.support import sweeps
 
 EVERYTHING = {
     "delete_public_images": True,
@@ -81,7 +81,7 @@ def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
     protected = {left.id for left in found["image"].leftovers if left.reason is Reason.PROTECTED}
     assert protected == {target.first("public"), target.first("image", 4)}  # public and community
     assert found["task"].outcome is Outcome.CLEAR and found["task"].kept >= 1
-    assert found["membership"] == sweep.Sweep(Outcome.CLEAR, digest=NOTHING)  # not asked for
+    assert found["membership"] == StepResult(Outcome.CLEAR, digest=NOTHING)  # not asked for
     reasons = {left.id: left.reason for left in found["metadef_namespace"].leftovers}
     assert reasons == {
         "image-target::Demo": Reason.PRESENT,
@@ -106,7 +106,7 @@ def test_a_member_is_not_told_that_there_are_no_tasks(projects, sweeper):
     target, _ = projects
     definition = sweeper.definition(SERVICE, target)
     task = next(t for t in SERVICE.types if t.name == "task")
-    found = sweep.look(task, target.connection, definition)
+    found = sweeps.inventory(task, target.connection, definition)
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
 
 

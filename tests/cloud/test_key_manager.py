@@ -11,9 +11,9 @@ from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import key_manager as plugin
 from cleanup_orchestrator.plugins.base import Resource
 from cleanup_orchestrator.plugins.key_manager import SERVICE
-from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.filler import connect_as, fill
 from tests.cloud.fillings.base import Rest
+from tests.support import sweeps
 
 TYPES = {type_.name: type_ for type_ in SERVICE.types}
 CONSUMERS = {"OpenStack-API-Version": "key-manager 1.1"}
@@ -95,7 +95,7 @@ def test_without_a_role_nothing_is_known(projects, sweeper):
     sweeper.cloud.admin.ensure_user("secret-stranger", "stranger", target.project_name, ("stranger",))
     connection = connect_as(target.connection, "secret-stranger", "stranger", target.project_name)
     for name in ("order", "container", "secret", "project_quota"):
-        found = sweep.look(TYPES[name], connection, sweeper.definition(SERVICE, target))
+        found = sweeps.inventory(TYPES[name], connection, sweeper.definition(SERVICE, target))
         assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN), name
 
 

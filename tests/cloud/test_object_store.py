@@ -17,16 +17,16 @@ from openstack import exceptions
 
 from cleanup_orchestrator.core.plans import NOTHING
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins import object_store as plugin
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource
 from cleanup_orchestrator.plugins.object_store import SERVICE
-from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.filler import connect_as, fill
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.object_store import path
 from tests.cloud.proof import proof, swift_contents
+from tests.support import sweeps
 from tests.support.timing import wait
 
 OBJECTS = 1050  # more than one page of a listing
@@ -123,7 +123,7 @@ def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
     assert everything(target) == before
     assert {left.id for left in found["container"].leftovers} == set(before["object-store containers"])
     assert [left.name for left in found["account_metadata"].leftovers] == ["team, temp-url-key"]
-    assert found["account"] == sweep.Sweep(Outcome.CLEAR, digest=NOTHING)  # not asked for
+    assert found["account"] == StepResult(Outcome.CLEAR, digest=NOTHING)  # not asked for
 
 
 def test_every_page_is_read(projects, sweeper, monkeypatch):
@@ -150,13 +150,13 @@ def test_another_account_is_impossible(projects, sweeper, monkeypatch):
     for project_id in (neighbour.project_id, None):
         connection = sweeper.connection(project_id, write=True)
         for name in ("container", "account_metadata"):
-            swept = sweep.delete(TYPES[name], connection, definition)
+            swept = sweeps.delete(TYPES[name], connection, definition)
             assert (swept.outcome, swept.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
     connection = sweeper.connection(target.project_id, write=True)
     elsewhere = neighbour.connection.object_store.get_endpoint()
     monkeypatch.setattr(connection.object_store, "get_endpoint", lambda: elsewhere)
     for options in ({}, {"account_in_url": False}):
-        swept = sweep.delete(TYPES["container"], connection, sweeper.definition(SERVICE, target, **options))
+        swept = sweeps.delete(TYPES["container"], connection, sweeper.definition(SERVICE, target, **options))
         assert (swept.outcome, swept.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
     with pytest.raises(BadAnswer):
         plugin.containers._delete_container(
@@ -170,7 +170,7 @@ def test_without_a_role_nothing_is_known(projects, sweeper):
     target, _ = projects
     sweeper.cloud.admin.ensure_user("object-reader", "reader", target.project_name, ("reader",))
     connection = connect_as(target.connection, "object-reader", "reader", target.project_name)
-    found = sweep.look(TYPES["container"], connection, sweeper.definition(SERVICE, target))
+    found = sweeps.inventory(TYPES["container"], connection, sweeper.definition(SERVICE, target))
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
 
 
@@ -298,7 +298,7 @@ def test_a_small_bulk_limit_is_kept(admin, sweeper, monkeypatch):
 def test_the_account_itself(admin, sweeper):
     """Off by default; then it is gone for good, and a deleted account counts as empty."""
     target = fill(admin, "object-account", only=["object-store"], objects=5)
-    assert sweeper.delete(SERVICE, target)["account"] == sweep.Sweep(Outcome.CLEAR)
+    assert sweeper.delete(SERVICE, target)["account"] == StepResult(Outcome.CLEAR)
     time.sleep(2)  # an account that is younger cannot be told from one that Swift makes up
     swept = sweeper.delete(SERVICE, target, delete_account=True)["account"]
     assert (swept.outcome, len(swept.deleted)) == (Outcome.CLEAR, 1), swept

@@ -7,11 +7,11 @@ import time
 
 from cleanup_orchestrator.core.plans import NOTHING
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome, Token
+from cleanup_orchestrator.core.step import Outcome, StepResult, Token
 from cleanup_orchestrator.plugins import orchestration as plugin
 from cleanup_orchestrator.plugins.orchestration import SERVICE
-from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud.fillings.base import Rest
+from tests.support import sweeps
 
 TYPES = {type_.name: type_ for type_ in SERVICE.types}
 SECONDS = 600  # Heat works a stack off in seconds, a busy machine in minutes
@@ -36,7 +36,7 @@ def alive(sweeper, project_id):
 def look(sweeper, filled, type_, **options):
     sweeper.enter(filled)
     project_id = filled.project_id if type_.token is Token.PROJECT else None
-    return sweep.look(type_, sweeper.connection(project_id), sweeper.definition(SERVICE, filled, **options))
+    return sweeps.inventory(type_, sweeper.connection(project_id), sweeper.definition(SERVICE, filled, **options))
 
 
 def test_a_deployment_that_nobody_can_read_by_its_id_is_found_and_goes(projects, full_admin):
@@ -60,7 +60,7 @@ def test_a_look_finds_all_and_changes_nothing(projects, full_sweeper):
     assert before["stack"] > set(target.ids["stack"])  # the nested ones
     assert {left.id for left in found["software_config"].leftovers} == set(target.ids["software config"])
     assert {left.id for left in found["software_deployment"].leftovers} == set(target.ids["software deployment"])
-    assert found["stack_user_project"] == sweep.Sweep(Outcome.CLEAR, digest=NOTHING)  # nobody has named the domain
+    assert found["stack_user_project"] == StepResult(Outcome.CLEAR, digest=NOTHING)  # nobody has named the domain
 
 
 def test_every_page_is_read(projects, full_sweeper, monkeypatch):
@@ -77,7 +77,7 @@ def test_every_page_is_read(projects, full_sweeper, monkeypatch):
 def test_a_stack_whose_owner_is_not_shown_is_protected(projects, full_sweeper):
     """Heat shows the owner to admins alone."""
     target, _ = projects
-    found = sweep.look(TYPES["stack"], target.connection, full_sweeper.definition(SERVICE, target))
+    found = sweeps.inventory(TYPES["stack"], target.connection, full_sweeper.definition(SERVICE, target))
     assert {left.reason for left in found.leftovers} == {Reason.OWNER_UNKNOWN}
 
 

@@ -18,8 +18,8 @@ from keystoneauth1 import exceptions as ka_exceptions
 from oslo_config import cfg
 
 from cleanup_orchestrator import opts
+from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Projects
-from cleanup_orchestrator.cloud.session import Clouds
 from cleanup_orchestrator.core.decide import blockers
 from cleanup_orchestrator.core.deletion import Condition, Deletion, Mode, Status
 from cleanup_orchestrator.core.journal import Change

@@ -131,11 +131,11 @@ def test_every_page_of_shares_is_read(full_admin, full_sweeper, neighbour, monke
 
 def test_a_member_of_another_project_is_not_told_that_there_is_nothing(full_sweeper, neighbour):
     """To anybody but an admin Manila lists the caller's own project, whatever was asked for."""
-    from cleanup_orchestrator.worker.sweep import sweep
+    from tests.support import sweeps
 
     stranger = full_sweeper.definition(SERVICE, neighbour)
     stranger = type(stranger)("0123456789abcdef0123456789abcdef", "stranger", "default", "RegionOne")
     for name in ("share", "snapshot", "security_service", "share_group"):
         type_ = next(t for t in SERVICE.types if t.name == name)
-        found = sweep.look(type_, neighbour.connection, stranger)
+        found = sweeps.inventory(type_, neighbour.connection, stranger)
         assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN), name

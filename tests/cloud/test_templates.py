@@ -20,15 +20,15 @@ from openstack.connection import Connection
 
 from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import janitor
 from cleanup_orchestrator.plugins.orchestration import SERVICE
-from cleanup_orchestrator.worker.sweep import sweep
 from tests.cloud import filler, job, rows
 from tests.cloud.conftest import Sweeper
 from tests.cloud.fillings.base import Filled, Rest
 from tests.cloud.job import Job
 from tests.cloud.launcher import Cloud
+from tests.support import sweeps
 
 #: It compares rows of the whole cloud.
 ALONE = True
@@ -205,7 +205,7 @@ def until(enough: Callable[[], bool], what: Callable[[], Any]) -> None:
         time.sleep(1)
 
 
-def swept(sweeper: Sweeper, filled: Filled, **options: object) -> dict[str, sweep.Sweep]:
+def swept(sweeper: Sweeper, filled: Filled, **options: object) -> dict[str, StepResult]:
     return sweeper.delete(SERVICE, filled, **options)
 
 
@@ -232,7 +232,7 @@ def test_with_an_admins_token_each_template_does_harm(full_sweeper, full_cloud, 
     connection = full_sweeper.connection(filled.project_id, write=True)
     definition = full_sweeper.definition(SERVICE, filled)
     until(
-        lambda: sweep.delete(careless, connection, definition) and harm(full_sweeper, victims) == set(made),
+        lambda: sweeps.delete(careless, connection, definition) and harm(full_sweeper, victims) == set(made),
         lambda: (harm(full_sweeper, victims), Rest(filled.connection.orchestration).call("GET", "/stacks")),
     )
 
@@ -241,7 +241,7 @@ def test_with_the_janitors_token_no_template_does_harm(full_sweeper, full_cloud,
     victims = Victims(full_cloud, full_admin, "sweep")
     filled = filler.fill(full_admin, f"templates-sweep-{TAG}", only=())
     make(filled, victims)
-    results: dict[str, sweep.Sweep] = {}
+    results: dict[str, StepResult] = {}
 
     def settled() -> bool:
         results.update(swept(full_sweeper, filled))
@@ -285,7 +285,7 @@ def test_of_a_project_that_is_gone_no_template_does_harm(full_sweeper, full_clou
     sql = "SELECT name, status, status_reason FROM stack WHERE tenant = ? AND deleted_at IS NULL"
     there = functools.partial(full_sweeper.rows, "heat", sql, filled.project_id)
     names = ("stack", "failed_stack", "nested_stack")
-    until(lambda: bool([sweep.delete(TYPES[name], connection, gone) for name in names]) and not there(), there)
+    until(lambda: bool([sweeps.delete(TYPES[name], connection, gone) for name in names]) and not there(), there)
     assert harm(full_sweeper, victims) == set()
 
 

@@ -26,12 +26,12 @@ from cleanup_orchestrator.drain.fence import Fence
 from cleanup_orchestrator.keystone import protocol
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import ProjectDefinition
-from cleanup_orchestrator.worker.sweep import sweep
 from tests.emulated import Emulated
 from tests.emulated.cloud import OWN_PROJECT, USER
 from tests.emulated.faults import KINDS, Faults
 from tests.emulated.orchestrator import Orchestrator
 from tests.emulated.server import Process
+from tests.support import sweeps
 from tests.support.emulated_site import LEAN, with_cloud
 from tests.support.timing import wait
 
@@ -92,7 +92,7 @@ def inventory(emulated, project_id):
             auth = Password(emulated.auth_url, username=USER, password=USER, user_domain_id="default", **scope)
             session = GuardedSession(read_only, auth=auth)
             connection = Connection(session=session, region_name="RegionOne")
-            found[f"{service.service_type}.{type_.name}"] = sweep.look(type_, connection, definition)
+            found[f"{service.service_type}.{type_.name}"] = sweeps.inventory(type_, connection, definition)
     return found
 
 

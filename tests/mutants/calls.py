@@ -2,7 +2,8 @@
 
 from tests.mutants.mutation import Mutation, tests
 
-CLOUDS = "cleanup_orchestrator/cloud/session.py"
+CONNECTIONS = "cleanup_orchestrator/cloud/connections.py"
+SESSION = "cleanup_orchestrator/cloud/session.py"
 BUDGET = "cleanup_orchestrator/cloud/rate_limiter.py"
 RATE_OPTIONS = "cleanup_orchestrator/cloud/rate_limit_options.py"
 LIMITS = "cleanup_orchestrator/core/rate_limits.py"
@@ -14,98 +15,98 @@ MUTATIONS = (
     # --------------------------------------------------------------------------------------- the guarded session
     Mutation(
         "A write is made again after the connection failed",
-        CLOUDS,
+        SESSION,
         "                if writing or pause is None:\n                    raise\n",
         "                if pause is None:\n                    raise\n",
         tests("cloud/session"),
     ),
     Mutation(
         "A write is made again after an answer that does not say that it was not done",
-        CLOUDS,
+        SESSION,
         "if pause is None or (writing and not (slow_down and status in NOT_DONE)):",
         "if pause is None:",
         tests("cloud/session"),
     ),
     Mutation(
         "A read is not made again after the connection failed",
-        CLOUDS,
+        SESSION,
         "                if writing or pause is None:\n                    raise\n",
         "                raise\n",
         tests("cloud/session"),
     ),
     Mutation(
         "The guard is not asked before a write",
-        CLOUDS,
+        SESSION,
         "                stack.enter_context(session.under_way())\n                self._ask()\n",
         "                stack.enter_context(session.under_way())\n",
         tests("cloud/session"),
     ),
     Mutation(
         "The guard is asked before a write counts as under way",
-        CLOUDS,
+        SESSION,
         "                stack.enter_context(session.under_way())\n                self._ask()\n",
         "                self._ask()\n                stack.enter_context(session.under_way())\n",
         tests("cloud/session"),
     ),
     Mutation(
         "A PATCH counts as a read",
-        CLOUDS,
+        SESSION,
         'SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})',
         'SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "PATCH"})',
         tests("cloud/session"),
     ),
     Mutation(
         "Any POST to a path that ends in auth/tokens is no write",
-        CLOUDS,
+        SESSION,
         'authenticating = kwargs.get("authenticated") is False and verb == "POST" and url.endswith("/auth/tokens")',
         'authenticating = verb == "POST" and url.endswith("/auth/tokens")',
         tests("cloud/session"),
     ),
     Mutation(
         "Any POST without a token is no write",
-        CLOUDS,
+        SESSION,
         'authenticating = kwargs.get("authenticated") is False and verb == "POST" and url.endswith("/auth/tokens")',
         'authenticating = kwargs.get("authenticated") is False and verb == "POST"',
         tests("cloud/session"),
     ),
     Mutation(
         "A look may write",
-        CLOUDS,
-        '    raise WriteRefused(f"{method} {url} refused: this is a look, nothing may be written")\n',
+        SESSION,
+        '    raise WriteRefused(f"{method} {url} refused: an inventory or a dry run must not write")\n',
         "    return None\n",
         tests("cloud/session worker/sweep"),
     ),
     Mutation(
         "A step that was given up goes on calling",
-        CLOUDS,
+        SESSION,
         "        if self._over:\n            raise Stopped(self._over)\n",
         "",
         tests("cloud/session"),
     ),
     Mutation(
         "A stream is sent again after the first attempt has used it up",
-        CLOUDS,
+        SESSION,
         "for pause in (*(() if once else AGAIN), None):",
         "for pause in (*AGAIN, None):",
         tests("cloud/session"),
     ),
     Mutation(
         "A token is asked for without a project's id",
-        CLOUDS,
+        CONNECTIONS,
         '        if not project_id:\n            raise ValueError("an empty project id")\n        with self._lock:\n',
         "        with self._lock:\n",
         tests("cloud/session"),
     ),
     Mutation(
         "A token of another project is used",
-        CLOUDS,
+        CONNECTIONS,
         "        if scope != project_id:\n",
         "        if not scope:\n",
         tests("cloud/session"),
     ),
     Mutation(
         "A service that asks for minutes is called again at once",
-        CLOUDS,
+        SESSION,
         "return wait if wait <= PATIENCE else None",
         "return min(wait, PATIENCE)",
         tests("cloud/session"),

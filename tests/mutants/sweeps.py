@@ -2,11 +2,16 @@
 
 from tests.mutants.mutation import Mutation, tests
 
-SWEEP = "cleanup_orchestrator/worker/sweep/sweep.py"
-CALLS = "cleanup_orchestrator/plugins/calls.py"
+PLUGIN_CALLS = "cleanup_orchestrator/plugins/calls.py"
 CONTRACT = "cleanup_orchestrator/plugins/contract.py"
 VALUES = "cleanup_orchestrator/plugins/values.py"
 VERDICTS = "cleanup_orchestrator/plugins/verdicts.py"
+CALLS = "cleanup_orchestrator/worker/sweep/calls.py"
+EXCLUSIONS = "cleanup_orchestrator/worker/sweep/exclusions.py"
+LISTING = "cleanup_orchestrator/worker/sweep/listing.py"
+DELETING = "cleanup_orchestrator/worker/sweep/deleting.py"
+STOPPING = "cleanup_orchestrator/worker/sweep/stopping.py"
+BASE = "cleanup_orchestrator/plugins/base.py"
 MARKS = "cleanup_orchestrator/worker/sweep/keep_marks.py"
 ADMIN = "cleanup_orchestrator/plugins/admin.py"
 ERRORS = "cleanup_orchestrator/errors.py"
@@ -14,275 +19,275 @@ ERRORS = "cleanup_orchestrator/errors.py"
 MUTATIONS = (
     Mutation(
         "A sweep deletes what belongs to another project",
-        SWEEP,
+        LISTING,
         "if resource.owner != project.id:\n            if not (stray",
         "if False:\n            if not (stray",
         tests("worker/sweep"),
     ),
     Mutation(
         "A sweep deletes what has no owner",
-        SWEEP,
+        LISTING,
         '        return "" if type_.unfiltered else f"its {type_.owner} is missing: protected"\n',
         '        return ""\n',
         tests("worker/sweep"),
     ),
     Mutation(
         "A project's id that is spelt otherwise is another project",
-        SWEEP,
+        LISTING,
         'if resource.owner.replace("-", "") == project.id.replace("-", ""):',
         "if False:",
         tests("worker/sweep"),
     ),
     Mutation(
         "The owner is not compared right before the delete",
-        SWEEP,
+        DELETING,
         "if current.id != resource.id or current.owner != project.id:\n                owner =",
         "if current.id != resource.id:\n                owner =",
         tests("worker/sweep"),
     ),
     Mutation(
         "A delete is made although another resource was shown",
-        SWEEP,
+        DELETING,
         "if current.id != resource.id or current.owner != project.id:\n                owner =",
         "if current.owner != project.id:\n                owner =",
         tests("worker/sweep"),
     ),
     Mutation(
         "A stop is made although another resource was shown",
-        SWEEP,
+        STOPPING,
         "if current.id != resource.id or current.owner != project.id:\n        return False",
         "if current.owner != project.id:\n        return False",
         tests("worker/sweep"),
     ),
     Mutation(
         "What belongs to another project by now is stopped",
-        SWEEP,
+        STOPPING,
         "if current.id != resource.id or current.owner != project.id:\n        return False",
         "if current.id != resource.id:\n        return False",
         tests("worker/sweep"),
     ),
     Mutation(
         "What belongs to another project by now is started",
-        SWEEP,
+        STOPPING,
         "if current.id != id_ or current.owner != project.id:",
         "if current.id != id_:",
         tests("worker/sweep"),
     ),
     Mutation(
         "A start is made although another resource was shown",
-        SWEEP,
+        STOPPING,
         "if current.id != id_ or current.owner != project.id:",
         "if current.owner != project.id:",
         tests("worker/sweep"),
     ),
     Mutation(
         "A stop is not written down before it is made",
-        SWEEP,
-        "    record(current)\n    assert type_.halt is not None\n    _act(type_.halt.stop, connection, "
+        STOPPING,
+        "    record(current)\n    assert type_.halt is not None\n    act(type_.halt.stop, connection, "
         "project, current)\n",
-        "    assert type_.halt is not None\n    _act(type_.halt.stop, connection, project, current)\n    "
+        "    assert type_.halt is not None\n    act(type_.halt.stop, connection, project, current)\n    "
         "record(current)\n",
         tests("worker/sweep"),
     ),
     Mutation(
         "What became protected after the listing is deleted",
-        SWEEP,
-        "            if why := forbids(current):\n                return Verdict(Reason.PROTECTED, why)\n",
+        DELETING,
+        "            if why := exclusions.protected(current):\n                return Verdict(Reason.PROTECTED, why)\n",
         "",
         tests("worker/sweep worker/keep_marks"),
     ),
     Mutation(
         "What a rule protects is deleted",
-        SWEEP,
-        "elif why := forbids(resource):",
+        LISTING,
+        "elif why := exclusions.protected(resource):",
         "elif why := None:",
         tests("worker/sweep worker/keep_marks"),
     ),
     Mutation(
         "What a rule keeps is deleted",
-        SWEEP,
+        LISTING,
         "elif kept := next((why for why in (rule(resource, project) for rule in type_.keep) if why), None):",
         "elif kept := None:",
         tests("worker/sweep"),
     ),
     Mutation(
         "What is not in the plan is deleted",
-        SWEEP,
-        "(why := unplanned(resource)):\n",
+        LISTING,
+        "(why := exclusions.unplanned(resource)):\n",
         "(why := None):\n",
         tests("core/plans"),
     ),
     Mutation(
         "A plan without any id binds nothing",
-        SWEEP,
+        EXCLUSIONS,
         "    if planned is None:\n        return lambda _resource: None",
         "    if not planned:\n        return lambda _resource: None",
         tests("core/plans"),
     ),
     Mutation(
         "A look does not ask whether other projects use a resource",
-        SWEEP,
-        "elif (verdict := asks(resource)) is None and",
+        LISTING,
+        "elif (verdict := find_users(resource)) is None and",
         "elif (verdict := None) is None and",
         tests("core/plugin_liens"),
     ),
     Mutation(
         "A list that fails counts as empty in a look",
-        SWEEP,
-        '    except Exception as error:  # every failed listing is "unknown", whatever went wrong in it\n'
-        "        return _unknown(error)",
+        LISTING,
+        '    except Exception as error:  # every failed listing is "unknown", whatever the error\n'
+        "        return unknown(error)",
         "    except Exception:\n        return StepResult(Outcome.CLEAR)",
         tests("worker/sweep"),
     ),
     Mutation(
         "A list that fails counts as empty in a delete",
-        SWEEP,
-        "        first = _list(type_, connection, project, forbids, unplanned, collect, most)\n"
-        "    except Exception as error:\n        return _unknown(error)",
-        "        first = _list(type_, connection, project, forbids, unplanned, collect, most)\n"
+        DELETING,
+        "        first = scan(context, exclusions, collect)\n"
+        "    except Exception as error:\n        return unknown(error)",
+        "        first = scan(context, exclusions, collect)\n"
         "    except Exception:\n        return StepResult(Outcome.CLEAR)",
         tests("worker/sweep"),
     ),
     Mutation(
         "What was deleted counts as gone without the second list",
-        SWEEP,
-        "return _unknown(error, found=len(names) + len(first.left))",
+        DELETING,
+        "return unknown(error, found=len(names) + len(first.blocked))",
         "return StepResult(Outcome.CLEAR, deleted=tuple(names.items()))",
         tests("worker/sweep"),
     ),
     Mutation(
         "A 404 of a list counts as empty",
-        SWEEP,
-        "def _unknown(error: BaseException, found: int = 0) -> StepResult:\n    failure = classify(error)\n",
-        "def _unknown(error: BaseException, found: int = 0) -> StepResult:\n    failure = classify(error)\n"
-        "    if failure.status == 404:\n        return StepResult(Outcome.CLEAR)\n",
+        LISTING,
+        "    failure = classify(error)\n    return StepResult(outcome=Outcome.UNKNOWN",
+        "    failure = classify(error)\n    if failure.status == 404:\n        return StepResult(Outcome.CLEAR)\n"
+        "    return StepResult(outcome=Outcome.UNKNOWN",
         tests("worker/sweep"),
     ),
     Mutation(
         "A 403 of a list counts as empty",
-        SWEEP,
-        "def _unknown(error: BaseException, found: int = 0) -> StepResult:\n    failure = classify(error)\n",
-        "def _unknown(error: BaseException, found: int = 0) -> StepResult:\n    failure = classify(error)\n"
-        "    if failure.status == 403:\n        return StepResult(Outcome.CLEAR)\n",
+        LISTING,
+        "    failure = classify(error)\n    return StepResult(outcome=Outcome.UNKNOWN",
+        "    failure = classify(error)\n    if failure.status == 403:\n        return StepResult(Outcome.CLEAR)\n"
+        "    return StepResult(outcome=Outcome.UNKNOWN",
         tests("worker/sweep"),
     ),
     Mutation(
         "A 403 of a delete counts as gone",
-        SWEEP,
+        DELETING,
         "if failure.status in (404, 410) and called in (type_.show, last):",
         "if failure.status in (403, 404, 410) and called in (type_.show, last):",
         tests("worker/sweep"),
     ),
     Mutation(
         "A 404 of a breaker counts as gone",
-        SWEEP,
+        DELETING,
         "if failure.status in (404, 410) and called in (type_.show, last):",
         "if failure.status in (404, 410):",
         tests("worker/sweep"),
     ),
     Mutation(
         "A type that says nothing of its availability counts as absent",
-        SWEEP,
+        CALLS,
         "    if not isinstance(available, bool):\n",
         "    if False:\n",
         tests("worker/sweep"),
     ),
     Mutation(
         "Any mapping counts as an empty list",
-        SWEEP,
+        CALLS,
         "if isinstance(rows, str | bytes | Mapping):",
         "if isinstance(rows, str | bytes):",
         tests("worker/sweep"),
     ),
     Mutation(
         "A list without an end is read for ever",
-        SWEEP,
-        "        if number >= ROWS:\n",
+        LISTING,
+        "        if number >= MOST_ROWS:\n",
         "        if False:\n",
         tests("worker/long_lists"),
     ),
     Mutation(
         "All of a long list is in memory",
-        SWEEP,
-        "if listing.ours + len(listing.left) >= most:",
-        "if listing.ours + len(listing.left) >= most * 1000:",
+        LISTING,
+        "if listing.deletable + len(listing.blocked) >= most:",
+        "if listing.deletable + len(listing.blocked) >= most * 1000:",
         tests("worker/long_lists"),
     ),
     Mutation(
         "Of a long list what lies beyond the part that was read counts as gone",
-        SWEEP,
-        "    if second.cut:\n        known =",
+        DELETING,
+        "    if second.truncated:\n        known =",
         "    if False:\n        known =",
         tests("worker/long_lists"),
     ),
     Mutation(
         "What its service did not know counts as progress in a long list",
-        SWEEP,
-        "attempted.tried - attempted.missing - attempted.refused.keys()",
-        "attempted.tried - attempted.refused.keys()",
+        DELETING,
+        "attempt.tried - attempt.missing - attempt.refused.keys()",
+        "attempt.tried - attempt.refused.keys()",
         tests("worker/long_lists"),
     ),
     Mutation(
         "What is informational is left over",
-        SWEEP,
+        LISTING,
         'return dataclasses.replace(result, outcome=Outcome.CLEAR, reason="", message="", leftovers=(), kept_resources=said)',
         "return result",
         tests("worker/outsiders"),
     ),
     Mutation(
         "Deletes go on after a cancel",
-        SWEEP,
-        "            attempt.tried.discard(resource.id)\n            stop.append(error)\n            return\n",
-        "            attempt.tried.discard(resource.id)\n            return\n",
+        DELETING,
+        "            self.tried.discard(resource.id)\n            self._stop.append(error)\n            return\n",
+        "            self.tried.discard(resource.id)\n            return\n",
         tests("worker/sweep"),
     ),
     Mutation(
         "What is about to be deleted is written down afterwards",
-        SWEEP,
-        "            record_intent(chunk)\n            list(run(one, chunk))\n",
-        "            list(run(one, chunk))\n            record_intent(chunk)\n",
+        DELETING,
+        "                self.options.record_intent(chunk)\n                list(run(self._delete, chunk))\n",
+        "                list(run(self._delete, chunk))\n                self.options.record_intent(chunk)\n",
         tests("worker/sweep"),
     ),
     Mutation(
         "Force is used where an ordinary delete was not tried",
-        SWEEP,
+        DELETING,
         "last = type_.force if forced and type_.force is not None else type_.delete",
         "last = type_.force if type_.force is not None else type_.delete",
         tests("worker/sweep"),
     ),
     Mutation(
         "What is dragged along by another type is deleted by a call of its own",
-        SWEEP,
-        "    if type_.deleted_with:\n        attempted.tried.update(names)\n    else:",
-        "    if False:\n        attempted.tried.update(names)\n    else:",
+        DELETING,
+        "    if type_.deleted_with:\n        attempt.tried.update(names)\n    else:",
+        "    if False:\n        attempt.tried.update(names)\n    else:",
         tests("worker/sweep"),
     ),
     Mutation(
         "A list is believed without the proof that we are an admin",
-        SWEEP,
+        CALLS,
         "if type_.proof is not None and type_.token is Token.ADMIN:",
         "if False:",
         tests("plugins/admin"),
     ),
     Mutation(
         "Parts with a keep mark do not keep their whole",
-        SWEEP,
+        EXCLUSIONS,
         'return by_part.get(resource.id) or by_part.get("")\n\n    return forbids',
         "return None\n\n    return forbids",
         tests("worker/keep_marks"),
     ),
     Mutation(
         "Parts that are not in the plan do not keep their whole",
-        SWEEP,
+        EXCLUSIONS,
         'return by_part.get(resource.id) or by_part.get("")\n\n    return unplanned',
         "return None\n\n    return unplanned",
         tests("core/plans"),
     ),
     Mutation(
         "Parts of other projects count as unplanned",
-        SWEEP,
-        "ours = (resource for resource in resources if resource.owner == project.id)",
-        "ours = (resource for resource in resources if resource.owner != project.id)",
+        EXCLUSIONS,
+        "ours = (one for one in list_resources(type_, connection, project) if one.owner == project.id)",
+        "ours = (one for one in list_resources(type_, connection, project) if one.owner != project.id)",
         tests("core/plans"),
     ),
     # -------------------------------------------------------------------------------------------------- declared calls
@@ -426,7 +431,7 @@ MUTATIONS = (
     ),
     Mutation(
         "What acts on what users wrote is deleted with an admin's token",
-        SWEEP,
+        DELETING,
         "            deleting = janitor()  # before",
         "            janitor()  # before",
         tests("worker/sweep"),

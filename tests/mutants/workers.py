@@ -225,7 +225,7 @@ MUTATIONS = (
     ),
     Mutation(
         "The orchestrator's own user is taken for the janitor",
-        "cleanup_orchestrator/cloud/session.py",
+        "cleanup_orchestrator/cloud/connections.py",
         "        if user_id == self.user_id():\n",
         "        if not user_id:\n",
         tests("cloud/session"),

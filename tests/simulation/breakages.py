@@ -24,7 +24,8 @@ from cleanup_orchestrator.store.changes import Changes
 from cleanup_orchestrator.store.steps import Steps
 from cleanup_orchestrator.worker import worker
 from cleanup_orchestrator.worker.orphan_scan import Census
-from cleanup_orchestrator.worker.sweep import sweep
+from cleanup_orchestrator.worker.sweep import deleting, exclusions, listing, stopping
+from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.worker import _Task
 from tests.simulation.found import FOUND
 from tests.simulation.plan import OBSTACLES, Deed, Fault, Plan, plan
@@ -198,7 +199,8 @@ def _one_look_is_enough() -> Iterator[Patch]:
 
 
 def _unknown_is_clear() -> Iterator[Patch]:
-    yield sweep, "_unknown", lambda _error, found=0: StepResult(Outcome.CLEAR, found=found)
+    for module in (listing, deleting, stopping):
+        yield module, "unknown", lambda _error, found=0: StepResult(Outcome.CLEAR, found=found)
 
 
 def _every_row_is_ours() -> Iterator[Patch]:
@@ -211,16 +213,16 @@ def _every_row_is_ours() -> Iterator[Patch]:
 
 
 def _no_look_right_before() -> Iterator[Patch]:
-    real = sweep._delete_one
+    real = deleting._delete_one
 
-    def delete(type_: ResourceType, *args: Any) -> Any:
-        return real(dataclasses.replace(type_, show=None), *args)
+    def delete(context: SweepContext, *args: Any) -> Any:
+        return real(dataclasses.replace(context, type=dataclasses.replace(context.type, show=None)), *args)
 
-    yield sweep, "_delete_one", delete
+    yield deleting, "_delete_one", delete
 
 
 def _protection_is_forgotten() -> Iterator[Patch]:
-    yield sweep, "_forbids", lambda *_: lambda _resource: None
+    yield exclusions, "protected_by", lambda _context: lambda _resource: None
 
 
 def _no_intent() -> Iterator[Patch]:
@@ -250,7 +252,7 @@ def _everything_is_covered() -> Iterator[Patch]:
 
 
 def _looks_delete() -> Iterator[Patch]:
-    yield sweep, "look", lambda *args, **more: sweep.delete(*args, **more)
+    yield listing, "inventory", lambda context, *_, **__: deleting.delete(context)
     yield worker, "read_only", lambda *_: None
 
 
@@ -362,8 +364,8 @@ def _liens_do_not_end() -> Iterator[Patch]:
 
 
 def _stops_without_a_record() -> Iterator[Patch]:
-    real = sweep._stop
-    yield sweep, "_stop", lambda *args: real(*args[:-1], lambda _resource: None)
+    real = stopping._stop
+    yield stopping, "_stop", lambda *args: real(*args[:-1], lambda _resource: None)
 
 
 def _starts_nothing_again() -> Iterator[Patch]:

@@ -26,7 +26,7 @@ from cleanup_orchestrator.store import orphans as orphans_module
 from cleanup_orchestrator.worker import orphan_scan as scanner_module
 from cleanup_orchestrator.worker import watchdog as hung_module
 from cleanup_orchestrator.worker import worker as worker_module
-from cleanup_orchestrator.worker.sweep import sweep as sweep_module
+from cleanup_orchestrator.worker.sweep import deleting as deleting_module
 from tests.simulation import database as database_module
 from tests.simulation.plan import Plan
 from tests.support import scheduler
@@ -71,10 +71,10 @@ def conf(plan: Plan) -> Any:
 
 def _patches() -> Iterator[Patch]:
     yield from database_module.patches()
-    for module in (worker_module, sweep_module, drain_base, drain_fence, clouds_module, hung_module):
+    for module in (worker_module, deleting_module, drain_base, drain_fence, clouds_module, hung_module):
         yield module, "time", scheduler.Time
     yield hung_module, "threading", scheduler.Threading
-    yield sweep_module, "concurrent", scheduler.Concurrent
+    yield deleting_module, "concurrent", scheduler.Concurrent
     yield worker_module, "Budget", lambda *_: None
     yield drain_base, "PROBES", 1
     yield drain_fence, "PROBES", 1

@@ -9,7 +9,8 @@ from typing import Any
 
 from keystoneauth1 import exceptions as ka_exceptions
 
-from cleanup_orchestrator.cloud.session import Clouds, Guard, GuardedSession
+from cleanup_orchestrator.cloud.connections import Clouds
+from cleanup_orchestrator.cloud.session import Guard, GuardedSession
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.plugins.base import EVERYTHING, Halt, ResourceType, Run, Service, Verdict

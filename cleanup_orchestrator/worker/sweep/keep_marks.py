@@ -1,6 +1,6 @@
-"""Keep marks: the tags and properties by which a resource's owner says that it is never to be deleted. Pure.
+"""Keep marks: tags and properties that keep a resource from being deleted. Pure.
 
-What cannot be read protects, too: an unreadable list of tags may have the mark in it.
+A resource whose tags or properties cannot be read is kept, too: a mark may be among them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from oslo_config import cfg, types
 
 from cleanup_orchestrator.plugins.base import ROW, ResourceType, Row, pick
 
-#: Who has put a mark on a resource, and what clears it, for the report.
+#: Who may have set a mark, and how to clear it, for the report.
 SET_BY = (
-    "any member of the project may set one, and its service does not record who did; an admin may take it off, or the "
-    "operator does not list it ([protection] keep_tags, keep_properties)"
+    "any member of the project may set one, and its service does not record who did; an admin can remove it, or the "
+    "operator can take it off the list ([protection] keep_tags, keep_properties)"
 )
 
 OPTS = {
@@ -25,9 +25,9 @@ OPTS = {
             "keep_tags",
             default=[],
             mutable=True,
-            help="Tags that keep a resource: what bears one of them is never deleted, and reported as protected. Upper "
-            "and lower case make no difference. Any member of a project may set a tag: each that is listed here lets "
-            "the project's members hold up its deletion, also a cascade of the operator's.",
+            help="Tags that keep a resource: a resource with one of them is never deleted, and is reported as "
+            "protected. Upper and lower case make no difference. Any member of a project may set a tag: with each tag "
+            "in this list, the project's members can block its deletion, also a cascade that an operator requests.",
         ),
         cfg.ListOpt(
             "keep_properties",
@@ -35,8 +35,8 @@ OPTS = {
             default=[],
             mutable=True,
             help="Properties (metadata) that keep a resource in the same way: 'key', whatever its value, or "
-            "'key=value'. Here, too, members of the project hold up its deletion, unless the service lets admins alone "
-            "set the property (Glance: property_protection_file).",
+            "'key=value'. Members of the project can block its deletion with these, too, unless the service lets only "
+            "admins set the property (Glance: property_protection_file).",
         ),
     ]
 }
@@ -44,10 +44,10 @@ OPTS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeepMarks:
-    """The operator's keep marks, folded for comparison."""
+    """The configured keep marks, in lower case for comparison."""
 
     tags: frozenset[str] = frozenset()
-    properties: tuple[tuple[str, str | None], ...] = ()  #: (key, value); no value: any
+    properties: tuple[tuple[str, str | None], ...] = ()  #: (key, value); ``None``: any value
 
     @classmethod
     def from_conf(cls, conf: cfg.ConfigOpts) -> KeepMarks:
@@ -57,11 +57,11 @@ class KeepMarks:
         return cls(tags, tuple((key.strip().casefold(), _folded(value) if eq else None) for key, eq, value in pairs))
 
     def may_be_on(self, type_: ResourceType) -> bool:
-        """Whether there are marks that resources of a type can bear."""
+        """Return whether resources of a type can bear any of the marks."""
         return bool((self.tags and type_.tags) or (self.properties and type_.properties))
 
     def why(self, type_: ResourceType, row: Row) -> str | None:
-        """Return why a row is kept, naming the mark; ``None`` if it bears none."""
+        """Return why a row is kept, with the name of the mark; ``None`` if it has none."""
         if self.tags and type_.tags:
             tags = pick(row, type_.tags)
             if not isinstance(tags, list | tuple | set | frozenset):

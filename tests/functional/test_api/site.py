@@ -11,7 +11,7 @@ from oslo_config import cfg
 from cleanup_orchestrator import log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import app
-from cleanup_orchestrator.cloud import catalog, projects, session
+from cleanup_orchestrator.cloud import catalog, connections, projects
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.store import orphans
 from tests.functional.test_api import keystone as ks
@@ -89,7 +89,7 @@ class Site:
         path = folder / "api.conf"
         path.write_text(CONF.format(database=url, auth=auth, extra=extra))
         self.conf = cfg.ConfigOpts()
-        for module in (session, catalog, drain, orphans, projects, storage, app):
+        for module in (connections, catalog, drain, orphans, projects, storage, app):
             for group, options in module.OPTS.items():
                 self.conf.register_opts(options, group=group)
         log.register(self.conf)
@@ -97,7 +97,7 @@ class Site:
         self.store = store or storage.Store.from_conf(self.conf)
         self.bus = Bus()
         self.coverage = catalog.ServiceCatalog(self.conf, {"network": ("port", "network"), "identity": ("trust",)})
-        self.app = app.build(self.conf, self.store, session.Clouds(self.conf), self.coverage, self.bus)
+        self.app = app.build(self.conf, self.store, connections.Clouds(self.conf), self.coverage, self.bus)
 
     def close(self):
         self.store.close()

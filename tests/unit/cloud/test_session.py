@@ -11,6 +11,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from keystoneauth1 import noauth
 from oslo_config import cfg
 
+from cleanup_orchestrator.cloud import connections
 from cleanup_orchestrator.cloud import session as cloud_session
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoJanitor, Stopped, WriteRefused
@@ -218,11 +219,11 @@ def test_a_session_that_was_ended_makes_no_further_call(method):
 def made(scope, **options):
     """Clouds that get a token of this project whatever they ask for."""
     conf = cfg.ConfigOpts()
-    conf.register_opts(cloud_session.OPTS[cloud_session.GROUP], cloud_session.GROUP)
+    conf.register_opts(connections.OPTS[connections.GROUP], connections.GROUP)
     conf([])
     for name, value in options.items():
-        conf.set_override(name, value, cloud_session.GROUP)
-    found = cloud_session.Clouds(conf)
+        conf.set_override(name, value, connections.GROUP)
+    found = connections.Clouds(conf)
     found._load_auth = lambda **_: types.SimpleNamespace()
     found.session = lambda *_: types.SimpleNamespace(get_project_id=lambda: scope)
     return found
@@ -238,18 +239,18 @@ def test_a_token_of_another_project_is_not_used():
 def janitor(user_id="janitor", own="me", auth_type="password"):
     """Clouds whose own user and whose janitor have these ids."""
     conf = cfg.ConfigOpts()
-    for group in (cloud_session.GROUP, cloud_session.JANITOR):
-        conf.register_opts(cloud_session.OPTS[group], group)
+    for group in (connections.GROUP, connections.JANITOR):
+        conf.register_opts(connections.OPTS[group], group)
     conf([])
-    conf.set_override("auth_type", auth_type, cloud_session.JANITOR)
-    found = cloud_session.Clouds(conf)
-    found._load_auth = lambda group=cloud_session.GROUP, **scope: types.SimpleNamespace(group=group, scope=scope)
+    conf.set_override("auth_type", auth_type, connections.JANITOR)
+    found = connections.Clouds(conf)
+    found._load_auth = lambda group=connections.GROUP, **scope: types.SimpleNamespace(group=group, scope=scope)
 
     def session(auth, *_):
         def get_user_id():
             if user_id is None:
                 raise ka_exceptions.Unauthorized
-            return user_id if auth.group == cloud_session.JANITOR else own
+            return user_id if auth.group == connections.JANITOR else own
 
         return types.SimpleNamespace(get_user_id=get_user_id)
 
@@ -262,7 +263,7 @@ def test_the_janitor_is_a_user_of_its_own():
     assert janitor(auth_type=None).janitor_id() == ""
     with pytest.raises(NoJanitor, match="the orchestrator's own user"):
         janitor("me").janitor_id()
-    with pytest.raises(NoJanitor, match="does not let the janitor in"):
+    with pytest.raises(NoJanitor, match="the janitor cannot log in"):
         janitor(None).janitor_id()
 
 

@@ -16,7 +16,8 @@ from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.errors import RateLimited, Stopped
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
-from cleanup_orchestrator.worker.sweep import sweep
+from cleanup_orchestrator.worker.sweep import deleting as sweep_deleting
+from tests.support import sweeps
 from tests.unit.world import CLEAR, UNKNOWN, World, deletion, left, sweep_step
 
 US = ProjectDefinition("us", "Us", "default", "R1")
@@ -30,7 +31,7 @@ class Shelf:
         self.rows = {str(n): {"id": str(n), "name": f"n{n}", "project_id": "us"} for n in range(count)}
         self.takes, self.now, self.deletes = takes, 0.0, []
         self.refuse = {}
-        monkeypatch.setattr(sweep, "time", types.SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(sweep_deleting, "time", types.SimpleNamespace(monotonic=lambda: self.now))
 
     def list(self, *_):
         self.now += 30.0  # a long list takes its time
@@ -45,7 +46,7 @@ class Shelf:
 
     def sweep(self, **values):
         type_ = ResourceType("thing", list=self.list, delete=self.delete, show=None, fresh="in memory")
-        return sweep.delete(type_, None, US, parallel=1, **{"seconds": 10.0, **values})
+        return sweeps.delete(type_, None, US, parallel=1, **{"seconds": 10.0, **values})
 
 
 class HttpError(Exception):
@@ -89,7 +90,7 @@ def test_what_refuses_does_not_stand_before_the_rest_for_ever(monkeypatch):
 
 
 def test_more_than_fit_into_memory_are_deleted_in_parts(monkeypatch):
-    monkeypatch.setattr(sweep, "MOST", 10)
+    monkeypatch.setattr(sweep_deleting, "MOST_DELETED", 10)
     shelf = Shelf(25, monkeypatch, takes=0.0)
     results = [shelf.sweep() for _ in range(3)]
     assert [len(r.deleted) for r in results] == [10, 10, 5]
@@ -97,7 +98,7 @@ def test_more_than_fit_into_memory_are_deleted_in_parts(monkeypatch):
 
 
 def test_of_more_than_fit_a_later_attempt_takes_others(monkeypatch):
-    monkeypatch.setattr(sweep, "MOST", 10)
+    monkeypatch.setattr(sweep_deleting, "MOST_DELETED", 10)
     shelf = Shelf(100, monkeypatch, takes=0.0)
     shelf.refuse = {str(n): HttpError(409) for n in range(10)}
     assert shelf.sweep().deleted == ()
@@ -146,10 +147,10 @@ def test_a_long_list_is_not_kept_in_memory_row_by_row(monkeypatch):
             yield Row(number)
             most.append(len(alive))
 
-    monkeypatch.setattr(sweep, "MOST", 50)
+    monkeypatch.setattr(sweep_deleting, "MOST_DELETED", 50)
     type_ = ResourceType("thing", list=rows, delete=lambda *_: None, show=None, fresh="in memory")
-    sweep.delete(type_, None, US, parallel=1)
-    sweep.look(type_, None, US)
+    sweeps.delete(type_, None, US, parallel=1)
+    sweeps.inventory(type_, None, US)
     assert max(most) <= 50 + 5
 
 

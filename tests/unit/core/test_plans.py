@@ -14,7 +14,8 @@ from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState, Token
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
-from cleanup_orchestrator.worker.sweep import sweep
+from cleanup_orchestrator.worker.sweep.context import RelatedType
+from tests.support import sweeps
 from tests.support.examples import examples
 from tests.unit.worker.test_sweep import US, Shelf
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
@@ -142,7 +143,7 @@ def test_a_look_for_a_plan_says_what_would_go_what_stays_and_why():
         keep=(lambda r, _: "it is Neutron's" if r.data.get("kind") else None,),
         protect=(lambda r, _: "shared" if r.data.get("shared") else None,),
     )
-    found = sweep.look(type_, None, US, each_kept=True)
+    found = sweeps.inventory(type_, None, US, each_kept=True)
     assert reasons(found) == {
         "a": Reason.PRESENT,
         "b": Reason.PRESENT,
@@ -151,22 +152,22 @@ def test_a_look_for_a_plan_says_what_would_go_what_stays_and_why():
     }
     assert [(s.id, s.reason, s.message) for s in found.kept_resources] == [("k", Reason.KEPT, "it is Neutron's")]
     assert found.digest == plans.digest(["a", "b"])
-    assert sweep.look(type_, None, US).kept_resources == ()
+    assert sweeps.inventory(type_, None, US).kept_resources == ()
 
 
 def test_a_look_at_nothing_knows_that_there_is_nothing():
-    assert sweep.look(Shelf().type(), None, US).digest == plans.NOTHING
+    assert sweeps.inventory(Shelf().type(), None, US).digest == plans.NOTHING
 
 
 def test_a_look_that_fails_says_nothing_of_what_would_go():
     shelf = Shelf(*rows("a"))
     shelf.list_error = RuntimeError("no")
-    assert sweep.look(shelf.type(), None, US).digest == ""
+    assert sweeps.inventory(shelf.type(), None, US).digest == ""
 
 
 def test_of_plan_and_reality_the_intersection_goes():
     shelf = Shelf(*rows("a", "b", "new"))
-    result = sweep.delete(shelf.type(), None, US, planned={"a", "b", "gone already"})
+    result = sweeps.delete(shelf.type(), None, US, planned={"a", "b", "gone already"})
     assert sorted(shelf.deletes) == ["a", "b"]
     assert reasons(result) == {"new": Reason.NOT_PLANNED}
     assert (result.outcome, result.reason) == (Outcome.LEFTOVERS, "not_planned")
@@ -174,14 +175,14 @@ def test_of_plan_and_reality_the_intersection_goes():
 
 def test_an_empty_plan_deletes_nothing():
     shelf = Shelf(*rows("a"))
-    sweep.delete(shelf.type(), None, US, planned=frozenset())
+    sweeps.delete(shelf.type(), None, US, planned=frozenset())
     assert shelf.deletes == []
 
 
 def test_an_unplanned_resource_is_not_announced_as_going_to_be_deleted():
     told = []
     shelf = Shelf(*rows("a", "new"))
-    sweep.delete(shelf.type(), None, US, record_intent=lambda found: told.extend(r.id for r in found), planned={"a"})
+    sweeps.delete(shelf.type(), None, US, record_intent=lambda found: told.extend(r.id for r in found), planned={"a"})
     assert told == ["a"]
 
 
@@ -193,7 +194,7 @@ def test_one_that_comes_while_the_sweep_runs_is_unplanned_as_well():
         real(connection, project, resource)
         shelf.rows["new"] = rows("new")[0]
 
-    result = sweep.delete(shelf.type(delete=delete), None, US, planned={"a"})
+    result = sweeps.delete(shelf.type(delete=delete), None, US, planned={"a"})
     assert reasons(result) == {"new": Reason.NOT_PLANNED}
     assert [i for i, _ in result.deleted] == ["a"]
 
@@ -203,7 +204,7 @@ def test_one_that_comes_while_the_sweep_runs_is_unplanned_as_well():
 def test_no_id_outside_the_plan_is_ever_deleted(there, planned, drag, attempt):
     shelf = Shelf(*rows(*there))
     type_ = shelf.type(deleted_with=("whole",) if drag else ())
-    result = sweep.delete(type_, None, US, planned=planned, attempt=attempt)
+    result = sweeps.delete(type_, None, US, planned=planned, attempt=attempt)
     assert set(shelf.deletes) <= planned
     assert {i for i, reason in reasons(result).items() if reason is Reason.NOT_PLANNED} == there - planned
 
@@ -212,10 +213,10 @@ PARTS = ResourceType("part", lambda *_: [], None)
 
 
 def whole_with(parts, planned, attribute="whole_id", **values):
-    """A shelf with the wholes w1 and w2, and their kin."""
+    """A shelf with the wholes w1 and w2, and their related."""
     shelf = Shelf(*rows("w1", "w2"))
     part = dataclasses.replace(PARTS, list=lambda *_: parts, **values)
-    return shelf, [sweep.RelatedType("part", part, US, False, attribute, planned)]
+    return shelf, [RelatedType("part", part, US, False, attribute, planned)]
 
 
 @pytest.mark.parametrize(
@@ -233,15 +234,15 @@ def whole_with(parts, planned, attribute="whole_id", **values):
     ],
 )
 def test_an_unplanned_resource_keeps_what_would_take_it_along(parts, deleted, why):
-    shelf, kin = whole_with(parts, {"p1"})
-    result = sweep.delete(shelf.type(), None, US, kin=kin, planned={"w1", "w2"})
+    shelf, related = whole_with(parts, {"p1"})
+    result = sweeps.delete(shelf.type(), None, US, related=related, planned={"w1", "w2"})
     assert sorted(shelf.deletes) == deleted, why
     assert set(reasons(result).values()) <= {Reason.NOT_PLANNED}
 
 
 def test_a_part_that_is_kept_anyway_is_not_unplanned():
-    shelf, kin = whole_with(rows("new", whole_id="w1"), set(), keep=(lambda *_: "it goes with it",))
-    sweep.delete(shelf.type(), None, US, kin=kin, planned={"w1", "w2"})
+    shelf, related = whole_with(rows("new", whole_id="w1"), set(), keep=(lambda *_: "it goes with it",))
+    sweeps.delete(shelf.type(), None, US, related=related, planned={"w1", "w2"})
     assert sorted(shelf.deletes) == ["w1", "w2"]
 
 
@@ -249,21 +250,21 @@ def test_parts_that_cannot_be_listed_leave_everything_unknown():
     def broken(*_):
         raise RuntimeError("no")
 
-    shelf, kin = whole_with([], set())
-    kin = [dataclasses.replace(kin[0], type=dataclasses.replace(PARTS, list=broken))]
-    result = sweep.delete(shelf.type(), None, US, kin=kin, planned={"w1"})
+    shelf, related = whole_with([], set())
+    related = [dataclasses.replace(related[0], type=dataclasses.replace(PARTS, list=broken))]
+    result = sweeps.delete(shelf.type(), None, US, related=related, planned={"w1"})
     assert (result.outcome, shelf.deletes) == (Outcome.UNKNOWN, [])
 
 
 def test_parts_that_only_another_token_shows_keep_their_wholes():
-    shelf, kin = whole_with([], set(), token=Token.PROJECT)
-    sweep.delete(shelf.type(), None, US, kin=kin, planned={"w1"})
+    shelf, related = whole_with([], set(), token=Token.PROJECT)
+    sweeps.delete(shelf.type(), None, US, related=related, planned={"w1"})
     assert shelf.deletes == []
 
 
 def test_a_look_with_a_plan_writes_nothing():
     shelf = Shelf(*rows("a", "new"))
-    result = sweep.look(shelf.type(delete=lambda *_: read_only("DELETE", "x")), None, US, planned={"a"})
+    result = sweeps.inventory(shelf.type(delete=lambda *_: read_only("DELETE", "x")), None, US, planned={"a"})
     assert reasons(result) == {"a": Reason.PRESENT, "new": Reason.NOT_PLANNED}
     assert result.digest == plans.digest(["a"]), "what may go, and no newcomer"
 

@@ -14,7 +14,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import Resource, ResourceType, Verdict
-from cleanup_orchestrator.worker.sweep.sweep import look
+from tests.support.sweeps import inventory
 from tests.unit.answers import project
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
@@ -136,20 +136,20 @@ ONE = ResourceType(
     ids=["used", "not asked", "cannot tell", "not used", "protected anyway"],
 )
 def test_a_look_asks_who_else_uses_it_where_that_raises_a_lien(type_, ask, reason):
-    swept = look(type_, None, project(), ask=ask)
+    swept = inventory(type_, None, project(), find_users=ask)
     assert [(one.id, one.reason) for one in swept.leftovers] == [("1", reason)]
     assert swept.leftovers[0].blocked_by == (({"owner": "q"},) if reason is Reason.FOREIGN else ())
 
 
 def test_also_of_what_came_after_the_plan():
-    assert look(ONE, None, project(), ask=True, planned=()).leftovers[0].reason is Reason.FOREIGN
+    assert inventory(ONE, None, project(), find_users=True, planned=()).leftovers[0].reason is Reason.FOREIGN
 
 
 def test_whose_users_cannot_be_read_is_not_unused():
     def fails(*_):
         raise RuntimeError("Glance is away")
 
-    assert look(dataclasses.replace(ONE, used=fails), None, project(), ask=True).outcome is Outcome.UNKNOWN
+    assert inventory(dataclasses.replace(ONE, used=fails), None, project(), find_users=True).outcome is Outcome.UNKNOWN
 
 
 def test_glance_asks_for_members_in_the_look_by_the_rule_of_the_delete():
@@ -256,8 +256,9 @@ def test_what_else_holds_it_holds_it_there_so_that_the_last_look_is_no_old_one(t
 )
 def test_a_name_that_would_protect_nothing_is_refused_at_the_start(named, wrong):
     conf = type("Conf", (), {"protection": type("Group", (), {"lien_types": named})})
+    check = lambda: registry.load().expect_ordinary(protection.lien_types(conf), "[protection] lien_types")  # noqa: E731
     if not wrong:
-        protection.check_lien_types(conf, registry.load())
+        check()
         return
-    with pytest.raises(protection.UnknownType, match=wrong):
-        protection.check_lien_types(conf, registry.load())
+    with pytest.raises(registry.UnknownType, match=wrong):
+        check()

@@ -29,8 +29,7 @@ from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, S
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.store import Conflict
 from cleanup_orchestrator.worker import worker as working
-from cleanup_orchestrator.worker.sweep import sweep
-from tests.support import sqlite_stores
+from tests.support import sqlite_stores, sweeps
 from tests.support.examples import examples
 from tests.unit.world import CLEAR, UNKNOWN, World, deletion, sweep_step
 
@@ -207,7 +206,7 @@ def test_a_retry_that_meets_another_that_ends_at_that_moment_looks_again(store, 
 def test_the_projects_id_spelt_otherwise_is_not_another_project():
     project = ProjectDefinition("0a1b", "P", "dom", "R1")
     type_ = ResourceType("port", lambda *_: [{"id": "1", "project_id": "0a-1b"}], delete=None)
-    result = sweep.look(type_, None, project)
+    result = sweeps.inventory(type_, None, project)
     assert (result.outcome, result.reason) == (Outcome.LEFTOVERS, "owner_unknown")
 
 

@@ -20,7 +20,7 @@ from cleanup_orchestrator.plugins import (
     shared_file_system,
 )
 from cleanup_orchestrator.plugins.base import ResourceType, Rest, Service
-from cleanup_orchestrator.worker.sweep import sweep
+from tests.support import sweeps
 from tests.unit.answers import connection, project
 
 MODULES = (
@@ -61,14 +61,14 @@ def test_to_who_is_no_admin_nothing_of_it_looks_empty(service, type_):
         return 200, {}
 
     cloud = connection("p", **{name: answer})
-    found = sweep.look(dataclasses.replace(type_, available=None), cloud, project())
+    found = sweeps.inventory(dataclasses.replace(type_, available=None), cloud, project())
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
     assert [path for _, path, _ in getattr(cloud, name).asked] == [asked]
 
 
 def test_what_is_shown_to_admins_is_asked_before_the_list():
     cloud = served()
-    assert sweep.look(things(), cloud, project()).outcome is Outcome.CLEAR
+    assert sweeps.inventory(things(), cloud, project()).outcome is Outcome.CLEAR
     assert paths(cloud) == ["/secrets-of-admins", "/things"]
 
 
@@ -99,10 +99,10 @@ def test_what_is_shown_to_a_token_of_the_project_proves_nothing_of_an_admin_s():
     """Cinder tells a project's quotas to any member of it: with that token its lists show that project's anyway."""
     cloud = served()
     inside = dataclasses.replace(things(), token=Token.PROJECT)
-    assert sweep.look(inside, cloud, project()).outcome is Outcome.CLEAR
+    assert sweeps.inventory(inside, cloud, project()).outcome is Outcome.CLEAR
     assert paths(cloud) == ["/things"]
     cloud.image.answer = served((403, {})).image.answer
-    assert sweep.look(things(), cloud, project()).reason == Reason.FORBIDDEN
+    assert sweeps.inventory(things(), cloud, project()).reason == Reason.FORBIDDEN
 
 
 def test_what_is_told_of_one_project_proves_nothing_of_another():
@@ -115,7 +115,7 @@ def test_what_is_told_of_one_project_proves_nothing_of_another():
 
 def test_rows_that_do_not_come_are_no_proof():
     rows = Rest("image", PROOF.path, key="rows")
-    found = sweep.look(things(rows), served((200, {"other": []})), project())
+    found = sweeps.inventory(things(rows), served((200, {"other": []})), project())
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
 

@@ -8,7 +8,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins import block_storage
 from cleanup_orchestrator.plugins.base import Refused, Resource
-from cleanup_orchestrator.worker.sweep.sweep import look
+from tests.support.sweeps import inventory
 from tests.unit.answers import connection, project
 
 OWNER = "os-vol-tenant-attr:tenant_id"
@@ -166,7 +166,7 @@ def test_a_list_whose_marker_goes_is_read_anew(monkeypatch):
             there.remove("b")  # it goes between two pages
         return 200, {"volumes": [{**volume().data, "id": n} for n in page]}
 
-    found = look(TYPES["volume"], connection(block_storage=answer), project())
+    found = inventory(TYPES["volume"], connection(block_storage=answer), project())
     assert [leftover.id for leftover in found.leftovers] == ["a", "b", "c"]
 
 
@@ -174,7 +174,7 @@ def test_a_list_whose_marker_always_goes_is_no_answer():
     def answer(method, path, query, body):
         return (404, {}) if query.get("marker") else (200, {"volumes": [volume().data]})
 
-    assert look(TYPES["volume"], connection(block_storage=answer), project()).reason == Reason.BAD_ANSWER
+    assert inventory(TYPES["volume"], connection(block_storage=answer), project()).reason == Reason.BAD_ANSWER
 
 
 def test_an_operator_says_after_how_long_something_is_stuck():
@@ -224,7 +224,7 @@ def test_a_project_id_that_reads_as_a_number_is_not_sent_as_a_filter(id_, surviv
         queries.append((path, query))
         return 200, {"volumes": [], "quota_set": {}}
 
-    found = look(TYPES["volume"], connection(block_storage=answer), project(id_))
+    found = inventory(TYPES["volume"], connection(block_storage=answer), project(id_))
     assert found.outcome is Outcome.CLEAR
     ((_, query),) = [each for each in queries if each[0] == "/volumes/detail"]
     assert query.get("project_id") == (id_ if survives else None) and query["all_tenants"] == "1"
@@ -233,7 +233,7 @@ def test_a_project_id_that_reads_as_a_number_is_not_sent_as_a_filter(id_, surviv
 def test_the_copy_of_a_migration_is_kept_as_long_as_what_it_is_a_copy_of_is_there():
     copies = [{"id": n, OWNER: "p", "migration_status": f"target:{of}"} for n, of in (("copy", "v"), ("orphan", "x"))]
     cloud = cinder(volumes=[volume().data, *copies])
-    found = look(TYPES["volume"], cloud, project())
+    found = inventory(TYPES["volume"], cloud, project())
     assert found.kept == 1 and {leftover.id for leftover in found.leftovers} == {"v", "orphan"}
 
 
@@ -248,14 +248,14 @@ def test_who_is_no_admin_gets_no_list(name):
             key: [] for key in ("volumes", "snapshots", "groups", "group_snapshots", "attachments", "transfers")
         }
 
-    found = look(TYPES[name], connection(block_storage=answer), project())
+    found = inventory(TYPES[name], connection(block_storage=answer), project())
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
 
 
 @pytest.mark.parametrize("name", ["backup", "consistency_group", "consistency_group_snapshot"])
 def test_what_is_seen_from_the_project_alone_takes_a_token_of_it(name):
     cloud = connection("own", block_storage=lambda *_: (200, {"backups": [], "consistencygroups": []}))
-    found = look(TYPES[name], cloud, project())
+    found = inventory(TYPES[name], cloud, project())
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
     assert not [path for _, path, _ in cloud.block_storage.asked if not path.startswith("/os-quota-sets")]
 
@@ -267,7 +267,7 @@ def test_the_old_kind_of_group_is_what_the_new_list_does_not_show():
         rows = old if path.startswith("/consistencygroups") else [{"id": "new", "project_id": "p"}]
         return 200, {path.split("/")[1]: [] if query.get("marker") else rows}
 
-    found = look(TYPES["consistency_group"], connection("p", block_storage=answer), project())
+    found = inventory(TYPES["consistency_group"], connection("p", block_storage=answer), project())
     assert [leftover.id for leftover in found.leftovers] == ["old"]
 
 
@@ -355,7 +355,7 @@ def test_an_accepted_transfer_is_history():
         {"id": "before Train", "volume_id": "v", "source_project_id": None},
     ]
     cloud = cinder(**{"volume-transfers": rows, "volumes": [volume().data]})
-    found = look(TYPES["transfer"], cloud, project())
+    found = inventory(TYPES["transfer"], cloud, project())
     assert found.kept == 1 and {leftover.id for leftover in found.leftovers} == {"open", "before Train"}
 
 

@@ -12,7 +12,7 @@ from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins import compute
 from cleanup_orchestrator.plugins.base import Refused, Resource
-from cleanup_orchestrator.worker.sweep.sweep import look
+from tests.support.sweeps import inventory
 from tests.unit.answers import connection, project
 
 TASK = "OS-EXT-STS:task_state"
@@ -135,7 +135,7 @@ def test_a_nova_that_does_not_tell_its_version_is_no_old_one(data):
 def test_a_server_that_was_not_asked_for_says_that_the_filters_are_ignored():
     """And with them the one without which soft-deleted servers are in no list."""
     cloud = connection(compute=lambda *_: (200, {"servers": [{"id": "s", "tenant_id": "other"}]}))
-    found = look(TYPES["server"], cloud, project())
+    found = inventory(TYPES["server"], cloud, project())
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
 
@@ -143,14 +143,14 @@ def test_a_server_without_an_owner_is_protected():
     def answer(method, path, query, body):
         return 200, {"servers": [{"id": "s", "tenant_id": None}] if "soft_deleted" not in query else []}
 
-    found = look(TYPES["server"], connection(compute=answer), project())
+    found = inventory(TYPES["server"], connection(compute=answer), project())
     assert [leftover.reason for leftover in found.leftovers] == [Reason.OWNER_UNKNOWN]
 
 
 def test_of_a_cell_that_does_not_answer_the_servers_are_named():
     rows = [{"id": "up", "name": "web"}, {"id": "down", "status": "UNKNOWN"}]
     cloud = connection("p", compute=lambda *_: (200, {"servers": rows}))
-    found = look(TYPES["unreachable_server"], cloud, project())
+    found = inventory(TYPES["unreachable_server"], cloud, project())
     assert [leftover.id for leftover in found.leftovers] == ["down"]
     with pytest.raises(BadAnswer):
         list(
@@ -211,7 +211,7 @@ def test_who_is_no_admin_gets_no_list_of_groups():
     def answer(method, path, query, body):
         return (200, {"server_groups": []}) if path == "/os-server-groups" else (403, {"forbidden": {"message": "no"}})
 
-    found = look(TYPES["server_group"], connection(compute=answer), project())
+    found = inventory(TYPES["server_group"], connection(compute=answer), project())
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
 
 
@@ -228,7 +228,7 @@ def test_who_is_no_admin_gets_no_list_of_groups():
 )
 def test_an_aggregate_that_is_set_apart_for_the_project_is_counted(metadata, kept):
     rows = [{"id": 7, "name": "rack", "metadata": metadata}]
-    found = look(TYPES["aggregate"], connection(compute=lambda *_: (200, {"aggregates": rows})), project())
+    found = inventory(TYPES["aggregate"], connection(compute=lambda *_: (200, {"aggregates": rows})), project())
     assert (found.outcome, found.kept) == (Outcome.CLEAR, kept)
 
 
@@ -243,13 +243,13 @@ def test_quotas_are_there_when_they_are_not_the_default(own, of_member, there):
             return 200, {"quota_set": {"id": "p", "cores": 20}}
         return 200, {"quota_set": {"id": "p", **(of_member if query else own)}}
 
-    found = look(TYPES["quota_set"], connection(compute=answer), project(members=("u",)))
+    found = inventory(TYPES["quota_set"], connection(compute=answer), project(members=("u",)))
     assert bool(found.leftovers) is there
 
 
 def test_flavor_access_is_not_looked_for_when_the_operator_does_not_want_it():
     cloud = connection(compute=lambda *_: (500, "no"))
-    assert look(TYPES["flavor_access"], cloud, project(sweep_flavor_access=False)).outcome is Outcome.CLEAR
+    assert inventory(TYPES["flavor_access"], cloud, project(sweep_flavor_access=False)).outcome is Outcome.CLEAR
     assert not cloud.compute.asked
 
 

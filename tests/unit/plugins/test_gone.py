@@ -16,7 +16,7 @@ from cleanup_orchestrator.plugins import (
     orchestration,
 )
 from cleanup_orchestrator.plugins.base import NOTHING, Refused, Resource
-from cleanup_orchestrator.worker.sweep.sweep import look
+from tests.support.sweeps import inventory
 from tests.unit.answers import connection, project
 
 DEAD = dataclasses.replace(project("dead"), gone=True)
@@ -55,12 +55,12 @@ def nova(servers, cut=False):
 
 @pytest.mark.parametrize(("servers", "found"), [({}, 0), ({"a": "alive"}, 0), ({"a": "alive", "b": "dead"}, 1)])
 def test_servers_out_of_reach_are_told_apart_by_owner(servers, found):
-    sweep = look(types(compute)["unreachable_server"], nova(servers), DEAD)
+    sweep = inventory(types(compute)["unreachable_server"], nova(servers), DEAD)
     assert (sweep.found, sweep.outcome) == (found, Outcome.LEFTOVERS if found else Outcome.CLEAR)
 
 
 def test_a_list_of_servers_that_is_cut_short_says_nothing():
-    sweep = look(types(compute)["unreachable_server"], nova({}, cut=True), DEAD)
+    sweep = inventory(types(compute)["unreachable_server"], nova({}, cut=True), DEAD)
     assert (sweep.outcome, sweep.reason) == (Outcome.UNKNOWN, Reason.PROJECT_GONE)
     assert "max_limit" in sweep.message
 
@@ -73,7 +73,7 @@ def test_nova_shows_no_quotas_of_a_project_that_keystone_does_not_know_but_limit
         own = limit if query["tenant_id"] == "dead" else 10
         return 200, {"limits": {"absolute": {"maxServerGroups": own, "totalServerGroupsUsed": limit}}}
 
-    assert look(types(compute)["quota_set"], connection(compute=answer), DEAD).found == found
+    assert inventory(types(compute)["quota_set"], connection(compute=answer), DEAD).found == found
 
 
 # ----------------------------------------------------------------------------------------------------------------- Heat
@@ -121,13 +121,13 @@ def swift(own, status):
 
 def test_an_account_is_reached_by_the_project_s_id():
     cloud = swift("own", 200)
-    assert look(types(object_store)["container"], cloud, DEAD).outcome is Outcome.CLEAR
+    assert inventory(types(object_store)["container"], cloud, DEAD).outcome is Outcome.CLEAR
     assert {path for _, path, _ in cloud.object_store.asked} == {"http://swift/v1/AUTH_dead"}
 
 
 @pytest.mark.parametrize("name", ["container", "account_metadata"])
 def test_who_is_no_reseller_admin_knows_nothing_of_an_account(name):
-    sweep = look(types(object_store)[name], swift("own", 403), DEAD)
+    sweep = inventory(types(object_store)[name], swift("own", 403), DEAD)
     assert (sweep.outcome, sweep.reason) == (Outcome.UNKNOWN, Reason.PROJECT_GONE)
     assert "ResellerAdmin" in sweep.message
 
@@ -155,14 +155,14 @@ def cinder(filtered=True, old=(), new=(), snapshots=()):
 
 
 def test_old_consistency_groups_are_listed_by_the_filter_alone():
-    sweep = look(types(block_storage)["consistency_group"], cinder(old=["a"], new=["b"]), DEAD)
+    sweep = inventory(types(block_storage)["consistency_group"], cinder(old=["a"], new=["b"]), DEAD)
     assert [one.id for one in sweep.leftovers] == ["a"]
-    blind = look(types(block_storage)["consistency_group"], cinder(filtered=False, old=["a"]), DEAD)
+    blind = inventory(types(block_storage)["consistency_group"], cinder(filtered=False, old=["a"]), DEAD)
     assert (blind.outcome, blind.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
 
 def test_old_group_snapshots_are_found_by_what_goes_with_them():
-    listed = look(
+    listed = inventory(
         types(block_storage)["consistency_group_snapshot"], cinder(new=["b"], snapshots=["a", "b", "a"]), DEAD
     )
     assert [one.id for one in listed.leftovers] == ["a"]
@@ -189,9 +189,9 @@ def keystone(users):
 def test_application_credentials_are_searched_for_among_all_users_if_these_are_few():
     whole = dataclasses.replace(DEAD, options={"most_users": 2})
     type_ = types(identity)["application_credential"]
-    found = look(type_, keystone({"d1": ["u1"], "d2": ["u2"]}), whole)
+    found = inventory(type_, keystone({"d1": ["u1"], "d2": ["u2"]}), whole)
     assert [one.id for one in found.leftovers] == ["u1's", "u2's"]
-    too_many = look(type_, keystone({"d1": ["u1", "u2"], "d2": ["u3"]}), whole)
+    too_many = inventory(type_, keystone({"d1": ["u1", "u2"], "d2": ["u3"]}), whole)
     assert (too_many.outcome, too_many.reason) == (Outcome.UNKNOWN, Reason.PROJECT_GONE)
     assert "most_users" in too_many.message
 
@@ -204,11 +204,12 @@ def test_a_list_of_users_that_fails_is_not_empty():
 
     whole = dataclasses.replace(DEAD, options={"most_users": 2})
     assert (
-        look(types(identity)["application_credential"], connection(identity=answer), whole).outcome is Outcome.UNKNOWN
+        inventory(types(identity)["application_credential"], connection(identity=answer), whole).outcome
+        is Outcome.UNKNOWN
     )
 
 
 @pytest.mark.parametrize(("body", "outcome"), [(NO[1], Outcome.CLEAR), ("a proxy's page", Outcome.UNKNOWN)])
 def test_associations_went_with_the_project_on_keystone_s_word_alone(body, outcome):
     cloud = connection(identity=lambda _, path, *__: ADMINS_ONLY if path == "/services" else (404, body))
-    assert look(types(identity)["endpoint_association"], cloud, DEAD).outcome is outcome
+    assert inventory(types(identity)["endpoint_association"], cloud, DEAD).outcome is outcome

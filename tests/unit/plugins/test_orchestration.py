@@ -16,7 +16,7 @@ from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins import container_infrastructure_management as magnum
 from cleanup_orchestrator.plugins import orchestration as heat
 from cleanup_orchestrator.plugins.base import NOTHING, ProjectDefinition, Refused, Resource
-from cleanup_orchestrator.worker.sweep.sweep import listed
+from cleanup_orchestrator.worker.sweep.calls import list_resources
 
 ID = "0123456789abcdef0123456789abcdef"
 US = ProjectDefinition(ID, "Us", "default", "R1", options={"stack_user_domain": "heat"})
@@ -258,8 +258,8 @@ def test_whom_heat_takes_for_no_admin_learns_nothing_of_what_others_have(name):
     empty = {"GET /stacks": page([]), "GET /software_configs": page([], "software_configs")}
     refused = cloud(orchestration={"GET /services": (403, {"code": 403, "title": "Forbidden"}), **empty})
     with pytest.raises(exceptions.ForbiddenException):
-        list(listed(outside(heat, name), refused, US))
-    assert list(listed(outside(heat, name), cloud(orchestration={**ADMIN, **empty}), US)) == []
+        list(list_resources(outside(heat, name), refused, US))
+    assert list(list_resources(outside(heat, name), cloud(orchestration={**ADMIN, **empty}), US)) == []
 
 
 @pytest.mark.parametrize("name", ["cluster_template", "cluster", "failed_cluster"])
@@ -268,9 +268,9 @@ def test_whom_magnum_takes_for_no_admin_learns_nothing_of_what_others_have(name)
     empty = {"GET /clustertemplates": page([], "clustertemplates"), "GET /clusters/detail": page([], "clusters")}
     api = {magnum.TYPE.replace("-", "_"): {"GET /quotas": (403, {"errors": []}), **empty}}
     with pytest.raises(exceptions.ForbiddenException):
-        list(listed(outside(magnum, name), cloud(**api), US))
+        list(list_resources(outside(magnum, name), cloud(**api), US))
     api = {magnum.TYPE.replace("-", "_"): {"GET /quotas": page([], "quotas"), **empty}}
-    assert list(listed(outside(magnum, name), cloud(**api), US)) == []
+    assert list(list_resources(outside(magnum, name), cloud(**api), US)) == []
 
 
 def test_a_deployment_is_the_projects_when_its_config_is():

@@ -11,7 +11,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.plugins.base import ProjectDefinition
 from cleanup_orchestrator.plugins.placement import SERVICE
-from cleanup_orchestrator.worker.sweep import sweep
+from tests.support import sweeps
 
 US = ProjectDefinition("p", "P", "default", "R1")
 (USAGE,) = SERVICE.types
@@ -42,12 +42,12 @@ def connection(status, body):
     ],
 )
 def test_what_an_answer_means(status, body, outcome, reason):
-    found = sweep.look(USAGE, connection(status, body), US)
+    found = sweeps.inventory(USAGE, connection(status, body), US)
     assert (found.outcome, found.reason) == (outcome, reason)
 
 
 def test_what_has_leaked_is_left_with_what_to_do_about_it():
-    swept = sweep.delete(USAGE, connection(200, {"usages": {"VCPU": 2, "MEMORY_MB": 64}}), US)
+    swept = sweeps.delete(USAGE, connection(200, {"usages": {"VCPU": 2, "MEMORY_MB": 64}}), US)
     (left,) = swept.leftovers
     assert (left.name, left.reason) == ("MEMORY_MB 64, VCPU 2", Reason.REFUSED)
     assert "nova-manage placement audit" in left.message

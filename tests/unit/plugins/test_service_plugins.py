@@ -16,7 +16,7 @@ from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins import dns, load_balancer, shared_file_system
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Refused, Resource, Rest
-from cleanup_orchestrator.worker.sweep import sweep
+from tests.support import sweeps
 
 PROJECT = ProjectDefinition("ours", "name", "default", "RegionOne")
 
@@ -345,7 +345,7 @@ def test_security_services_are_listed_without_a_limit():
 def test_a_list_of_manila_is_not_believed_before_it_has_shown_something_to_admins_only():
     service = Canned({"GET /share-servers": 403, "GET /shares/detail": {"shares": []}})
     type_ = next(t for t in shared_file_system.SERVICE.types if t.name == "share")
-    found = sweep.look(type_, cloud(shared_file_system=service), PROJECT)
+    found = sweeps.inventory(type_, cloud(shared_file_system=service), PROJECT)
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
     assert [path for _, path, _, _ in service.asked] == ["/share-servers"]
 

@@ -18,8 +18,8 @@ from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, OnHold
 from cleanup_orchestrator.plugins import compute, conformance
 from cleanup_orchestrator.plugins.base import Service
-from cleanup_orchestrator.worker.sweep import sweep
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+from tests.support import sweeps
 from tests.unit.answers import connection, project
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
@@ -135,14 +135,14 @@ class Record:
         """Start all of it, as a release does; return what it says."""
         said = []
         for id_ in tuple(reversed(self.ids)):
-            said.append(sweep.start(SERVER, connection(compute=self.nova.answer), project(), id_))
+            said.append(sweeps.start(SERVER, connection(compute=self.nova.answer), project(), id_))
             self.nova.burn()
             self.ids.remove(id_)
         return said
 
 
 def halt(nova, record=None, **how):
-    return sweep.halt(SERVER, connection(compute=nova.answer), project(), record or Record(nova), **how)
+    return sweeps.halt(SERVER, connection(compute=nova.answer), project(), record or Record(nova), **how)
 
 
 def test_what_is_stopped_was_written_down_before_and_nothing_else_is():
@@ -169,7 +169,7 @@ def test_what_is_stopped_was_written_down_before_and_nothing_else_is():
 def test_it_is_read_again_right_before_and_left_alone_if_it_is_not_what_it_was(shown):
     nova = Nova(a=())
     nova.shown["a"] = shown
-    halt(nova, marks=KeepMarks(tags=frozenset({"keep"})))
+    halt(nova, keep_marks=KeepMarks(tags=frozenset({"keep"})))
     assert nova.log == []
 
 
@@ -204,8 +204,8 @@ def test_a_list_that_fails_is_not_an_empty_one():
         (lambda nova: nova.refuses.update(a=409), Reason.IN_USE, "a (n-a)"),
         (lambda nova: nova.refuses.update(a=403), Reason.FORBIDDEN, "a (n-a)"),
         (lambda nova: nova.refuses.update(a=500), Reason.ERROR, "a (n-a)"),
-        (lambda nova: nova.rows.update(a=Nova.server("a", "ACTIVE", "image_snapshot")), Reason.IN_USE, "being done"),
-        (lambda nova: setattr(nova, "slow", True), Reason.IN_USE, "being done"),
+        (lambda nova: nova.rows.update(a=Nova.server("a", "ACTIVE", "image_snapshot")), Reason.IN_USE, "in transition"),
+        (lambda nova: setattr(nova, "slow", True), Reason.IN_USE, "in transition"),
     ],
     ids=["in use", "forbidden", "broken", "busy", "not yet"],
 )
@@ -287,16 +287,16 @@ def _dies_at(nova, effect, what):
         (Nova.server("a", "SHUTOFF", "deleting"), "not stopped any more", ""),
         (Nova.server("a", "GONE"), "is gone", ""),
         (Nova.server("a", "SHUTOFF", owner="q"), "belongs to q", ""),
-        (Nova.server("a", "SHUTOFF", owner=None), "belongs to nobody", ""),
+        (Nova.server("a", "SHUTOFF", owner=None), "belongs to no project", ""),
         (Nova.server("b", "SHUTOFF"), "belongs to p", ""),
-        (Nova.server("a", "ACTIVE", "powering-off"), "", "something is being done"),
-        (Nova.server("a", "SHUTOFF", "rebuilding"), "", "something is being done"),
+        (Nova.server("a", "ACTIVE", "powering-off"), "", "it is in transition"),
+        (Nova.server("a", "SHUTOFF", "rebuilding"), "", "it is in transition"),
     ],
 )
 def test_only_what_is_still_as_we_left_it_is_started(now, said, error):
     nova = Nova()
     nova.rows["a"] = now
-    start = lambda: sweep.start(SERVER, connection(compute=nova.answer), project(), "a")  # noqa: E731
+    start = lambda: sweeps.start(SERVER, connection(compute=nova.answer), project(), "a")  # noqa: E731
     if error:
         with pytest.raises(CleanupError, match=f"server a.*{error}"):
             start()
@@ -309,14 +309,14 @@ def test_a_not_found_that_the_list_contradicts_is_not_gone():
     nova = Nova(a=("SHUTOFF",))
     nova.shown["a"] = Nova.server("a", "GONE")
     with pytest.raises(CleanupError, match="server a is stopped, and not started"):
-        sweep.start(SERVER, connection(compute=nova.answer), project(), "a")
+        sweeps.start(SERVER, connection(compute=nova.answer), project(), "a")
 
 
 def test_what_is_refused_is_named():
     nova = Nova(a=("SHUTOFF",))
     nova.refuses = {"a": 409}
     with pytest.raises(CleanupError, match=r"server a \(n-a\) is stopped, and not started"):
-        sweep.start(SERVER, connection(compute=nova.answer), project(), "a")
+        sweeps.start(SERVER, connection(compute=nova.answer), project(), "a")
 
 
 CHANGE = Change("c", "d", 1, drain.RESOURCE_STOPPED, {"region": "R", "service": "compute", "type": "server", "id": "a"})

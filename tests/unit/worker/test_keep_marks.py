@@ -11,8 +11,9 @@ from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import ROW, ResourceType, Service
 from cleanup_orchestrator.plugins.registry import InvalidPlugin, Registry
 from cleanup_orchestrator.worker.sweep import keep_marks as marking
-from cleanup_orchestrator.worker.sweep import sweep
+from cleanup_orchestrator.worker.sweep.context import RelatedType
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+from tests.support import sweeps
 from tests.unit.worker.test_sweep import US, HttpError, Shelf, row
 
 TAGGED = ResourceType("thing", list=lambda *_: (), delete=None, tags="tags")
@@ -89,11 +90,11 @@ def test_a_value_may_have_an_equals_sign_in_it():
 
 # ------------------------------------------------------------------------------------------------------- the sweep
 def looked(type_, **kwargs):
-    return sweep.look(type_, None, US, marks=KEEP, **kwargs)
+    return sweeps.inventory(type_, None, US, keep_marks=KEEP, **kwargs)
 
 
 def deleted(type_, **kwargs):
-    return sweep.delete(type_, None, US, parallel=1, marks=KEEP, **kwargs)
+    return sweeps.delete(type_, None, US, parallel=1, keep_marks=KEEP, **kwargs)
 
 
 @pytest.mark.parametrize("do", [looked, deleted])
@@ -105,7 +106,8 @@ def test_what_is_marked_is_a_leftover_and_never_deleted(do):
     assert (left["1"].reason, left["1"].message) == (
         Reason.PROTECTED,
         "its tag 'keep' is a keep mark: any member of the project may set one, and its service does not record who "
-        "did; an admin may take it off, or the operator does not list it ([protection] keep_tags, keep_properties)",
+        "did; an admin can remove it, or the operator can take it off the list ([protection] keep_tags, "
+        "keep_properties)",
     )
     assert ("2" in left) is (do is looked)
 
@@ -128,15 +130,15 @@ def test_nothing_is_prepared_for_what_is_marked():
     assert prepared == []
 
 
-def kin(shelf, whole, attribute, **values):
-    return sweep.RelatedType("part", shelf.type(name="part", tags="tags", **values), US, whole, attribute)
+def related(shelf, whole, attribute, **values):
+    return RelatedType("part", shelf.type(name="part", tags="tags", **values), US, whole, attribute)
 
 
 @pytest.mark.parametrize("do", [looked, deleted])
 def test_a_whole_stays_when_a_part_of_it_is_marked(do):
     wholes = Shelf(row("net1", tags=[]), row("net2", tags=[]))
     parts = Shelf(row("sub1", tags=["keep"], network_id="net1"), row("sub2", tags=[], network_id="net2"))
-    result = do(wholes.type(tags="tags"), kin=[kin(parts, False, "network_id")])
+    result = do(wholes.type(tags="tags"), related=[related(parts, False, "network_id")])
     left = {leftover.id: leftover for leftover in result.leftovers}
     assert left["net1"].reason is Reason.PROTECTED
     assert "its part sub1" in left["net1"].message and "'keep'" in left["net1"].message
@@ -147,7 +149,7 @@ def test_a_whole_stays_when_a_part_of_it_is_marked(do):
 def test_a_part_stays_when_its_whole_is_marked(do):
     wholes = Shelf(row("net1", tags=["keep"]), row("net2", tags=[]))
     parts = Shelf(row("sub1", tags=[], network_id="net1"), row("sub2", tags=[], network_id="net2"))
-    result = do(parts.type(tags="tags"), kin=[kin(wholes, True, "network_id")])
+    result = do(parts.type(tags="tags"), related=[related(wholes, True, "network_id")])
     left = {leftover.id: leftover for leftover in result.leftovers}
     assert left["sub1"].reason is Reason.PROTECTED and "net1 is kept" in left["sub1"].message
     assert parts.deletes == (["sub2"] if do is deleted else [])
@@ -157,10 +159,10 @@ def test_a_part_stays_when_its_whole_is_marked(do):
 def test_where_nobody_says_which_part_belongs_to_which_whole_a_mark_keeps_them_all(attribute, value):
     wholes = Shelf(row("net1", tags=[]), row("net2", tags=[]))
     parts = Shelf(row("sub1", tags=["keep"], network_id=value))
-    deleted(wholes.type(tags="tags"), kin=[kin(parts, False, attribute)])
+    deleted(wholes.type(tags="tags"), related=[related(parts, False, attribute)])
     assert wholes.deletes == []
     wholes.rows["net1"]["tags"], parts.rows["sub1"]["tags"] = ["keep"], []
-    deleted(parts.type(tags="tags"), kin=[kin(wholes, True, attribute)])
+    deleted(parts.type(tags="tags"), related=[related(wholes, True, attribute)])
     assert parts.deletes == []
 
 
@@ -168,21 +170,21 @@ def test_parts_that_cannot_be_listed_are_not_taken_for_unmarked():
     wholes, parts = Shelf(row("1", tags=[])), Shelf()
     parts.list_error = HttpError(500)
     for do in (looked, deleted):
-        assert do(wholes.type(tags="tags"), kin=[kin(parts, False, "network_id")]).outcome is Outcome.UNKNOWN
+        assert do(wholes.type(tags="tags"), related=[related(parts, False, "network_id")]).outcome is Outcome.UNKNOWN
     assert wholes.deletes == []
 
 
 def test_parts_that_another_token_shows_keep_the_whole():
     wholes, parts = Shelf(row("1", tags=[])), Shelf()
-    result = deleted(wholes.type(tags="tags"), kin=[kin(parts, False, "whole_id", token=Token.PROJECT)])
+    result = deleted(wholes.type(tags="tags"), related=[related(parts, False, "whole_id", token=Token.PROJECT)])
     assert wholes.deletes == []
-    assert "cannot be seen" in result.leftovers[0].message
+    assert "cannot be read" in result.leftovers[0].message
 
 
 def test_without_marks_no_related_type_is_listed():
     wholes, parts = Shelf(row("1", tags=[])), Shelf()
     parts.list_error = HttpError(500)
-    result = sweep.delete(wholes.type(tags="tags"), None, US, kin=[kin(parts, False, "network_id")])
+    result = sweeps.delete(wholes.type(tags="tags"), None, US, related=[related(parts, False, "network_id")])
     assert result.deleted == (("1", "n-1"),)
 
 
@@ -210,7 +212,7 @@ def test_a_part_of_what_nobody_declares_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("service", "type_", "kin"),
+    ("service", "type_", "related"),
     [
         ("network", "network", {("subnet", False, "network_id")}),
         ("network", "subnet", {("network", True, "network_id")}),
@@ -218,10 +220,10 @@ def test_a_part_of_what_nobody_declares_is_refused():
         ("network", "router_port", {("router", True, "device_id")}),
     ],
 )
-def test_what_neutron_takes_along(service, type_, kin):
+def test_what_neutron_takes_along(service, type_, related):
     installed = registry.load()
     found = installed.related_types(installed.services[service], installed.find(service, type_))
-    assert {(t.name, whole, attribute) for _, t, whole, attribute in found} == kin
+    assert {(t.name, whole, attribute) for _, t, whole, attribute in found} == related
 
 
 TAGGED_BY_NEUTRON = """

@@ -8,7 +8,8 @@ import pytest
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
-from cleanup_orchestrator.worker.sweep import sweep
+from cleanup_orchestrator.worker.sweep import listing as sweep_listing
+from tests.support import sweeps
 from tests.unit.worker.test_sweep import US, Shelf, row, run
 from tests.unit.world import CLEAR, World, deletion, left, sweep_step
 
@@ -21,7 +22,7 @@ def shelf_of(number, **values):
 
 @pytest.mark.parametrize(("number", "more"), [(1, False), (MOST, False), (MOST + 1, True), (10 * MOST, True)])
 def test_a_look_says_at_least_so_many(number, more):
-    found = sweep.look(shelf_of(number).type(), None, US, most=MOST)
+    found = sweeps.inventory(shelf_of(number).type(), None, US, most_listed=MOST)
     assert (found.outcome, found.reason, len(found.leftovers)) == (Outcome.LEFTOVERS, "present", min(number, MOST))
     assert found.more is more
     assert found.message == (
@@ -38,7 +39,7 @@ def test_no_more_is_read_than_is_needed():
             read.append(one)
             yield row(str(one))
 
-    assert sweep.look(Shelf().type(list=listing), None, US, most=MOST).more
+    assert sweeps.inventory(Shelf().type(list=listing), None, US, most_listed=MOST).more
     assert len(read) == MOST + 1
 
 
@@ -46,11 +47,11 @@ def test_sweeps_work_it_off():
     """Each deletes the first ones, and its result is not empty as long as there are more."""
     shelf, sweeps = shelf_of(95), []
     while not sweeps or sweeps[-1].outcome is not Outcome.CLEAR:
-        sweeps.append(run(shelf.type(), most=MOST))
+        sweeps.append(run(shelf.type(), most_listed=MOST))
         assert len(sweeps) < 20
     assert [len(each.deleted) for each in sweeps] == [10] * 9 + [5]
     assert {each.reason for each in sweeps[:8]} == {Reason.QUEUED}
-    assert sweeps[0].message == "10 gone, at least 10 to go: others had their turn"
+    assert sweeps[0].message == "10 deleted, at least 10 queued for the next sweep"
     assert sum(len(each.deleted) for each in sweeps) == 95
     assert not shelf.rows
 
@@ -66,9 +67,9 @@ def test_beyond_what_was_read_nothing_counts_as_gone():
 
     refused = {id_: RuntimeError("no") for id_ in shelf.rows}
     shelf.refuse = refused
-    result = run(shelf.type(list=listing), most=MOST)
+    result = run(shelf.type(list=listing), most_listed=MOST)
     assert (result.deleted, result.more) == ((), True)
-    dragged = run(shelf.type(list=listing, deleted_with=("whole",)), most=MOST)
+    dragged = run(shelf.type(list=listing, deleted_with=("whole",)), most_listed=MOST)
     assert (dragged.deleted, dragged.more) == ((), True)
 
 
@@ -80,7 +81,7 @@ def test_rows_that_nobody_knows_are_no_progress():
         for number in numbers:
             yield row(str(number))
 
-    result = run(Shelf().type(list=listing), most=MOST)
+    result = run(Shelf().type(list=listing), most_listed=MOST)
     assert (result.outcome, result.deleted, result.more) == (Outcome.LEFTOVERS, (), True)
     assert result.reason != Reason.QUEUED
 
@@ -107,13 +108,13 @@ def test_what_is_not_to_be_deleted_fills_no_list(values):
     """Else anybody could make a list of all projects too long, and a member one with rows that stay."""
     shelf = Shelf(*(row(f"{n:04}", **values) for n in range(10 * MOST)), row("mine"))
     type_ = shelf.type(keep=(lambda one, _project: "kept" if one.data.get("kept") else None,))
-    found = sweep.look(type_, None, US, most=MOST, each_kept=True)
+    found = sweeps.inventory(type_, None, US, most_listed=MOST, each_kept=True)
     assert ([one.id for one in found.leftovers], found.more) == (["mine"], False)
     assert len(found.kept_resources) <= MOST
     assert (found.kept, found.facts.get("others_ignored", 0)) in ((100, 0), (0, 100))
-    result = run(type_, most=MOST)
+    result = run(type_, most_listed=MOST)
     assert (result.outcome, [id_ for id_, _ in result.deleted]) == (Outcome.CLEAR, ["mine"])
-    assert run(type_, most=MOST).outcome is Outcome.CLEAR
+    assert run(type_, most_listed=MOST).outcome is Outcome.CLEAR
 
 
 def test_what_became_kept_is_not_gone():
@@ -124,32 +125,32 @@ def test_what_became_kept_is_not_gone():
         shelf.rows[resource.id]["kept"] = True
 
     type_ = shelf.type(delete=keeps, keep=(lambda one, _project: "kept" if one.data.get("kept") else None,))
-    result = run(type_, most=MOST)
+    result = run(type_, most_listed=MOST)
     assert (result.deleted, result.kept) == ((), 101)
 
 
 def test_what_is_protected_is_named_up_to_the_limit():
     shelf = shelf_of(3 * MOST)
     type_ = shelf.type(protect=(lambda _one, _project: "public",))
-    for result in (sweep.look(type_, None, US, most=MOST), run(type_, most=MOST)):
+    for result in (sweeps.inventory(type_, None, US, most_listed=MOST), run(type_, most_listed=MOST)):
         assert (result.outcome, len(result.leftovers), result.more) == (Outcome.LEFTOVERS, MOST, True)
     assert not shelf.deletes
 
 
 def test_a_list_of_others_without_an_end_is_no_list(monkeypatch):
-    monkeypatch.setattr(sweep, "ROWS", 1000)
+    monkeypatch.setattr(sweep_listing, "MOST_ROWS", 1000)
 
     def listing(_connection, _project):
         for number in range(2000):  # more than a test needs
             yield row(str(number), owner="them")
 
-    found = sweep.look(Shelf().type(list=listing), None, US, most=MOST)
+    found = sweeps.inventory(Shelf().type(list=listing), None, US, most_listed=MOST)
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
 
 def test_the_same_rows_for_ever_are_no_list(monkeypatch):
-    monkeypatch.setattr(sweep, "_AGAIN", 10)
+    monkeypatch.setattr(sweep_listing, "MOST_REPEATED", 10)
     shelf = shelf_of(MOST)
     endless = shelf.type(list=lambda *_: itertools.cycle([dict(one) for one in shelf.rows.values()]))
-    found = sweep.look(endless, None, US, most=MOST)
+    found = sweeps.inventory(endless, None, US, most_listed=MOST)
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)

@@ -11,7 +11,7 @@ from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult
 from cleanup_orchestrator.errors import OnHold
 from cleanup_orchestrator.plugins import conformance, identity
 from cleanup_orchestrator.plugins.base import ResourceType, Rest, Service
-from cleanup_orchestrator.worker.sweep import sweep
+from tests.support import sweeps
 from tests.unit.worker.test_sweep import US, Shelf, row
 from tests.unit.world import T0, UNKNOWN, World, deletion, left, sweep_step
 
@@ -87,7 +87,9 @@ def test_when_it_may_be_deleted(purpose, gone, may):
 def test_a_look_names_each_and_leaves_none():
     shelf = Shelf(row("1"), row("2", owner="u-s"), row("3", owner="them"))
     us = dataclasses.replace(US, id="us")
-    found = sweep.look(shelf.type(informational=True, project_setting=True, describe=whose, unfiltered="x"), None, us)
+    found = sweeps.inventory(
+        shelf.type(informational=True, project_setting=True, describe=whose, unfiltered="x"), None, us
+    )
     assert (found.outcome, found.reason, found.found, found.leftovers) == (Outcome.CLEAR, "", 2, ())
     assert [(one.id, one.reason) for one in found.kept_resources] == [
         ("2", Reason.INFORMATIONAL),  # another spelling of the project's id is nobody's way to keep it
@@ -99,7 +101,7 @@ def test_a_look_names_each_and_leaves_none():
 def test_what_comes_back_after_its_delete_is_named_and_leaves_none():
     shelf = Shelf(row("1"), row("2"))
     shelf.slow = {"2"}
-    result = sweep.delete(shelf.type(informational=True, project_setting=True, describe=whose), None, US, parallel=1)
+    result = sweeps.delete(shelf.type(informational=True, project_setting=True, describe=whose), None, US, parallel=1)
     assert (result.outcome, result.leftovers) == (Outcome.CLEAR, ())
     assert result.deleted == (("1", "n-1"),)
     assert [(one.id, one.reason, one.message) for one in result.kept_resources] == [
@@ -110,14 +112,14 @@ def test_what_comes_back_after_its_delete_is_named_and_leaves_none():
 def test_one_that_is_held_is_tried_again():
     shelf = Shelf(row("1"))
     shelf.refuse = {"1": OnHold("a lien came")}
-    result = sweep.delete(shelf.type(informational=True, project_setting=True), None, US, parallel=1)
+    result = sweeps.delete(shelf.type(informational=True, project_setting=True), None, US, parallel=1)
     assert (result.outcome, result.reason) == (Outcome.LEFTOVERS, Reason.ON_HOLD)
 
 
 def test_a_list_that_fails_is_no_empty_one():
     shelf = Shelf()
     shelf.list_error = OSError("no answer")
-    assert sweep.look(shelf.type(informational=True, project_setting=True), None, US).outcome is Outcome.UNKNOWN
+    assert sweeps.inventory(shelf.type(informational=True, project_setting=True), None, US).outcome is Outcome.UNKNOWN
 
 
 def test_the_contract_asks_for_project_settings():

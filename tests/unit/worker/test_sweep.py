@@ -11,7 +11,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import OnHold, Stopped
 from cleanup_orchestrator.plugins.base import SCOPED, Halt, ProjectDefinition, Refused, ResourceType, Run, Verdict
-from cleanup_orchestrator.worker.sweep import sweep
+from tests.support import sweeps
 
 US = ProjectDefinition("us", "Us", "default", "R1")
 
@@ -65,7 +65,7 @@ def row(id_, owner="us", **values):
 
 
 def run(type_, **kwargs):
-    return sweep.delete(type_, None, US, parallel=1, **kwargs)
+    return sweeps.delete(type_, None, US, parallel=1, **kwargs)
 
 
 def test_everything_of_ours_goes_and_nothing_of_others():
@@ -116,7 +116,7 @@ def test_an_object_that_changed_hands_after_the_listing_is_left_alone():
 def test_a_list_that_fails_is_unknown_and_never_empty(error, reason):
     shelf = Shelf()
     shelf.list_error = error
-    for result in (run(shelf.type()), sweep.look(shelf.type(), None, US)):
+    for result in (run(shelf.type()), sweeps.inventory(shelf.type(), None, US)):
         assert (result.outcome, result.reason) == (Outcome.UNKNOWN, reason)
 
 
@@ -267,7 +267,7 @@ def test_what_went_before_a_lien_is_confirmed_and_the_rest_waits(parallel):
             raise OnHold("DELETE withheld: held by lien l1 of billing")
         shelf.delete(connection, project, resource)
 
-    result = sweep.delete(shelf.type(delete=delete), None, US, parallel=parallel)
+    result = sweeps.delete(shelf.type(delete=delete), None, US, parallel=parallel)
     gone = sorted(shelf.deletes)
     assert sorted(id_ for id_, _ in result.deleted) == gone and len(gone) >= 2
     assert (result.outcome, result.reason) == (Outcome.LEFTOVERS, Reason.ON_HOLD)
@@ -295,7 +295,7 @@ def test_the_intent_is_told_before_the_first_call():
 
 def test_a_look_lists_and_calls_nothing_else():
     shelf = Shelf(row("1"), row("2", owner="them"))
-    result = sweep.look(shelf.type(), None, US)
+    result = sweeps.inventory(shelf.type(), None, US)
     assert (result.outcome, [leftover.id for leftover in result.leftovers]) == (Outcome.LEFTOVERS, ["1"])
     assert shelf.deletes == []
 
@@ -312,7 +312,7 @@ def test_an_empty_project_id_is_refused(empty):
 
 
 def test_the_guard_of_a_look_refuses():
-    with pytest.raises(Exception, match="nothing may be written"):
+    with pytest.raises(Exception, match="must not write"):
         read_only("DELETE", "http://x")
 
 
@@ -324,7 +324,7 @@ def test_whatever_is_listed_only_ours_is_ever_deleted(things, parallel):
     rows = [row(str(i), owner=owner) for i, (owner, _) in enumerate(things)]
     shelf = Shelf(*rows)
     shelf.slow = {str(i) for i, (_, slow) in enumerate(things) if slow}
-    result = sweep.delete(shelf.type(), None, US, parallel=parallel)
+    result = sweeps.delete(shelf.type(), None, US, parallel=parallel)
     ours = {r["id"] for r in rows if r["project_id"] == "us"}
     assert set(shelf.deletes) == ours
     assert {i for i, _ in result.deleted} == ours - shelf.slow
@@ -422,7 +422,7 @@ def test_a_type_that_does_not_say_whether_it_is_there_is_unknown(available):
     shelf = Shelf(row("1"))
     for result in (
         run(shelf.type(available=lambda *_: available)),
-        sweep.look(shelf.type(available=lambda *_: available), None, US),
+        sweeps.inventory(shelf.type(available=lambda *_: available), None, US),
     ):
         assert (result.outcome, result.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
@@ -430,7 +430,7 @@ def test_a_type_that_does_not_say_whether_it_is_there_is_unknown(available):
 @pytest.mark.parametrize("rows", [{}, {"things": []}, "", b""])
 def test_what_is_no_list_is_no_empty_list(rows):
     shelf = Shelf()
-    result = sweep.look(shelf.type(list=lambda *_: rows), None, US)
+    result = sweeps.inventory(shelf.type(list=lambda *_: rows), None, US)
     assert (result.outcome, result.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
 
@@ -461,7 +461,7 @@ class Machines(Shelf):
 
     def halt(self, **values):
         record = lambda resource: self.did.append(("write down", resource.id))  # noqa: E731
-        return sweep.halt(self.halting(**values), None, US, record)
+        return sweeps.halt(self.halting(**values), None, US, record)
 
 
 def test_a_stop_is_written_down_and_then_made():
@@ -484,9 +484,9 @@ def test_what_is_shown_otherwise_right_before_is_not_stopped(values):
 @pytest.mark.parametrize("values", [{"id": "another"}, {"project_id": "them"}, {"project_id": None}, {"on": True}])
 def test_what_is_shown_otherwise_is_not_started(values):
     machines = Machines(row("1", on=False))
-    sweep.start(machines.halting(show=shown_as(**{"on": False, **values})), None, US, "1")
+    sweeps.start(machines.halting(show=shown_as(**{"on": False, **values})), None, US, "1")
     assert machines.did == []
-    sweep.start(machines.halting(show=shown_as(on=False)), None, US, "1")
+    sweeps.start(machines.halting(show=shown_as(on=False)), None, US, "1")
     assert machines.did == [("start", "1")]
 
 
@@ -553,7 +553,7 @@ def test_what_has_come_to_act_since_it_was_listed_is_deleted_with_the_janitors_t
 def test_of_a_project_that_is_gone_no_janitor_is_asked():
     type_, made = acting(Shelf(row("1")), acts_on="a template")
     gone = dataclasses.replace(US, gone=True)
-    assert sweep.delete(type_, None, gone, parallel=1).outcome is Outcome.CLEAR
+    assert sweeps.delete(type_, None, gone, parallel=1).outcome is Outcome.CLEAR
     assert made == [(None, "1")]
 
 

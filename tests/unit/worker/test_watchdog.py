@@ -25,7 +25,7 @@ from cleanup_orchestrator.monitoring import health, metrics
 from cleanup_orchestrator.plugins.base import ResourceType, Service, Verdict
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.worker import watchdog, worker
-from cleanup_orchestrator.worker.sweep import sweep
+from cleanup_orchestrator.worker.sweep import deleting
 from cleanup_orchestrator.worker.worker import Worker
 from tests.support import scheduler, sqlite_stores, timing
 from tests.support.virtual_time import virtual_time
@@ -156,7 +156,7 @@ class Site:
 
 @pytest.fixture
 def time():
-    with virtual_time(cloud_session, watchdog, sweep, worker) as made:
+    with virtual_time(cloud_session, watchdog, deleting, worker) as made:
         yield made
 
 

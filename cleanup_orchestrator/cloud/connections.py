@@ -1,0 +1,290 @@
+"""Tokens, sessions and openstacksdk connections of the orchestrator's users."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from keystoneauth1 import exceptions as ka_exceptions
+from keystoneauth1 import loading as ka_loading
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.identity import v3
+from keystoneauth1.identity.base import BaseIdentityPlugin
+from openstack.config import cloud_region
+from openstack.connection import Connection
+from oslo_config import cfg
+
+from cleanup_orchestrator.cloud.rate_limiter import Budget
+from cleanup_orchestrator.cloud.session import Guard, GuardedSession, http_pool, read_only
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoJanitor, NoProjectToken
+
+#: Group of the orchestrator's own user.
+GROUP = "orchestrator"
+#: Group of the janitor, a second user that can do no more than a member of the project.
+JANITOR = "janitor"
+OPTS = {
+    JANITOR: [
+        cfg.ListOpt(
+            "roles",
+            default=["member"],
+            help="Roles that the janitor gets on a project while the project's stacks and clusters are deleted. These "
+            "grants are recorded and taken back. Heat and Magnum execute what the project's users wrote with the token "
+            "of the delete request, so this token must allow no more than those users may do. The janitor must have no "
+            "other role anywhere, inherited roles included, and be in no group: otherwise nothing is deleted with its "
+            "token. None of the roles may be 'admin', or imply it.",
+        ),
+        *ka_loading.get_auth_common_conf_options(),
+    ],
+    GROUP: [
+        cfg.StrOpt("interface", default="internal", help="Which endpoints of the catalog are called."),
+        cfg.StrOpt("region_name", help="Region of Keystone itself, where the catalog names several."),
+        cfg.StrOpt(
+            "own_project_id",
+            help="Id of the project that the workers' user logs in to: its deletion is always refused. The default is "
+            "the project that the user in this file logs in to; if there is one, no other value is accepted. The API "
+            "needs this option if its user has no project (system_scope = all).",
+        ),
+        cfg.FloatOpt("call_timeout", default=60.0, min=1.0, help="Seconds after which an API call times out."),
+        cfg.StrOpt("cafile", help="CA bundle to verify the endpoints' certificates with."),
+        cfg.StrOpt("certfile", help="Client certificate."),
+        cfg.StrOpt("keyfile", help="Key of the client certificate."),
+        cfg.ListOpt(
+            "trusted_endpoints",
+            default=[],
+            help="Further URLs to which the orchestrator's tokens may be sent, besides auth_url and the endpoints of "
+            "the catalog. Only scheme, host and port of each URL are compared. Needed in a cloud whose services name "
+            "other hosts in their version documents or links than the catalog does.",
+        ),
+        cfg.BoolOpt("insecure", default=False, help="Do not verify the endpoints' certificates."),
+        *ka_loading.get_auth_common_conf_options(),
+    ],
+}
+#: Options that keystoneauth registers once it knows ``auth_type``; for the sample configuration only.
+SAMPLE_OPTS = {group: ka_loading.get_auth_plugin_conf_options("password") for group in (GROUP, JANITOR)}
+
+#: Overrides that remove the configured scope.
+_UNSCOPED: dict[str, str | None] = dict.fromkeys(
+    (
+        "project_id",
+        "project_name",
+        "project_domain_id",
+        "project_domain_name",
+        "system_scope",
+        "domain_id",
+        "domain_name",
+    )
+)
+
+
+#: Projects whose authentication is cached.
+_CACHED_PROJECTS = 64
+
+
+class Clouds:
+    """Sessions and connections of the orchestrator's user and of the janitor."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._options = conf[GROUP]
+        self._http = http_pool()
+        self._own_auth: list[BaseIdentityPlugin] = []  #: at most one; a list, because :meth:`within` shares it
+        self._janitor_auth: list[BaseIdentityPlugin] = []  #: at most one, unscoped
+        self._project_auths: collections.OrderedDict[str, BaseIdentityPlugin] = collections.OrderedDict()
+        self._lock = threading.Lock()
+        self._budget: Budget | None = None
+        self._made: Callable[[GuardedSession], None] = lambda _: None
+
+    def within(self, budget: Budget) -> Clouds:
+        """Return the same clouds with the same tokens; new sessions keep the rate limits."""
+        limited = copy.copy(self)
+        limited._budget = budget
+        return limited
+
+    def seen_by(self, made: Callable[[GuardedSession], None]) -> Clouds:
+        """Return the same clouds; ``made`` is called with each new session."""
+        seen = copy.copy(self)
+        seen._made = made
+        return seen
+
+    # -- authentication
+    def _load_auth(self, group: str = GROUP, **overrides: Any) -> BaseIdentityPlugin:
+        if not self._conf[group].auth_type:
+            raise CleanupError(f"[{group}] auth_type is not set: the orchestrator needs a user in Keystone")
+        auth = ka_loading.load_auth_from_conf_options(self._conf, group, **overrides)
+        if not isinstance(auth, BaseIdentityPlugin):  # without a catalog, it is unknown where its token may be sent
+            raise CleanupError(f"[{group}] auth_type = {self._conf[group].auth_type} does not log in to Keystone")
+        return auth
+
+    def _load_project_auth(self, group: str, project_id: str) -> BaseIdentityPlugin:
+        return self._load_auth(group=group, **(_UNSCOPED | {"project_id": project_id}))
+
+    def admin_auth(self) -> BaseIdentityPlugin:
+        """Return the orchestrator's own authentication, shared by all sessions."""
+        with self._lock:
+            if not self._own_auth:
+                self._own_auth.append(self._load_auth())
+            return self._own_auth[0]
+
+    def scratch_auth(self) -> BaseIdentityPlugin:
+        """Return a new authentication, whose token no other session uses, so that it may be revoked."""
+        return self._load_auth()
+
+    def project_auth(self, project_id: str, fresh: bool = False) -> BaseIdentityPlugin:
+        """Return the orchestrator's authentication scoped to a project; the most recent ones are cached."""
+        if not project_id:
+            raise ValueError("an empty project id")
+        with self._lock:
+            if fresh or project_id not in self._project_auths:
+                self._project_auths[project_id] = self._load_project_auth(GROUP, project_id)
+            self._project_auths.move_to_end(project_id)
+            while len(self._project_auths) > _CACHED_PROJECTS:
+                self._project_auths.popitem(last=False)
+            return self._project_auths[project_id]
+
+    def forget(self, project_id: str) -> None:
+        """Drop the cached tokens of both users and of the project, and the catalogs that came with them."""
+        with self._lock:
+            self._own_auth.clear()
+            self._janitor_auth.clear()
+            self._project_auths.pop(project_id, None)
+
+    # -- sessions
+    def session(self, auth: BaseIdentityPlugin, guard: Guard, alone: bool = False) -> GuardedSession:
+        """Return a new session over the shared HTTP pool; ``alone``: over a new connection."""
+        o = self._options
+        session = GuardedSession(
+            guard,
+            self._budget,
+            o.trusted_endpoints,
+            auth=auth,
+            session=None if alone else self._http,
+            verify=False if o.insecure else (o.cafile or True),
+            cert=(o.certfile, o.keyfile) if o.certfile and o.keyfile else o.certfile,
+            timeout=o.call_timeout,
+            app_name="cleanup-orchestrator",
+        )
+        self._made(session)
+        return session
+
+    def admin_session(self, guard: Guard = read_only) -> GuardedSession:
+        """Return a session with the orchestrator's own token."""
+        return self.session(self.admin_auth(), guard)
+
+    def project_session(self, project_id: str, guard: Guard = read_only) -> GuardedSession:
+        """Return a session with a token scoped to the project.
+
+        :raises NoProjectToken: Keystone issues no token
+        :raises BadAnswer: the token is for another project
+        """
+        return self._scoped(self.session(self.project_auth(project_id), guard), project_id)
+
+    @staticmethod
+    def _scoped(session: GuardedSession, project_id: str) -> GuardedSession:
+        """Return the session after a check that its token is of the project; raises as :meth:`project_session`."""
+        try:
+            scope = session.get_project_id()
+        except (ka_exceptions.Unauthorized, ka_exceptions.Forbidden, ka_exceptions.NotFound) as error:
+            raise NoProjectToken(f"Keystone issues no token for the project (HTTP {error.http_status})") from None
+        if scope != project_id:
+            raise BadAnswer(f"asked for a token of project {project_id}, got one of {scope}")
+        return session
+
+    def project_roles(self, project_id: str) -> frozenset[str]:
+        """Return the names of the roles in a token scoped to the project; raises as :meth:`project_session`."""
+        session = self.project_session(project_id)
+        return frozenset(self.project_auth(project_id).get_access(session).role_names)
+
+    # -- the janitor
+    def janitor_id(self) -> str:
+        """Return the id of the janitor's user; empty if none is configured.
+
+        :raises NoJanitor: the janitor cannot log in, or is the orchestrator's own user
+        """
+        if not self._conf[JANITOR].auth_type:
+            return ""
+        with self._lock:
+            if not self._janitor_auth:
+                self._janitor_auth.append(self._load_auth(group=JANITOR, **_UNSCOPED))
+            auth = self._janitor_auth[0]
+        try:
+            user_id = str(self.session(auth, read_only).get_user_id())
+        except (ka_exceptions.Unauthorized, ka_exceptions.Forbidden, ka_exceptions.NotFound) as error:
+            raise NoJanitor(
+                f"the janitor cannot log in to Keystone (HTTP {error.http_status}): see [{JANITOR}]"
+            ) from None
+        if user_id == self.user_id():
+            raise NoJanitor(f"[{JANITOR}] names the orchestrator's own user: configure a user without any role")
+        return user_id
+
+    def janitor_session(self, project_id: str, guard: Guard) -> tuple[GuardedSession, frozenset[str]]:
+        """Return a session with the janitor's token for a project, and the names of the roles that it carries.
+
+        The token is always new: an older one may have been issued before its grant was taken back.
+
+        :raises NoProjectToken: Keystone issues no token
+        :raises BadAnswer: the token is for another project
+        """
+        if not project_id:
+            raise ValueError("an empty project id")
+        auth = self._load_project_auth(JANITOR, project_id)
+        session = self._scoped(self.session(auth, guard), project_id)
+        return session, frozenset(auth.get_access(session).role_names)
+
+    def can_rescope(self, session: GuardedSession, project_id: str) -> bool:
+        """Return whether Keystone exchanges a session's token for another token of a project.
+
+        Keystone does so unless ``[token] allow_rescope_scoped_token`` is false in keystone.conf. No call returns that
+        option, so this requests a token and discards it.
+        """
+        url = str(getattr(session.auth, "auth_url", ""))
+        auth = v3.Token(url, session.get_token(), project_id=project_id)
+        try:
+            self.session(auth, read_only).get_token()
+        except (ka_exceptions.Unauthorized, ka_exceptions.Forbidden):
+            return False
+        return True
+
+    def identity(self, session: GuardedSession) -> Adapter:
+        """Return Keystone's v3 API."""
+        return Adapter(
+            session,
+            service_type="identity",
+            interface=self._options.interface,
+            region_name=self._options.region_name,
+            version="3",
+            raise_exc=True,
+        )
+
+    def connection(self, session: GuardedSession, region: str) -> Connection:
+        """Return an openstacksdk connection to one region; empty: the region of Keystone."""
+        config = cloud_region.from_session(
+            session,
+            name="cleanup-orchestrator",
+            region_name=region or self._options.region_name,
+            app_name="cleanup-orchestrator",
+            interface=self._options.interface,
+            api_timeout=self._options.call_timeout,
+        )
+        return Connection(config=config)
+
+    def user_id(self) -> str:
+        """Return the id of the orchestrator's own user."""
+        return str(self.admin_session().get_user_id())
+
+    def project_id(self) -> str:
+        """Return the id of the orchestrator's own project, which is never deleted.
+
+        :raises CleanupError: neither the token nor the configuration names it, or they name different projects
+        """
+        own = self.admin_session().get_project_id() or ""  # always asked: it shows that Keystone issues a token
+        named = self._options.own_project_id or ""
+        if own and named and own != named:  # the deletion of one of the two would not be refused
+            text = f"own_project_id is {named}, and the token is of project {own}: the option is for another user"
+            raise CleanupError(f"[{GROUP}]: {text}")
+        if not (own or named):
+            text = "the token has no project: set own_project_id to that of the workers' user"
+            raise CleanupError(f"[{GROUP}]: {text}")
+        return str(own or named)

@@ -1,0 +1,39 @@
+"""The parameters that all parts of a sweep share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+
+from openstack.connection import Connection
+
+from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
+from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+
+#: Resources of one type and project that one listing holds in memory, by default; see ``[worker] most_listed``.
+MOST_LISTED = 500_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RelatedType:
+    """A type whose resources are deleted together with those of the swept type: ``part_of``, ``deleted_with``."""
+
+    name: str  #: for messages: ``subnet``, or ``compute.server`` of another service
+    type: ResourceType
+    project: ProjectDefinition  #: with the options of the related type's service
+    whole: bool  #: whether deleting a resource of this type deletes the swept ones; otherwise the other way round
+    attribute: str  #: the part's attribute that holds the whole's id; empty: undeclared, any part may be of any whole
+    planned: Collection[str] | None = None  #: ids of this type in the deletion's plan; ``None``: no plan applies
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SweepContext:
+    """What one sweep is about: one resource type of one project in one region, and the rules that apply to it."""
+
+    type: ResourceType
+    connection: Connection
+    project: ProjectDefinition
+    keep_marks: KeepMarks = dataclasses.field(default_factory=KeepMarks)
+    related: Sequence[RelatedType] = ()  #: types whose keep marks and plan entries count for this type, too
+    planned: Collection[str] | None = None  #: ids in the deletion's plan; ``None``: no plan applies, all are planned
+    most_listed: int = MOST_LISTED  #: resources after which a listing ends; its result then counts as incomplete

@@ -1,0 +1,287 @@
+"""Deletes what a project owns of one type: list, check the owner, delete, list again.
+
+No single answer is trusted. Each listed object must carry the project's id. It is read again right before its delete if
+its service can show it. It counts as deleted only when the second listing does not have it any more.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import math
+import random
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from openstack.connection import Connection
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Leftover, StepResult
+from cleanup_orchestrator.errors import CleanupError, Failure, NoJanitor, OnHold, Stopped, WriteRefused, classify
+from cleanup_orchestrator.plugins.base import Action, Refused, Resource, Verdict
+from cleanup_orchestrator.worker.sweep.calls import act, describe, show
+from cleanup_orchestrator.worker.sweep.context import SweepContext
+from cleanup_orchestrator.worker.sweep.exclusions import Exclusions
+from cleanup_orchestrator.worker.sweep.listing import Listing, incomplete, informational, result_of, scan, unknown
+
+#: Receives the resources that are about to be deleted, before the first call. Writes the intent into the journal.
+RecordIntent = Callable[[Sequence[Resource]], None]
+
+#: Returns a connection with the janitor's token for the project; raises ``NoJanitor`` when there is none.
+Janitor = Callable[[], Connection]
+
+#: Resources that one sweep deletes at most. These are in memory as listed; of all others only id and name are.
+MOST_DELETED = 5000
+
+#: Resources whose intent is recorded together, right before their deletes.
+_CHUNK = 100
+
+#: Verdict on a resource that is gone when its delete is made. No leftover ever has it.
+_MISSING = Verdict(Reason.PRESENT, "gone already")
+
+
+def no_janitor() -> Connection:
+    """Raise the error of a sweep without a janitor.
+
+    :raises NoJanitor: always
+    """
+    raise NoJanitor("this sweep has no janitor")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """How a sweep deletes."""
+
+    record_intent: RecordIntent = lambda _resources: None
+    parallel: int = 4  #: delete calls at once
+    seconds: float = math.inf  #: after which no further delete begins, counted from the end of the first listing
+    attempt: int = 1  #: later attempts use another order, so that refused resources do not block the others forever
+    stuck: Collection[str] = ()  #: ids that an ordinary delete has left: the type's ``force`` is used on these
+    janitor: Janitor = no_janitor  #: returns the connection that deletes resources of a type with ``acts_on``
+
+
+def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> StepResult:
+    """Delete what the project owns, then list again; the second listing decides.
+
+    If there is much to delete, the sweep deletes a part of it. As long as such a part made progress, the reason of the
+    result is ``queued``: the next sweep deletes the rest, and may follow as soon as other steps have run.
+
+    Of a list that is longer than ``most_listed``, the first resources are deleted. What the second listing, which is
+    truncated as well, does not contain counts as deleted only if its service accepted the delete. A service that lists
+    resources that it does not know makes no progress in this way.
+    """
+    type_ = context.type
+    names: dict[str, str] = {}
+    batch: list[Resource] = []
+    chance = random.Random(options.attempt)  # noqa: S311
+
+    def collect(resource: Resource) -> None:
+        names[resource.id] = resource.name
+        if len(batch) < MOST_DELETED:
+            batch.append(resource)
+        elif options.attempt > 1 and (place := chance.randrange(len(names))) < MOST_DELETED:
+            batch[place] = resource  # reservoir sampling: each resource is equally likely to be in the batch
+
+    try:
+        exclusions = Exclusions.of(context)
+        first = scan(context, exclusions, collect)
+    except Exception as error:
+        return unknown(error)
+    if not names or type_.delete is None:
+        return _nothing_to_delete(context, first, names)
+    if options.attempt > 1:
+        chance.shuffle(batch)
+    attempt, on_hold = _Attempt(context, exclusions, options), ""
+    if type_.deleted_with:
+        attempt.tried.update(names)
+    else:
+        try:
+            attempt.delete_all(batch)
+        except OnHold as error:  # the second listing shows what was deleted until then
+            on_hold = classify(error).message
+        except (Stopped, WriteRefused) as error:
+            return unknown(error)
+    batch.clear()
+    return _list_again(attempt, first, names, on_hold)
+
+
+def _nothing_to_delete(context: SweepContext, first: Listing, names: dict[str, str]) -> StepResult:
+    """Return the result of a sweep that makes no delete call."""
+    undeletable = (Leftover(i, n, Reason.REFUSED, "the API offers no delete for it") for i, n in names.items())
+    result = result_of(first, [*first.blocked, *undeletable])
+    if first.truncated:
+        result = incomplete(result)
+    return informational(result) if context.type.informational else result
+
+
+class _Attempt:
+    """The delete calls of one sweep, and what became of them."""
+
+    def __init__(self, context: SweepContext, exclusions: Exclusions, options: DeleteOptions) -> None:
+        self.context, self.exclusions, self.options = context, exclusions, options
+        self.tried: set[str] = set()  #: ids
+        self.missing: set[str] = set()  #: ids that the service did not know when the delete was made
+        self.refused: dict[str, Verdict] = {}  #: by id
+        self.slow_down: Verdict | None = None  #: a call got no permit in time: no further delete begins
+        self._stop: list[CleanupError] = []
+        self._until = math.inf  #: monotonic time after which no further delete begins
+
+    def delete_all(self, resources: Sequence[Resource]) -> None:
+        """Delete the resources, and note the outcome of each.
+
+        :raises Stopped: the deletion was cancelled, or the lease was lost
+        :raises OnHold: writes are on hold for now
+        :raises WriteRefused: this sweep must not write
+        """
+        self._until = time.monotonic() + self.options.seconds
+        with contextlib.ExitStack() as stack:
+            run: Callable[..., Iterable[None]] = map
+            if (threads := min(self.options.parallel, len(resources))) > 1:
+                run = stack.enter_context(concurrent.futures.ThreadPoolExecutor(threads)).map
+            for begin in range(0, len(resources), _CHUNK):
+                if self._is_over():
+                    break
+                chunk = resources[begin : begin + _CHUNK]
+                self.options.record_intent(chunk)
+                list(run(self._delete, chunk))
+        if self._stop:
+            raise self._stop[0]
+
+    def _is_over(self) -> bool:
+        return bool(self._stop or self.slow_down or time.monotonic() >= self._until)
+
+    def _delete(self, resource: Resource) -> None:
+        """Delete one resource, unless the sweep is over, and note the outcome. Runs in several threads."""
+        if self._is_over():
+            return
+        self.tried.add(resource.id)
+        forced = resource.id in self.options.stuck
+        try:
+            verdict = _delete_one(self.context, self.exclusions, resource, forced, self.options.janitor)
+        except (Stopped, WriteRefused) as error:
+            self.tried.discard(resource.id)
+            self._stop.append(error)
+            return
+        if verdict is _MISSING:
+            self.missing.add(resource.id)
+        elif verdict is not None:
+            self.refused[resource.id] = verdict
+            if verdict.reason is Reason.RATE_LIMITED:
+                self.slow_down = verdict
+
+
+def _list_again(attempt: _Attempt, first: Listing, names: dict[str, str], on_hold: str) -> StepResult:
+    """List again after the deletes and return the result of the sweep.
+
+    :param names: names of the resources that the first listing found deletable, by id
+    :param on_hold: why the deletes ended early, if a hold ended them
+    """
+    context, type_ = attempt.context, attempt.context.type
+    part = len(attempt.tried) < len(names)
+    accepted = Verdict(
+        Reason.IN_USE if type_.deleted_with else Reason.DELETING,
+        f"is deleted with its {' or '.join(type_.deleted_with)}" if type_.deleted_with else "the delete was accepted",
+    )
+    untried = Verdict(Reason.QUEUED, "it is queued") if part else Verdict(Reason.PRESENT, "it was created meanwhile")
+    there: list[Leftover] = []
+
+    def still_there(resource: Resource) -> None:
+        verdict = attempt.refused.get(resource.id) or (accepted if resource.id in attempt.tried else untried)
+        said = describe(type_, context.project, resource) if type_.informational else verdict.message
+        there.append(Leftover(resource.id, resource.name, verdict.reason, said, verdict.blocked_by))
+
+    try:
+        second = scan(context, attempt.exclusions, still_there, watch=names)
+    except Exception as error:
+        return unknown(error, found=len(names) + len(first.blocked))
+    left = [*second.blocked, *there]
+    remaining = {leftover.id for leftover in left} | second.kept_watched
+    known: Collection[str] = names  # ids whose absence from the second listing means that they are gone
+    if second.truncated:
+        known = () if type_.deleted_with else attempt.tried - attempt.missing - attempt.refused.keys()
+    gone = tuple((i, n) for i, n in names.items() if i in known and i not in remaining)
+    result = dataclasses.replace(result_of(first, left), deleted=gone, kept=second.kept)
+    if second.truncated:
+        result = incomplete(result)
+    if on_hold and left:
+        return dataclasses.replace(result, reason=str(Reason.ON_HOLD), message=on_hold)
+    if type_.informational:
+        return informational(result)
+    if attempt.slow_down is not None and left:
+        return dataclasses.replace(result, reason=str(Reason.RATE_LIMITED), message=attempt.slow_down.message)
+    if (part or second.truncated) and gone and left:
+        at_least = "at least " if second.truncated else ""
+        message = f"{len(gone)} deleted, {at_least}{len(left)} queued for the next sweep"
+        return dataclasses.replace(result, reason=str(Reason.QUEUED), message=message)
+    return result
+
+
+def _delete_one(
+    context: SweepContext, exclusions: Exclusions, resource: Resource, forced: bool, janitor: Janitor
+) -> Verdict | None:
+    """Delete one resource; return ``None`` if accepted, :data:`_MISSING` if its service does not know it.
+
+    :raises Stopped: the guard withholds the write
+    :raises WriteRefused: the guard refuses the write
+    """
+    type_, connection, project = context.type, context.connection, context.project
+    called: Action | None = type_.show
+    last = type_.force if forced and type_.force is not None else type_.delete
+    prepare = () if last is type_.force else type_.prepare
+    assert last is not None
+    current = resource
+    try:
+        if type_.show is not None:
+            current = show(type_, connection, project, resource)
+            if current.id != resource.id or current.owner != project.id:
+                owner = current.owner or "no project"
+                return Verdict(Reason.OWNER_UNKNOWN, f"it belonged to {owner} right before its delete: not deleted")
+            # It may have been shared, marked, or taken into use by its service, since it was listed.
+            if why := exclusions.protected(current):
+                return Verdict(Reason.PROTECTED, why)
+        deleting = connection
+        if type_.acts_on and not project.gone and (type_.acts_on_if is None or type_.acts_on_if(current)):
+            called = None
+            deleting = janitor()  # before anything is changed: without it, this resource cannot be deleted
+        for action in prepare:
+            called = action
+            act(action, connection, project, resource)
+        called = last
+        try:
+            act(last, deleting, project, resource)
+        except (Stopped, WriteRefused, Refused):
+            raise
+        except Exception as error:
+            if type_.unblock is None or not type_.unblock(connection, deleting, project, resource, error):
+                raise
+            act(last, deleting, project, resource)
+    except (Stopped, WriteRefused):
+        raise
+    except Refused as refused:
+        return refused.verdict
+    except Exception as error:
+        failure = classify(error)
+        if called is None:
+            return Verdict(failure.reason, failure.message)
+        # A 404 of a preparing call says nothing about the resource. Otherwise the second listing decides.
+        if failure.status in (404, 410) and called in (type_.show, last):
+            return _MISSING
+        return _explain(context, resource, failure)
+    return None
+
+
+def _explain(context: SweepContext, resource: Resource, failure: Failure) -> Verdict:
+    """Return why a delete was refused, with the blocking resources if the type can tell them."""
+    explain = context.type.explain
+    if explain is not None:
+        try:
+            verdict = explain(context.connection, context.project, resource)
+        except (Stopped, WriteRefused):
+            raise
+        except Exception as error:
+            message = f"{failure.message} (the cause could not be read: {classify(error).message})"
+            return Verdict(failure.reason, message)
+        if verdict is not None:
+            return verdict
+    return Verdict(failure.reason, failure.message)

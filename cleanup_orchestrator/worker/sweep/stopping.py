@@ -1,0 +1,133 @@
+"""Stops what runs of a project for the recovery window, and starts it again after a restore."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome, StepResult
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, Stopped, WriteRefused, classify
+from cleanup_orchestrator.plugins.base import Refused, Resource, Run, Verdict
+from cleanup_orchestrator.worker.sweep.calls import act, list_resources, run_state, show
+from cleanup_orchestrator.worker.sweep.context import SweepContext
+from cleanup_orchestrator.worker.sweep.exclusions import Exclusions
+from cleanup_orchestrator.worker.sweep.listing import scan, unknown
+
+#: Resources that are named in one message.
+_NAMED = 10
+
+#: Records a resource that is about to be stopped; raises when it must not be stopped.
+Record = Callable[[Resource], None]
+
+
+def halt(context: SweepContext, record: Record) -> StepResult:
+    """Stop the project's running resources that a deletion would delete, then list again.
+
+    The result is clear only if none of them runs any more. A resource in transition may run again, and a resource whose
+    stop was refused does run. These resources are no leftovers of the report; only the message names them.
+    """
+    type_ = context.type
+    refused: dict[str, Verdict] = {}
+    stopped: list[tuple[str, str]] = []
+    try:
+        exclusions = Exclusions.of(context)
+        running = _running(context, exclusions)
+        found = len(running)
+        for resource in running:
+            try:
+                if run_state(type_, resource.data) is Run.ON and _stop(context, exclusions, resource, record):
+                    stopped.append((resource.id, resource.name))
+            except (Stopped, WriteRefused):
+                raise
+            except Refused as error:
+                refused[resource.id] = error.verdict
+            except Exception as error:
+                failure = classify(error)
+                if failure.status not in (404, 410):  # otherwise it is gone, or the second listing shows it
+                    refused[resource.id] = Verdict(failure.reason, failure.message)
+        running = _running(context, exclusions)
+    except Exception as error:
+        return dataclasses.replace(unknown(error), facts={"stopped": stopped})
+    waits = Verdict(Reason.IN_USE, "it is in transition, and may run afterwards")
+    left = [(one, refused.get(one.id, waits)) for one in running]
+    said = [f"{one.id} ({one.name}): {verdict.message}" for one, verdict in left[:_NAMED]]
+    more = [f"and {len(left) - _NAMED} more"] if len(left) > _NAMED else []
+    return StepResult(
+        Outcome.UNKNOWN if left else Outcome.CLEAR,
+        str(min(verdict.reason for _, verdict in left)) if left else "",
+        f"not stopped yet: {'; '.join([*said, *more])}" if left else "",
+        found=found,
+        facts={"stopped": stopped},
+    )
+
+
+def _running(context: SweepContext, exclusions: Exclusions) -> list[Resource]:
+    """Return the resources that run or are in transition, and that a deletion would delete.
+
+    :raises BadAnswer: the listing was truncated: whether the others run is not known
+    """
+    running: list[Resource] = []
+
+    def collect(resource: Resource) -> None:
+        if run_state(context.type, resource.data) in (Run.ON, Run.BUSY):
+            running.append(resource)
+
+    if scan(context, exclusions, collect).truncated:
+        raise BadAnswer(
+            f"there are more than {context.most_listed} of {context.type.name}, and whether the others run is not known"
+        )
+    return running
+
+
+def _stop(context: SweepContext, exclusions: Exclusions, resource: Resource, record: Record) -> bool:
+    """Stop a resource that was listed as running; return whether the stop call was made.
+
+    The call is made only if the resource still runs and still belongs to the project.
+    """
+    type_, connection, project = context.type, context.connection, context.project
+    if type_.show is None:
+        raise BadAnswer(f"a {type_.name} cannot be read again, so it is not stopped")
+    current = show(type_, connection, project, resource)
+    if current.id != resource.id or current.owner != project.id:
+        return False
+    if exclusions.protected(current) or run_state(type_, current.data) is not Run.ON:
+        return False
+    record(current)
+    assert type_.halt is not None
+    act(type_.halt.stop, connection, project, current)
+    return True
+
+
+def start(context: SweepContext, id_: str) -> str:
+    """Start a resource that :func:`halt` stopped, and return a sentence; change nothing if it is not stopped any more.
+
+    :raises CleanupError: it cannot be started now; the message names it
+    """
+    type_, connection, project = context.type, context.connection, context.project
+    what, halt_ = f"{type_.name} {id_}", type_.halt
+    if halt_ is None or type_.show is None:
+        raise CleanupError(f"{what} was stopped, and its plugin does not declare any more how to start it")
+    try:
+        try:
+            current = show(type_, connection, project, Resource(id_, "", project.id))
+        except Exception as error:
+            if classify(error).status not in (404, 410):
+                raise
+            if any(one.id == id_ for one in list_resources(type_, connection, project)):  # the 404 was wrong
+                raise
+            return f"{what} is gone"
+        what += f" ({current.name})"
+        if current.id != id_ or current.owner != project.id:
+            return f"{what} belongs to {current.owner or 'no project'} now: not started"
+        run = run_state(type_, current.data)
+        if run is Run.BUSY:
+            raise CleanupError("it is in transition")
+        if run is not Run.OFF:
+            return f"{what} is not stopped any more: not changed"
+        act(halt_.start, connection, project, current)
+    except Stopped:
+        raise
+    except Exception as error:
+        raise CleanupError(f"{what} is stopped, and not started: {classify(error).message}") from error
+    return f"started {what}"

@@ -1,0 +1,52 @@
+"""Sweeps of one resource type, with the fields of their context and their options as keyword arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from openstack.connection import Connection
+
+from cleanup_orchestrator.core.step import StepResult
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType
+from cleanup_orchestrator.worker.sweep import deleting, listing, stopping
+from cleanup_orchestrator.worker.sweep.context import SweepContext
+
+_CONTEXT = {field.name for field in dataclasses.fields(SweepContext)}
+
+
+def _split(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of the context, and all other arguments."""
+    return (
+        {name: value for name, value in values.items() if name in _CONTEXT},
+        {name: value for name, value in values.items() if name not in _CONTEXT},
+    )
+
+
+def inventory(type_: ResourceType, connection: Connection, project: ProjectDefinition, **values: Any) -> StepResult:
+    """Return the inventory of a type."""
+    context, more = _split(values)
+    return listing.inventory(SweepContext(type_, connection, project, **context), **more)
+
+
+def delete(type_: ResourceType, connection: Connection, project: ProjectDefinition, **values: Any) -> StepResult:
+    """Delete what the project owns of a type."""
+    context, more = _split(values)
+    return deleting.delete(SweepContext(type_, connection, project, **context), deleting.DeleteOptions(**more))
+
+
+def halt(
+    type_: ResourceType,
+    connection: Connection,
+    project: ProjectDefinition,
+    record: Callable[[Resource], None],
+    **context: Any,
+) -> StepResult:
+    """Stop what runs of the project of a type."""
+    return stopping.halt(SweepContext(type_, connection, project, **context), record)
+
+
+def start(type_: ResourceType, connection: Connection, project: ProjectDefinition, id_: str) -> str:
+    """Start one resource that was stopped."""
+    return stopping.start(SweepContext(type_, connection, project), id_)
