@@ -321,7 +321,7 @@ MUTATIONS = (
     ),
     Mutation(
         "An answer without the collection is an empty collection",
-        CALLS,
+        PLUGIN_CALLS,
         "if not isinstance(body, Mapping) or not isinstance(body.get(self.key), list):\n"
         '                raise BadAnswer(f"{self!r} answered without {self.key!r}")\n'
         "            page = body[self.key]",
@@ -330,28 +330,28 @@ MUTATIONS = (
     ),
     Mutation(
         "Only the first page of a list is read",
-        CALLS,
+        PLUGIN_CALLS,
         "if self.paging is Paging.NONE or not page:",
         "if True:",
         tests("plugins/service_plugins"),
     ),
     Mutation(
         "The owner filter is dropped from the second page on",
-        CALLS,
+        PLUGIN_CALLS,
         "query = {**query, **dict(parse_qsl(urlsplit(link).query))}",
         "query = dict(parse_qsl(urlsplit(link).query))",
         tests("plugins/declared_calls"),
     ),
     Mutation(
         "A list that was cut short is believed",
-        CALLS,
+        PLUGIN_CALLS,
         "if cut and not (self.paging is Paging.PAGES and link):",
         "if False:",
         tests("plugins/declared_calls"),
     ),
     Mutation(
         "The headers of a declared call are not filled",
-        CALLS,
+        PLUGIN_CALLS,
         "query, body, headers = (fill(part, project, resource) for part in (self.query, self.body, self.headers))",
         "query, body = (fill(part, project, resource) for part in (self.query, self.body))\n"
         "        headers = self.headers",
