@@ -8,6 +8,7 @@ way: of several that come at once the first is answered.
 
 from __future__ import annotations
 
+import dataclasses
 import http
 import json
 import logging
@@ -78,7 +79,7 @@ class _Refusal(ErrorTask):
         self.write(body)
 
 
-class _Chunks(ChunkedReceiver):  # type: ignore[misc]
+class _Chunks(ChunkedReceiver):
     """A chunked body whose control lines and trailer are limited.
 
     waitress searches all of an unfinished line again for each piece that arrives: a line without an end takes quadratic
@@ -93,13 +94,14 @@ class _Chunks(ChunkedReceiver):  # type: ignore[misc]
         return taken
 
 
-class _Request(HTTPRequestParser):  # type: ignore[misc]
+class _Request(HTTPRequestParser):
     """One request.
 
     If more data follows the request, answer it, drop the rest and close the connection. Otherwise a client could
     request many large answers and read none of them: they would fill the memory or block the threads.
     """
 
+    body_rcv: Any
     path = ""  #: waitress logs it for each client that leaves early, also when no path was parsed
 
     def received(self, data: bytes) -> int:
@@ -139,7 +141,7 @@ class _Request(HTTPRequestParser):  # type: ignore[misc]
             self.body_rcv = _Chunks(self.body_rcv.getbuf())
 
 
-class _Channel(HTTPChannel):  # type: ignore[misc]
+class _Channel(HTTPChannel):
     """One connection."""
 
     parser_class = _Request
@@ -177,7 +179,7 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
             self.close_when_flushed = True
 
 
-class _Listener(TcpWSGIServer):  # type: ignore[misc]
+class _Listener(TcpWSGIServer):
     """One address that is listened on."""
 
     channel_class = _Channel
@@ -211,6 +213,18 @@ def _allow_open_files(connections: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed if infinite else hard, hard))
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server allows its clients."""
+
+    threads: int  #: requests that are answered at once
+    #: seconds in which a whole request has to arrive, in which an answer has to be read, and for which a connection may
+    #: be idle
+    patience: float
+    connections: int  #: connections that are open at once; further ones wait in the kernel
+    stop_patience: float = 1.0  #: seconds in which the requests under way may end when the server stops
+
+
 class Server:
     """An HTTP server on one host name and port."""
 
@@ -219,30 +233,22 @@ class Server:
         host: str,
         port: int,
         application: Callable[..., Any],
-        threads: int,
-        patience: float,
-        connections: int,
-        stop_patience: float = 1.0,
+        limits: Limits,
     ) -> None:
-        """Listen; :meth:`serve` answers.
+        """Listen. :meth:`serve` answers the requests.
 
-        :param threads: requests that are answered at once
-        :param patience: seconds in which a whole request has to be there, in which an answer has to be read, and for
-            which a connection may do nothing
-        :param connections: that are open at once; further ones wait in the kernel
-        :param stop_patience: seconds in which the requests that are under way may end when the server stops
         :raises OSError: when the address is in use, or the process may not open enough files for the connections
         """
-        _allow_open_files(connections)
+        _allow_open_files(limits.connections)
         settings = Adjustments(
             host=host,
             port=port,
-            threads=threads,
+            threads=limits.threads,
             ident=None,
             max_request_header_size=MAX_HEAD,
             max_request_body_size=MAX_BODY,
-            connection_limit=connections + 10,  # it counts the listening sockets, too
-            channel_timeout=patience,
+            connection_limit=limits.connections + 10,  # it includes the listening sockets
+            channel_timeout=limits.patience,
             cleanup_interval=_INTERVAL,
             asyncore_use_poll=True,
             log_socket_errors=False,
@@ -253,18 +259,18 @@ class Server:
         self._map: dict[Any, Any] = {}
         self._tasks = ThreadedTaskDispatcher()
         self._listeners = []
-        self._stop, self._stop_patience = threading.Event(), stop_patience
+        self._stop, self._stop_patience = threading.Event(), limits.stop_patience
         try:
             for address in settings.listen:
                 listener = _Listener(
                     application, self._map, dispatcher=self._tasks, adj=settings, sockinfo=address, _start=True
                 )
-                listener.patience = patience
+                listener.patience = limits.patience
                 self._listeners.append(listener)
         except OSError:
             wasyncore.close_all(self._map)
             raise
-        self._tasks.set_thread_count(threads)
+        self._tasks.set_thread_count(limits.threads)
 
     def serve(self) -> None:
         """Answer requests until :meth:`stop`."""

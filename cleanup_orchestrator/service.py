@@ -28,7 +28,8 @@ from cleanup_orchestrator.messaging import notifications, rpc
 from cleanup_orchestrator.monitoring import health, reports
 from cleanup_orchestrator.monitoring import server as monitoring_server
 from cleanup_orchestrator.plugins import registry
-from cleanup_orchestrator.worker import orphan_scan, worker
+from cleanup_orchestrator.worker import orphan_scan
+from cleanup_orchestrator.worker.worker import Worker
 
 LOG = log.getLogger(__name__)
 PROJECT = "cleanup-orchestrator"
@@ -96,11 +97,11 @@ class Parts:
         protection.check_lien_types(self.conf, self.registry)
         return deletions.Engine(self.conf, f"engine@{self.name}", self.store, self.bus)
 
-    def worker(self) -> worker.Worker:
+    def worker(self) -> Worker:
         """Return a worker."""
         protection.check_lien_types(self.conf, self.registry)
         name = f"worker@{self.name}"
-        return worker.Worker(self.conf, name, self.store, self.clouds, self.registry, self.coverage, self.bus)
+        return Worker(self.conf, name, self.store, self.clouds, self.registry, self.coverage, self.bus)
 
     def api(self) -> Any:
         """Return the WSGI application."""
@@ -112,7 +113,7 @@ class Parts:
         """Return what raises when the broker does not answer; none: there is no broker."""
         return None if self.in_process else lambda: rpc.check(self.transport)
 
-    def health(self, names: Iterable[str], *workers: worker.Worker) -> health.Health:
+    def health(self, names: Iterable[str], *workers: Worker) -> health.Health:
         """Return the health check of a process that consists of these: ``api``, ``engine``, ``worker``."""
         parts = [health.Part("store", self.store.ping, needed=True)]
         if {"api", "worker"} & set(names):  # an engine decides, and asks Keystone nothing
@@ -142,7 +143,7 @@ class Running:
         self._names: list[str] = []
         self._servers: list[Any] = []
         self._engines: list[deletions.Engine] = []
-        self._workers: list[worker.Worker] = []
+        self._workers: list[Worker] = []
         self._scanners: list[orphan_scan.Scanner] = []
         self._threads: list[threading.Thread] = []
         self._http: Any = None
@@ -191,15 +192,10 @@ class Running:
 
         self.parts.log_in()
         conf = self.parts.conf.api
-        self._http = http_server.Server(
-            conf.host,
-            conf.port,
-            self.parts.api(),
-            conf.threads,
-            conf.client_timeout,
-            conf.connections,
-            self.parts.conf.graceful_stop_timeout,
+        limits = http_server.Limits(
+            conf.threads, conf.client_timeout, conf.connections, self.parts.conf.graceful_stop_timeout
         )
+        self._http = http_server.Server(conf.host, conf.port, self.parts.api(), limits)
         self._names.append("api")
         self._thread("http", self._http.serve)
         LOG.info("listening on %s port %d", conf.host, conf.port)

@@ -91,7 +91,7 @@ def build(
     :raises keystoneauth1.exceptions.ClientException: when ``[keystone_authtoken]`` is not usable
     """
     identity = clouds.identity(clouds.admin_session())
-    wiring = ApiContext(
+    context = ApiContext(
         store=store,
         projects=Projects(identity),
         answers=lambda waivers: coverage.answers(identity, waivers),
@@ -107,7 +107,7 @@ def build(
         plan_max_age=datetime.timedelta(seconds=conf.deletion.plan_max_age),
         max_subtree=conf.deletion.max_subtree,
     )
-    return pipeline(conf, wiring, health.Health(parts(store, clouds, bus)))
+    return pipeline(conf, context, health.Health(parts(store, clouds, bus)))
 
 
 def parts(store: Store, clouds: Clouds, bus: Callable[[], Any] | None) -> list[health.Part]:
@@ -120,10 +120,10 @@ def parts(store: Store, clouds: Clouds, bus: Callable[[], Any] | None) -> list[h
     return [*needed, *([health.Part("bus", bus, needed=False, without=without)] if bus else [])]
 
 
-def pipeline(conf: cfg.ConfigOpts, wiring: ApiContext, checks: health.Health) -> Any:
+def pipeline(conf: cfg.ConfigOpts, context: ApiContext, checks: health.Health) -> Any:
     """Return pecan with everything around it."""
     handlers = pecan.make_app(
-        root.Root(wiring),
+        root.Root(context),
         hooks=[root.Identity()],
         request_cls=root.Request,
         use_context_locals=False,
@@ -185,7 +185,7 @@ def _path(request: webob.Request) -> str:
         return "(a path that is not UTF-8)"
 
 
-class _TokenCheck(auth_token.AuthProtocol):  # type: ignore[misc]
+class _TokenCheck(auth_token.AuthProtocol):
     """The token check of keystonemiddleware, for which a cut answer of Keystone is no defect of ours."""
 
     def fetch_token(self, *args: Any, **kwargs: Any) -> Any:

@@ -19,8 +19,8 @@ LOG = log.getLogger(__name__)
 class Brakes:
     """The handlers. There is one brake, so it has no id."""
 
-    def __init__(self, wiring: ApiContext) -> None:
-        self._w = wiring
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
 
     @pecan.expose("json")
     def get(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
@@ -30,7 +30,7 @@ class Brakes:
         """
         schemas.check_query(req, schemas.NOTHING)
         self._permit(req, policies.BRAKE_GET)
-        return {"brake": views.brake(self._w.store.brake())}
+        return {"brake": views.brake(self._context.store.brake())}
 
     @pecan.expose("json")
     def pull(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
@@ -52,18 +52,18 @@ class Brakes:
         """
         schemas.check_query(req, schemas.NOTHING)
         self._permit(req, policies.BRAKE_UNSET)
-        self._set(req, False, self._w.store.brake().reason)
+        self._set(req, False, self._context.store.brake().reason)
         resp.status, resp.content_type = 204, None
         return resp  # and not nothing, which pecan would render
 
     def _set(self, req: webob.Request, on: bool, reason: str) -> Brake:
         who = req.context
-        brake = self._w.store.set_brake(
+        brake: Brake = self._context.store.set_brake(
             Brake(on, reason, None, who.user_id or "", who.user_name or "", who.request_id or "")
         )
         LOG.warning("brake %s by %s (%s): %s", "pulled" if on else "lifted", who.user_name, who.user_id, brake.reason)
         return brake
 
     def _permit(self, req: webob.Request, rule: str) -> None:
-        if not self._w.enforcer.may(req.context, rule):
+        if not self._context.enforcer.may(req.context, rule):
             raise ApiError(403, "forbidden", "only an admin may see, pull or lift the brake")

@@ -31,13 +31,15 @@ class Expiring(abc.ABC, Generic[T]):
     query: ClassVar[Any]  #: what a listing may be asked for
     rules: ClassVar[Mapping[str, str]]  #: the policy of each operation
 
-    def __init__(self, wiring: ApiContext) -> None:
-        self._w = wiring
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
         self._log = log.getLogger(type(self).__module__)
 
     # --------------------------------------------------------------------------------------------------- of the store
     @abc.abstractmethod
-    def _page(self, page: storage.Page, in_force: bool | None, filters: dict[str, str]) -> tuple[Sequence[T], Any]:
+    def _page(
+        self, page: storage.Page, in_force: bool | None, filters: dict[str, str]
+    ) -> tuple[Sequence[T], datetime.datetime]:
         """Return one page of them, and the time."""
 
     @abc.abstractmethod
@@ -68,7 +70,7 @@ class Expiring(abc.ABC, Generic[T]):
             name: values[0] for name, values in query.items() if name not in ("state", "limit", "marker", "sort")
         }
         state = query.get("state", [schemas.IN_FORCE])[0]
-        paging = Paging.of(query, self._w)
+        paging = Paging.of(query, self._context)
         try:
             found, now = self._page(paging.page, None if state == schemas.ANY else state == schemas.IN_FORCE, filters)
         except storage.NotFound:
@@ -104,7 +106,7 @@ class Expiring(abc.ABC, Generic[T]):
 
     # -------------------------------------------------------------------------------------------------------- helpers
     def _permit(self, req: webob.Request, operation: str) -> None:
-        if not self._w.enforcer.may(req.context, self.rules[operation]):
+        if not self._context.enforcer.may(req.context, self.rules[operation]):
             raise ApiError(403, "forbidden", f"only an admin may see, record or end {self.noun}s")
 
     def _find(self, id_: str) -> tuple[T, datetime.datetime]:

@@ -44,7 +44,7 @@ class Liens(Expiring[Lien]):
         schemas.check_query(req, schemas.NOTHING)
         self._permit(req, "create")
         body = schemas.check_body(req, schemas.LIEN_BODY)
-        now = self._w.store.now()
+        now = self._context.store.now()
         lien = Lien(
             id=str(uuid.uuid4()),
             project_id=body["project_id"],
@@ -60,27 +60,31 @@ class Liens(Expiring[Lien]):
             text = f"'expires_at' must be later than now, which is {views.time(now)}"
             raise ApiError(400, "invalid_body", text, field="expires_at")
         our_log.about("-", lien.project_id)
-        lien = self._w.store.add_lien(lien)
+        lien = self._context.store.add_lien(lien)
         self._log.warning("recorded by %s (%s): %s", lien.user_name, lien.user_id, lien.explained)
         self._tell(lien)
         return self._made(req, resp, lien)
 
-    def _page(self, page: Page, in_force: bool | None, filters: dict[str, str]) -> tuple[Sequence[Lien], Any]:
-        return self._w.store.liens(page, in_force, **filters)
+    def _page(
+        self, page: Page, in_force: bool | None, filters: dict[str, str]
+    ) -> tuple[Sequence[Lien], datetime.datetime]:
+        found: tuple[Sequence[Lien], datetime.datetime] = self._context.store.liens(page, in_force, **filters)
+        return found
 
     def _one(self, id_: str) -> tuple[Lien, datetime.datetime]:
-        return self._w.store.lien(id_)
+        found: tuple[Lien, datetime.datetime] = self._context.store.lien(id_)
+        return found
 
     def _not_found(self) -> ApiError:
         return ApiError(404, "lien_not_found", "no lien has this id; GET /v1/liens lists them")
 
     def _end(self, id_: str, user_id: str) -> Lien:
         """Remove a lien: a deletion that it held goes on, unless something else holds it."""
-        lien = self._w.store.remove_lien(id_, user_id)
+        lien: Lien = self._context.store.remove_lien(id_, user_id)
         self._tell(lien)
         return lien
 
     def _tell(self, lien: Lien) -> None:
         """Have the project's deletion say so at once. Its writes need no word: they ask."""
-        if live := self._w.store.live(lien.project_id):
-            tell_engine(self._w.engine, live.id)
+        if live := self._context.store.live(lien.project_id):
+            tell_engine(self._context.engine, live.id)

@@ -42,8 +42,8 @@ _EXPORT_PAGE = 1000
 class OrphanScans:
     """The handlers. What is found is of all domains, so no domain's manager may do anything here by default."""
 
-    def __init__(self, wiring: ApiContext) -> None:
-        self._w = wiring
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
 
     @pecan.expose("json")
     def create(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
@@ -56,13 +56,13 @@ class OrphanScans:
         schemas.check_body(req, schemas.NO_BODY)
         who = {"user_id": req.context.user_id or "", "user_name": req.context.user_name or ""}
         try:
-            scan = self._w.store.create_orphan_scan(self._w.scan(request_id=req.context.request_id, **who))
+            scan = self._context.store.create_orphan_scan(self._context.scan(request_id=req.context.request_id, **who))
         except storage.ScanUnderWay as other:
             text = f"orphan scan {other.scan_id} is under way: follow it, or cancel it first"
             raise ApiError(409, "orphan_scan_under_way", text, orphan_scan_id=other.scan_id) from None
         assert scan is not None
         LOG.info("orphan scan %s: asked for by %s (%s)", scan.id, scan.user_name, scan.user_id)
-        self._cast(self._w.engine, "orphan_scan", scan.id)
+        self._cast(self._context.engine, "orphan_scan", scan.id)
         resp.status = 202
         resp.headers["Location"] = _href(req, scan.id)
         return self._shown(req, scan.id)
@@ -75,10 +75,10 @@ class OrphanScans:
         """
         query = schemas.check_query(req, schemas.ORPHAN_SCANS_QUERY)
         self._permit(req, policies.ORPHAN_SCAN_LIST)
-        paging = Paging.of(query, self._w)
+        paging = Paging.of(query, self._context)
         filters = {"status": query["status"][0]} if "status" in query else {}
         try:
-            found = self._w.store.orphan_scans(paging.page, **filters)
+            found = self._context.store.orphan_scans(paging.page, **filters)
         except storage.NotFound:
             text = "'marker' is not the id of an orphan scan"
             raise ApiError(400, "invalid_query", text, field="marker") from None
@@ -106,7 +106,7 @@ class OrphanScans:
         scan, _parts = self._find(scan_id)
         message = f"cancelled by {req.context.user_name or req.context.user_id or 'somebody'}"
         if scan.status in SCANNING:
-            scan = self._w.store.cancel_orphan_scan(scan_id, message)
+            scan = self._context.store.cancel_orphan_scan(scan_id, message)
             LOG.info("orphan scan %s: %s", scan_id, message)
         if scan.status is not ScanStatus.CANCELLED:
             text = f"it has ended ({scan.status}): there is nothing to cancel"
@@ -125,14 +125,15 @@ class OrphanScans:
         query = schemas.check_query(req, schemas.ORPHANS_QUERY)
         self._permit(req, policies.ORPHAN_SCAN_GET)
         self._find(scan_id)
-        filters = {name: query[name][0] for name in ("project_id", "region", "service", "type") if name in query}
+        names: tuple[str, ...] = ("project_id", "region", "service", "type")
+        filters = {name: query[name][0] for name in names if name in query}
         if query.get("format", ["csv" if _wants_csv(req) else "json"])[0] == "csv":
             resp.content_type, resp.charset = "text/csv", "UTF-8"
             resp.headers["Content-Disposition"] = f'attachment; filename="orphans-{scan_id}.csv"'
             resp.app_iter = self._export(scan_id, filters)
             return resp
-        paging = Paging.of(query, self._w)
-        rows = self._w.store.orphans(scan_id, paging.more, paging.row, **filters)
+        paging = Paging.of(query, self._context)
+        rows = self._context.store.orphans(scan_id, paging.more, paging.row, **filters)
         shown, links = paging.cut(req, rows, lambda row: row.row)
         resp.content_type, resp.charset = "application/json", "UTF-8"
         resp.json_body = {"orphans": [_orphan(row.orphan) for row in shown], **links}
@@ -142,7 +143,7 @@ class OrphanScans:
         """Yield all rows as CSV, a page at a time: nobody holds them all."""
         yield _csv([COLUMNS])
         marker: int | None = None
-        while rows := self._w.store.orphans(scan_id, _EXPORT_PAGE, marker, **filters):
+        while rows := self._context.store.orphans(scan_id, _EXPORT_PAGE, marker, **filters):
             yield _csv([[_cell(value) for value in _orphan(row.orphan).values()] for row in rows])
             marker = rows[-1].row
 
@@ -155,9 +156,9 @@ class OrphanScans:
         query = schemas.check_query(req, schemas.ORPHAN_PROJECTS_QUERY)
         self._permit(req, policies.ORPHAN_SCAN_GET)
         self._find(scan_id)
-        paging = Paging.of(query, self._w)
+        paging = Paging.of(query, self._context)
         given = {name: query[name][0] for name in ("marker", "project_id") if name in query}
-        found = self._w.store.orphan_projects(scan_id, paging.more, **given)
+        found = self._context.store.orphan_projects(scan_id, paging.more, **given)
         shown, links = paging.cut(req, found, lambda project: project.project_id)
         return {"projects": [_project(project) for project in shown], **links}
 
@@ -177,16 +178,16 @@ class OrphanScans:
         if scan.status in SCANNING:
             text = "it is under way: adopt what it found when it has ended"
             raise ApiError(409, "orphan_scan_under_way", text, orphan_scan_id=scan.id)
-        if not self._w.store.orphan_projects(scan_id, 1, project_id=project_id):
+        if not self._context.store.orphan_projects(scan_id, 1, project_id=project_id):
             text = "this scan found nothing of such a project; GET /v1/orphan-scans/{id}/projects lists them"
             raise ApiError(404, "orphan_project_not_found", text)
         our_log.about("-", project_id)
-        before = self._w.store.list(storage.Page(1), project_id=project_id)
+        before = self._context.store.list(storage.Page(1), project_id=project_id)
         latest = before[0] if before else None
-        protection, name = self._w.protection(), latest.project_name if latest else ""
+        protection, name = self._context.protection(), latest.project_name if latest else ""
         if why := protection.why(project_id, name):
             raise ApiError(403, "project_protected", f"{name} ({project_id}): {why}", project_id=project_id)
-        if self._w.projects.knows(project_id, protection.own_project_id()):
+        if self._context.projects.knows(project_id, protection.own_project_id()):
             text = f"Keystone knows project {project_id}: what it has is no orphan; ask for an ordinary deletion"
             raise ApiError(409, "project_known", text, project_id=project_id)
         record = accepted(
@@ -210,28 +211,32 @@ class OrphanScans:
             "deletion.adopted", text + (", dry run" if dry_run else ""), record.user_id, data, record.request_id
         )
         try:
-            record = self._w.store.create(record, TASKS, event)
+            record = self._context.store.create(record, TASKS, event)
             LOG.warning("adopted by %s (%s): %s", record.user_name, record.user_id, event.message)
         except storage.AlreadyUnderWay as other:
             record = _the_same(other.existing, record)
         our_log.about(record.id, project_id)
-        self._cast(self._w.engine, "deletion", record.id)
+        self._cast(self._context.engine, "deletion", record.id)
         href = f"{req.application_url}/v1/deletions/{record.id}"
         resp.status = 202
         resp.headers["Location"] = href
-        d, steps, _now = self._w.store.load(record.id)
-        return {"deletion": views.deletion(d, steps, self._w.rules, href, self._w.enforcer.readable(req.context))}
+        d, steps, _now = self._context.store.load(record.id)
+        return {
+            "deletion": views.deletion(
+                d, steps, self._context.rules, href, self._context.enforcer.readable(req.context)
+            )
+        }
 
     # ------------------------------------------------------------------------------------------------------- helpers
     def _permit(self, req: webob.Request, rule: str) -> None:
-        if not self._w.enforcer.may(req.context, rule):
+        if not self._context.enforcer.may(req.context, rule):
             raise ApiError(403, "forbidden", "only an admin may do this; a reader of the whole system may look")
 
     def _find(self, scan_id: str) -> tuple[OrphanScan, Sequence[ScanPart]]:
         try:
             if not schemas.is_uuid(scan_id):
                 raise storage.NotFound(scan_id)
-            scan, parts, _now = self._w.store.orphan_scan(scan_id)
+            scan, parts, _now = self._context.store.orphan_scan(scan_id)
         except storage.NotFound:
             text = "no orphan scan has this id; GET /v1/orphan-scans lists them"
             raise ApiError(404, "orphan_scan_not_found", text) from None
@@ -339,16 +344,19 @@ def _time(value: datetime.datetime | None) -> str | None:
 
 
 def _project(project: Any) -> dict[str, Any]:
-    rows = lambda counts: [{"type": name, "count": counts[name]} for name in sorted(counts)]  # noqa: E731
     return {
         "project_id": project.project_id,
         "project_name": project.name or None,
         "domain_id": project.domain_id or None,
         "deletion_id": project.deletion_id or None,
         "orphans": sum(project.counts.values()),
-        "counts": rows(project.counts),
-        "project_settings": rows(project.project_setting),
+        "counts": _counts(project.counts),
+        "project_settings": _counts(project.project_setting),
     }
+
+
+def _counts(counts: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [{"type": name, "count": counts[name]} for name in sorted(counts)]
 
 
 def _cell(value: Any) -> str:

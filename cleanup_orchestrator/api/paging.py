@@ -24,10 +24,10 @@ class Paging:
     limit: int  #: items on a page
 
     @classmethod
-    def of(cls, query: Mapping[str, list[str]], wiring: ApiContext) -> Paging:
+    def of(cls, query: Mapping[str, list[str]], context: ApiContext) -> Paging:
         """Read it; a larger limit than is allowed is cut to it."""
-        wanted = int(query["limit"][0]) if "limit" in query else wiring.default_limit
-        return cls(query, min(wanted, wiring.max_limit))
+        wanted = int(query["limit"][0]) if "limit" in query else context.default_limit
+        return cls(query, min(wanted, context.max_limit))
 
     @property
     def more(self) -> int:

@@ -15,6 +15,8 @@ from cleanup_orchestrator.api import errors, schemas, views
 from cleanup_orchestrator.api.brake import Brakes
 from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.coverage import Services
+from cleanup_orchestrator.api.deletion import SingleDeletion
+from cleanup_orchestrator.api.deletion_actions import DeletionActions
 from cleanup_orchestrator.api.deletions import Deletions
 from cleanup_orchestrator.api.force import Forcing
 from cleanup_orchestrator.api.liens import Liens
@@ -70,29 +72,28 @@ class Request(pecan.Request):
 class Root:
     """Finds the handler for a path and a method. pecan's own walk over attributes is not used: the table is all."""
 
-    def __init__(self, wiring: ApiContext) -> None:
-        deletions, services, waivers = Deletions(wiring), Services(wiring), Waivers(wiring)
-        brakes, liens = Brakes(wiring), Liens(wiring)
-        forcing = Forcing(wiring)
-        plans = Plans(wiring)
-        scans = OrphanScans(wiring)
+    def __init__(self, context: ApiContext) -> None:
+        deletions, deletion, actions = Deletions(context), SingleDeletion(context), DeletionActions(context)
+        brakes, liens, waivers = Brakes(context), Liens(context), Waivers(context)
+        forcing, plans = Forcing(context), Plans(context)
+        scans, services = OrphanScans(context), Services(context)
         self._table: dict[tuple[str, ...], dict[str, Any]] = {
             (): {"GET": self.versions},
             ("v1",): {"GET": self.version},
             ("v1", "brake"): {"GET": brakes.get, "POST": brakes.pull, "DELETE": brakes.lift},
             ("v1", "deletions"): {"GET": deletions.index, "POST": deletions.create},
-            ("v1", "deletions", "{id}"): {"GET": deletions.get},
-            ("v1", "deletions", "{id}", "leftovers"): {"GET": deletions.leftovers},
-            ("v1", "deletions", "{id}", "events"): {"GET": deletions.events},
-            ("v1", "deletions", "{id}", "retry"): {"POST": deletions.retry},
-            ("v1", "deletions", "{id}", "cancel"): {"POST": deletions.cancel},
+            ("v1", "deletions", "{id}"): {"GET": deletion.get},
+            ("v1", "deletions", "{id}", "leftovers"): {"GET": deletion.leftovers},
+            ("v1", "deletions", "{id}", "events"): {"GET": deletion.events},
+            ("v1", "deletions", "{id}", "retry"): {"POST": actions.retry},
+            ("v1", "deletions", "{id}", "cancel"): {"POST": actions.cancel},
             ("v1", "orphan-scans"): {"GET": scans.index, "POST": scans.create},
             ("v1", "orphan-scans", "{id}"): {"GET": scans.get, "DELETE": scans.cancel},
             ("v1", "orphan-scans", "{id}", "orphans"): {"GET": scans.orphans},
             ("v1", "orphan-scans", "{id}", "projects"): {"GET": scans.projects},
             ("v1", "orphan-scans", "{id}", "adopt"): {"POST": scans.adopt},
-            ("v1", "deletions", "{id}", "approve"): {"POST": deletions.approve},
-            ("v1", "deletions", "{id}", "restore"): {"POST": deletions.restore},
+            ("v1", "deletions", "{id}", "approve"): {"POST": actions.approve},
+            ("v1", "deletions", "{id}", "restore"): {"POST": actions.restore},
             ("v1", "plans", "{id}"): {"GET": plans.get},
             ("v1", "plans", "{id}", "resources"): {"GET": plans.resources},
             ("v1", "liens"): {"GET": liens.index, "POST": liens.create},

@@ -89,7 +89,7 @@ def _body(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
 def _query(several: Mapping[str, Any] | None = None, **properties: Any) -> dict[str, Any]:
     arrays = {name: {"type": "array", "maxItems": 1, "items": item} for name, item in properties.items()}
     arrays |= {name: {"type": "array", "maxItems": 20, "items": item} for name, item in (several or {}).items()}
-    return _body(**arrays)
+    return _body((), **arrays)
 
 
 #: A resource type of a service: ``block-storage.volume``.

@@ -47,10 +47,21 @@ _OF_A_WAIVER = frozenset(
 class LeftoverRow(Protocol):
     """A leftover and where it was found (``store.LeftoverRow``)."""
 
-    region: str
-    service: str
-    type: str
-    leftover: Leftover
+    @property
+    def region(self) -> str:
+        """Return the region."""
+
+    @property
+    def service(self) -> str:
+        """Return the service type."""
+
+    @property
+    def type(self) -> str:
+        """Return the resource type."""
+
+    @property
+    def leftover(self) -> Leftover:
+        """Return the leftover."""
 
 
 def time(value: datetime.datetime | None) -> str | None:
@@ -380,7 +391,7 @@ def plan(
         for reason, number in found.get((s.region, s.service, s.type), {}).items():
             numbers[_ACTIONS.get(reason, "protect")] += number
         place = {"region": s.region, "service": s.service, "type": s.type}
-        said = {"known": f"{s.name.rstrip('.')}@{s.region}" not in unknown and not s.waived}
+        said: dict[str, Any] = {"known": f"{s.name.rstrip('.')}@{s.region}" not in unknown and not s.waived}
         said |= {"waived": bool(s.waived), "reason": s.reason, "message": s.message, "digest": s.digest}
         types.append({**place, **numbers, **said})
     return {

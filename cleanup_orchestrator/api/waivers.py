@@ -51,37 +51,42 @@ class Waivers(Expiring[Waiver]):
             region=body.get("region") or "",
             project_id=body.get("project_id") or "",
             reason=body["reason"].strip(),
-            created_at=self._w.store.now(),
+            created_at=self._context.store.now(),
             expires_at=schemas.moment(body["expires_at"], "expires_at"),
             user_id=req.context.user_id or "",
             user_name=req.context.user_name or "",
             request_id=req.context.request_id,
         )
         self._check(waiver)
-        waiver = self._w.store.add_waiver(waiver)
+        waiver = self._context.store.add_waiver(waiver)
         self._log.warning("waived by %s (%s): %s", waiver.user_name, waiver.user_id, waiver.explained)
         return self._made(req, resp, waiver)
 
-    def _page(self, page: Page, in_force: bool | None, filters: dict[str, str]) -> tuple[Sequence[Waiver], Any]:
+    def _page(
+        self, page: Page, in_force: bool | None, filters: dict[str, str]
+    ) -> tuple[Sequence[Waiver], datetime.datetime]:
         if "service_type" in filters:
             filters = {**filters, "service_type": by_any_name(filters["service_type"])}
-        return self._w.store.waivers(page, in_force, **filters)
+        found: tuple[Sequence[Waiver], datetime.datetime] = self._context.store.waivers(page, in_force, **filters)
+        return found
 
     def _one(self, id_: str) -> tuple[Waiver, datetime.datetime]:
-        return self._w.store.waiver(id_)
+        found: tuple[Waiver, datetime.datetime] = self._context.store.waiver(id_)
+        return found
 
     def _not_found(self) -> ApiError:
         return ApiError(404, "waiver_not_found", "no waiver has this id; GET /v1/waivers lists them")
 
     def _end(self, id_: str, user_id: str) -> Waiver:
         """Withdraw a waiver: a deletion under way looks at the service again, or is blocked by it."""
-        return self._w.store.withdraw_waiver(id_, user_id)
+        ended: Waiver = self._context.store.withdraw_waiver(id_, user_id)
+        return ended
 
     def _check(self, waiver: Waiver) -> None:
         if waiver.expires_at <= waiver.created_at:
             text = f"'expires_at' must be later than now, which is {views.time(waiver.created_at)}"
             raise ApiError(400, "invalid_body", text, field="expires_at")
-        if waiver.expires_at > waiver.created_at + self._w.waiver_limit:
-            days = self._w.waiver_limit.days
+        if waiver.expires_at > waiver.created_at + self._context.waiver_limit:
+            days = self._context.waiver_limit.days
             text = f"'expires_at' may be {days} days from now at most ([catalog] waiver_limit): renew it by then"
             raise ApiError(400, "invalid_body", text, field="expires_at")

@@ -155,14 +155,16 @@ class Filter:
         except intercept.Refused as refused:
             answer = refused.answer
         except _Said as said:
-            return said.response(environ, start_response)
+            shown: Iterable[bytes] = said.response(environ, start_response)
+            return shown
         if answer is None:
             return self._application(environ, start_response)
         response = webob.Response(
             status=answer.status, body=json.dumps(answer.body).encode(), content_type="application/json"
         )
         response.headers.update({"Vary": "X-Auth-Token", **answer.headers})
-        return response(environ, start_response)
+        body: Iterable[bytes] = response(environ, start_response)
+        return body
 
     def _answer(self, environ: Mapping[str, Any], route: Route) -> intercept.Answer | None:
         token = environ.get("HTTP_X_AUTH_TOKEN", "")

@@ -246,12 +246,11 @@ class _Orchestrator:
         """
         answer, body = self._call("POST", "/v1/deletions", json={"project_id": project_id, "mode": mode})
         deletion = body.get("deletion")
-        id_ = deletion.get("id") if isinstance(deletion, dict) else None
-        if answer.status_code != 202 or not isinstance(id_, str) or not _UUID.fullmatch(id_):
+        if answer.status_code != 202 or not isinstance(deletion, dict) or not _is_uuid(deletion.get("id")):
             raise _Unavailable(f"POST /v1/deletions answered {answer.status_code}, but no deletion")
         if deletion.get("project_id") != project_id:
             raise _Unavailable("POST /v1/deletions answered about another project")
-        return deletion, answer.headers.get("Location") or f"{self._endpoint}/v1/deletions/{id_}"
+        return deletion, answer.headers.get("Location") or f"{self._endpoint}/v1/deletions/{deletion['id']}"
 
     def live(self, domain_id: str) -> Iterator[Mapping[str, Any]]:
         """Return every deletion under way in a domain.
@@ -320,6 +319,10 @@ def _refusal(answer: requests.Response, body: Mapping[str, Any]) -> Exception:
     kept = {name: answer.headers[name] for name in ("WWW-Authenticate", "Retry-After") if name in answer.headers}
     message = str(error["detail"]).rstrip(".")
     return Refused(answer.status_code, f"{message[:1].upper()}{message[1:]}. This request has deleted nothing.", kept)
+
+
+def _is_uuid(value: Any) -> bool:
+    return isinstance(value, str) and _UUID.fullmatch(value) is not None
 
 
 def _is_deletion(row: Any) -> bool:

@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 from cleanup_orchestrator.keystone import protocol
 
-OPTS: dict[str, list] = {
+OPTS: dict[str, list[cfg.Opt]] = {
     protocol.GROUP: [
         cfg.StrOpt(
             "user_id",

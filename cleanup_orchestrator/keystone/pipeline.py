@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-OPTS: dict[str, list] = {
+OPTS: dict[str, list[cfg.Opt]] = {
     protocol.GROUP: [
         cfg.StrOpt(
             "intercept",

@@ -73,7 +73,7 @@ def _report_on_signal(conf: cfg.ConfigOpts, prog: str) -> None:
             LOG.exception("no guru meditation report")
 
 
-class Report(gmr.TextGuruMeditation):  # type: ignore[misc]
+class Report(gmr.TextGuruMeditation):
     """A report of which a section that fails costs that section only: it says why.
 
     The section ``Processes`` fails where ``/proc`` shows processes only (``ProcSubset=pid`` in the units).

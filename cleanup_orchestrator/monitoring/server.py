@@ -42,12 +42,7 @@ OPTS = {
 #: Which port of the three a process takes.
 OFFSETS = {"api": 0, "engine": 1, "worker": 2}
 
-#: Scrapes and checks that are answered at once.
-_THREADS = 4
-#: Seconds for a whole request, and to read its answer.
-_PATIENCE = 10.0
-#: Connections at once.
-_CONNECTIONS = 200
+_LIMITS = http_server.Limits(threads=4, patience=10.0, connections=200)
 
 #: Seconds for which the figures of the store are given again: many who scrape cost one query.
 _KEEP = 10.0
@@ -133,7 +128,7 @@ class Server:
                 return [b"there are /metrics and /healthcheck\n"]
             return page(environ, start_response)
 
-        self._http = http_server.Server(host, port, application, _THREADS, _PATIENCE, _CONNECTIONS)
+        self._http = http_server.Server(host, port, application, _LIMITS)
         self._thread = threading.Thread(target=self._http.serve, name="monitoring", daemon=True)
         self._thread.start()
         LOG.info("monitoring: listening on %s port %d", host, port)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from typing import Any
 
 from osc_lib.command import command
 
 from cleanup_orchestrator.osc import common
-
-Table = tuple[tuple[str, ...], Iterable[Any]]
+from cleanup_orchestrator.osc.common import Table
 
 
 class SetBrake(common.ShowOne):

@@ -76,7 +76,7 @@ class ApiError(sdk_exceptions.HttpException):
         return self.status_code in (408, 429) or (self.status_code or 0) >= 500
 
     def __str__(self) -> str:
-        return self.message
+        return str(self.message)
 
 
 def _first_error(response: requests.Response) -> Mapping[str, Any]:
@@ -404,7 +404,7 @@ def _flat(filters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def from_connection(conn: Any) -> Proxy:
     """Return the client for an ``openstack.connection.Connection``."""
-    client = conn.config.get_session_client(SERVICE_TYPE, constructor=Proxy)
+    client: Proxy = conn.config.get_session_client(SERVICE_TYPE, constructor=Proxy)
     # openstacksdk reads the variable only while no cloud of clouds.yaml is chosen; whoever sets it means it always.
     override = os.environ.get(OVERRIDE_VARIABLE)
     if override:

@@ -21,6 +21,9 @@ from cleanup_orchestrator.core.redact import printable
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc.client import ApiError, LoginLost, Proxy, one_line
 
+#: What a command returns: column names, and rows or values.
+Table = tuple[tuple[str, ...], Iterable[Any]]
+
 SHOW = "openstack project deletion show {id}"
 LEFTOVERS = "openstack project deletion leftovers {id}"
 FOLLOW = "openstack project deletion events --follow {id}"
@@ -34,7 +37,7 @@ def keep_examples(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Let the help show indented lines of the epilog as they are: argparse would run examples into one paragraph."""
     base: Any = parser.formatter_class
 
-    class ExamplesFormatter(base):  # type: ignore[misc]
+    class ExamplesFormatter(base):
         def _fill_text(self, text: str, width: int, indent: str) -> str:
             blocks = []
             for block in text.strip("\n").split("\n\n"):
@@ -87,8 +90,8 @@ def command_error(text: str, exc: BaseException | None = None) -> exceptions.Com
     return error
 
 
-class Cleanup:
-    """Mixin of every command that speaks to the project-cleanup API."""
+class Cleanup(command.Command):
+    """A command that calls the project-cleanup API."""
 
     app: Any
     _epilog: str
@@ -101,17 +104,19 @@ class Cleanup:
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser, whose epilog has examples."""
-        return keep_examples(super().get_parser(prog_name))  # type: ignore[misc]
+        return keep_examples(super().get_parser(prog_name))
 
     @property
     def client(self) -> Proxy:
         """The client of the API."""
-        return self.app.client_manager.project_cleanup
+        client: Proxy = self.app.client_manager.project_cleanup
+        return client
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command; what goes wrong becomes one line."""
         try:
-            return super().run(parsed_args)  # type: ignore[misc]
+            code: int = super().run(parsed_args)
+            return code
         except sdk_exceptions.SDKException as exc:
             raise command_error(self.explain(exc), exc) from exc
 
@@ -126,7 +131,8 @@ class Lister(Cleanup, command.Lister):
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Write the table, without what does something to a terminal."""
         rows = data if parsed_args.formatter in _ESCAPING else (_shown(row) for row in data)
-        return super().produce_output(parsed_args, column_names, rows)
+        code: int = super().produce_output(parsed_args, column_names, rows)
+        return code
 
 
 class ShowOne(Cleanup, command.ShowOne):
@@ -137,7 +143,8 @@ class ShowOne(Cleanup, command.ShowOne):
         row = data if parsed_args.formatter in _ESCAPING else _shown(data)
         if parsed_args.formatter == "shell":
             row = tuple(_for_a_shell(value) for value in row)
-        return super().produce_output(parsed_args, column_names, row)
+        code: int = super().produce_output(parsed_args, column_names, row)
+        return code
 
 
 #: Formats that write a control character as text by themselves.
@@ -185,7 +192,7 @@ def add_limit(parser: argparse.ArgumentParser, what: str) -> None:
 def find_domain(identity: Any, name_or_id: str) -> str:
     """Return a domain's id. Who may not look domains up gave an id, as in the stock commands."""
     try:
-        return identity.find_domain(name_or_id, ignore_missing=False).id
+        return str(identity.find_domain(name_or_id, ignore_missing=False).id)
     except sdk_exceptions.ForbiddenException:
         return name_or_id
     except sdk_exceptions.NotFoundException as exc:
@@ -199,7 +206,7 @@ def find_project(identity: Any, name_or_id: str, domain: str | None) -> str:
         scope["domain_id"] = find_domain(identity, domain)
     where = f" in the domain '{one_line(domain)}'" if domain else ""
     try:
-        return identity.find_project(name_or_id, ignore_missing=False, **scope).id
+        return str(identity.find_project(name_or_id, ignore_missing=False, **scope).id)
     except sdk_exceptions.ForbiddenException:
         return name_or_id
     except sdk_exceptions.NotFoundException as exc:
@@ -239,7 +246,8 @@ def add_until(parser: Any) -> None:
 def until(parsed_args: argparse.Namespace) -> str | None:
     """Return the time that --days or --expires-at names, as the API takes it."""
     if not parsed_args.days:
-        return parsed_args.expires_at
+        expires_at: str | None = parsed_args.expires_at
+        return expires_at
     try:
         moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=parsed_args.days)
     except OverflowError as exc:

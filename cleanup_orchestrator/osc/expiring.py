@@ -12,8 +12,7 @@ from osc_lib.command import command
 
 from cleanup_orchestrator.osc import common
 from cleanup_orchestrator.osc.client import one_line
-
-Table = tuple[tuple[str, ...], Iterable[Any]]
+from cleanup_orchestrator.osc.common import Table
 
 
 def shown(row: Mapping[str, Any]) -> Table:

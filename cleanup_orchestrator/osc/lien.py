@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from cleanup_orchestrator.osc import common, expiring
-from cleanup_orchestrator.osc.expiring import Table
+from cleanup_orchestrator.osc.common import Table
 
 _COLUMNS = {
     "ID": "id",

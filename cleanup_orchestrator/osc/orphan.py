@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from osc_lib.command import command
 
 from cleanup_orchestrator.osc import common
 from cleanup_orchestrator.osc.client import one_line
-
-Table = tuple[tuple[str, ...], Iterable[Any]]
+from cleanup_orchestrator.osc.common import Table
 
 _SCANS = {
     "ID": "id",
@@ -38,7 +37,7 @@ _PROJECTS = {
     "Domain ID": "domain_id",
     "Orphans": "orphans",
     "Counts": "counts",
-    "Project Setting": "project_setting",
+    "Project Settings": "project_settings",
 }
 SCAN_CREATE = "openstack project orphan scan create"
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from osc_lib.cli import format_columns
 
 from cleanup_orchestrator.osc import common
 from cleanup_orchestrator.osc.client import ApiError, one_line
-
-Table = tuple[tuple[str, ...], Iterable[Any]]
+from cleanup_orchestrator.osc.common import Table
 
 
 class Types(common.Rows):

@@ -103,7 +103,8 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
         if options:
             raise exceptions.CommandError(f"{options}: only with --async; nothing was deleted")
         # Not the lister's run: the stock command has no output.
-        return cliff_command.Command.run(self, parsed_args)
+        code: int = cliff_command.Command.run(self, parsed_args)
+        return code
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Ask for the deletion of each project."""

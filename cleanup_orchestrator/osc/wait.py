@@ -32,13 +32,17 @@ GIVE_UP = 300.0
 #: Characters of a message that has its details in a table below it.
 MESSAGE_WIDTH = 100
 #: What a round is for, where the status says it already.
-USUAL_PURPOSE = {Status.INVENTORY: "inventory", Status.DELETING: "delete", Status.VERIFYING: "inventory"}
+USUAL_PURPOSE: Mapping[str, str] = {
+    Status.INVENTORY: "inventory",
+    Status.DELETING: "delete",
+    Status.VERIFYING: "inventory",
+}
 
 
 def ended(deletion: Mapping[str, Any]) -> bool:
     """Whether the deletion will not move by itself any more."""
     try:
-        return Status(deletion.get("status")) not in transitions.LIVE
+        return Status(str(deletion.get("status"))) not in transitions.LIVE
     except ValueError:
         # A status that only a newer server knows.
         return bool(deletion.get("finished_at"))
@@ -217,7 +221,7 @@ class Waiter:
             self._tell(f"{label(w.deletion)}: the API answers again")
         self._tell_blockers(w)
         told = self._state(w.deletion)
-        moved = told != w.told
+        moved: bool = told != w.told
         w.told = told
         if ended(w.deletion):
             w.done = True

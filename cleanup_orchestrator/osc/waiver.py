@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from cleanup_orchestrator.osc import common, expiring
-from cleanup_orchestrator.osc.expiring import Table
+from cleanup_orchestrator.osc.common import Table
 
 _COLUMNS = {
     "ID": "id",
@@ -58,7 +58,7 @@ class CreateWaiver(common.ShowOne):
         until = common.until(parsed_args)
         project_id = common.project_id(self.app, parsed_args)
         waiver = self.client.create_waiver(
-            parsed_args.service, parsed_args.reason, until, region=parsed_args.region, project_id=project_id
+            parsed_args.service, parsed_args.reason, until or "", region=parsed_args.region, project_id=project_id
         )
         return expiring.shown(waiver)
 
