@@ -142,7 +142,7 @@ class SingleDeletion(DeletionHandlers):
     def _part(
         self, req: webob.Request, deletion_id: str, query: Mapping[str, list[str]]
     ) -> tuple[Paging, dict[str, Any]]:
-        """Check that the requester may see the deletion; return the page and the filters of a query."""
+        """Check access to the deletion; return the page and the filters of a query."""
         self._load(req, policies.GET, deletion_id)
         filters: dict[str, Any] = {
             name: values[0].lower() == "true" if name == "abandoned" else values[0]

@@ -1,4 +1,4 @@
-"""``/v1/deletions/{id}/{action}``: retries, cancels, restores and approves a deletion."""
+"""``/v1/deletions/{id}/{action}``: retry, cancel, restore and approve."""
 
 from __future__ import annotations
 
@@ -132,9 +132,10 @@ class DeletionActions(DeletionHandlers):
         return dataclasses.replace(d, approvals=(*d.approvals, given), updated_at=now, progress_at=now, wake_at=now)
 
     def _stop(self, req: webob.Request, resp: webob.Response, deletion_id: str, action: Action) -> dict[str, Any]:
-        """Stop a deletion after those below it, so that the request can be repeated if it breaks off.
+        """Stop the deletions below one, then the deletion itself.
 
-        For a deletion that is stopped already, stop what still runs below it.
+        In this order the request can be repeated if it breaks off. For a deletion that is stopped already, stop what
+        still runs below it.
 
         :raises ApiError: 400; 403; 404; 409
         """
@@ -179,7 +180,9 @@ class DeletionActions(DeletionHandlers):
         return stopped
 
     def _move(self, req: webob.Request, deletion_id: str, action: Action) -> None:
-        """Apply a user's action; repeat it if an engine or a worker writes at the same time.
+        """Apply a user's action.
+
+        Repeat it if an engine or a worker writes at the same time.
 
         :raises ApiError: 403; 404; 409
         """

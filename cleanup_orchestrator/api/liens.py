@@ -1,4 +1,4 @@
-"""``/v1/liens``: protections of single projects from their deletion, who asked for them, why, and until when."""
+"""``/v1/liens``: protects single projects from deletion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from cleanup_orchestrator.store import Page
 
 
 class Liens(Expiring[Lien]):
-    """The handlers. A lien stands above what a domain's manager may delete, so it is an admin's business by default."""
+    """The handlers.
+
+    A lien overrides what a domain manager may delete. Therefore only admins manage liens by default.
+    """
 
     noun, ended, query = "lien", "removed", schemas.LIENS_QUERY
     rules = MappingProxyType(
@@ -35,9 +38,9 @@ class Liens(Expiring[Lien]):
 
     @pecan.expose("json")
     def create(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Record a lien. It is in force at once: each delete asks for it right before.
+        """Record a lien. It is in force at once: workers check it before each delete.
 
-        Keystone is not asked about the project: a lien may come before it, and outlives it.
+        Keystone is not asked whether the project exists: a lien may be older than its project, and outlives it.
 
         :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden; 415
         """
@@ -79,12 +82,15 @@ class Liens(Expiring[Lien]):
         return ApiError(404, "lien_not_found", "no lien has this id; GET /v1/liens lists them")
 
     def _end(self, id_: str, user_id: str) -> Lien:
-        """Remove a lien: a deletion that it held goes on, unless something else holds it."""
+        """Remove a lien. A deletion that it held continues, unless another hold exists."""
         lien: Lien = self._context.store.remove_lien(id_, user_id)
         self._tell(lien)
         return lien
 
     def _tell(self, lien: Lien) -> None:
-        """Have the project's deletion say so at once. Its writes need no word: they ask."""
+        """Have an engine update the condition of the project's deletion at once.
+
+        Workers do not depend on this: they check the liens before each delete.
+        """
         if live := self._context.store.live(lien.project_id):
             tell_engine(self._context.engine, live.id)

@@ -1,4 +1,4 @@
-"""``/v1/plans``: what a dry run of a cascade found would go, what would stay, and why."""
+"""``/v1/plans``: shows what a cascade would delete and keep, by its dry run."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _REASONS = {
 
 
 class Plans:
-    """The handlers. The id of a plan is that of the dry run that made it."""
+    """The handlers. The id of a plan is the id of its dry run."""
 
     def __init__(self, context: ApiContext) -> None:
         self._context = context
 
     @pecan.expose("json")
     def get(self, req: webob.Request, resp: webob.Response, plan_id: str) -> dict[str, Any]:
-        """Return a plan: its hash, its order, and the numbers of each type.
+        """Return a plan: its hash, its order, and the counts of each type.
 
         :raises ApiError: 403 forbidden; 404 plan_not_found
         """
@@ -61,9 +61,9 @@ class Plans:
 
 
 def find(context: ApiContext, requester: RequestContext, plan_id: str) -> tuple[Deletion, tuple[Step, ...]]:
-    """Return the dry run that left a plan, with its steps, if the requester may see it.
+    """Return the dry run of a plan, with its steps, if the requester may see it.
 
-    :raises ApiError: 403 forbidden; 404 plan_not_found: there is none, or none that they may see
+    :raises ApiError: 403 forbidden; 404 plan_not_found: it does not exist, or the requester may not see it
     """
     try:
         if not schemas.is_uuid(plan_id):
@@ -77,34 +77,34 @@ def find(context: ApiContext, requester: RequestContext, plan_id: str) -> tuple[
         our_log.about(d.id, d.project_id)
         return d, steps
     if context.enforcer.may_somewhere(requester, policies.PLAN_GET):
-        text = "no plan has this id: it is that of a dry run of a cascade that has ended as planned"
+        text = "no plan has this id: use the id of a dry run of a cascade that ended as planned"
         raise ApiError(404, "plan_not_found", text)
     raise ApiError(403, "forbidden", "only an admin, or a manager of the project's domain, may see plans")
 
 
 def expires_at(context: ApiContext, d: Deletion) -> datetime.datetime:
-    """Return until when a cascade may be bound to a plan."""
+    """Return the time until which a cascade can be bound to a plan."""
     assert d.finished_at is not None
     return d.finished_at + context.plan_max_age
 
 
 def bind(context: ApiContext, requester: RequestContext, plan_id: str, plan_hash: str | None, project_id: str) -> str:
-    """Check that a cascade of a project may be bound to a plan; return the plan's hash.
+    """Check that a cascade can be bound to a plan; return the plan's hash.
 
-    :param plan_hash: that the requester has seen; none: it does not matter
+    :param plan_hash: the hash that the requester expects; ``None``: any
     :raises ApiError: 403 forbidden; 404 plan_not_found; 409 plan_unusable
     """
     d, steps = find(context, requester, plan_id)
     found = plans.hash_of(steps)
     why = ""
     if d.project_id != project_id:
-        why = f"it is of another project, {d.project_id}"
+        why = f"it belongs to another project, {d.project_id}"
     elif unknown := plans.gaps(d, steps):
-        why = f"it does not know everything: nothing could be learnt of {', '.join(unknown)}"
+        why = f"it is incomplete: {', '.join(unknown)} could not be listed"
     elif context.store.now() > expires_at(context, d):
-        why = f"it is of {views.time(d.finished_at)}, which is too long ago ([deletion] plan_max_age)"
+        why = f"it is from {views.time(d.finished_at)}, which is too old ([deletion] plan_max_age)"
     elif plan_hash not in (None, found):
-        why = f"its hash is {found}, and not the one that was given"
+        why = f"its hash is {found}, not the given one"
     if why:
         raise ApiError(
             409, "plan_unusable", f"plan {plan_id} cannot be used: {why}; make a new dry run", plan_id=plan_id

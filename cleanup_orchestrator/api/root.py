@@ -1,4 +1,4 @@
-"""The one URL table, and the versions document."""
+"""The URL table, and the versions document."""
 
 from __future__ import annotations
 
@@ -24,21 +24,30 @@ from cleanup_orchestrator.api.orphans import OrphanScans
 from cleanup_orchestrator.api.plans import Plans
 from cleanup_orchestrator.api.waivers import Waivers
 
-#: Set by the token check and by nothing else: no header of a client ends up under this name.
+#: Only the token check sets this key: WSGI prefixes the headers of clients with ``HTTP_``.
 TOKEN_INFO = "keystone.token_info"
 
 
 def segments(path: str) -> tuple[str, ...]:
-    """Return a path's parts; one slash at the end does not matter, an empty part in the middle does."""
+    """Return the segments of a path.
+
+    One slash at the end is ignored. An empty segment in the middle is kept.
+    """
     parts = path.split("/")[1:]
     return tuple(parts[:-1] if parts and parts[-1] == "" else parts)
 
 
 class Identity(hooks.PecanHook):
-    """Makes ``request.context`` from what the token check found. Nothing below ``/v1`` is handled without."""
+    """Sets ``request.context`` from the token check.
+
+    Requests below ``/v1`` without a confirmed token are refused.
+    """
 
     def on_route(self, state: Any) -> None:
-        """Refuse, or note who is asking."""
+        """Set the context of the requester.
+
+        :raises ApiError: 401
+        """
         environ = state.request.environ
         if segments(state.request.path_info)[:1] != ("v1",):
             return
@@ -54,23 +63,26 @@ class Identity(hooks.PecanHook):
 
 
 class Request(pecan.Request):
-    """Keeps pecan from reading queries and bodies by itself: handlers read them, once, by their schema."""
+    """Keeps pecan from parsing queries and bodies: handlers check them by schema."""
 
     @property
     def json(self) -> Any:
-        """Not for pecan."""
+        """Refuse to parse the body for pecan."""
         raise ValueError("bodies are read by the handlers")
 
     @property
     def params(self) -> Any:
-        """Nothing, for pecan."""
+        """Return no parameters to pecan."""
         return webob.multidict.MultiDict()
 
     GET = params
 
 
 class Root:
-    """Finds the handler for a path and a method. pecan's own walk over attributes is not used: the table is all."""
+    """Finds the handler for a path and a method in a table.
+
+    pecan's own routing over attributes is not used.
+    """
 
     def __init__(self, context: ApiContext) -> None:
         deletions, deletion, actions = Deletions(context), SingleDeletion(context), DeletionActions(context)
@@ -105,7 +117,10 @@ class Root:
         }
 
     def operations(self) -> set[tuple[str, str]]:
-        """Return every (method, path) there is; a test compares it with the schemas and the reference."""
+        """Return every (method, path) of the API.
+
+        A test compares them with the schemas and the API reference.
+        """
         return {(method, "/" + "/".join(path)) for path, methods in self._table.items() for method in methods}
 
     @pecan.expose()
@@ -124,7 +139,7 @@ class Root:
 
     @pecan.expose("json")
     def versions(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Return the versions document, to anybody."""
+        """Return the versions document. It needs no token."""
         schemas.check_query(req, schemas.NOTHING)
         return {"versions": [views.version(req.application_url)]}
 

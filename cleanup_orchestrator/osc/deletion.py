@@ -1,4 +1,4 @@
-"""``openstack project deletion``: follow the deletions of projects, and act on them."""
+"""``openstack project deletion``: lists and shows deletions, leftovers and events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cleanup_orchestrator.osc import common, wait
 from cleanup_orchestrator.osc.client import one_line
 from cleanup_orchestrator.osc.common import Table
 
-#: All statuses that are not final.
+#: Stands for all statuses that are not final.
 LIVE = "live"
 
 
@@ -35,7 +35,10 @@ def add_deletion(parser: argparse.ArgumentParser, many: bool = False) -> None:
 
 
 class DeletionCommand(common.Cleanup):
-    """Mixin of the commands about deletions by id: an id that is unknown is answered with the way to find it."""
+    """Base of the commands that take ids of deletions.
+
+    The error for an unknown id says how to find the right one.
+    """
 
     def explain(self, exc: BaseException) -> str:
         """Return an error of the command as one line."""
@@ -46,22 +49,22 @@ class ListDeletion(common.Lister):
     """List the deletions of projects."""
 
     _description = (
-        "List the deletions of projects: those under way and those that have ended, newest first. A domain manager "
-        "sees those of the own domain."
+        "List the deletions of projects, under way and ended, newest first. A domain manager sees the deletions of "
+        "the manager's own domain."
     )
     _epilog = """
     Examples:
 
-      What is under way now:
+      Deletions under way:
         openstack project deletion list --status live
 
-      All that ever happened to a project, even if it is gone:
+      All deletions of a project, also if the project no longer exists:
         openstack project deletion list --project demo --long
 
-      What needs somebody, and why:
+      Deletions that need an operator, with the reason:
         openstack project deletion list --attention --long
 
-      The ids of all that failed, for a script:
+      The ids of failed deletions, for a script:
         openstack project deletion list --status failed -f value -c ID
     """
 
@@ -74,34 +77,38 @@ class ListDeletion(common.Lister):
             action="append",
             choices=[LIVE, *(str(status) for status in Status)],
             help=f"Only deletions in this status, one of {', '.join(Status)}, "
-            f"or '{LIVE}' for all that are under way (repeat it for several)",
+            f"or '{LIVE}' for all that are under way (can be repeated)",
         )
         parser.add_argument("--mode", choices=[str(mode) for mode in Mode], help="Only deletions in this mode")
         parser.add_argument(
-            "--project", metavar="<project>", help="Only deletions of this project (name or ID; it may be gone already)"
+            "--project",
+            metavar="<project>",
+            help="Only deletions of this project (name or ID; also of a project that no longer exists)",
         )
         parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
-        parser.add_argument("--domain", metavar="<domain>", help="Only projects of this domain (name or ID)")
+        parser.add_argument(
+            "--domain", metavar="<domain>", help="Only deletions of projects of this domain (name or ID)"
+        )
         parser.add_argument(
             "--sort",
             metavar="<key>[:<direction>]",
-            help="Let the server sort: keys such as created_at, status or project_name, each with :asc or :desc, "
-            "several separated by commas (default: created_at:desc)",
+            help="Sort by these keys, such as created_at, status or project_name, each with :asc or :desc, separated "
+            "by commas (default: created_at:desc)",
         )
         parser.add_argument(
             "--origin",
             choices=[str(origin) for origin in Origin],
-            help="Only deletions that somebody asked for, or only projects that were deleted past us and noticed",
+            help="Only deletions of this origin",
         )
         parser.add_argument(
             "--attention",
             action="store_true",
-            help="Only those that need somebody: stalled, failed, with leftovers",
+            help="Only deletions that need an operator: stalled, failed, or with leftovers",
         )
-        parser.add_argument("--parent", metavar="<deletion>", help="Only those that this deletion (ID) waits for")
+        parser.add_argument("--parent", metavar="<deletion>", help="Only child deletions of this deletion (ID)")
         parser.add_argument("--long", action="store_true", help="List more columns")
         common.add_limit(parser, "deletions")
-        parser.add_argument("--marker", metavar="<deletion>", help="List what comes after this deletion (ID)")
+        parser.add_argument("--marker", metavar="<deletion>", help="List the deletions after this one (ID)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
@@ -156,7 +163,7 @@ class ListDeletion(common.Lister):
         try:
             filters["project_id"] = common.find_project(identity, project, parsed_args.project_domain)
         except exceptions.CommandError as exc:
-            # Most deletions that somebody looks up are of a project that is gone; only our record has its name.
+            # The project may no longer exist. Then only the records of deletions have its name.
             if not isinstance(exc.__cause__, sdk_exceptions.NotFoundException):
                 raise
             if re.fullmatch(r"[0-9a-fA-F-]{32,36}", project):
@@ -172,16 +179,16 @@ class ListDeletion(common.Lister):
 class ShowDeletion(DeletionCommand, common.ShowOne):
     """Show one deletion."""
 
-    _description = "Show how a deletion stands: what blocks it and what would clear that, and what was found where."
+    _description = "Show a deletion: its status, its blockers with their remedies, and the resources of each type."
     _epilog = """
     Examples:
 
       openstack project deletion show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
-      Only what blocks it, for a script:
+      Only the blockers, for a script:
         openstack project deletion show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11 -f json -c blockers
 
-    A table leaves out the types that were empty; '-f json' and '-f yaml' have all of them.
+    A table leaves out empty types. '-f json' and '-f yaml' have all types.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -191,7 +198,7 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Return the fields of the deletion, what a person needs first on top."""
+        """Return the fields of the deletion, the most important first."""
         deletion = self.client.get_deletion(parsed_args.deletion)
         formats: dict[str, Any] = {
             "conditions": common.Conditions,
@@ -207,7 +214,7 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
         first = "id project_name project_id domain_id mode dry_run status reason message conditions blockers forced"
         first += " liens waivers approvals point_of_no_return_at progress"
         names = [name for name in first.split() if name in deletion]
-        # Whatever a newer server has besides is shown as well.
+        # Fields of a newer server are shown as well.
         names += [name for name in deletion if name not in names and name not in ("links", "counts")]
         names += ["counts"] if "counts" in deletion else []
         values = [deletion[n] if n not in formats or deletion[n] is None else formats[n](deletion[n]) for n in names]
@@ -215,37 +222,39 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
 
 
 class ListDeletionLeftover(DeletionCommand, common.Lister):
-    """List what is still there of a project."""
+    """List the leftovers of a deletion."""
 
     _description = (
-        "List the resources of the project that are still there (after a dry run: those that would be deleted), why, "
-        "and what to do about each."
+        "List the resources of the project that still exist (after a dry run: the resources to delete), with the "
+        "reason and the remedy of each."
     )
     _epilog = """
     Examples:
 
       openstack project deletion leftovers 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
-      Only ports that something still uses, with what uses them:
+      Only ports in use, with the resources that use them:
         openstack project deletion leftovers --type port --reason in_use --long 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
-    Types that could not be listed have no rows here; 'openstack project deletion show' names them.
+    Types that could not be listed have no rows. 'openstack project deletion show' names them.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
         add_deletion(parser)
-        parser.add_argument("--region", metavar="<region>", help="Only what is in this region")
+        parser.add_argument("--region", metavar="<region>", help="Only resources in this region")
         parser.add_argument("--service", metavar="<type>", help="Only resources of this service, such as 'network'")
         parser.add_argument("--type", metavar="<type>", help="Only resources of this type, such as 'port'")
         parser.add_argument(
             "--reason", metavar="<reason>", help=f"Only with this reason, such as {Reason.IN_USE} or {Reason.PROTECTED}"
         )
         parser.add_argument(
-            "--abandoned", action="store_true", help="Only what was let go of by force ('project deletion force')"
+            "--abandoned", action="store_true", help="Only resources that 'project deletion force' abandoned"
         )
-        parser.add_argument("--long", action="store_true", help="List the message and what keeps the resource as well")
+        parser.add_argument(
+            "--long", action="store_true", help="Also list the message and the resources that block each one"
+        )
         common.add_limit(parser, "leftovers")
         return parser
 
@@ -257,7 +266,7 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
             names += ["message", "blocked_by", "abandoned", "owner"]
             heads += ["Message", "Blocked By", "Abandoned", "Owner"]
         filters = {name: getattr(parsed_args, name) for name in ("region", "service", "type", "reason")}
-        if parsed_args.abandoned:  # else a server that does not know the word has nothing to refuse
+        if parsed_args.abandoned:  # an older server refuses the unknown filter
             filters["abandoned"] = "true"
         rows = self.client.leftovers(parsed_args.deletion, limit=parsed_args.limit, **filters)
         return tuple(heads), [
@@ -269,20 +278,20 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
 class ListDeletionEvent(DeletionCommand, common.Lister):
     """List the journal of a deletion."""
 
-    _description = "List what happened in a deletion, oldest first: who asked, what was found, deleted, kept, and when."
+    _description = "List the events of a deletion, oldest first: requests, findings, deleted and kept resources."
     _epilog = """
     Examples:
 
       openstack project deletion events 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
-      Everything that was deleted, with its id:
+      All deleted resources, with their ids:
         openstack project deletion events --type resource.deleted --long 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11 -f json
 
-      Follow a deletion until it has ended:
+      Follow a deletion until it ends:
         openstack project deletion events --follow 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
-    --follow prints a line for each event ('-f json': an object), and ends with 0 if the deletion ended as deleted (a
-    dry run: as planned), 130 after Ctrl-C, and 1 otherwise. The deletion goes on without it.
+    --follow prints a line for each event ('-f json': an object). The exit code is 0 if the deletion ended as deleted
+    (a dry run: as planned), 130 after Ctrl-C, and 1 otherwise. Ctrl-C does not stop the deletion.
     """
 
     _code = 0
@@ -292,10 +301,10 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
         parser = super().get_parser(prog_name)
         add_deletion(parser)
         parser.add_argument("--type", metavar="<type>", help="Only events of this type, such as 'resource.deleted'")
-        parser.add_argument("--follow", action="store_true", help="Go on printing new events until the deletion ends")
-        parser.add_argument("--long", action="store_true", help="List the request id and the data of each event")
+        parser.add_argument("--follow", action="store_true", help="Print new events until the deletion ends")
+        parser.add_argument("--long", action="store_true", help="Also list the request id and the data of each event")
         common.add_limit(parser, "events")
-        parser.add_argument("--marker", metavar="<event>", help="List what comes after this event (ID)")
+        parser.add_argument("--marker", metavar="<event>", help="List the events after this one (ID)")
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -304,7 +313,7 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
         return self._code
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Write the table, or, with ``--follow``, each row as it comes."""
+        """Write the table, or, with ``--follow``, each event when it arrives."""
         if not parsed_args.follow:
             return super().produce_output(parsed_args, column_names, data)
         as_json = parsed_args.formatter == "json"
@@ -318,14 +327,14 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
                 self.app.stdout.flush()
         except KeyboardInterrupt:
             self._code = 130
-            sys.stderr.write("Stopped following; the deletion goes on by itself.\n")
+            sys.stderr.write("Stopped following; the deletion continues.\n")
         return 0
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Return one row for each event, or all events as they come."""
+        """Return one row for each event, or an iterator that follows the events."""
         if parsed_args.follow:
             if parsed_args.formatter not in ("table", "json") or parsed_args.columns or parsed_args.limit:
-                raise exceptions.CommandError("--follow goes with no other output than '-f json', and not with --limit")
+                raise exceptions.CommandError("--follow needs the default output or '-f json', without -c and --limit")
             return (), self._follow(parsed_args)
         filters = {"type": parsed_args.type, "marker": parsed_args.marker}
         names = ["id", "at", "type", "message", "actor"]
@@ -341,7 +350,7 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
     def _follow(self, parsed_args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         marker, pause = parsed_args.marker, wait.POLL_FAST
         while True:
-            # In this order: what was written before the end was seen is not missed.
+            # The deletion is read before its events, so no event before its end is missed.
             deletion = self.client.get_deletion(parsed_args.deletion)
             told = marker
             for event in self.client.events(parsed_args.deletion, type=parsed_args.type, marker=marker):

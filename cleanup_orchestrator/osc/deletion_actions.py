@@ -17,18 +17,18 @@ from cleanup_orchestrator.osc.deletion import DeletionCommand, add_deletion
 
 
 class RetryDeletion(DeletionCommand, request.Requesting):
-    """Try deletions again."""
+    """Retry deletions."""
 
     _description = (
-        "Start a new attempt at deletions that ended with leftovers or failed, once what kept them is cleared. Mode "
-        "and dry run stay as they were asked for."
+        "Start a new attempt of deletions that ended with leftovers or failed. Clear the blockers first. Mode and dry "
+        "run stay as requested."
     )
     _epilog = """
     Examples:
 
       openstack project deletion retry --wait 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
-    With --wait the exit code is 0 only if every deletion ended as deleted (a dry run: as planned).
+    With --wait the exit code is 0 only if all deletions ended as deleted (a dry run: as planned).
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -39,7 +39,7 @@ class RetryDeletion(DeletionCommand, request.Requesting):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Ask for each."""
+        """Request it for each deletion."""
         request.check_wait_options(parsed_args)
         return self.request_all(
             parsed_args.deletions, self.client.retry_deletion, "Cannot retry deletion", wait.deleted, parsed_args
@@ -50,22 +50,22 @@ class ForceDeletion(request.Requesting):
     """Force the deletion of a project."""
 
     _description = (
-        "Let the deletion of a project that is under way and cannot go on let go of what is left: stuck resources are "
-        "deleted by force where their type can be, what remains then is abandoned and reported with its ID, and the "
-        "project goes. For admins, and the last resort: what is abandoned stays behind, without a project."
+        "Let the stuck deletion of a project abandon what it cannot delete. Stuck resources are deleted by force if "
+        "their type allows it. The others are abandoned and reported with their IDs. Then the project is deleted. "
+        "Only for admins, as a last resort: abandoned resources stay in the cloud, without a project."
     )
     _epilog = """
     Examples:
 
-      Force it, and wait until the project is gone:
-        openstack project deletion force --wait --reason "storage burnt down, ticket 4711" demo
+      Force the deletion, and wait until the project is gone:
+        openstack project deletion force --wait --reason "storage lost, ticket 4711" demo
 
-      Use the force of volumes only, and leave all else that is stuck as it is:
+      Delete only volumes by force, and abandon all other stuck resources:
         openstack project deletion force --type block-storage.volume --reason "ticket 4711" demo
 
-    Before, 'openstack project deletion show' says what keeps it. Afterwards, 'openstack project deletion leftovers
-    --abandoned --long' says what it left behind, with the remedy. A cancel withdraws it, until the project itself is
-    being removed.
+    First read the blockers with 'openstack project deletion show'. Afterwards 'openstack project deletion leftovers
+    --abandoned --long' lists the abandoned resources with their remedies. A cancel withdraws the force, until the
+    project itself is being removed.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -74,24 +74,24 @@ class ForceDeletion(request.Requesting):
         parser.add_argument("project", metavar="<project>", help="Project whose deletion to force (name or ID)")
         parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
         parser.add_argument(
-            "--reason", metavar="<text>", required=True, help="Why: it is on every report of this deletion for good"
+            "--reason", metavar="<text>", required=True, help="Reason (shown by every report of this deletion)"
         )
         types = parser.add_mutually_exclusive_group()
         types.add_argument(
             "--type",
             metavar="<service.type>",
             action="append",
-            help="Use the force of this resource type only, such as orchestration.stack (repeat it for several; "
-            "default: of all types that have one)",
+            help="Delete only this resource type by force, such as orchestration.stack (can be repeated; default: all "
+            "types that can be forced)",
         )
         types.add_argument(
-            "--no-type", action="store_true", help="Use no type's force: only let go of what cannot be deleted"
+            "--no-type", action="store_true", help="Delete no type by force: only abandon what cannot be deleted"
         )
         request.add_wait_options(parser, "the project is gone")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Ask for it."""
+        """Request it."""
         request.check_wait_options(parsed_args)
         identity = self.app.client_manager.sdk_connection.identity
 
@@ -109,15 +109,15 @@ class CancelDeletion(DeletionCommand, request.Requesting):
     """Cancel deletions."""
 
     _description = (
-        "Cancel deletions: nothing more is deleted, and what was changed to lock the project is undone. Resources "
-        "that are deleted already stay deleted."
+        "Cancel deletions: stop deleting resources, and undo the lock of the project. Resources that are already "
+        "deleted stay deleted."
     )
     _epilog = """
     Examples:
 
       openstack project deletion cancel --wait 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
-    With --wait the exit code is 0 only if every deletion ended as cancelled.
+    With --wait the exit code is 0 only if all deletions ended as cancelled.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -128,7 +128,7 @@ class CancelDeletion(DeletionCommand, request.Requesting):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Ask for each."""
+        """Request it for each deletion."""
         request.check_wait_options(parsed_args)
         return self.request_all(
             parsed_args.deletions, self.client.cancel_deletion, "Cannot cancel deletion", wait.cancelled, parsed_args
@@ -136,31 +136,31 @@ class CancelDeletion(DeletionCommand, request.Requesting):
 
 
 class ApproveDeletion(DeletionCommand, request.Requesting):
-    """Approve deletions that are beyond a limit."""
+    """Approve deletions that exceed a limit."""
 
     _description = (
-        "Approve deletions that another user asked for, and that wait because they are beyond an operator's limit: "
-        "more resources in one deletion, or more deletions in a day, than go without a second person's word. For "
-        "admins. A user who asked for a deletion, retried it or forced it cannot approve it."
+        "Approve deletions of another user that wait because they exceed a limit of the operator: too many resources "
+        "in one deletion, or too many deletions in a day. Only for admins. A user who requested, retried or forced a "
+        "deletion cannot approve it."
     )
     _epilog = """
     Examples:
 
       openstack project deletion approve --reason "ticket 4711" 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
-    It covers as many resources as were found by now ('openstack project deletion show' has the counts). If more are
-    found later, it asks again.
+    The approval covers the number of resources found so far ('openstack project deletion show' has the counts). If
+    more are found later, the deletion needs another approval.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
         add_deletion(parser, many=True)
-        parser.add_argument("--reason", metavar="<reason>", required=True, help="Why; it is in the journal")
+        parser.add_argument("--reason", metavar="<reason>", required=True, help="Reason (stored in the journal)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Approve each."""
+        """Approve each deletion."""
         parsed_args.wait = False
 
         def approve(deletion_id: str) -> dict[str, Any]:
@@ -170,47 +170,50 @@ class ApproveDeletion(DeletionCommand, request.Requesting):
 
 
 class RestoreDeletion(DeletionCommand, request.Requesting):
-    """Give projects back before anything of them is deleted."""
+    """Restore projects before anything of them is deleted."""
 
     _description = (
-        "Give projects back as they were: stop their deletions before the point of no return, and undo what was done "
-        "to lock them. After that only 'openstack project deletion cancel' stops a deletion, and what is deleted stays "
-        "deleted. The role assignments that come back with it are listed first, on the error output, and at a terminal "
-        "you are asked: an admin may have meant to take one of them away meanwhile."
+        "Restore projects: stop their deletions before the point of no return, and undo their locks. After that point "
+        "only 'openstack project deletion cancel' stops a deletion, and deleted resources stay deleted. The command "
+        "first lists the role assignments that it restores, on the error output. At a terminal it asks for "
+        "confirmation: an admin may have wanted to remove one of them meanwhile."
     )
     _epilog = """
     Examples:
 
       openstack project deletion restore --wait 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
-    The same without being asked at a terminal:
+      Without confirmation at a terminal:
         openstack project deletion restore --yes 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
-    Until when it can be restored is the point_of_no_return_at of 'openstack project deletion show'. With --wait the
-    exit code is 0 only if every deletion ended as cancelled.
+    A project can be restored until point_of_no_return_at of 'openstack project deletion show'. With --wait the exit
+    code is 0 only if all deletions ended as cancelled.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
         add_deletion(parser, many=True)
-        parser.add_argument("--yes", action="store_true", help="Do not ask, at a terminal either")
+        parser.add_argument("--yes", action="store_true", help="Do not ask for confirmation")
         request.add_wait_options(parser, "the project is usable again")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Ask for each."""
+        """Request it for each deletion."""
         request.check_wait_options(parsed_args)
 
         def restore(deletion_id: str) -> dict[str, Any]:
-            if (lines := self._coming_back(deletion_id)) and not self._agreed(lines, parsed_args.yes):
-                raise exceptions.CommandError("not restored")
+            if (lines := self._restored_grants(deletion_id)) and not self._confirmed(lines, parsed_args.yes):
+                raise exceptions.CommandError("not confirmed, so not restored")
             return self.client.restore_deletion(deletion_id)
 
         return self.request_all(parsed_args.deletions, restore, "Cannot restore deletion", wait.cancelled, parsed_args)
 
-    def _coming_back(self, deletion_id: str) -> list[str]:
-        """Return a line for each role assignment that comes back, those of the projects below included."""
+    def _restored_grants(self, deletion_id: str) -> list[str]:
+        """Return a line for each role assignment that a restore gives back.
+
+        Includes those of the projects below.
+        """
         lines, waiting, seen = [], [deletion_id], set()
         name = functools.cache(self._name)
         while waiting:
@@ -225,7 +228,10 @@ class RestoreDeletion(DeletionCommand, request.Requesting):
         return lines
 
     def _name(self, kind: str, id_: str) -> str:
-        """Return the name and the id of a user, group or role; the id alone where Keystone does not tell."""
+        """Return the name and the id of a user, group or role.
+
+        If Keystone does not return the name, return only the id.
+        """
         identity = self.app.client_manager.sdk_connection.identity
         get = {"user": identity.get_user, "group": identity.get_group, "role": identity.get_role}.get(kind)
         try:
@@ -234,10 +240,10 @@ class RestoreDeletion(DeletionCommand, request.Requesting):
             return one_line(id_)
 
     @staticmethod
-    def _agreed(lines: list[str], yes: bool) -> bool:
-        """Say which role assignments come back; ask whether they shall, where somebody sits at a terminal."""
-        noun = "role assignment comes" if len(lines) == 1 else "role assignments come"
-        sys.stderr.write("\n".join([f"{len(lines)} {noun} back, as they were before the lock:", *lines, ""]))
+    def _confirmed(lines: list[str], yes: bool) -> bool:
+        """Print the role assignments to restore; ask for confirmation at a terminal."""
+        noun = "role assignment" if len(lines) == 1 else "role assignments"
+        sys.stderr.write("\n".join([f"Restoring gives back {len(lines)} {noun}:", *lines, ""]))
         if yes or not sys.stdin.isatty():
             return True
         sys.stderr.write("Restore? [y/N] ")
