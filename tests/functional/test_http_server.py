@@ -294,7 +294,7 @@ else:
 LIMITS = {
     "enough": ((400, 500, 100), "listens with 400 500"),
     "enough when raised": ((300, 400, 100), "listens with 400 400"),
-    "too few": ((300, 355, 100), "100 connections need 356 open files, but this process may open only 355: raise the limit"),
+    "too few": ((300, 355, 100), "100 connections need 356 open files, but this process may open only 355:"),
 }
 
 
