@@ -1,13 +1,14 @@
-"""The HTTP server of the API and of the monitoring port: waitress, with an end to everything that a client may begin.
+"""The HTTP server of the API and the monitoring port: waitress with limits.
 
-One thread reads and writes for all connections, and gives a request to one of the others once it is there as a whole.
-So a client that sends slowly, or reads slowly, keeps a socket for a while and no thread. Each request has a size and a
-time in which it has to be there; each answer has a time in which it has to be read. A connection has one request under
-way: of several that come at once the first is answered.
+One thread reads and writes for all connections. It passes a request to another thread when the request is complete. So
+a client that sends or reads slowly occupies a socket, but no thread. The size of a request is limited, and the time to
+send it and to read the answer. A connection has one request under way: of several pipelined requests only the first is
+answered.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import http
 import json
 import logging
@@ -28,24 +29,24 @@ from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, ThreadedTaskDispatcher
 from waitress.utilities import BadRequest
 
-#: Bytes of a request's line and headers. A token has some hundred bytes, with the largest formats some thousand.
+#: Bytes of a request's line and headers. A token has some hundred bytes, in the largest formats some thousand.
 MAX_HEAD = 64 * 1024
-#: Bytes of a body. The API takes far less, and says so in its own words; this is for what is sent on regardless.
+#: Bytes of a body. The API has a lower limit with its own error; this one stops clients that send more regardless.
 MAX_BODY = 128 * 1024
-#: Bytes of an unfinished control line of a chunk, and of the trailer after the last chunk.
+#: Bytes of an unfinished control line of a chunk, and of the trailer.
 MAX_CONTROL = 4 * 1024
 #: Open files that a process needs besides the connections of a server: database, Keystone, broker, logs, monitoring.
 _OTHER_FILES = 256
-#: Seconds between two looks at who takes too long.
+#: Seconds between two checks for late clients.
 _INTERVAL = 1
-#: Seconds for which the loop waits for something to happen.
+#: Seconds for which the loop waits for an event.
 _POLL = 1.0
 
 #: Request lines of HTTP/1.0 and HTTP/1.1 (RFC 9112, 3), and header lines without folding (RFC 9112, 5). No part matches
 #: the character that ends it, and all quantifiers are possessive, so a match takes linear time.
 _REQUEST_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Z]++ [\x21-\x7e]++ HTTP/1\.[01]")
 _HEADER_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]++):([\t\x20-\x7e\x80-\xff]*+)")
-#: Headers of the answers that the server gives without the application; the application adds the same to its own.
+#: Headers of answers without the application. The application adds the same headers to its answers.
 _HEADERS = (("Content-Type", "application/json"), ("Cache-Control", "no-store"), ("Vary", "X-Auth-Token"))
 
 _LOG = logging.getLogger(__name__)
@@ -59,18 +60,18 @@ def _error(status: int, detail: str) -> bytes:
 
 
 class _Refusal(ErrorTask):
-    """Answers a request that was refused, or for which the application raised an error."""
+    """Answers a refused request, or an error of the application."""
 
     def execute(self) -> None:
         """Write the answer, and close the connection."""
         error = self.request.error
         details = {
-            413: "the body is larger than this server takes",
+            413: "the body is larger than this server accepts",
             431: f"the request's line and headers are larger than {MAX_HEAD} bytes",
-            500: "an unexpected error; the log of the server has it",
-            501: "the only Transfer-Encoding that this server takes is chunked",
+            500: "an unexpected error: see the log of the server",
+            501: "the only Transfer-Encoding of this server is chunked",
         }
-        body = _error(error.code, details.get(error.code, "this is no HTTP request"))
+        body = _error(error.code, details.get(error.code, "this is not an HTTP request"))
         self.status = f"{error.code} {error.reason}"
         self.response_headers.extend(_HEADERS)
         self.set_close_on_finish()
@@ -78,32 +79,33 @@ class _Refusal(ErrorTask):
         self.write(body)
 
 
-class _Chunks(ChunkedReceiver):  # type: ignore[misc]
-    """A chunked body whose control lines and trailer are limited.
+class _Chunks(ChunkedReceiver):
+    """A chunked body with limited control lines and trailer.
 
-    waitress searches all of an unfinished line again for each piece that arrives: a line without an end takes quadratic
+    waitress searches the whole unfinished line for each piece that arrives. A line without an end would take quadratic
     time.
     """
 
     def received(self, data: bytes) -> int:
-        """Take a piece of the body; return how many bytes of it belong to the body."""
+        """Take a piece of the body; return the number of bytes that belong to it."""
         taken: int = super().received(data)
         if max(len(self.control_line), len(self.trailer)) > MAX_CONTROL:
             self.error = BadRequest(f"a control line or the trailer is larger than {MAX_CONTROL} bytes")
         return taken
 
 
-class _Request(HTTPRequestParser):  # type: ignore[misc]
+class _Request(HTTPRequestParser):
     """One request.
 
     If more data follows the request, answer it, drop the rest and close the connection. Otherwise a client could
     request many large answers and read none of them: they would fill the memory or block the threads.
     """
 
-    path = ""  #: waitress logs it for each client that leaves early, also when no path was parsed
+    body_rcv: Any
+    path = ""  #: waitress logs it for each client that disconnects early, even if no path was parsed
 
     def received(self, data: bytes) -> int:
-        """Take what the client sent; return how many bytes of it."""
+        """Take data of the client; return the number of bytes taken."""
         taken: int = super().received(data)
         if self.completed:
             # The request is refused or has no body. After a "100 Continue" waitress would wait for a body.
@@ -117,10 +119,10 @@ class _Request(HTTPRequestParser):  # type: ignore[misc]
         """Parse the request line and the header lines.
 
         The regular expressions of waitress take quadratic time for some heads, and they hold the GIL in the thread that
-        serves all connections. Therefore waitress gets only lines that match in linear time, with the blanks around the
-        values removed.
+        serves all connections. Therefore waitress gets only lines that match in linear time, without the blanks around
+        the values.
 
-        :raises ParsingError: when a line is malformed
+        :raises ParsingError: if a line is malformed
         """
         first, *others = header_plus.split(b"\r\n")
         if _REQUEST_LINE.fullmatch(first) is None:
@@ -133,22 +135,22 @@ class _Request(HTTPRequestParser):  # type: ignore[misc]
             lines.append(field[1] + b":" + field[2].strip(b" \t"))
         try:
             super().parse_header(b"\r\n".join(lines) + b"\r\n\r\n")
-        except ValueError as error:  # a host that is no IPv6 address in brackets, a Content-Length of over 4300 digits
+        except ValueError as error:  # an invalid IPv6 address in brackets, or a Content-Length of over 4300 digits
             raise ParsingError("the URI or the Content-Length is malformed") from error
         if self.chunked:
             self.body_rcv = _Chunks(self.body_rcv.getbuf())
 
 
-class _Channel(HTTPChannel):  # type: ignore[misc]
+class _Channel(HTTPChannel):
     """One connection."""
 
     parser_class = _Request
     error_task_class = _Refusal
-    since: float | None = None  #: when the first byte of a request came that is not there as a whole yet
-    reading_since: float | None = None  #: when an answer was first seen to wait for its reader
+    since: float | None = None  #: when the first byte of an incomplete request arrived
+    reading_since: float | None = None  #: when an answer was first seen to wait for the client
 
     def received(self, data: bytes) -> bool:
-        """Take what the client sent."""
+        """Take data of the client."""
         before = self.request
         taken: bool = super().received(data)
         if self.request is not before:
@@ -156,7 +158,7 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
         return taken
 
     def end_if_late(self, now: float, patience: float) -> None:
-        """Close the connection if the client has had ``patience`` seconds for what it does."""
+        """Close the connection if the client took more than ``patience`` seconds."""
         if self.total_outbufs_len == 0:
             self.reading_since = None
         elif self.reading_since is None:
@@ -164,10 +166,10 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
         if self.since is not None and now - self.since > patience and not self.requests and not self.close_when_flushed:
             self._time_out()
         if self.will_close or (self.reading_since is not None and now - self.reading_since > patience):
-            self.handle_close()  # at once: who does not read makes the loop wait for ever until it may write
+            self.handle_close()  # at once: for a client that does not read, the loop would wait for ever to write
 
     def _time_out(self) -> None:
-        body = _error(408, "the request was not there in time")
+        body = _error(408, "the request did not arrive in time")
         headers = (*_HEADERS, ("Content-Length", len(body)), ("Connection", "close"))
         lines = ("HTTP/1.1 408 Request Timeout", *(f"{name}: {value}" for name, value in headers))
         answer = "".join(f"{line}\r\n" for line in (*lines, "")).encode() + body
@@ -177,14 +179,14 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
             self.close_when_flushed = True
 
 
-class _Listener(TcpWSGIServer):  # type: ignore[misc]
-    """One address that is listened on."""
+class _Listener(TcpWSGIServer):
+    """One listening address."""
 
     channel_class = _Channel
     patience: float
 
     def maintenance(self, now: float) -> None:
-        """End what takes too long; called by the loop now and then."""
+        """Close late connections; the loop calls it at an interval."""
         super().maintenance(now)
         for channel in tuple(self.active_channels.values()):
             channel.end_if_late(time.monotonic(), self.patience)
@@ -193,10 +195,10 @@ class _Listener(TcpWSGIServer):  # type: ignore[misc]
 def _allow_open_files(connections: int) -> None:
     """Raise the soft limit of open files to the hard limit if the connections need it.
 
-    Without a free file descriptor the process reaches neither database nor Keystone, and the loop fails to accept the
-    next connection again and again without a pause.
+    Without a free file descriptor the process reaches neither database nor Keystone, and the loop retries to accept
+    the next connection without a pause.
 
-    :raises OSError: when the hard limit is too low
+    :raises OSError: if the hard limit is too low
     """
     needed = connections + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -205,10 +207,22 @@ def _allow_open_files(connections: int) -> None:
     infinite = hard == resource.RLIM_INFINITY
     if not infinite and hard < needed:
         raise OSError(
-            f"{connections} connections need {needed} open files, and this process may open {hard}: raise the limit "
-            "(LimitNOFILE in its unit), or lower [api] connections"
+            f"{connections} connections need {needed} open files, but this process may open only {hard}: raise the "
+            "limit (LimitNOFILE in the unit), or lower [api] connections"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed if infinite else hard, hard))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server allows its clients."""
+
+    threads: int  #: requests that are answered at once
+    #: seconds in which a whole request has to arrive, in which an answer has to be read, and for which a connection may
+    #: be idle
+    patience: float
+    connections: int  #: connections that are open at once; further ones wait in the kernel
+    stop_patience: float = 1.0  #: seconds in which the requests under way may end when the server stops
 
 
 class Server:
@@ -219,81 +233,80 @@ class Server:
         host: str,
         port: int,
         application: Callable[..., Any],
-        threads: int,
-        patience: float,
-        connections: int,
-        stop_patience: float = 1.0,
+        limits: Limits,
     ) -> None:
-        """Listen; :meth:`serve` answers.
+        """Listen. :meth:`serve` answers the requests.
 
-        :param threads: requests that are answered at once
-        :param patience: seconds in which a whole request has to be there, in which an answer has to be read, and for
-            which a connection may do nothing
-        :param connections: that are open at once; further ones wait in the kernel
-        :param stop_patience: seconds in which the requests that are under way may end when the server stops
-        :raises OSError: when the address is in use, or the process may not open enough files for the connections
+        :raises OSError: if the address is in use, or the process may not open enough files for the connections
         """
-        _allow_open_files(connections)
+        _allow_open_files(limits.connections)
         settings = Adjustments(
             host=host,
             port=port,
-            threads=threads,
+            threads=limits.threads,
             ident=None,
             max_request_header_size=MAX_HEAD,
             max_request_body_size=MAX_BODY,
-            connection_limit=connections + 10,  # it counts the listening sockets, too
-            channel_timeout=patience,
+            connection_limit=limits.connections + 10,  # it includes the listening sockets
+            channel_timeout=limits.patience,
             cleanup_interval=_INTERVAL,
             asyncore_use_poll=True,
             log_socket_errors=False,
-            # Whether a proxy's headers count is for [oslo_middleware] enable_proxy_headers_parsing to say.
+            # [oslo_middleware] enable_proxy_headers_parsing decides whether the headers of a proxy count.
             clear_untrusted_proxy_headers=False,
         )
-        logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it warns of each request that waits for a thread
+        logging.getLogger("waitress.queue").setLevel(
+            logging.ERROR
+        )  # it warns about each request that waits for a thread
         self._map: dict[Any, Any] = {}
         self._tasks = ThreadedTaskDispatcher()
         self._listeners = []
-        self._stop, self._stop_patience = threading.Event(), stop_patience
+        self._stop, self._stop_patience = threading.Event(), limits.stop_patience
         try:
             for address in settings.listen:
                 listener = _Listener(
                     application, self._map, dispatcher=self._tasks, adj=settings, sockinfo=address, _start=True
                 )
-                listener.patience = patience
+                listener.patience = limits.patience
                 self._listeners.append(listener)
         except OSError:
             wasyncore.close_all(self._map)
             raise
-        self._tasks.set_thread_count(threads)
+        self._tasks.set_thread_count(limits.threads)
 
     def serve(self) -> None:
         """Answer requests until :meth:`stop`."""
         while not self._stop.is_set():
-            self._turn(_POLL)
+            self._poll(_POLL)
         for listener in self._listeners:
-            wasyncore.dispatcher.close(listener)  # not its own: that ends the trigger, too, which threads still pull
+            wasyncore.dispatcher.close(
+                listener
+            )  # its own close() would also close the trigger, which threads still use
         until = time.monotonic() + self._stop_patience
         while self._busy() and time.monotonic() < until:
-            self._turn(0.1)
+            self._poll(0.1)
         self._tasks.shutdown(timeout=max(0.0, until - time.monotonic()))
         wasyncore.close_all(self._map, ignore_all=True)
 
     def stop(self) -> None:
-        """Take no further request; :meth:`serve` returns when those under way have ended, or their time is over."""
+        """Stop accepting requests.
+
+        :meth:`serve` returns when the requests under way have ended, or after ``stop_patience``.
+        """
         self._stop.set()
         self._listeners[0].pull_trigger()
 
     def _busy(self) -> bool:
-        """Whether a request is being answered, or an answer is being read. The connections that wait are closed."""
+        """Return whether a request or an answer is under way. Closes idle connections."""
         channels = [each for each in tuple(self._map.values()) if isinstance(each, _Channel)]
         for channel in channels:
             if not channel.requests and not channel.total_outbufs_len:
                 channel.will_close = True
         return any(channel.requests or channel.total_outbufs_len for channel in channels)
 
-    def _turn(self, seconds: float) -> None:
+    def _poll(self, seconds: float) -> None:
         try:
             wasyncore.loop(seconds, True, self._map, 1)
-        except Exception:  # one connection's: the others go on
-            _LOG.exception("a connection broke")
+        except Exception:  # the error of one connection must not end the others
+            _LOG.exception("error on a connection")
             time.sleep(0.05)

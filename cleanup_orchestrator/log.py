@@ -1,6 +1,7 @@
-"""Logging through oslo.log, with the ids of the deletion, its project and the request on every line.
+"""Logging through oslo.log, with ids on every line.
 
-No request or response body is ever logged, so no secret can be.
+The ids are those of the deletion, its project and the request. Bodies of requests and responses are never logged: they
+can contain secrets.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _IDS = "[%(request_id)s deletion=%(deletion_id)s project=%(target_project_id)s]"
 #: The ids come from the context that :func:`context` sets; ``-`` without one.
 FORMAT = f"%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s {_IDS} %(message)s"
 _TRACE_PREFIX = f"%(asctime)s.%(msecs)03d %(process)d ERROR %(name)s {_IDS} "
-#: Libraries that log whole requests at DEBUG; kept quiet even with debug on.
+#: Levels of libraries that log whole requests at DEBUG. They also apply if debug is on.
 _QUIET = (
     "keystoneauth=WARNING",
     "keystonemiddleware=WARNING",
@@ -28,13 +29,13 @@ _QUIET = (
     "oslo_policy=WARNING",
     "urllib3=WARNING",
     "alembic=WARNING",
-    "stevedore=ERROR",  # what does not load is said where it is wanted
-    "amqp=ERROR",  # it warns of every consumer that an orderly stop cancels
+    "stevedore=ERROR",  # the caller reports a plugin that does not load
+    "amqp=ERROR",  # it warns about each consumer that an orderly stop cancels
 )
 
 
 class Context(oslo_context.RequestContext):
-    """Who is asking (in the API), and what a log line says about where it belongs."""
+    """The requester (in the API), and the ids of a log line."""
 
     def __init__(
         self,
@@ -44,10 +45,10 @@ class Context(oslo_context.RequestContext):
         trust_user_ids: Sequence[str] = (),
         **kwargs: Any,
     ) -> None:
-        """Take the ids of a log line, and what of the token oslo.context does not know.
+        """Take the ids of a log line, and facts about the token.
 
-        :param delegated: whether another user, or a program of one, may be using the token: it is of a trust or OAuth1
-        :param trust_user_ids: trustor and trustee of a token that is of a trust
+        :param delegated: whether the token is of a trust or of OAuth1, so that another user can hold it
+        :param trust_user_ids: trustor and trustee of a trust's token
         """
         super().__init__(**kwargs)
         self.deletion_id, self.target_project_id = deletion_id, target_project_id
@@ -60,7 +61,7 @@ class Context(oslo_context.RequestContext):
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register oslo.log's options with our line format as the default."""
+    """Register the options of oslo.log with ``FORMAT`` as the default."""
     log.register_options(conf)
     log.set_defaults(logging_context_format_string=FORMAT, default_log_levels=[*log.get_default_log_levels(), *_QUIET])
     conf.set_default("logging_default_format_string", FORMAT)
@@ -76,22 +77,26 @@ def setup(conf: cfg.ConfigOpts) -> None:
 
 
 def redact_handlers() -> None:
-    """Have every handler of every logger take the secrets out; again after whatever sets logging up anew."""
+    """Make every handler of every logger redact secrets.
+
+    Call it again after anything that sets up logging anew.
+    """
     for logger in (logging.root, *tuple(logging.root.manager.loggerDict.values())):
         for handler in logger.handlers if isinstance(logger, logging.Logger) else ():
             if not isinstance(handler.formatter, _Redacting):
                 handler.setFormatter(_Redacting(handler.formatter or logging.Formatter()))
 
 
-#: What a request may put on its lines: ids come from a path or a header.
+#: Fields whose values come from the path or a header of a request.
 _FROM_OUTSIDE = ("request_id", "deletion_id", "target_project_id")
 
 
 class _Redacting(logging.Formatter):
-    """Formats as another formatter does, without secrets, and without lines that a text from outside begins.
+    """Wraps a formatter: redacts secrets, and keeps foreign texts on one line.
 
-    Names of projects and users, and the texts of exceptions, may hold line ends and escape codes. So the message and
-    the text of each exception become one printable line each. The lines of a traceback are those of its frames.
+    Names of projects and users, and the texts of exceptions, can contain line ends and escape codes. Therefore the
+    message and the text of each exception become one printable line each. Only the frames of a traceback have lines of
+    their own.
     """
 
     def __init__(self, inner: logging.Formatter) -> None:
@@ -99,31 +104,31 @@ class _Redacting(logging.Formatter):
         self._inner = inner
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, and those of the traceback and the stack."""
+        """Return the line of a record, and the lines of its traceback and stack."""
         plain = _Record(record)
         plain.msg, plain.args = _clean(record.getMessage()), None
         for name in _FROM_OUTSIDE:
             setattr(plain, name, str(record.__dict__.get(name, "-")))
         if record.exc_info and record.exc_info[1] is not None:
             shown = _shown(record.exc_info[1])
-            # Another handler may have stored its own text of the traceback.
+            # Another handler may have stored its text of the traceback.
             plain.exc_info, plain.exc_text = (type(shown), shown, record.exc_info[2]), None
         elif record.exc_text:
             plain.exc_text = printable(record.exc_text)
         if record.stack_info:
             plain.stack_info = "\n".join(map(printable, record.stack_info.split("\n")))
-        # Each text from outside is on one line: no secret is on two. None was cut, which would break a line of JSON.
+        # Each foreign text is on one line, so no secret is split. Nothing was cut, which would break a line of JSON.
         return "\n".join(redact(line, len(line)) for line in self._inner.format(plain).split("\n"))
 
 
 class _Record(logging.LogRecord):
-    """A copy of a record in which each text that a formatter sets is printable.
+    """A copy of a record that makes each text printable that a formatter sets.
 
-    oslo.log's formatter sets the values of the context, and a summary of the exception that is being handled, also if
+    oslo.log's formatter sets the values of the context, and a summary of the exception that is being handled, even if
     the record has no ``exc_info``.
     """
 
-    #: These have several lines, which are printable already.
+    #: Texts of several lines, which are already printable.
     _lines = frozenset({"exc_text", "stack_info"})
 
     def __init__(self, record: logging.LogRecord) -> None:
@@ -141,7 +146,10 @@ def _clean(text: str) -> str:
 
 
 def _text(value: object) -> str:
-    """Return an object as one line without secrets; an exception may be unable to say its text."""
+    """Return the text of an object as one line without secrets.
+
+    The ``__str__`` of an exception can fail.
+    """
     try:
         return _clean(str(value))
     except Exception:
@@ -149,15 +157,15 @@ def _text(value: object) -> str:
 
 
 def _shown(error: BaseException) -> BaseException:
-    """Return a stand-in for an exception and all that it is chained to, with texts of one line.
+    """Return a copy of an exception and its chain, with texts of one line.
 
-    A formatter writes a stand-in as it writes the exception: with the same type, frames, notes, causes and members of
-    a group. Suggestions of other names, and the position of a syntax error, are left out.
+    A formatter writes the copy like the exception, with the same type, frames, notes, causes and members of a group.
+    Suggestions of other names, and the position of a syntax error, are left out.
     """
     stand_ins: dict[int, BaseException] = {}
     unchained: list[BaseException] = []
     shown = _stand_in(error, stand_ins, unchained)
-    while unchained:  # a chain may be long, and may be a loop
+    while unchained:  # a chain can be long, and can be a loop
         real = unchained.pop()
         alike = stand_ins[id(real)]
         cause, context = real.__cause__, real.__context__
@@ -170,9 +178,11 @@ def _shown(error: BaseException) -> BaseException:
 def _stand_in(
     real: BaseException, stand_ins: dict[int, BaseException], unchained: list[BaseException]
 ) -> BaseException:
-    """Return the stand-in for an exception; add a new one to both arguments, still without its chain.
+    """Return the copy of an exception; create it if there is none.
 
-    This is no function within :func:`_shown`: one that calls itself would keep the frames of the traceback alive.
+    A new copy, still without its chain, is added to both other arguments.
+
+    It is not nested in :func:`_shown`: a nested recursive function would keep the frames of the traceback alive.
     """
     if id(real) not in stand_ins:
         members = real.exceptions if isinstance(real, BaseExceptionGroup) else ()
@@ -182,7 +192,7 @@ def _stand_in(
 
 
 def _alike(real: BaseException, members: list[BaseException]) -> BaseException:
-    """Return an exception with the type's name, the text, the notes and the traceback of another."""
+    """Return an exception with the type name, text, notes and traceback of another."""
     text, kind = _text(real), type(real)
     names = {"__module__": printable(str(kind.__module__)), "__qualname__": printable(kind.__qualname__)}
     base = BaseExceptionGroup if members else Exception
@@ -195,7 +205,10 @@ def _alike(real: BaseException, members: list[BaseException]) -> BaseException:
 
 
 class _Factory:
-    """Gives every record the ids' places, also one that is logged outside of any context, or in a library's."""
+    """Gives every record the fields for the ids.
+
+    Records outside of a context, or in the context of a library, need them, too.
+    """
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -209,9 +222,9 @@ class _Factory:
 
 @contextlib.contextmanager
 def context(deletion_id: str = "-", project_id: str = "-", request_id: str = "") -> Iterator[None]:
-    """Put the ids on every line that this thread logs in the block."""
+    """Put the ids on every log line of this thread during the block."""
     before = oslo_context.get_current()
-    # "-" and not None: for None oslo.context makes up an id that no request ever had.
+    # "-" instead of None: for None oslo.context generates a new id.
     Context(deletion_id or "-", project_id or "-", request_id=request_id or "-", overwrite=True)
     try:
         yield
@@ -223,7 +236,7 @@ def context(deletion_id: str = "-", project_id: str = "-", request_id: str = "")
 
 
 def about(deletion_id: str, project_id: str) -> None:
-    """Say which deletion and project the rest of this thread's present block is about."""
+    """Set the deletion and the project for the rest of the current block."""
     current = oslo_context.get_current()
     if isinstance(current, Context):
         current.deletion_id, current.target_project_id = deletion_id, project_id

@@ -1,7 +1,8 @@
-"""Every option, for oslo-config-generator. Options live beside what uses them: this only collects them.
+"""Collects the options of all modules.
 
-A module with options has ``OPTS: dict[str, list[cfg.Opt]]``, by group (``DEFAULT`` for no group), and is named here.
-The options of a plugin are its ``Service.options``, in the group ``[service_<type>]``.
+The module that uses an option declares it. A module with options has ``OPTS: dict[str, list[cfg.Opt]]``, by group
+(``DEFAULT`` for no group), and is listed here. The options of a plugin are its ``Service.options``, in the group
+``[service_<type>]``.
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ def _declared() -> dict[str, list[cfg.Opt]]:
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register every option but the plugins': those are the registry's to register."""
+    """Register all options, except those of plugins: the registry registers them."""
     for group, options in _declared().items():
         conf.register_opts(options, group=None if group == "DEFAULT" else group)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return every option by group, sorted: the sample is the same wherever it is written."""
+    """Return all options by group, sorted, for oslo-config-generator."""
     groups = _declared()
     for group, options in connections.SAMPLE_OPTS.items():
         groups[group] += options

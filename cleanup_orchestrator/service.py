@@ -1,4 +1,4 @@
-"""Wiring: configuration in, running processes out. No globals but oslo.config's own conventions."""
+"""Builds the processes from the configuration, runs them and stops them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from cleanup_orchestrator.messaging import notifications, rpc
 from cleanup_orchestrator.monitoring import health, reports
 from cleanup_orchestrator.monitoring import server as monitoring_server
 from cleanup_orchestrator.plugins import registry
-from cleanup_orchestrator.worker import orphan_scan, worker
+from cleanup_orchestrator.worker import orphan_scan
+from cleanup_orchestrator.worker.worker import Worker
 
 LOG = log.getLogger(__name__)
 PROJECT = "cleanup-orchestrator"
@@ -39,22 +40,22 @@ OPTS = {
             "graceful_stop_timeout",
             default=60,
             min=0,
-            help="Seconds that a process which is told to stop (SIGTERM) gives to what is under way: steps, decisions, "
-            "requests. Then workers give the steps that are still under way back to the queue, where others take them "
-            "at once, and the process ends. The unit's TimeoutStopSec has to be longer by some 20 seconds.",
+            help="Seconds that a process waits after SIGTERM for the steps, decisions and requests under way. Then a "
+            "worker releases its claims on the steps that are still under way, so that other workers can claim them "
+            "at once, and the process ends. TimeoutStopSec of the unit must be about 20 seconds longer.",
         )
     ]
 }
 
-#: Seconds in which write calls that are under way at the very end may still be answered.
+#: Seconds to wait for the answers of write calls that are under way when the process ends.
 _LAST_CALLS = 5.0
 
 
 def load(argv: Sequence[str] = (), prog: str = PROJECT, description: str | None = None) -> cfg.ConfigOpts:
-    """Read configuration and set up logging.
+    """Read the configuration and set up logging.
 
-    Files: ``--config-file`` where given, else ``/etc/cleanup-orchestrator/cleanup-orchestrator.conf`` and the other
-    places of oslo.config for this project. It is ``cfg.CONF`` that is filled, because libraries register options there.
+    The files are those of ``--config-file``, or ``/etc/cleanup-orchestrator/cleanup-orchestrator.conf`` and the other
+    default files of oslo.config. The configuration is ``cfg.CONF``, because libraries register their options there.
     """
     conf = cfg.CONF
     conf.reset()
@@ -67,7 +68,7 @@ def load(argv: Sequence[str] = (), prog: str = PROJECT, description: str | None 
 
 
 class Parts:
-    """What the processes are made of, each part built once, when it is first needed."""
+    """The parts that the processes consist of."""
 
     def __init__(self, conf: cfg.ConfigOpts, in_process: bool = False) -> None:
         self.conf = conf
@@ -96,11 +97,11 @@ class Parts:
         self.registry.expect_ordinary(protection.lien_types(self.conf), "[protection] lien_types")
         return deletions.Engine(self.conf, f"engine@{self.name}", self.store, self.bus)
 
-    def worker(self) -> worker.Worker:
+    def worker(self) -> Worker:
         """Return a worker."""
         self.registry.expect_ordinary(protection.lien_types(self.conf), "[protection] lien_types")
         name = f"worker@{self.name}"
-        return worker.Worker(self.conf, name, self.store, self.clouds, self.registry, self.coverage, self.bus)
+        return Worker(self.conf, name, self.store, self.clouds, self.registry, self.coverage, self.bus)
 
     def api(self) -> Any:
         """Return the WSGI application."""
@@ -109,23 +110,29 @@ class Parts:
         return app.build(self.conf, self.store, self.clouds, self.coverage, self.bus, self.broker())
 
     def broker(self) -> Callable[[], None] | None:
-        """Return what raises when the broker does not answer; none: there is no broker."""
+        """Return a function that raises if the broker does not answer.
+
+        Returns ``None`` if there is no broker.
+        """
         return None if self.in_process else lambda: rpc.check(self.transport)
 
-    def health(self, names: Iterable[str], *workers: worker.Worker) -> health.Health:
-        """Return the health check of a process that consists of these: ``api``, ``engine``, ``worker``."""
+    def health(self, names: Iterable[str], *workers: Worker) -> health.Health:
+        """Return the health check of a process.
+
+        :param names: its parts: ``api``, ``engine``, ``worker``
+        """
         parts = [health.Part("store", self.store.ping, needed=True)]
-        if {"api", "worker"} & set(names):  # an engine decides, and asks Keystone nothing
+        if {"api", "worker"} & set(names):  # an engine makes no call to Keystone
             parts.append(health.Part("keystone", lambda: health.keystone(self.clouds), needed=True))
         if broker := self.broker():
-            parts.append(health.Part("bus", broker, needed=False, without="what is due is found by the tick, later"))
+            parts.append(health.Part("bus", broker, needed=False, without="the tick starts the work, later"))
         parts += [health.Part("steps", part.sound, needed=True) for part in workers]
         return health.Health(parts)
 
     def log_in(self) -> None:
-        """Get the orchestrator's own token.
+        """Get a token for the orchestrator's user.
 
-        :raises CleanupError: when Keystone gives none
+        :raises CleanupError: if Keystone gives none
         """
         try:
             self.clouds.project_id()
@@ -134,7 +141,7 @@ class Parts:
 
 
 class Running:
-    """Engines, workers and the API of one process, and their orderly end."""
+    """Runs the engines, workers and the API of one process, and stops them."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -142,16 +149,18 @@ class Running:
         self._names: list[str] = []
         self._servers: list[Any] = []
         self._engines: list[deletions.Engine] = []
-        self._workers: list[worker.Worker] = []
+        self._workers: list[Worker] = []
         self._scanners: list[orphan_scan.Scanner] = []
         self._threads: list[threading.Thread] = []
         self._http: Any = None
         self._monitoring: monitoring_server.Server | None = None
 
     def start_engine(self) -> None:
-        """Take casts for engines, and tick; hear from Keystone, where the operator wants that.
+        """Start an engine: its RPC server, its ticks, and optionally its listener.
 
-        :raises cleanup_orchestrator.errors.CleanupError: it is to hear from Keystone, which gives no token
+        The listener receives Keystone's notifications.
+
+        :raises cleanup_orchestrator.errors.CleanupError: if the listener is on and Keystone gives no token
         """
         part = self.parts.engine()
         self._engines.append(part)
@@ -167,12 +176,12 @@ class Running:
             self._start(rpc.notifications(self.parts.conf, options.exchange, options.topic, heard), 1)
 
     def start_worker(self) -> None:
-        """Take casts for workers.
+        """Start a worker: its RPC server.
 
-        :raises cleanup_orchestrator.errors.CleanupError: the drain driver does not load, or Keystone gives no token
+        :raises cleanup_orchestrator.errors.CleanupError: if the drain driver does not load, or Keystone gives no token
         """
         part = self.parts.worker()
-        _ = part.driver, part.windows  # now, and not when the first project waits for it
+        _ = part.driver, part.windows  # fails now, not at the first deletion
         self.parts.log_in()
         self._workers.append(part)
         self._names.append("worker")
@@ -182,30 +191,25 @@ class Running:
         self._serve("worker", endpoint, self.parts.conf.worker.threads)
 
     def start_api(self) -> None:
-        """Listen for HTTP.
+        """Start the API: its HTTP server.
 
-        :raises OSError: when the address is in use
-        :raises cleanup_orchestrator.errors.CleanupError: when Keystone gives no token
+        :raises OSError: if the address is in use
+        :raises cleanup_orchestrator.errors.CleanupError: if Keystone gives no token
         """
         from cleanup_orchestrator import http_server
 
         self.parts.log_in()
         conf = self.parts.conf.api
-        self._http = http_server.Server(
-            conf.host,
-            conf.port,
-            self.parts.api(),
-            conf.threads,
-            conf.client_timeout,
-            conf.connections,
-            self.parts.conf.graceful_stop_timeout,
+        limits = http_server.Limits(
+            conf.threads, conf.client_timeout, conf.connections, self.parts.conf.graceful_stop_timeout
         )
+        self._http = http_server.Server(conf.host, conf.port, self.parts.api(), limits)
         self._names.append("api")
         self._thread("http", self._http.serve)
         LOG.info("listening on %s port %d", conf.host, conf.port)
 
     def start_monitoring(self) -> None:
-        """Open the monitoring port, where there is to be one. Without it the work goes on all the same."""
+        """Open the monitoring port if it is configured. An error is only logged."""
         conf = self.parts.conf.metrics
         if not conf.port:
             return
@@ -216,7 +220,7 @@ class Running:
                 conf.host, port, self.parts.health(self._names, *self._workers), figures
             )
         except OSError as error:
-            LOG.error("[metrics]: no monitoring on %s port %d: %s", conf.host, port, error)
+            LOG.error("[metrics]: cannot listen on %s port %d, so there is no monitoring: %s", conf.host, port, error)
 
     def _serve(self, part: str, endpoint: Any, threads: int) -> None:
         self._start(rpc.server(self.parts.transport, part, self.parts.name, endpoint), threads)
@@ -231,13 +235,13 @@ class Running:
         self._threads.append(thread)
 
     def wait(self) -> bool:
-        """Run until SIGTERM or SIGINT, then finish what is under way and stop; SIGHUP has the configuration read again.
+        """Run until SIGTERM or SIGINT, then finish the work under way and stop.
 
-        A second SIGTERM or SIGINT ends the process at once.
+        SIGHUP reads the configuration again. A second SIGTERM or SIGINT ends the process at once.
 
-        :returns: whether everything has ended; if not, something hangs that would keep the process from ending
+        :returns: whether everything has ended; if not, a hanging thread would keep the process from ending
         """
-        signals: queue.SimpleQueue[int] = queue.SimpleQueue()  # may be put into by a signal handler, unlike others
+        signals: queue.SimpleQueue[int] = queue.SimpleQueue()  # unlike other queues it is safe in a signal handler
         ends = (signal.SIGTERM, signal.SIGINT)
 
         def heard(number: int, _frame: Any) -> None:
@@ -261,11 +265,11 @@ class Running:
         return self.close()
 
     def reload(self) -> None:
-        """Read the configuration again, and take over what may change at run time."""
+        """Read the configuration again, and apply the options that can change at run time."""
         try:
             changed = self._mutate()
-        except Exception as error:  # a file that is being written, or has a mistake: the process goes on as it was
-            LOG.error("SIGHUP: the configuration stays as it was: %s", error)
+        except Exception as error:  # the file is being written, or has a mistake
+            LOG.error("SIGHUP: the configuration is not changed: %s", error)
             return
         for part in self._engines:
             part.reread()
@@ -275,17 +279,17 @@ class Running:
     def _mutate(self) -> dict[Any, Any]:
         try:
             changed: dict[Any, Any] = self.parts.conf.mutate_config_files()
-            # oslo.config clears its cache of values before it reads the files, and not after: a thread that reads an
-            # option meanwhile puts the old value back, to stay. Once more: now it can only put back the new one. Even
-            # if the files cannot be read now: the cache is cleared first, and what was taken over is in force.
+            # oslo.config clears its cache of values before it reads the files, not after: a thread that reads an
+            # option meanwhile caches the old value for good. A second call clears the cache again, and threads then
+            # cache the new value. This holds even if the second call cannot read the files.
             with contextlib.suppress(Exception):
                 self.parts.conf.mutate_config_files()
             return changed
         finally:
-            our_log.redact_handlers()  # oslo.log may have read its own file again, and made new ones
+            our_log.redact_handlers()  # oslo.log may have read its file again and created new handlers
 
     def close(self) -> bool:
-        """Take no new work, finish what is under way, hand back what does not end in time, let go of everything.
+        """Stop: finish the work under way, release the claims on the rest, close.
 
         :returns: whether everything has ended
         """
@@ -293,14 +297,14 @@ class Running:
         for scans in self._scanners:
             scans.stop()
         deadline = time.monotonic() + self.parts.conf.graceful_stop_timeout
-        # Each in its own thread: a broker that is away keeps a server from stopping, and one step the others.
+        # Each in its own thread: stopping a server hangs without its broker, and must not delay the others.
         ends = [_thread("stop", self._end, server) for server in self._servers]
         if self._http is not None:
             ends.append(_thread("stop", self._http.stop))
         ended = _join((*ends, *self._threads), deadline)
         if not ended:
-            LOG.info("stopping: what is still under way is handed back")
-            backs = [_thread("hand-back", part.release_claims, _LAST_CALLS) for part in self._workers]
+            LOG.info("stopping: releasing the claims on the steps still under way")
+            backs = [_thread("release", part.release_claims, _LAST_CALLS) for part in self._workers]
             _join(backs, time.monotonic() + 2 * _LAST_CALLS)
             ended = _join((*ends, *self._threads), time.monotonic() + 1)
         if self.parts.announcer is not None:
@@ -315,7 +319,7 @@ class Running:
 
     def _end(self, server: Any) -> None:
         rpc.leave(server)
-        for part in self._workers:  # after it: a cast that is passed on must not come back to us
+        for part in self._workers:  # after the server has left: a forwarded cast must not come back
             part.refuse()
         server.wait()
 
@@ -337,12 +341,12 @@ def _join(threads: Iterable[threading.Thread], deadline: float) -> bool:
 def main(
     prog: str, description: str, *starters: str, check: Callable[[cfg.ConfigOpts], None], in_process: bool = False
 ) -> int:
-    """Run a process of the given parts until it is told to stop; return its exit code.
+    """Run a process with the given parts until it is stopped; return its exit code.
 
-    :param check: raises when the database is not what this release works with
+    :param check: raises if the database does not fit this release
     """
     running = None
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is served: by default it would end the process
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a handler: by default SIGHUP ends the process
     try:
         conf = load(sys.argv[1:], prog, description)
         reports.setup(conf, prog)
@@ -359,7 +363,7 @@ def main(
         print(f"{prog}: {short(str(error), 500)}", file=sys.stderr)
         return 1
     if not running.wait():
-        # Threads that hang in a call would be waited for, for ever. Nothing is lost: their steps are handed back.
+        # The interpreter would wait for hanging threads for ever. Nothing is lost: their steps were released.
         logging.shutdown()
         os._exit(0)
     return 0

@@ -1,4 +1,4 @@
-"""Builds the WSGI application: the middleware, in the order in which a request meets them, around pecan."""
+"""Builds the WSGI application: pecan, and the middleware around it."""
 
 from __future__ import annotations
 
@@ -34,38 +34,45 @@ OPTS = {
     "api": [
         cfg.HostAddressOpt("host", default="127.0.0.1", help="Address that cleanup-orchestrator-api listens on."),
         cfg.PortOpt("port", default=8790, help="Port that cleanup-orchestrator-api listens on."),
-        cfg.IntOpt("threads", default=16, min=1, help="Requests that one API process answers at once."),
+        cfg.IntOpt(
+            "threads", default=16, min=1, help="Number of requests that one API process answers at the same time."
+        ),
         cfg.FloatOpt(
             "client_timeout",
             default=20.0,
             min=1.0,
-            help="Seconds in which a whole request has to arrive, head and body, and in which its answer has to be "
-            "read; also how long a connection may stay open with nothing on it.",
+            help="Seconds within which a whole request (head and body) has to arrive, and within which the client has "
+            "to read the answer. Also the time after which an idle connection is closed.",
         ),
         cfg.IntOpt(
             "connections",
             default=1000,
             min=1,
-            help="Connections that one API process has open at once; further ones wait. A client that sends slowly "
-            "takes a connection for as long as client_timeout, and no thread: let the proxy in front limit them by "
-            "address.",
+            help="Number of connections that one API process has open at the same time. Further connections wait. A "
+            "slow client occupies a connection for up to client_timeout, but no thread. Limit the connections of each "
+            "address in the proxy in front of the API.",
         ),
-        cfg.IntOpt("max_limit", default=1000, min=1, help="The most items on a page; a larger limit is cut to it."),
+        cfg.IntOpt(
+            "max_limit",
+            default=1000,
+            min=1,
+            help="Maximum number of items on a page. A larger limit in a request is reduced to it.",
+        ),
     ],
     "deletion": [
         cfg.IntOpt(
             "plan_max_age",
             default=86400,
             min=1,
-            help="Seconds from the end of a dry run for which a cascade may be asked for by its plan.",
+            help="Seconds after the end of a dry run within which a cascade can be bound to its plan.",
         ),
         cfg.IntOpt(
             "max_subtree",
             default=1000,
             min=1,
-            help="The most projects below the one that a request with include_subtree names. A larger tree is refused: "
-            "its parts have to be asked for one by one. Each project is a record, and each that has others below it a "
-            "call of Keystone, before the request is answered.",
+            help="Maximum number of projects below the project of a request with include_subtree. A request for a "
+            "larger tree is refused: request the deletion of its parts one by one. Before the request is answered, the "
+            "API writes one record for each project, and makes one call to Keystone for each one with children.",
         ),
     ],
 }
@@ -84,19 +91,19 @@ def build(
 ) -> Any:
     """Return the WSGI application.
 
-    :param conf: with the options of this module, of ``drain`` registered
-    :param clouds: the orchestrator's own access to Keystone, read only
-    :param bus: raises when the broker does not answer; none: there is no broker
-    :raises keystoneauth1.exceptions.ClientException: when ``[keystone_authtoken]`` is not usable
+    :param conf: has the options of this module and of ``drain`` registered
+    :param clouds: access to Keystone as the orchestrator's user; the API only reads
+    :param bus: raises if the broker does not answer; ``None`` if there is no broker
+    :raises keystoneauth1.exceptions.ClientException: if ``[keystone_authtoken]`` is not usable
     """
     identity = clouds.identity(clouds.admin_session())
-    wiring = ApiContext(
+    context = ApiContext(
         store=store,
         projects=Projects(identity),
         answers=lambda waivers: coverage.answers(identity, waivers),
         engine=engine,
         enforcer=policies.PolicyEnforcer(policies.enforcer(conf)),
-        # All that the answers depend on; the others are the engine's.
+        # The views need no other rule; the other rules are for the engine.
         rules=Rules(settle=datetime.timedelta(seconds=conf.drain.token_cache_time)),
         protection=lambda: Protection(tuple(conf.deletion.never_delete_projects), clouds.project_id),
         scan=functools.partial(new_scan, conf),
@@ -105,23 +112,26 @@ def build(
         plan_max_age=datetime.timedelta(seconds=conf.deletion.plan_max_age),
         max_subtree=conf.deletion.max_subtree,
     )
-    return pipeline(conf, wiring, health.Health(parts(store, clouds, bus)))
+    return pipeline(conf, context, health.Health(parts(store, clouds, bus)))
 
 
 def parts(store: Store, clouds: Clouds, bus: Callable[[], Any] | None) -> list[health.Part]:
-    """Return what the API rests on. Without a broker it still takes requests: the tick of an engine finds them."""
+    """Return the services that the health check of the API probes.
+
+    Without a broker the API still accepts requests: the tick of an engine finds them.
+    """
     needed = [
         health.Part("store", store.ping, needed=True),
         health.Part("keystone", lambda: health.keystone(clouds), needed=True),
     ]
-    without = "requests are recorded, and taken up with the next tick of an engine"
+    without = "requests are recorded, and start with the next tick of an engine"
     return [*needed, *([health.Part("bus", bus, needed=False, without=without)] if bus else [])]
 
 
-def pipeline(conf: cfg.ConfigOpts, wiring: ApiContext, checks: health.Health) -> Any:
-    """Return pecan with everything around it."""
+def pipeline(conf: cfg.ConfigOpts, context: ApiContext, checks: health.Health) -> Any:
+    """Return pecan inside its middleware."""
     handlers = pecan.make_app(
-        root.Root(wiring),
+        root.Root(context),
         hooks=[root.Identity()],
         request_cls=root.Request,
         use_context_locals=False,
@@ -129,7 +139,7 @@ def pipeline(conf: cfg.ConfigOpts, wiring: ApiContext, checks: health.Health) ->
         guess_content_type_from_ext=False,
         default_renderer="json",
     )
-    # Its own word is enough: no delayed decision. Then a Keystone that is down is a 503, and not an "invalid token".
+    # Without a delayed decision a Keystone that is down gives a 503, and not an "invalid token".
     checked = _TokenCheck(handlers, {"oslo_config_config": conf, "delay_auth_decision": False})
     conf.set_default("service_type", SERVICE_TYPE, group="keystone_authtoken")
     limited = sizelimit.RequestBodySizeLimiter(_ByPath(checked, handlers), conf)
@@ -139,18 +149,18 @@ def pipeline(conf: cfg.ConfigOpts, wiring: ApiContext, checks: health.Health) ->
     conf.set_default("allow_methods", ["GET", "HEAD", "POST", "DELETE"], group="cors")
     conf.set_default("allow_headers", ["Content-Type", "X-Auth-Token", "X-OpenStack-Request-Id"], group="cors")
     conf.set_default("expose_headers", ["Location", "X-OpenStack-Request-Id"], group="cors")
-    # Without an origin it is left out: it would answer every OPTIONS with an empty 200.
+    # Without an allowed origin the CORS middleware would answer every OPTIONS request with an empty 200.
     shared = cors.CORS(shaped, conf) if conf.cors.allowed_origin else shaped
     framed = Frame(shared, _Health(checks, conf))
     return http_proxy_to_wsgi.HTTPProxyToWSGI(request_id.RequestId(framed, conf), conf)
 
 
 class Frame:
-    """Puts the request id on every log line of a request, logs the request itself, and answers health checks.
+    """Sets the log context of a request, logs the request, and answers health checks.
 
-    Every answer leaves with the headers that keep it out of caches.
+    Every answer gets the headers that forbid caching.
 
-    Only method, path and status are logged: no header, no query, no body, and so no secret.
+    Logs only the method, the path and the status. Headers, query and body can contain secrets.
     """
 
     def __init__(self, application: Any, health: Any) -> None:
@@ -161,16 +171,16 @@ class Frame:
         """Answer one request."""
         with our_log.context(request_id=request.environ.get(errors.REQUEST_ID, "")):
             if request.environ.get("PATH_INFO") == health.PATH:
-                return _for_nobody_else(request.get_response(self._health))
+                return _not_cached(request.get_response(self._health))
             begin = time.monotonic()
             response = request.get_response(self._application)
             took = (time.monotonic() - begin) * 1000
             LOG.info("%s %s: %d in %d ms", request.method, _path(request), response.status_int, took)
-            return _for_nobody_else(response)
+            return _not_cached(response)
 
 
-def _for_nobody_else(response: webob.Response) -> webob.Response:
-    """Return an answer that no cache keeps, nor gives to another user: what it shows depends on the token."""
+def _not_cached(response: webob.Response) -> webob.Response:
+    """Forbid caching of an answer: its content depends on the token."""
     response.headers["Cache-Control"] = "no-store"
     response.vary = (*(response.vary or ()), "X-Auth-Token")
     return response
@@ -178,27 +188,32 @@ def _for_nobody_else(response: webob.Response) -> webob.Response:
 
 def _path(request: webob.Request) -> str:
     try:
-        return str(request.path)[:500]  # quoted: nothing in it can break a log line
+        return str(request.path)[:500]  # percent-encoded, so it cannot break a log line
     except UnicodeDecodeError:
         return "(a path that is not UTF-8)"
 
 
-class _TokenCheck(auth_token.AuthProtocol):  # type: ignore[misc]
-    """The token check of keystonemiddleware, for which a cut answer of Keystone is no defect of ours."""
+class _TokenCheck(auth_token.AuthProtocol):
+    """The token check of keystonemiddleware.
+
+    A malformed answer of Keystone becomes a 503 here, and not an internal error.
+    """
 
     def fetch_token(self, *args: Any, **kwargs: Any) -> Any:
         """Return the data of a token.
 
-        :raises BadAnswer: when Keystone answered 200, and what it sent is no token
+        :raises BadAnswer: if Keystone answered 200 without a token
         """
         try:
             return super().fetch_token(*args, **kwargs)
         except (LookupError, TypeError, ValueError, AttributeError, NotImplementedError) as error:
-            raise BadAnswer(f"the token check was answered with no token: {type(error).__name__}: {error}") from error
+            raise BadAnswer(
+                f"Keystone's answer to the token check has no token: {type(error).__name__}: {error}"
+            ) from error
 
 
 class _ByPath:
-    """The token check stands before everything below ``/v1``; the versions document is for anybody."""
+    """Checks the token below ``/v1``. The versions document needs no token."""
 
     def __init__(self, checked: Any, handlers: Any) -> None:
         self._checked, self._handlers = checked, handlers
@@ -206,7 +221,7 @@ class _ByPath:
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         path = environ.get("PATH_INFO", "")
         try:
-            path.encode("latin-1").decode("utf-8")  # WSGI's way to hand on bytes
+            path.encode("latin-1").decode("utf-8")  # WSGI passes bytes as latin-1
         except UnicodeError:
             raise errors.of_status(404) from None
         first = root.segments(path)[:1]
@@ -214,19 +229,22 @@ class _ByPath:
 
 
 class _Health:
-    """The operator's word first (oslo.middleware's backends, such as ``disable_by_file``), then what the parts say."""
+    """Answers health checks.
+
+    The backends of oslo.middleware, such as ``disable_by_file``, come first. Then the parts are probed.
+    """
 
     def __init__(self, checks: health.Health, conf: cfg.ConfigOpts) -> None:
         self._checks = checks
-        self._operators = healthcheck.Healthcheck(errors.Shaper(_nothing_here), conf)
+        self._backends = healthcheck.Healthcheck(errors.Shaper(_nothing_here), conf)
 
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:
-        """Answer one check."""
+        """Answer one health check."""
         if request.method not in ("GET", "HEAD"):
             refused = errors.of_status(405, {"Allow": "GET, HEAD"})
             return refused.response(request.environ.get(errors.REQUEST_ID, ""))
-        first = request.get_response(self._operators)
+        first = request.get_response(self._backends)
         return first if first.status_int >= 400 else request.get_response(self._checks)
 
 

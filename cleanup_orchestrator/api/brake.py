@@ -1,4 +1,4 @@
-"""``/v1/brake``: stop every deletion of the cloud, and let them go on."""
+"""``/v1/brake``: stops all deletions of the cloud, and lets them continue."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ LOG = log.getLogger(__name__)
 
 
 class Brakes:
-    """The handlers. There is one brake, so it has no id."""
+    """The handlers. There is only one brake, so it has no id."""
 
-    def __init__(self, wiring: ApiContext) -> None:
-        self._w = wiring
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
 
     @pecan.expose("json")
     def get(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Return whether the brake is on, and who pulled or lifted it last.
+        """Return the brake: whether it is on, and the user who changed it last.
 
         :raises ApiError: 403 forbidden
         """
         schemas.check_query(req, schemas.NOTHING)
         self._permit(req, policies.BRAKE_GET)
-        return {"brake": views.brake(self._w.store.brake())}
+        return {"brake": views.brake(self._context.store.brake())}
 
     @pecan.expose("json")
     def pull(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Pull it: no worker begins another lock or delete. One that is on stays as it is, with the first one's reason.
+        """Pull the brake: no worker begins another lock or delete.
+
+        A brake that is on already keeps its first reason.
 
         :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden; 415
         """
@@ -46,24 +48,26 @@ class Brakes:
 
     @pecan.expose("json")
     def lift(self, req: webob.Request, resp: webob.Response) -> webob.Response:
-        """Lift it. Deletions go on within a tick of the engines, unless something else holds them.
+        """Lift the brake.
+
+        Deletions continue within one tick of the engines, unless something else holds them.
 
         :raises ApiError: 403 forbidden
         """
         schemas.check_query(req, schemas.NOTHING)
         self._permit(req, policies.BRAKE_UNSET)
-        self._set(req, False, self._w.store.brake().reason)
+        self._set(req, False, self._context.store.brake().reason)
         resp.status, resp.content_type = 204, None
-        return resp  # and not nothing, which pecan would render
+        return resp  # pecan would render None as a body
 
     def _set(self, req: webob.Request, on: bool, reason: str) -> Brake:
         who = req.context
-        brake = self._w.store.set_brake(
+        brake: Brake = self._context.store.set_brake(
             Brake(on, reason, None, who.user_id or "", who.user_name or "", who.request_id or "")
         )
         LOG.warning("brake %s by %s (%s): %s", "pulled" if on else "lifted", who.user_name, who.user_id, brake.reason)
         return brake
 
     def _permit(self, req: webob.Request, rule: str) -> None:
-        if not self._w.enforcer.may(req.context, rule):
+        if not self._context.enforcer.may(req.context, rule):
             raise ApiError(403, "forbidden", "only an admin may see, pull or lift the brake")

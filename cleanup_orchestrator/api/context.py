@@ -1,15 +1,16 @@
-"""What the handlers work with: one object, made by ``app.build`` and handed on. There are no globals."""
+"""The objects that the handlers work with; ``app.build`` creates them."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from oslo_log import log
 
 from cleanup_orchestrator.api.policies import PolicyEnforcer
+from cleanup_orchestrator.cloud.catalog import CatalogEntryStatus
 from cleanup_orchestrator.cloud.projects import Projects, Protection
 from cleanup_orchestrator.core.decide import Rules
 from cleanup_orchestrator.core.holds import Waiver
@@ -20,42 +21,47 @@ LOG = log.getLogger(__name__)
 
 
 class EngineCaster(Protocol):
-    """What the API says to the engine, and asks a worker (``rpc.Bus``)."""
+    """The messages of the API to engines and workers (``rpc.Caster``)."""
 
     def deletion(self, deletion_id: str) -> None:
-        """Tell an engine to look at a deletion."""
+        """Have an engine process a deletion."""
 
     def force(self, deletion_id: str) -> Mapping[str, str] | None:
-        """Ask a worker on which types force may be used."""
+        """Ask a worker which resource types may be forced.
+
+        :returns: for each type, the reason why it cannot be forced now, or an empty text; ``None``: no worker answers
+        """
 
     def orphan_scan(self, scan_id: str) -> None:
-        """Tell an engine to look at an orphan scan."""
+        """Have an engine process an orphan scan."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ApiContext:
-    """The parts of the API."""
+    """The objects that the handlers work with."""
 
     store: Store
     projects: Projects
-    answers: Callable[[Iterable[Waiver]], Iterable[Any]]  #: ``coverage.Answer`` of every catalog entry
+    answers: Callable[[Iterable[Waiver]], Iterable[CatalogEntryStatus]]  #: returns the status of each catalog entry
     engine: EngineCaster
     enforcer: PolicyEnforcer
     rules: Rules
-    protection: Callable[[], Protection]  #: as the configuration has it now
-    scan: Callable[..., OrphanScan]  #: a fresh orphan scan, by the configuration as it is now, with further fields
+    protection: Callable[[], Protection]  #: reads the configuration at each call
+    scan: Callable[..., OrphanScan]  #: creates an orphan scan from the configuration and further fields
     max_limit: int
-    waiver_limit: datetime.timedelta  #: the longest that a waiver may hold
-    plan_max_age: datetime.timedelta  #: a cascade is bound to no older plan
-    max_subtree: int  #: the most projects below the one that a request with ``include_subtree`` names
+    waiver_limit: datetime.timedelta  #: the longest time from the creation of a waiver to its end
+    plan_max_age: datetime.timedelta  #: the oldest plan that a cascade can be bound to
+    max_subtree: int  #: the most projects below the one of a request with ``include_subtree``
 
 
 def tell_engine(engine: EngineCaster, deletion_id: str) -> None:
-    """Have an engine look at a deletion, as far as the bus takes it.
+    """Have an engine process a deletion; log errors of the bus.
 
-    The record is written, and the engine's tick finds it: the requester must not think that it failed.
+    The record is written, and the tick of an engine finds it. Therefore an error of the bus does not fail the request.
     """
     try:
         engine.deletion(deletion_id)
     except Exception as error:
-        LOG.warning("no cast to the engine, its tick takes it up: %s: %s", error.__class__.__name__, error)
+        LOG.warning(
+            "no cast to the engine; its next tick processes the deletion: %s: %s", error.__class__.__name__, error
+        )

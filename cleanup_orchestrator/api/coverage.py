@@ -1,4 +1,4 @@
-"""``/v1/services``: every entry of the catalog and who answers for it."""
+"""``/v1/services``: lists the catalog entries and the plugin of each."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pecan
 import webob
+from oslo_context.context import RequestContext
 
 from cleanup_orchestrator.api import policies, schemas, views
 from cleanup_orchestrator.api.context import ApiContext
@@ -16,31 +17,38 @@ from cleanup_orchestrator.cloud.projects import ProjectNotFound
 class Services:
     """The handlers."""
 
-    def __init__(self, wiring: ApiContext) -> None:
-        self._w = wiring
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
 
     @pecan.expose("json")
     def index(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Return every entry, read from Keystone now, with the waivers that hold now for every project, or for one.
+        """Return every catalog entry with the waivers in force.
+
+        The catalog is read from Keystone at each request. With ``project_id`` the waivers for this project count, too.
 
         :raises ApiError: 400 invalid_query; 403 forbidden; 503 keystone_unavailable
         """
         query = schemas.check_query(req, schemas.SERVICES_QUERY)
-        if not self._w.enforcer.may_somewhere(req.context, policies.SERVICES):
-            raise ApiError(403, "forbidden", "only an admin, or a domain's manager with a token of it, may see this")
+        if not self._context.enforcer.may_somewhere(req.context, policies.SERVICES):
+            raise ApiError(
+                403, "forbidden", "only an admin, or a domain manager with a token of the domain, may see this"
+            )
         project_id = query.get("project_id", [""])[0]
         if project_id and not self._may_see(req.context, project_id):
             raise ApiError(403, "forbidden", "only an admin, or a manager of the project's domain, may see this")
-        waivers = self._w.store.waivers_in_force(project_id)
-        readable = self._w.enforcer.readable(req.context)
-        return {"services": [views.service(answer, readable) for answer in self._w.answers(waivers)]}
+        waivers = self._context.store.waivers_in_force(project_id)
+        readable = self._context.enforcer.readable(req.context)
+        return {"services": [views.service(answer, readable) for answer in self._context.answers(waivers)]}
 
-    def _may_see(self, context: Any, project_id: str) -> bool:
-        """Whether the requester may see what is waived for one project; who may not learns not whether it exists."""
-        if self._w.enforcer.may(context, policies.SERVICES):
+    def _may_see(self, requester: RequestContext, project_id: str) -> bool:
+        """Return whether the requester may see the waivers of a project.
+
+        The answer for a project that does not exist is the same as for a forbidden one.
+        """
+        if self._context.enforcer.may(requester, policies.SERVICES):
             return True
         try:
-            domain_id = self._w.projects.get(project_id).domain_id
+            domain_id = self._context.projects.get(project_id).domain_id
         except ProjectNotFound:
             return False
-        return self._w.enforcer.may(context, policies.SERVICES, domain_id)
+        return self._context.enforcer.may(requester, policies.SERVICES, domain_id)

@@ -1,7 +1,8 @@
-"""One shape for every error: ``{"errors": [{"status", "code", "title", "detail", "request_id", ...}]}``.
+"""Gives every error the same JSON shape.
 
-Whoever handles a request raises :class:`ApiError`; :class:`Shaper` answers it, and gives what others raise or answer
-(the token check, the size limit, pecan, a defect of ours) the same shape. No trace and no SQL ever leaves the process.
+The shape is ``{"errors": [{"status", "code", "title", "detail", "request_id", ...}]}``. Handlers raise
+:class:`ApiError`. :class:`Shaper` answers it, and gives the errors of the token check, the size limit, pecan and the
+exceptions of defects the same shape. No traceback and no SQL leaves the process.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ REQUEST_ID = "openstack.request_id"
 
 
 class ApiError(Exception):
-    """An answer that is an error. ``detail`` is one sentence that names the way out."""
+    """An error answer. ``detail`` is one sentence that says what to do."""
 
     def __init__(
         self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None, **more: Any
@@ -46,17 +47,17 @@ class ApiError(Exception):
         return answer
 
 
-#: What an answer that is not ours means, by its status.
+#: Code and detail for an error that a handler did not raise, by its status.
 _FOREIGN = {
-    400: ("bad_request", "the request cannot be understood"),
-    401: ("unauthorized", "a valid token is needed: get one from Keystone and send it as X-Auth-Token"),
+    400: ("bad_request", "the request is malformed"),
+    401: ("unauthorized", "a valid token is required: get one from Keystone and send it as X-Auth-Token"),
     403: ("forbidden", "you may not do this"),
     404: ("not_found", "there is nothing at this path; the versions document is at /"),
-    405: ("method_not_allowed", "this path does not take this method; see the Allow header"),
-    406: ("not_acceptable", "answers are application/json only: accept that"),
-    413: ("body_too_large", "the body is larger than this API takes"),
+    405: ("method_not_allowed", "this path does not allow this method; see the Allow header"),
+    406: ("not_acceptable", "answers are application/json only: allow that in Accept"),
+    413: ("body_too_large", "the body is larger than this API accepts"),
     415: ("unsupported_media_type", "send the body as application/json"),
-    # Only the token check answers so.
+    # Only the token check answers 503.
     503: ("keystone_unavailable", "Keystone does not answer, so the token cannot be checked: try again"),
 }
 
@@ -67,11 +68,11 @@ def of_status(status: int, headers: Mapping[str, str] | None = None) -> ApiError
         return ApiError(status, *_FOREIGN[status], headers=headers)
     if status < 500:
         return ApiError(400, *_FOREIGN[400], headers=headers)
-    return ApiError(500, "internal_error", "an unexpected error; the log of the API has it under this request id")
+    return ApiError(500, "internal_error", "an unexpected error: look up this request id in the log of the API")
 
 
 def of_exception(error: Exception) -> ApiError:
-    """Return the error for an exception, after logging what only the operator should read."""
+    """Return the error for an exception; log what only the operator may read."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, webob.exc.HTTPException):
@@ -80,20 +81,20 @@ def of_exception(error: Exception) -> ApiError:
         LOG.error("the store does not answer: %s", error.__class__.__name__, exc_info=error)
         return ApiError(503, "store_unavailable", "the database does not answer: try again")
     if isinstance(error, ka_exceptions.ClientException | BadAnswer):
-        LOG.error("Keystone does not answer us: %s", error)
+        LOG.error("Keystone does not answer: %s", error)
         return ApiError(503, "keystone_unavailable", "Keystone does not answer the orchestrator: try again")
     LOG.error("unexpected error: %s", error.__class__.__name__, exc_info=error)
     return of_status(500)
 
 
 def _kept(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return those headers of somebody else's error that say something to the client."""
+    """Return the headers of a foreign error that the client needs."""
     wanted = {"allow", "www-authenticate", "retry-after"}
     return {name: value for name, value in headers.items() if name.lower() in wanted}
 
 
 class Shaper:
-    """WSGI middleware: whatever goes wrong inside leaves in our shape."""
+    """WSGI middleware: answers every error in the shape of this API."""
 
     def __init__(self, application: Any) -> None:
         self._application = application

@@ -1,4 +1,4 @@
-"""What holds for a time (liens, waivers): it is listed, shown and ended alike."""
+"""The common handlers of liens and waivers, which end at a time."""
 
 from __future__ import annotations
 
@@ -22,41 +22,43 @@ T = TypeVar("T", Lien, Waiver)
 
 
 class Expiring(abc.ABC, Generic[T]):
-    """Their handlers, but for ``create``."""
+    """The handlers to list, show and end; subclasses add ``create``."""
 
     noun: ClassVar[str]
-    ended: ClassVar[str]  #: what one is that somebody has ended
-    query: ClassVar[Any]  #: what a listing may be asked for
-    rules: ClassVar[Mapping[str, str]]  #: the policy of each operation
+    ended: ClassVar[str]  #: the state of one that a user has ended
+    query: ClassVar[Any]  #: the schema of a listing's query
+    rules: ClassVar[Mapping[str, str]]  #: the policy rule of each operation
 
-    def __init__(self, wiring: ApiContext) -> None:
-        self._w = wiring
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
         self._log = log.getLogger(type(self).__module__)
 
     # --------------------------------------------------------------------------------------------------- of the store
     @abc.abstractmethod
-    def _page(self, page: storage.Page, in_force: bool | None, filters: dict[str, str]) -> tuple[Sequence[T], Any]:
-        """Return one page of them, and the time."""
+    def _page(
+        self, page: storage.Page, in_force: bool | None, filters: dict[str, str]
+    ) -> tuple[Sequence[T], datetime.datetime]:
+        """Return a page of records, and the time."""
 
     @abc.abstractmethod
     def _one(self, id_: str) -> tuple[T, datetime.datetime]:
-        """Return one of them, and the time.
+        """Return one record, and the time.
 
-        :raises storage.NotFound: when there is none
+        :raises storage.NotFound: if it does not exist
         """
 
     @abc.abstractmethod
     def _not_found(self) -> ApiError:
-        """Return the answer when there is none."""
+        """Return the error for an unknown id."""
 
     @abc.abstractmethod
     def _end(self, id_: str, user_id: str) -> T:
-        """End one."""
+        """End one record."""
 
     # ------------------------------------------------------------------------------------------------------- handlers
     @pecan.expose("json")
     def index(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Return a page of them, those in force unless others are asked for.
+        """Return a page of records; without ``state``, of those in force.
 
         :raises ApiError: 400 invalid_query; 403 forbidden
         """
@@ -66,7 +68,7 @@ class Expiring(abc.ABC, Generic[T]):
             name: values[0] for name, values in query.items() if name not in ("state", "limit", "marker", "sort")
         }
         state = query.get("state", [schemas.IN_FORCE])[0]
-        paging = Paging.of(query, self._w)
+        paging = Paging.of(query, self._context)
         try:
             found, now = self._page(paging.page, None if state == schemas.ANY else state == schemas.IN_FORCE, filters)
         except storage.NotFound:
@@ -77,7 +79,7 @@ class Expiring(abc.ABC, Generic[T]):
 
     @pecan.expose("json")
     def get(self, req: webob.Request, resp: webob.Response, id_: str) -> dict[str, Any]:
-        """Return one of them, also one that has ended.
+        """Return one record, in force or ended.
 
         :raises ApiError: 403 forbidden; 404 lien_not_found, waiver_not_found
         """
@@ -88,7 +90,7 @@ class Expiring(abc.ABC, Generic[T]):
 
     @pecan.expose("json")
     def delete(self, req: webob.Request, resp: webob.Response, id_: str) -> webob.Response:
-        """End one of them. Its record stays.
+        """End one. The record stays.
 
         :raises ApiError: 403 forbidden; 404 lien_not_found, waiver_not_found
         """
@@ -98,11 +100,11 @@ class Expiring(abc.ABC, Generic[T]):
         ended = self._end(id_, req.context.user_id or "")
         self._log.warning("%s by %s (%s): %s", self.ended, req.context.user_name, req.context.user_id, ended.explained)
         resp.status, resp.content_type = 204, None
-        return resp  # and not nothing, which pecan would render
+        return resp  # pecan would render None as a body
 
     # -------------------------------------------------------------------------------------------------------- helpers
     def _permit(self, req: webob.Request, operation: str) -> None:
-        if not self._w.enforcer.may(req.context, self.rules[operation]):
+        if not self._context.enforcer.may(req.context, self.rules[operation]):
             raise ApiError(403, "forbidden", f"only an admin may see, record or end {self.noun}s")
 
     def _find(self, id_: str) -> tuple[T, datetime.datetime]:
@@ -114,7 +116,7 @@ class Expiring(abc.ABC, Generic[T]):
             raise self._not_found() from None
 
     def _made(self, req: webob.Request, resp: webob.Response, made: T) -> dict[str, Any]:
-        """Answer that one was recorded."""
+        """Return the answer for a new record."""
         resp.status = 201
         resp.headers["Location"] = self._href(req, made.id)
         return {self.noun: self._shown(req, made, made.created_at)}

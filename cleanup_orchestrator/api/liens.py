@@ -1,4 +1,4 @@
-"""``/v1/liens``: protections of single projects from their deletion, who asked for them, why, and until when."""
+"""``/v1/liens``: protects single projects from deletion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from cleanup_orchestrator.store import Page
 
 
 class Liens(Expiring[Lien]):
-    """The handlers. A lien stands above what a domain's manager may delete, so it is an admin's business by default."""
+    """The handlers.
+
+    A lien overrides what a domain manager may delete. Therefore only admins manage liens by default.
+    """
 
     noun, ended, query = "lien", "removed", schemas.LIENS_QUERY
     rules = MappingProxyType(
@@ -35,16 +38,16 @@ class Liens(Expiring[Lien]):
 
     @pecan.expose("json")
     def create(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Record a lien. It is in force at once: each delete asks for it right before.
+        """Record a lien. It is in force at once: workers check it before each delete.
 
-        Keystone is not asked about the project: a lien may come before it, and outlives it.
+        Keystone is not asked whether the project exists: a lien may be older than its project, and outlives it.
 
         :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden; 415
         """
         schemas.check_query(req, schemas.NOTHING)
         self._permit(req, "create")
         body = schemas.check_body(req, schemas.LIEN_BODY)
-        now = self._w.store.now()
+        now = self._context.store.now()
         lien = Lien(
             id=str(uuid.uuid4()),
             project_id=body["project_id"],
@@ -60,27 +63,34 @@ class Liens(Expiring[Lien]):
             text = f"'expires_at' must be later than now, which is {views.time(now)}"
             raise ApiError(400, "invalid_body", text, field="expires_at")
         our_log.about("-", lien.project_id)
-        lien = self._w.store.add_lien(lien)
+        lien = self._context.store.add_lien(lien)
         self._log.warning("recorded by %s (%s): %s", lien.user_name, lien.user_id, lien.explained)
         self._tell(lien)
         return self._made(req, resp, lien)
 
-    def _page(self, page: Page, in_force: bool | None, filters: dict[str, str]) -> tuple[Sequence[Lien], Any]:
-        return self._w.store.liens(page, in_force, **filters)
+    def _page(
+        self, page: Page, in_force: bool | None, filters: dict[str, str]
+    ) -> tuple[Sequence[Lien], datetime.datetime]:
+        found: tuple[Sequence[Lien], datetime.datetime] = self._context.store.liens(page, in_force, **filters)
+        return found
 
     def _one(self, id_: str) -> tuple[Lien, datetime.datetime]:
-        return self._w.store.lien(id_)
+        found: tuple[Lien, datetime.datetime] = self._context.store.lien(id_)
+        return found
 
     def _not_found(self) -> ApiError:
         return ApiError(404, "lien_not_found", "no lien has this id; GET /v1/liens lists them")
 
     def _end(self, id_: str, user_id: str) -> Lien:
-        """Remove a lien: a deletion that it held goes on, unless something else holds it."""
-        lien = self._w.store.remove_lien(id_, user_id)
+        """Remove a lien. A deletion that it held continues, unless another hold exists."""
+        lien: Lien = self._context.store.remove_lien(id_, user_id)
         self._tell(lien)
         return lien
 
     def _tell(self, lien: Lien) -> None:
-        """Have the project's deletion say so at once. Its writes need no word: they ask."""
-        if live := self._w.store.live(lien.project_id):
-            tell_engine(self._w.engine, live.id)
+        """Have an engine update the condition of the project's deletion at once.
+
+        Workers do not depend on this: they check the liens before each delete.
+        """
+        if live := self._context.store.live(lien.project_id):
+            tell_engine(self._context.engine, live.id)

@@ -1,4 +1,4 @@
-"""``/v1/orphan-scans``: search for what dead projects left behind, read what was found, have it deleted."""
+"""``/v1/orphan-scans``: searches for resources of dead projects."""
 
 from __future__ import annotations
 
@@ -27,27 +27,30 @@ from cleanup_orchestrator.core.step import TASKS
 
 LOG = log.getLogger(__name__)
 
-#: What the export has of each orphan, in this order.
+#: The columns of the CSV export.
 COLUMNS = (
     "project_id", "region", "service", "type", "id", "name", "project_setting", "created_at", "age_known",
     "first_seen_at",
     "last_seen_at",
 )  # fmt: skip
-#: What a spreadsheet takes for the beginning of a formula.
+#: Characters that begin a formula in a spreadsheet.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-#: Rows of the export that are read at once.
+#: Rows that the export reads at a time.
 _EXPORT_PAGE = 1000
 
 
 class OrphanScans:
-    """The handlers. What is found is of all domains, so no domain's manager may do anything here by default."""
+    """The handlers.
 
-    def __init__(self, wiring: ApiContext) -> None:
-        self._w = wiring
+    A scan finds resources of all domains. Therefore domain managers have no access by default.
+    """
+
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
 
     @pecan.expose("json")
     def create(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Begin a scan.
+        """Start a scan.
 
         :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden; 409 orphan_scan_under_way; 415
         """
@@ -56,29 +59,29 @@ class OrphanScans:
         schemas.check_body(req, schemas.NO_BODY)
         who = {"user_id": req.context.user_id or "", "user_name": req.context.user_name or ""}
         try:
-            scan = self._w.store.create_orphan_scan(self._w.scan(request_id=req.context.request_id, **who))
+            scan = self._context.store.create_orphan_scan(self._context.scan(request_id=req.context.request_id, **who))
         except storage.ScanUnderWay as other:
             text = f"orphan scan {other.scan_id} is under way: follow it, or cancel it first"
             raise ApiError(409, "orphan_scan_under_way", text, orphan_scan_id=other.scan_id) from None
         assert scan is not None
-        LOG.info("orphan scan %s: asked for by %s (%s)", scan.id, scan.user_name, scan.user_id)
-        self._cast(self._w.engine, "orphan_scan", scan.id)
+        LOG.info("orphan scan %s: requested by %s (%s)", scan.id, scan.user_name, scan.user_id)
+        self._cast(self._context.engine, "orphan_scan", scan.id)
         resp.status = 202
         resp.headers["Location"] = _href(req, scan.id)
         return self._shown(req, scan.id)
 
     @pecan.expose("json")
     def index(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Return a page of scans, the latest first.
+        """Return a page of scans, latest first.
 
         :raises ApiError: 400 invalid_query; 403 forbidden
         """
         query = schemas.check_query(req, schemas.ORPHAN_SCANS_QUERY)
         self._permit(req, policies.ORPHAN_SCAN_LIST)
-        paging = Paging.of(query, self._w)
+        paging = Paging.of(query, self._context)
         filters = {"status": query["status"][0]} if "status" in query else {}
         try:
-            found = self._w.store.orphan_scans(paging.page, **filters)
+            found = self._context.store.orphan_scans(paging.page, **filters)
         except storage.NotFound:
             text = "'marker' is not the id of an orphan scan"
             raise ApiError(400, "invalid_query", text, field="marker") from None
@@ -87,7 +90,7 @@ class OrphanScans:
 
     @pecan.expose("json")
     def get(self, req: webob.Request, resp: webob.Response, scan_id: str) -> dict[str, Any]:
-        """Return one scan with its numbers, what it looked at, and what it could not.
+        """Return one scan with its counts and its coverage.
 
         :raises ApiError: 403 forbidden; 404 orphan_scan_not_found
         """
@@ -97,74 +100,77 @@ class OrphanScans:
 
     @pecan.expose("json")
     def cancel(self, req: webob.Request, resp: webob.Response, scan_id: str) -> webob.Response:
-        """End a scan that is under way. The record stays.
+        """Cancel a scan that is under way. The record stays.
 
         :raises ApiError: 403 forbidden; 404 orphan_scan_not_found; 409 orphan_scan_ended
         """
         schemas.check_query(req, schemas.NOTHING)
         self._permit(req, policies.ORPHAN_SCAN_CANCEL)
         scan, _parts = self._find(scan_id)
-        message = f"cancelled by {req.context.user_name or req.context.user_id or 'somebody'}"
+        message = f"cancelled by {req.context.user_name or req.context.user_id or 'an unknown user'}"
         if scan.status in SCANNING:
-            scan = self._w.store.cancel_orphan_scan(scan_id, message)
+            scan = self._context.store.cancel_orphan_scan(scan_id, message)
             LOG.info("orphan scan %s: %s", scan_id, message)
         if scan.status is not ScanStatus.CANCELLED:
-            text = f"it has ended ({scan.status}): there is nothing to cancel"
+            text = f"the scan has ended ({scan.status}): there is nothing to cancel"
             raise ApiError(409, "orphan_scan_ended", text, status_now=str(scan.status))
         resp.status, resp.content_type = 204, None
-        return resp  # and not nothing, which pecan would render
+        return resp  # pecan would render None as a body
 
     # ------------------------------------------------------------------------------------------------- what was found
     @pecan.expose(content_type="text/csv")
     @pecan.expose("json")
     def orphans(self, req: webob.Request, resp: webob.Response, scan_id: str) -> webob.Response:
-        """Return a page of what was found; as CSV, all of it.
+        """Return a page of the orphans; as CSV, all orphans.
 
         :raises ApiError: 400 invalid_query; 403 forbidden; 404 orphan_scan_not_found
         """
         query = schemas.check_query(req, schemas.ORPHANS_QUERY)
         self._permit(req, policies.ORPHAN_SCAN_GET)
         self._find(scan_id)
-        filters = {name: query[name][0] for name in ("project_id", "region", "service", "type") if name in query}
+        names: tuple[str, ...] = ("project_id", "region", "service", "type")
+        filters = {name: query[name][0] for name in names if name in query}
         if query.get("format", ["csv" if _wants_csv(req) else "json"])[0] == "csv":
             resp.content_type, resp.charset = "text/csv", "UTF-8"
             resp.headers["Content-Disposition"] = f'attachment; filename="orphans-{scan_id}.csv"'
             resp.app_iter = self._export(scan_id, filters)
             return resp
-        paging = Paging.of(query, self._w)
-        rows = self._w.store.orphans(scan_id, paging.more, paging.row, **filters)
+        paging = Paging.of(query, self._context)
+        rows = self._context.store.orphans(scan_id, paging.more, paging.row, **filters)
         shown, links = paging.cut(req, rows, lambda row: row.row)
         resp.content_type, resp.charset = "application/json", "UTF-8"
         resp.json_body = {"orphans": [_orphan(row.orphan) for row in shown], **links}
         return resp
 
     def _export(self, scan_id: str, filters: Mapping[str, str]) -> Iterator[bytes]:
-        """Yield all rows as CSV, a page at a time: nobody holds them all."""
+        """Yield all rows as CSV. Reads one page at a time to limit the memory."""
         yield _csv([COLUMNS])
         marker: int | None = None
-        while rows := self._w.store.orphans(scan_id, _EXPORT_PAGE, marker, **filters):
+        while rows := self._context.store.orphans(scan_id, _EXPORT_PAGE, marker, **filters):
             yield _csv([[_cell(value) for value in _orphan(row.orphan).values()] for row in rows])
             marker = rows[-1].row
 
     @pecan.expose("json")
     def projects(self, req: webob.Request, resp: webob.Response, scan_id: str) -> dict[str, Any]:
-        """Return a page of the dead projects, with what is known of them and how much they left behind.
+        """Return a page of the dead projects, with the counts of their orphans.
 
         :raises ApiError: 400 invalid_query; 403 forbidden; 404 orphan_scan_not_found
         """
         query = schemas.check_query(req, schemas.ORPHAN_PROJECTS_QUERY)
         self._permit(req, policies.ORPHAN_SCAN_GET)
         self._find(scan_id)
-        paging = Paging.of(query, self._w)
+        paging = Paging.of(query, self._context)
         given = {name: query[name][0] for name in ("marker", "project_id") if name in query}
-        found = self._w.store.orphan_projects(scan_id, paging.more, **given)
+        found = self._context.store.orphan_projects(scan_id, paging.more, **given)
         shown, links = paging.cut(req, found, lambda project: project.project_id)
         return {"projects": [_project(project) for project in shown], **links}
 
     # ----------------------------------------------------------------------------------------------------- adoption
     @pecan.expose("json")
     def adopt(self, req: webob.Request, resp: webob.Response, scan_id: str) -> dict[str, Any]:
-        """Ask for the deletion of what a dead project left behind, or return the same one that is under way.
+        """Record a request for the deletion of a dead project's orphans.
+
+        If the same deletion is under way, return that one.
 
         :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden, project_protected; 404 orphan_scan_not_found,
             orphan_project_not_found; 409 orphan_scan_under_way, project_known, deletion_under_way; 415; 503
@@ -173,22 +179,8 @@ class OrphanScans:
         self._permit(req, policies.ORPHAN_SCAN_ADOPT)
         body = schemas.check_body(req, schemas.ADOPT_BODY)
         project_id, dry_run = body["project_id"], body.get("dry_run", False)
-        scan, _parts = self._find(scan_id)
-        if scan.status in SCANNING:
-            text = "it is under way: adopt what it found when it has ended"
-            raise ApiError(409, "orphan_scan_under_way", text, orphan_scan_id=scan.id)
-        if not self._w.store.orphan_projects(scan_id, 1, project_id=project_id):
-            text = "this scan found nothing of such a project; GET /v1/orphan-scans/{id}/projects lists them"
-            raise ApiError(404, "orphan_project_not_found", text)
-        our_log.about("-", project_id)
-        before = self._w.store.list(storage.Page(1), project_id=project_id)
-        latest = before[0] if before else None
-        protection, name = self._w.protection(), latest.project_name if latest else ""
-        if why := protection.why(project_id, name):
-            raise ApiError(403, "project_protected", f"{name} ({project_id}): {why}", project_id=project_id)
-        if self._w.projects.knows(project_id, protection.own_project_id()):
-            text = f"Keystone knows project {project_id}: what it has is no orphan; ask for an ordinary deletion"
-            raise ApiError(409, "project_known", text, project_id=project_id)
+        latest = self._adoptable(scan_id, project_id)
+        name = latest.project_name if latest else ""
         record = accepted(
             id=str(uuid.uuid4()),
             project_id=project_id,
@@ -210,28 +202,56 @@ class OrphanScans:
             "deletion.adopted", text + (", dry run" if dry_run else ""), record.user_id, data, record.request_id
         )
         try:
-            record = self._w.store.create(record, TASKS, event)
+            record = self._context.store.create(record, TASKS, event)
             LOG.warning("adopted by %s (%s): %s", record.user_name, record.user_id, event.message)
         except storage.AlreadyUnderWay as other:
-            record = _the_same(other.existing, record)
+            record = _same_deletion(other.existing, record)
         our_log.about(record.id, project_id)
-        self._cast(self._w.engine, "deletion", record.id)
+        self._cast(self._context.engine, "deletion", record.id)
         href = f"{req.application_url}/v1/deletions/{record.id}"
         resp.status = 202
         resp.headers["Location"] = href
-        d, steps, _now = self._w.store.load(record.id)
-        return {"deletion": views.deletion(d, steps, self._w.rules, href, self._w.enforcer.readable(req.context))}
+        d, steps, _now = self._context.store.load(record.id)
+        return {
+            "deletion": views.deletion(
+                d, steps, self._context.rules, href, self._context.enforcer.readable(req.context)
+            )
+        }
+
+    def _adoptable(self, scan_id: str, project_id: str) -> Deletion | None:
+        """Check that a project can be adopted; return its latest deletion, if any.
+
+        :raises ApiError: 403 project_protected; 404 orphan_scan_not_found, orphan_project_not_found;
+            409 orphan_scan_under_way, project_known
+        """
+        scan, _parts = self._find(scan_id)
+        if scan.status in SCANNING:
+            text = "the scan is under way: adopt its orphans when it has ended"
+            raise ApiError(409, "orphan_scan_under_way", text, orphan_scan_id=scan.id)
+        if not self._context.store.orphan_projects(scan_id, 1, project_id=project_id):
+            text = "this scan found no orphan of the project; GET /v1/orphan-scans/{id}/projects lists the projects"
+            raise ApiError(404, "orphan_project_not_found", text)
+        our_log.about("-", project_id)
+        before = self._context.store.list(storage.Page(1), project_id=project_id)
+        latest: Deletion | None = before[0] if before else None
+        protection, name = self._context.protection(), latest.project_name if latest else ""
+        if why := protection.why(project_id, name):
+            raise ApiError(403, "project_protected", f"{name} ({project_id}): {why}", project_id=project_id)
+        if self._context.projects.knows(project_id, protection.own_project_id()):
+            text = f"Keystone knows project {project_id}, so its resources are no orphans: request an ordinary deletion"
+            raise ApiError(409, "project_known", text, project_id=project_id)
+        return latest
 
     # ------------------------------------------------------------------------------------------------------- helpers
     def _permit(self, req: webob.Request, rule: str) -> None:
-        if not self._w.enforcer.may(req.context, rule):
-            raise ApiError(403, "forbidden", "only an admin may do this; a reader of the whole system may look")
+        if not self._context.enforcer.may(req.context, rule):
+            raise ApiError(403, "forbidden", "only an admin may do this; a reader of the system may only read")
 
     def _find(self, scan_id: str) -> tuple[OrphanScan, Sequence[ScanPart]]:
         try:
             if not schemas.is_uuid(scan_id):
                 raise storage.NotFound(scan_id)
-            scan, parts, _now = self._w.store.orphan_scan(scan_id)
+            scan, parts, _now = self._context.store.orphan_scan(scan_id)
         except storage.NotFound:
             text = "no orphan scan has this id; GET /v1/orphan-scans lists them"
             raise ApiError(404, "orphan_scan_not_found", text) from None
@@ -245,12 +265,14 @@ class OrphanScans:
     def _cast(engine: Any, method: str, id_: str) -> None:
         try:
             getattr(engine, method)(id_)
-        except Exception as error:  # the record is written: the engine's tick finds it
-            LOG.warning("no cast to the engine, its tick takes it up: %s: %s", error.__class__.__name__, error)
+        except Exception as error:  # the record is written: the tick of an engine finds it
+            LOG.warning(
+                "no cast to the engine; its next tick processes the record: %s: %s", error.__class__.__name__, error
+            )
 
 
-def _the_same(existing: Deletion, wanted: Deletion) -> Deletion:
-    """Return a deletion that is under way if it is what is asked for.
+def _same_deletion(existing: Deletion, wanted: Deletion) -> Deletion:
+    """Return the deletion under way if it is the requested one.
 
     :raises ApiError: 409 deletion_under_way
     """
@@ -290,7 +312,7 @@ def _view(req: webob.Request, scan: OrphanScan) -> dict[str, Any]:
     }
 
 
-#: Numbers of each part; those of a scan are their sums.
+#: Counts of a part; the counts of a scan are their sums.
 NUMBERS = ("listed", "owner_unknown", "too_young", "undecided", "candidates", "orphans", "calls")
 
 
@@ -339,20 +361,26 @@ def _time(value: datetime.datetime | None) -> str | None:
 
 
 def _project(project: Any) -> dict[str, Any]:
-    rows = lambda counts: [{"type": name, "count": counts[name]} for name in sorted(counts)]  # noqa: E731
     return {
         "project_id": project.project_id,
         "project_name": project.name or None,
         "domain_id": project.domain_id or None,
         "deletion_id": project.deletion_id or None,
         "orphans": sum(project.counts.values()),
-        "counts": rows(project.counts),
-        "project_settings": rows(project.project_setting),
+        "counts": _counts(project.counts),
+        "project_settings": _counts(project.project_setting),
     }
 
 
+def _counts(counts: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [{"type": name, "count": counts[name]} for name in sorted(counts)]
+
+
 def _cell(value: Any) -> str:
-    """Return a value as a cell that no spreadsheet runs as a formula: names are whatever their owners wrote."""
+    """Return a value as a cell that no spreadsheet runs as a formula.
+
+    Users choose the names of resources.
+    """
     if value is None or isinstance(value, bool):
         return "" if value is None else str(value).lower()
     text = str(value)

@@ -1,4 +1,4 @@
-"""Pages of listings: what part a request wants, and the link to the next one."""
+"""Pages of listings: the requested part, and the link to the next page."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ DEFAULT_LIMIT = 100
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Paging:
-    """What part of a listing a valid query wants."""
+    """The part of a listing that a valid query requests."""
 
     query: Mapping[str, list[str]]
     limit: int  #: items on a page
 
     @classmethod
-    def of(cls, query: Mapping[str, list[str]], wiring: ApiContext) -> Paging:
-        """Read it; a larger limit than is allowed is cut to it."""
+    def of(cls, query: Mapping[str, list[str]], context: ApiContext) -> Paging:
+        """Return the paging of a query; reduce its limit to the maximum."""
         wanted = int(query["limit"][0]) if "limit" in query else DEFAULT_LIMIT
-        return cls(query, min(wanted, wiring.max_limit))
+        return cls(query, min(wanted, context.max_limit))
 
     @property
     def more(self) -> int:
-        """How many items to ask the store for: one above the limit tells that there is a next page."""
+        """The number of items to read: one above the limit shows that a next page exists."""
         return self.limit + 1
 
     @property
     def marker(self) -> str | None:
-        """The item that the page before ended with."""
+        """The last item of the previous page."""
         return self.query.get("marker", [None])[0]
 
     @property
     def row(self) -> int | None:
-        """The marker, where items are numbered."""
+        """The marker of a listing whose items are numbered."""
         return None if self.marker is None else int(self.marker)
 
     @property
     def page(self) -> Page:
-        """The page of what has an id and a time, the latest first unless the query says otherwise.
+        """The page of a listing that can be sorted; latest first by default.
 
-        :raises ApiError: 400 when ``sort`` names a column twice
+        :raises ApiError: 400 if ``sort`` names a column twice
         """
         text = self.query.get("sort", ["created_at:desc"])[0]
-        # ``asc`` where no way is given
+        # the direction is ``asc`` by default
         pairs = tuple((key, way or "asc") for key, _, way in (part.partition(":") for part in text.split(",")))
         if len(dict(pairs)) != len(pairs):
             raise ApiError(400, "invalid_query", "'sort' may name each key only once", field="sort")
@@ -63,10 +63,10 @@ class Paging:
     def cut(
         self, req: webob.Request, found: Sequence[T], marker: Callable[[T], Any]
     ) -> tuple[Sequence[T], Mapping[str, Any]]:
-        """Return the items of the page, and its ``links``, which are there only when there is more.
+        """Return the items of the page, and its ``links`` if there is a next page.
 
-        :param found: :attr:`more` items, or all
-        :param marker: what names an item in the next page's query
+        :param found: :attr:`more` items, or fewer if there are no more
+        :param marker: returns the marker of an item
         """
         shown = found[: self.limit]
         if len(found) <= self.limit:

@@ -1,4 +1,4 @@
-"""``/v1/plans``: what a dry run of a cascade found would go, what would stay, and why."""
+"""``/v1/plans``: shows what a cascade would delete and keep, by its dry run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pecan
 import webob
+from oslo_context.context import RequestContext
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
@@ -27,21 +28,21 @@ _REASONS = {
 
 
 class Plans:
-    """The handlers. The id of a plan is that of the dry run that made it."""
+    """The handlers. The id of a plan is the id of its dry run."""
 
-    def __init__(self, wiring: ApiContext) -> None:
-        self._w = wiring
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
 
     @pecan.expose("json")
     def get(self, req: webob.Request, resp: webob.Response, plan_id: str) -> dict[str, Any]:
-        """Return a plan: its hash, its order, and the numbers of each type.
+        """Return a plan: its hash, its order, and the counts of each type.
 
         :raises ApiError: 403 forbidden; 404 plan_not_found
         """
         schemas.check_query(req, schemas.NOTHING)
-        d, steps = find(self._w, req.context, plan_id)
+        d, steps = find(self._context, req.context, plan_id)
         href = f"{req.application_url}/v1/plans/{d.id}"
-        return {"plan": views.plan(d, steps, self._w.store.plan_counts(d.id), expires_at(self._w, d), href)}
+        return {"plan": views.plan(d, steps, self._context.store.plan_counts(d.id), expires_at(self._context, d), href)}
 
     @pecan.expose("json")
     def resources(self, req: webob.Request, resp: webob.Response, plan_id: str) -> dict[str, Any]:
@@ -50,60 +51,60 @@ class Plans:
         :raises ApiError: 400 invalid_query; 403 forbidden; 404 plan_not_found
         """
         query = schemas.check_query(req, schemas.PLAN_RESOURCES_QUERY)
-        d, _steps = find(self._w, req.context, plan_id)
-        paging = Paging.of(query, self._w)
+        d, _steps = find(self._context, req.context, plan_id)
+        paging = Paging.of(query, self._context)
         reasons = _REASONS[query["action"][0]] if "action" in query else frozenset(Reason) - {Reason.INFORMATIONAL}
         filters = {name: query[name][0] for name in ("region", "service", "type") if name in query}
-        rows = self._w.store.leftovers(d.id, paging.more, paging.row, reasons, **filters)
+        rows = self._context.store.leftovers(d.id, paging.more, paging.row, reasons, **filters)
         shown, links = paging.cut(req, rows, lambda row: row.row)
         return {"resources": [views.planned(row) for row in shown], **links}
 
 
-def find(wiring: ApiContext, context: Any, plan_id: str) -> tuple[Deletion, tuple[Step, ...]]:
-    """Return the dry run that left a plan, with its steps, if the requester may see it.
+def find(context: ApiContext, requester: RequestContext, plan_id: str) -> tuple[Deletion, tuple[Step, ...]]:
+    """Return the dry run of a plan, with its steps, if the requester may see it.
 
-    :raises ApiError: 403 forbidden; 404 plan_not_found: there is none, or none that they may see
+    :raises ApiError: 403 forbidden; 404 plan_not_found: it does not exist, or the requester may not see it
     """
     try:
         if not schemas.is_uuid(plan_id):
             raise storage.NotFound(plan_id)
-        d, steps, _now = wiring.store.load(plan_id)
+        d, steps, _now = context.store.load(plan_id)
     except storage.NotFound:
         found = False
     else:
-        found = plans.is_plan(d) and wiring.enforcer.may(context, policies.PLAN_GET, d.domain_id, d.project_id)
+        found = plans.is_plan(d) and context.enforcer.may(requester, policies.PLAN_GET, d.domain_id, d.project_id)
     if found:
         our_log.about(d.id, d.project_id)
         return d, steps
-    if wiring.enforcer.may_somewhere(context, policies.PLAN_GET):
-        text = "no plan has this id: it is that of a dry run of a cascade that has ended as planned"
+    if context.enforcer.may_somewhere(requester, policies.PLAN_GET):
+        text = "no plan has this id: use the id of a dry run of a cascade that ended as planned"
         raise ApiError(404, "plan_not_found", text)
     raise ApiError(403, "forbidden", "only an admin, or a manager of the project's domain, may see plans")
 
 
-def expires_at(wiring: ApiContext, d: Deletion) -> datetime.datetime:
-    """Return until when a cascade may be bound to a plan."""
+def expires_at(context: ApiContext, d: Deletion) -> datetime.datetime:
+    """Return the time until which a cascade can be bound to a plan."""
     assert d.finished_at is not None
-    return d.finished_at + wiring.plan_max_age
+    return d.finished_at + context.plan_max_age
 
 
-def bind(wiring: ApiContext, context: Any, plan_id: str, plan_hash: str | None, project_id: str) -> str:
-    """Check that a cascade of a project may be bound to a plan; return the plan's hash.
+def bind(context: ApiContext, requester: RequestContext, plan_id: str, plan_hash: str | None, project_id: str) -> str:
+    """Check that a cascade can be bound to a plan; return the plan's hash.
 
-    :param plan_hash: that the requester has seen; none: it does not matter
+    :param plan_hash: the hash that the requester expects; ``None``: any
     :raises ApiError: 403 forbidden; 404 plan_not_found; 409 plan_unusable
     """
-    d, steps = find(wiring, context, plan_id)
+    d, steps = find(context, requester, plan_id)
     found = plans.hash_of(steps)
     why = ""
     if d.project_id != project_id:
-        why = f"it is of another project, {d.project_id}"
+        why = f"it belongs to another project, {d.project_id}"
     elif unknown := plans.gaps(d, steps):
-        why = f"it does not know everything: nothing could be learnt of {', '.join(unknown)}"
-    elif wiring.store.now() > expires_at(wiring, d):
-        why = f"it is of {views.time(d.finished_at)}, which is too long ago ([deletion] plan_max_age)"
+        why = f"it is incomplete: {', '.join(unknown)} could not be listed"
+    elif context.store.now() > expires_at(context, d):
+        why = f"it is from {views.time(d.finished_at)}, which is too old ([deletion] plan_max_age)"
     elif plan_hash not in (None, found):
-        why = f"its hash is {found}, and not the one that was given"
+        why = f"its hash is {found}, not the given one"
     if why:
         raise ApiError(
             409, "plan_unusable", f"plan {plan_id} cannot be used: {why}; make a new dry run", plan_id=plan_id

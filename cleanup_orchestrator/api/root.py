@@ -1,4 +1,4 @@
-"""The one URL table, and the versions document."""
+"""The URL table, and the versions document."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from cleanup_orchestrator.api import errors, schemas, views
 from cleanup_orchestrator.api.brake import Brakes
 from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.coverage import Services
+from cleanup_orchestrator.api.deletion import SingleDeletion
+from cleanup_orchestrator.api.deletion_actions import DeletionActions
 from cleanup_orchestrator.api.deletions import Deletions
 from cleanup_orchestrator.api.force import Forcing
 from cleanup_orchestrator.api.liens import Liens
@@ -22,21 +24,30 @@ from cleanup_orchestrator.api.orphans import OrphanScans
 from cleanup_orchestrator.api.plans import Plans
 from cleanup_orchestrator.api.waivers import Waivers
 
-#: Set by the token check and by nothing else: no header of a client ends up under this name.
+#: Only the token check sets this key: WSGI prefixes the headers of clients with ``HTTP_``.
 TOKEN_INFO = "keystone.token_info"
 
 
 def segments(path: str) -> tuple[str, ...]:
-    """Return a path's parts; one slash at the end does not matter, an empty part in the middle does."""
+    """Return the segments of a path.
+
+    One slash at the end is ignored. An empty segment in the middle is kept.
+    """
     parts = path.split("/")[1:]
     return tuple(parts[:-1] if parts and parts[-1] == "" else parts)
 
 
 class Identity(hooks.PecanHook):
-    """Makes ``request.context`` from what the token check found. Nothing below ``/v1`` is handled without."""
+    """Sets ``request.context`` from the token check.
+
+    Requests below ``/v1`` without a confirmed token are refused.
+    """
 
     def on_route(self, state: Any) -> None:
-        """Refuse, or note who is asking."""
+        """Set the context of the requester.
+
+        :raises ApiError: 401
+        """
         environ = state.request.environ
         if segments(state.request.path_info)[:1] != ("v1",):
             return
@@ -52,47 +63,49 @@ class Identity(hooks.PecanHook):
 
 
 class Request(pecan.Request):
-    """Keeps pecan from reading queries and bodies by itself: handlers read them, once, by their schema."""
+    """Keeps pecan from parsing queries and bodies: handlers check them by schema."""
 
     @property
     def json(self) -> Any:
-        """Not for pecan."""
+        """Refuse to parse the body for pecan."""
         raise ValueError("bodies are read by the handlers")
 
     @property
     def params(self) -> Any:
-        """Nothing, for pecan."""
+        """Return no parameters to pecan."""
         return webob.multidict.MultiDict()
 
     GET = params
 
 
 class Root:
-    """Finds the handler for a path and a method. pecan's own walk over attributes is not used: the table is all."""
+    """Finds the handler for a path and a method in a table.
 
-    def __init__(self, wiring: ApiContext) -> None:
-        deletions, services, waivers = Deletions(wiring), Services(wiring), Waivers(wiring)
-        brakes, liens = Brakes(wiring), Liens(wiring)
-        forcing = Forcing(wiring)
-        plans = Plans(wiring)
-        scans = OrphanScans(wiring)
+    pecan's own routing over attributes is not used.
+    """
+
+    def __init__(self, context: ApiContext) -> None:
+        deletions, deletion, actions = Deletions(context), SingleDeletion(context), DeletionActions(context)
+        brakes, liens, waivers = Brakes(context), Liens(context), Waivers(context)
+        forcing, plans = Forcing(context), Plans(context)
+        scans, services = OrphanScans(context), Services(context)
         self._table: dict[tuple[str, ...], dict[str, Any]] = {
             (): {"GET": self.versions},
             ("v1",): {"GET": self.version},
             ("v1", "brake"): {"GET": brakes.get, "POST": brakes.pull, "DELETE": brakes.lift},
             ("v1", "deletions"): {"GET": deletions.index, "POST": deletions.create},
-            ("v1", "deletions", "{id}"): {"GET": deletions.get},
-            ("v1", "deletions", "{id}", "leftovers"): {"GET": deletions.leftovers},
-            ("v1", "deletions", "{id}", "events"): {"GET": deletions.events},
-            ("v1", "deletions", "{id}", "retry"): {"POST": deletions.retry},
-            ("v1", "deletions", "{id}", "cancel"): {"POST": deletions.cancel},
+            ("v1", "deletions", "{id}"): {"GET": deletion.get},
+            ("v1", "deletions", "{id}", "leftovers"): {"GET": deletion.leftovers},
+            ("v1", "deletions", "{id}", "events"): {"GET": deletion.events},
+            ("v1", "deletions", "{id}", "retry"): {"POST": actions.retry},
+            ("v1", "deletions", "{id}", "cancel"): {"POST": actions.cancel},
             ("v1", "orphan-scans"): {"GET": scans.index, "POST": scans.create},
             ("v1", "orphan-scans", "{id}"): {"GET": scans.get, "DELETE": scans.cancel},
             ("v1", "orphan-scans", "{id}", "orphans"): {"GET": scans.orphans},
             ("v1", "orphan-scans", "{id}", "projects"): {"GET": scans.projects},
             ("v1", "orphan-scans", "{id}", "adopt"): {"POST": scans.adopt},
-            ("v1", "deletions", "{id}", "approve"): {"POST": deletions.approve},
-            ("v1", "deletions", "{id}", "restore"): {"POST": deletions.restore},
+            ("v1", "deletions", "{id}", "approve"): {"POST": actions.approve},
+            ("v1", "deletions", "{id}", "restore"): {"POST": actions.restore},
             ("v1", "plans", "{id}"): {"GET": plans.get},
             ("v1", "plans", "{id}", "resources"): {"GET": plans.resources},
             ("v1", "liens"): {"GET": liens.index, "POST": liens.create},
@@ -104,7 +117,10 @@ class Root:
         }
 
     def operations(self) -> set[tuple[str, str]]:
-        """Return every (method, path) there is; a test compares it with the schemas and the reference."""
+        """Return every (method, path) of the API.
+
+        A test compares them with the schemas and the API reference.
+        """
         return {(method, "/" + "/".join(path)) for path, methods in self._table.items() for method in methods}
 
     @pecan.expose()
@@ -123,7 +139,7 @@ class Root:
 
     @pecan.expose("json")
     def versions(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Return the versions document, to anybody."""
+        """Return the versions document. It needs no token."""
         schemas.check_query(req, schemas.NOTHING)
         return {"versions": [views.version(req.application_url)]}
 

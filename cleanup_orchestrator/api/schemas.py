@@ -1,7 +1,7 @@
-"""The JSON Schema of every body and query. Strict: what is not named here is refused, with the field's name.
+"""The JSON Schemas of all bodies and queries.
 
-``OPERATIONS`` is the one table of what each operation takes; a query's values are arrays, because a parameter may be
-given several times (only where ``maxItems`` allows it).
+Unknown fields are refused. ``OPERATIONS`` names the schemas of each operation. The values of a query are arrays,
+because a parameter can be repeated; ``maxItems`` limits that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cleanup_orchestrator.core.deletion import Mode, Origin, Status
 from cleanup_orchestrator.core.orphan_scan import ScanStatus
 from cleanup_orchestrator.core.reasons import Reason
 
-# ``$`` also matches before a last newline; the lookahead takes that away.
+# ``$`` also matches before a final newline. The lookahead prevents that.
 _END = r"$(?!\n)"
 
 ID = {"type": "string", "minLength": 1, "maxLength": 64, "pattern": f"^[A-Za-z0-9-]+{_END}"}
@@ -32,7 +32,7 @@ TEXT = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": rf"^[^\x0
 HASH = {"type": "string", "maxLength": 64, "pattern": f"^[0-9a-f]{{64}}{_END}"}
 BOOLEAN = {"enum": ["true", "false", "True", "False"]}
 
-#: Columns that may be sorted by: none of them is ever NULL.
+#: Columns to sort by. None of them is ever NULL.
 SORT_KEYS = (
     "created_at",
     "updated_at",
@@ -54,7 +54,7 @@ def _sort(keys: tuple[str, ...]) -> dict[str, Any]:
 
 SORT = _sort(SORT_KEYS)
 
-#: One line, and not of spaces alone.
+#: One line that is not blank.
 REASON = {"type": "string", "minLength": 1, "maxLength": 1000, "pattern": rf"^(?=.*\S)[^\x00-\x1f\x7f]*{_END}"}
 SERVICE_TYPE = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": f"^[A-Za-z0-9][A-Za-z0-9_.-]*{_END}"}
 REGION = {"type": ["string", "null"], "minLength": 1, "maxLength": 128, "pattern": TEXT["pattern"]}
@@ -64,15 +64,15 @@ TIME = {
     "pattern": rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?Z{_END}",
 }
 LIEN_SORT_KEYS = ("created_at", "project_id", "origin", "id")
-#: An owner as services write it, dashes and underscores included.
+#: A project id as services report it; some contain dashes or underscores.
 ORPHANS_PROJECT = {**ID, "pattern": f"^[A-Za-z0-9_-]+{_END}"}
 ORPHAN_SCAN_SORT_KEYS = ("created_at", "status_at", "status", "id")
 WAIVER_SORT_KEYS = ("created_at", "expires_at", "service_type", "region", "project_id", "id")
 
-#: Waivers and liens that hold now, that do not any more, and all of them.
+#: States of waivers and liens to list: in force, ended, or both.
 IN_FORCE, ENDED, ANY = "in_force", "ended", "all"
 
-#: Stands for every status in which the engine has something to do.
+#: Stands for all statuses that are not final.
 LIVE = "live"
 
 
@@ -89,7 +89,7 @@ def _body(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
 def _query(several: Mapping[str, Any] | None = None, **properties: Any) -> dict[str, Any]:
     arrays = {name: {"type": "array", "maxItems": 1, "items": item} for name, item in properties.items()}
     arrays |= {name: {"type": "array", "maxItems": 20, "items": item} for name, item in (several or {}).items()}
-    return _body(**arrays)
+    return _body((), **arrays)
 
 
 #: A resource type of a service: ``block-storage.volume``.
@@ -108,7 +108,7 @@ CREATE_BODY = _body(
     plan_hash=HASH,
 )
 APPROVE_BODY = _body(("reason",), reason=REASON)
-#: What a plan does with a resource.
+#: Actions of a plan.
 DELETE, KEEP, PROTECT = "delete", "keep", "protect"
 PLAN_RESOURCES_QUERY = _query(
     action={"enum": [DELETE, KEEP, PROTECT]},
@@ -245,7 +245,12 @@ _VALIDATORS = {
 
 
 def _refuse(schema: dict[str, Any], value: Any, code: str) -> None:
-    """Raise for the first violation; never repeat what was sent, it may be long, or secret."""
+    """Raise for the first violation.
+
+    The text never repeats a value of the request: it can be long or secret.
+
+    :raises ApiError: 400
+    """
     order = lambda e: (e.validator != "additionalProperties", [str(p) for p in e.absolute_path], e.message)  # noqa: E731
     errors = sorted(_VALIDATORS[id(schema)].iter_errors(value), key=order)
     if not errors:
@@ -257,7 +262,7 @@ def _refuse(schema: dict[str, Any], value: Any, code: str) -> None:
         case "additionalProperties":
             known = schema["properties"]
             field = sorted(name for name in value if name not in known)[0][:64]
-            expected = f"is not known here; known are: {', '.join(known) or 'none'}"
+            expected = f"is unknown; known are: {', '.join(known) or 'none'}"
         case "required":
             field = next(name for name in error.validator_value if name not in value)
             expected = "is required"
@@ -271,7 +276,7 @@ def _refuse(schema: dict[str, Any], value: Any, code: str) -> None:
         case "minLength":
             expected = "must not be empty"
         case "maxItems":
-            expected = "may be given only once" if error.validator_value == 1 else "has too many"
+            expected = "may be given only once" if error.validator_value == 1 else "has too many items"
         case _ if rules in (ID, UUID, ORPHANS_PROJECT) or rules == WAIVER_BODY["properties"]["project_id"]:
             expected = "is not an id"
         case _ if rules == HASH:
@@ -279,24 +284,24 @@ def _refuse(schema: dict[str, Any], value: Any, code: str) -> None:
         case _ if rules == LIMIT:
             expected = "must be a whole number, at least 1"
         case _ if rules == NUMBER:
-            expected = "is not a marker that this API gave"
+            expected = "is not a marker of this API"
         case _ if field == "sort":
-            expected = f"must be key:asc or key:desc, several by comma; keys are {rules['description']}"
+            expected = f"must be key:asc or key:desc, separated by commas; keys are {rules['description']}"
         case _ if rules in (TIME, LIEN_BODY["properties"]["expires_at"]):
             expected = "must be a time in UTC such as 2027-01-31T00:00:00Z"
         case _ if rules == TYPE_NAME:
-            expected = "is a list of resource types such as orchestration.stack"
+            expected = "must be a list of resource types such as orchestration.stack"
         case _ if rules == SERVICE_TYPE:
             expected = "is not a service type such as dns, or an alias such as volumev3"
         case _:
-            expected = "has characters that cannot be there"
+            expected = "contains characters that are not allowed"
     if not field:
         raise ApiError(400, code, "the body must be a JSON object")
     raise ApiError(400, code, f"'{field}' {expected}", field=field)
 
 
 def check_query(request: webob.Request, schema: dict[str, Any]) -> dict[str, list[str]]:
-    """Return the query's parameters, each with its values.
+    """Return the parameters of the query, each with its values.
 
     :raises ApiError: 400 ``invalid_query``
     """
@@ -316,7 +321,9 @@ def check_query(request: webob.Request, schema: dict[str, Any]) -> dict[str, lis
 
 
 def check_body(request: webob.Request, schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the body's object. An operation without fields takes an empty body as well.
+    """Return the object in the body.
+
+    An operation without fields also accepts an empty body.
 
     :raises ApiError: 400 ``invalid_json``, 400 ``invalid_body``, 415 ``unsupported_media_type``
     """
@@ -328,18 +335,21 @@ def check_body(request: webob.Request, schema: dict[str, Any]) -> dict[str, Any]
     try:
         value = json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_constant)
     except (ValueError, RecursionError):
-        raise ApiError(400, "invalid_json", "the body is not JSON in UTF-8 with each name once") from None
+        raise ApiError(400, "invalid_json", "the body must be JSON in UTF-8, without duplicate names") from None
     _refuse(schema, value, "invalid_body")
     assert isinstance(value, dict)
     for field, given in value.items():
         if not _encodable(given):
-            expected = "has half a character (a surrogate, \\ud800 to \\udfff, alone): send both halves, or UTF-8"
+            expected = "contains an unpaired surrogate (\\ud800 to \\udfff): send the pair, or UTF-8"
             raise ApiError(400, "invalid_body", f"'{field}' {expected}", field=field)
     return value
 
 
 def _encodable(value: Any) -> bool:
-    """Whether all text in it can be stored and sent: JSON's escapes can name what no encoding has."""
+    """Return whether all text in a value can be encoded as UTF-8.
+
+    The escapes of JSON can name surrogates, which cannot be encoded.
+    """
     try:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
@@ -350,18 +360,18 @@ def _encodable(value: Any) -> bool:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise ValueError("a name is there twice")
+        raise ValueError("duplicate name")
     return value
 
 
 def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def moment(text: str, field: str) -> datetime.datetime:
-    """Return the time that a valid text of :data:`TIME` means: UTC, naive.
+    """Return the time of a text that matches :data:`TIME`: UTC, naive.
 
-    :raises ApiError: 400 ``invalid_body``: it has the shape of a time, and is none
+    :raises ApiError: 400 ``invalid_body`` if the date does not exist
     """
     try:
         return datetime.datetime.fromisoformat(text.removesuffix("Z"))
@@ -370,10 +380,16 @@ def moment(text: str, field: str) -> datetime.datetime:
 
 
 def is_uuid(text: str) -> bool:
-    """Whether it can be the id of a deletion, a waiver or a lien at all; no other text is shown to the database."""
+    """Return whether a text has the form of an id of a deletion, waiver or lien.
+
+    No other text is used in a query of the database.
+    """
     return re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text) is not None
 
 
 def is_project_id(text: str) -> bool:
-    """Whether it can be the id of a project at all; no other text is shown to the database."""
+    """Return whether a text has the form of a project id.
+
+    No other text is used in a query of the database.
+    """
     return re.fullmatch("[A-Za-z0-9-]{1,64}", text) is not None

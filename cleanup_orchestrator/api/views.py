@@ -1,4 +1,4 @@
-"""What the model looks like in JSON. Pure functions: no I/O, no request, no clock."""
+"""Converts the model to JSON. Pure functions: no I/O, no request, no clock."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from cleanup_orchestrator.core.reasons import Reason, remedy
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import cancellable, restorable, retryable
 
-#: What is said of a lien or a waiver to who may not read its text: what it is, and whom to ask.
+#: Fields of a lien or a waiver that a requester who may not read its text can see.
 _OPEN = {
     "lien": frozenset({"id", "project_id", "origin", "expires_at"}),
     "waiver": frozenset({"id", "project_id", "service_type", "region", "expires_at", "user_name"}),
 }
 
-#: By reason of a condition: what its message is for who may not read all of it.
+#: By reason of a condition: its message for requesters who may not read the whole message.
 _WITHOUT_TEXT = {
-    "lien": "held by a lien, or more: 'liens' names them and on whose behalf they are; ask these, or an admin",
+    "lien": "held by one or more liens: 'liens' names them and their origins; ask an origin or an admin",
     "brake": "held by the brake, which stops all deletions: ask an admin",
-    "waivers": "it goes on without a look at what 'waivers' names: ask who recorded them, or another admin",
+    "waivers": "skips the services that 'waivers' names: ask the users who recorded the waivers, or an admin",
 }
 
-#: What a deletion's record says of a waiver that it relied upon. The rest may have changed since.
+#: Fields of a waiver in a deletion that relied on it. The other fields may have changed since.
 _OF_A_WAIVER = frozenset(
     {
         "id",
@@ -45,16 +45,27 @@ _OF_A_WAIVER = frozenset(
 
 
 class LeftoverRow(Protocol):
-    """A leftover and where it was found (``store.LeftoverRow``)."""
+    """A leftover and its location (``store.LeftoverRow``)."""
 
-    region: str
-    service: str
-    type: str
-    leftover: Leftover
+    @property
+    def region(self) -> str:
+        """Return the region."""
+
+    @property
+    def service(self) -> str:
+        """Return the service type."""
+
+    @property
+    def type(self) -> str:
+        """Return the resource type."""
+
+    @property
+    def leftover(self) -> Leftover:
+        """Return the leftover."""
 
 
 def time(value: datetime.datetime | None) -> str | None:
-    """Return a time as the API shows it: UTC, whole seconds."""
+    """Return a time in the format of the API: UTC, whole seconds."""
     return value.isoformat(timespec="seconds") + "Z" if value else None
 
 
@@ -66,11 +77,11 @@ def deletion(
     readable: Collection[str] = (),
     detail: bool = True,
 ) -> dict[str, Any]:
-    """Return a deletion; ``detail`` adds children, counts and blockers.
+    """Return a deletion; ``detail`` adds children, holds, counts and blockers.
 
     :param steps: all steps of this deletion
     :param href: its URL
-    :param readable: of which of ``policies.READ`` the requester may read the texts
+    :param readable: the kinds of ``policies.READ`` whose texts the requester may read
     """
     shown: dict[str, Any] = {
         "id": d.id,
@@ -118,12 +129,16 @@ def deletion(
         "progress": progress(d, steps),
         "links": [{"rel": "self", "href": href}],
     }
-    if detail:
-        shown["children"] = [
+    return shown | _detail(d, steps, readable) if detail else shown
+
+
+def _detail(d: Deletion, steps: Sequence[Step], readable: Collection[str]) -> dict[str, Any]:
+    return {
+        "children": [
             {"deletion_id": c.deletion_id, "project_id": c.project_id, "status": str(c.status)} for c in d.children
-        ]
-        shown["liens"] = [lien(one, readable) for one in d.liens]
-        shown["waivers"] = [
+        ],
+        "liens": [lien(one, readable) for one in d.liens],
+        "waivers": [
             {
                 **{name: value for name, value in waiver(w, readable).items() if name in _OF_A_WAIVER},
                 "not_looked_at": [
@@ -132,8 +147,8 @@ def deletion(
                 ],
             }
             for w in d.waivers
-        ]
-        shown["approvals"] = [
+        ],
+        "approvals": [
             {
                 "needed": a.needed,
                 "reason": a.reason,
@@ -145,10 +160,10 @@ def deletion(
                 "request_id": a.request_id,
             }
             for a in d.approvals
-        ]
-        shown["counts"] = counts(d, steps)
-        shown["blockers"] = _blockers(d, steps)
-    return shown
+        ],
+        "counts": counts(d, steps),
+        "blockers": _blockers(d, steps),
+    }
 
 
 def _blockers(d: Deletion, steps: Iterable[Step]) -> list[dict[str, str]]:
@@ -178,9 +193,9 @@ def brake(b: Brake) -> dict[str, Any]:
 
 
 def _condition_text(type_: str, status: bool, reason: str, message: str, readable: Collection[str]) -> str:
-    """Return the message of a condition, or of its line in the journal, as far as the requester may read it.
+    """Return the message of a condition or of its journal entry.
 
-    What holds a deletion is told in one message: who may not read all kinds of it reads none.
+    One message names all holds. A requester who may not read all kinds of holds gets a general text.
     """
     needed = {"on_hold": {"lien", "brake"}, "waived": {"waiver"}}.get(type_, set())
     if not status or needed <= set(readable):
@@ -193,9 +208,9 @@ def _open(values: dict[str, Any], kind: str, readable: Collection[str]) -> dict[
 
 
 def lien(one: Lien, readable: Collection[str]) -> dict[str, Any]:
-    """Return a lien; ``null`` for the end of one that holds until it is removed.
+    """Return a lien; ``expires_at`` is ``null`` if the lien has no end.
 
-    Without why, and who recorded it, for who may not read liens.
+    If the requester may not read liens, the reason and the user are left out.
     """
     values = {
         "id": one.id,
@@ -214,13 +229,16 @@ def lien(one: Lien, readable: Collection[str]) -> dict[str, Any]:
 
 
 def grant(change: Change) -> dict[str, str]:
-    """Return a role assignment on the project that the lock took away."""
+    """Return a role assignment on the project that the drain removed."""
     data = change.data
     return {"actor": data["actor"].removesuffix("s"), "actor_id": data["actor_id"], "role_id": data["role_id"]}
 
 
 def forced(d: Deletion, steps: Sequence[Step]) -> dict[str, Any] | None:
-    """Return the force that a deletion is under, with what it let go of unseen; ``None``: it is under none."""
+    """Return the force of a deletion, or ``None``.
+
+    ``unseen`` lists the types that were abandoned although they could not be listed.
+    """
     asked = force.asked(d)
     if asked is None:
         return None
@@ -240,7 +258,10 @@ def forced(d: Deletion, steps: Sequence[Step]) -> dict[str, Any] | None:
 
 
 def waiver(w: Waiver, readable: Collection[str]) -> dict[str, Any]:
-    """Return a waiver; ``null`` for a region or project: every one. Without why for who may not read waivers."""
+    """Return a waiver; a region or project of ``null`` means all.
+
+    If the requester may not read waivers, the reason is left out.
+    """
     values = {
         "id": w.id,
         "service_type": w.service_type,
@@ -258,39 +279,43 @@ def waiver(w: Waiver, readable: Collection[str]) -> dict[str, Any]:
     return _open(values, "waiver", readable)
 
 
-def _looked(d: Deletion, step: Step) -> bool:
-    """Whether the step has run in the present attempt: what an earlier attempt saw is history.
+def _listed(d: Deletion, step: Step) -> bool:
+    """Return whether the step's result counts: the present attempt listed it.
 
-    Of what is waived the latest look there was is all that is known.
+    For a waived step the latest result of any attempt counts.
     """
     return step.round >= d.since_round or bool(step.waived)
 
 
 def _found(d: Deletion, step: Step) -> int:
-    """Return how many resources a step ever came to know: a later, emptier look does not make it forget."""
-    return max(step.found if _looked(d, step) else 0, step.deleted + _remaining(d, step))
+    """Return the number of resources that a step ever found.
+
+    A later listing with fewer resources does not reduce it.
+    """
+    return max(step.found if _listed(d, step) else 0, step.deleted + _remaining(d, step))
 
 
 def _remaining(d: Deletion, step: Step) -> int:
-    return step.remaining if _looked(d, step) else 0
+    return step.remaining if _listed(d, step) else 0
 
 
 def progress(d: Deletion, steps: Iterable[Step]) -> dict[str, Any]:
-    """Return the numbers of a progress line.
+    """Return the counts of a progress line.
 
-    ``steps`` and ``steps_done`` count the resource types (per region) that the present round has to look at, and those
-    that have their result; with no round open, those with a result in this attempt. They fall back to 0 when the next
-    round opens. The other numbers are of the whole deletion and do not: ``found`` counts every resource ever seen
-    (deleted ones included), ``deleted`` those confirmed gone over all attempts, ``remaining`` the leftovers of the
-    latest look of this attempt, ``abandoned`` those of them that were let go of by force, ``kept`` what was
-    seen and is not the user's, ``unknown`` the types of which nothing is known, ``calls`` the API calls of every step
-    so far.
+    ``steps`` counts the resource types (per region) of the present round, ``steps_done`` those that have their result.
+    If no round is open, ``steps_done`` counts those with a result in this attempt. Both restart at 0 with each round.
+
+    The other counts concern the whole deletion and do not restart: ``found`` counts all resources ever found, also
+    deleted ones; ``deleted`` the resources that are confirmed gone, over all attempts; ``remaining`` the leftovers of
+    the latest listing in this attempt; ``abandoned`` the leftovers that were abandoned by force; ``kept`` the
+    resources that do not belong to the user; ``unknown`` the types that could not be listed; ``calls`` the API calls of
+    all steps.
     """
     every = list(steps)
     sweeps = [s for s in every if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)]
     present = [s for s in sweeps if in_scope(d, s)]
     since = d.since_round if d.purpose is RoundPurpose.NONE else d.round
-    seen = [s for s in sweeps if _looked(d, s)]
+    seen = [s for s in sweeps if _listed(d, s)]
     return {
         "steps": len(present),
         "steps_done": sum(done(s, since) for s in present),
@@ -307,12 +332,15 @@ def progress(d: Deletion, steps: Iterable[Step]) -> dict[str, Any]:
 
 
 def counts(d: Deletion, steps: Iterable[Step]) -> list[dict[str, Any]]:
-    """Return the numbers of each resource type in each region; what this attempt has not looked at yet is ``idle``."""
+    """Return the counts of each resource type in each region.
+
+    The state of a type that this attempt has not listed yet is ``idle``.
+    """
     shown = []
     for s in steps:
         if s.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED):
             continue
-        looked = _looked(d, s)
+        listed = _listed(d, s)
         shown.append(
             {
                 "region": s.region,
@@ -321,14 +349,14 @@ def counts(d: Deletion, steps: Iterable[Step]) -> list[dict[str, Any]]:
                 "found": _found(d, s),
                 "deleted": s.deleted,
                 "remaining": _remaining(d, s),
-                "abandoned": s.abandoned if looked else 0,
-                "kept": s.kept if looked else 0,
-                "unplanned": s.unplanned if looked else 0,
+                "abandoned": s.abandoned if listed else 0,
+                "kept": s.kept if listed else 0,
+                "unplanned": s.unplanned if listed else 0,
                 "calls": s.calls,
-                "outcome": str(s.outcome) if looked else "",
-                "state": str(s.state if looked else StepState.IDLE),
-                "reason": str(s.reason) if looked else "",
-                "message": s.message if looked else "",
+                "outcome": str(s.outcome) if listed else "",
+                "state": str(s.state if listed else StepState.IDLE),
+                "reason": str(s.reason) if listed else "",
+                "message": s.message if listed else "",
             }
         )
     return sorted(shown, key=lambda c: (c["region"], c["service"], c["type"]))
@@ -353,7 +381,7 @@ def leftover(row: LeftoverRow) -> dict[str, Any]:
     }
 
 
-#: What a plan does with a resource, by its reason; with all others it is protected.
+#: The action of a plan for a resource, by its reason. For all other reasons it is ``protect``.
 _ACTIONS = {Reason.PRESENT: "delete", Reason.KEPT: "keep"}
 
 
@@ -364,11 +392,11 @@ def plan(
     until: datetime.datetime,
     href: str,
 ) -> dict[str, Any]:
-    """Return the plan that a dry run left.
+    """Return the plan of a dry run.
 
     :param d: the dry run
-    :param found: how many resources there are of each (region, service, type), by reason
-    :param until: how long a cascade may be bound to it
+    :param found: the number of resources of each (region, service, type), by reason
+    :param until: the time until which a cascade can be bound to it
     :param href: its URL
     """
     unknown = plans.gaps(d, steps)
@@ -380,7 +408,7 @@ def plan(
         for reason, number in found.get((s.region, s.service, s.type), {}).items():
             numbers[_ACTIONS.get(reason, "protect")] += number
         place = {"region": s.region, "service": s.service, "type": s.type}
-        said = {"known": f"{s.name.rstrip('.')}@{s.region}" not in unknown and not s.waived}
+        said: dict[str, Any] = {"known": f"{s.name.rstrip('.')}@{s.region}" not in unknown and not s.waived}
         said |= {"waived": bool(s.waived), "reason": s.reason, "message": s.message, "digest": s.digest}
         types.append({**place, **numbers, **said})
     return {
@@ -422,9 +450,9 @@ def planned(row: LeftoverRow) -> dict[str, Any]:
 
 
 def event(row: Any, readable: Collection[str]) -> dict[str, Any]:
-    """Return a line of the journal (``store.EventRow``).
+    """Return a journal entry (``store.EventRow``).
 
-    :param readable: of which of ``policies.READ`` the requester may read the texts
+    :param readable: the kinds of ``policies.READ`` whose texts the requester may read
     """
     e = row.event
     family, _, about = e.type.partition(".")
@@ -445,9 +473,9 @@ def event(row: Any, readable: Collection[str]) -> dict[str, Any]:
 
 
 def service(answer: Any, readable: Collection[str]) -> dict[str, Any]:
-    """Return a catalog entry and who answers for it (``coverage.Answer``).
+    """Return a catalog entry with its plugin (``catalog.CatalogEntryStatus``).
 
-    :param readable: of which of ``policies.READ`` the requester may read the texts
+    :param readable: the kinds of ``policies.READ`` whose texts the requester may read
     """
     why = f": {answer.waiver.reason}" if answer.waiver and "waiver" in readable else ""
     return {
@@ -462,6 +490,6 @@ def service(answer: Any, readable: Collection[str]) -> dict[str, Any]:
 
 
 def version(root: str) -> dict[str, Any]:
-    """Return the one version there is, in the shape of keystoneauth's discovery."""
+    """Return the only version, in the form of keystoneauth's discovery."""
     links = [{"rel": "self", "href": f"{root}/v1/"}]
     return {"id": "v1.0", "status": "CURRENT", "links": links, "version": "", "min_version": ""}

@@ -1,4 +1,4 @@
-"""``/v1/waivers``: an admin's recorded "go on without this service", who said so, why, and until when."""
+"""``/v1/waivers``: lets deletions skip a service, until a time and for a reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from cleanup_orchestrator.store import Page
 
 
 class Waivers(Expiring[Waiver]):
-    """The handlers. A waiver is about services of the cloud, so no domain's manager may do anything here by default."""
+    """The handlers.
+
+    A waiver concerns services of the whole cloud. Therefore only admins manage waivers by default.
+    """
 
     noun, ended, query = "waiver", "withdrawn", schemas.WAIVERS_QUERY
     rules = MappingProxyType(
@@ -34,7 +37,9 @@ class Waivers(Expiring[Waiver]):
 
     @pecan.expose("json")
     def create(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Record a waiver. It holds at once: each deletion takes it into account with its next look at the catalog.
+        """Record a waiver.
+
+        Each deletion applies it when it next reads the catalog.
 
         :raises ApiError: 400 invalid_json, invalid_body, not_waivable; 403 forbidden; 415
         """
@@ -43,7 +48,7 @@ class Waivers(Expiring[Waiver]):
         body = schemas.check_body(req, schemas.WAIVER_BODY)
         service_type = by_any_name(body["service_type"])
         if service_type in NEVER_WAIVED:
-            text = f"{service_type} cannot be waived: a project is removed on Keystone's word"
+            text = f"{service_type} cannot be waived: the deletion of a project needs Keystone"
             raise ApiError(400, "not_waivable", text, field="service_type")
         waiver = Waiver(
             id=str(uuid.uuid4()),
@@ -51,37 +56,42 @@ class Waivers(Expiring[Waiver]):
             region=body.get("region") or "",
             project_id=body.get("project_id") or "",
             reason=body["reason"].strip(),
-            created_at=self._w.store.now(),
+            created_at=self._context.store.now(),
             expires_at=schemas.moment(body["expires_at"], "expires_at"),
             user_id=req.context.user_id or "",
             user_name=req.context.user_name or "",
             request_id=req.context.request_id,
         )
         self._check(waiver)
-        waiver = self._w.store.add_waiver(waiver)
+        waiver = self._context.store.add_waiver(waiver)
         self._log.warning("waived by %s (%s): %s", waiver.user_name, waiver.user_id, waiver.explained)
         return self._made(req, resp, waiver)
 
-    def _page(self, page: Page, in_force: bool | None, filters: dict[str, str]) -> tuple[Sequence[Waiver], Any]:
+    def _page(
+        self, page: Page, in_force: bool | None, filters: dict[str, str]
+    ) -> tuple[Sequence[Waiver], datetime.datetime]:
         if "service_type" in filters:
             filters = {**filters, "service_type": by_any_name(filters["service_type"])}
-        return self._w.store.waivers(page, in_force, **filters)
+        found: tuple[Sequence[Waiver], datetime.datetime] = self._context.store.waivers(page, in_force, **filters)
+        return found
 
     def _one(self, id_: str) -> tuple[Waiver, datetime.datetime]:
-        return self._w.store.waiver(id_)
+        found: tuple[Waiver, datetime.datetime] = self._context.store.waiver(id_)
+        return found
 
     def _not_found(self) -> ApiError:
         return ApiError(404, "waiver_not_found", "no waiver has this id; GET /v1/waivers lists them")
 
     def _end(self, id_: str, user_id: str) -> Waiver:
-        """Withdraw a waiver: a deletion under way looks at the service again, or is blocked by it."""
-        return self._w.store.withdraw_waiver(id_, user_id)
+        """Withdraw a waiver. A deletion under way inventories the service again."""
+        ended: Waiver = self._context.store.withdraw_waiver(id_, user_id)
+        return ended
 
     def _check(self, waiver: Waiver) -> None:
         if waiver.expires_at <= waiver.created_at:
             text = f"'expires_at' must be later than now, which is {views.time(waiver.created_at)}"
             raise ApiError(400, "invalid_body", text, field="expires_at")
-        if waiver.expires_at > waiver.created_at + self._w.waiver_limit:
-            days = self._w.waiver_limit.days
-            text = f"'expires_at' may be {days} days from now at most ([catalog] waiver_limit): renew it by then"
+        if waiver.expires_at > waiver.created_at + self._context.waiver_limit:
+            days = self._context.waiver_limit.days
+            text = f"'expires_at' may be at most {days} days from now ([catalog] waiver_limit): renew it before it ends"
             raise ApiError(400, "invalid_body", text, field="expires_at")

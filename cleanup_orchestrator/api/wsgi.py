@@ -1,7 +1,8 @@
-"""The application for uWSGI, mod_wsgi or gunicorn: ``module = cleanup_orchestrator.api.wsgi:application``.
+"""The WSGI application for uWSGI, mod_wsgi or gunicorn.
 
-Configuration: the files that ``OS_CLEANUP_ORCHESTRATOR_CONFIG_FILES`` names (several with ``;``), else the default
-ones. The server's own command line is not read.
+Configure the server with ``module = cleanup_orchestrator.api.wsgi:application``. The environment variable
+``OS_CLEANUP_ORCHESTRATOR_CONFIG_FILES`` names the configuration files, separated by ``;``. Without it the default files
+are read. The command line of the server is not read.
 """
 
 from __future__ import annotations

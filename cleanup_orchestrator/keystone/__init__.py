@@ -1,4 +1,4 @@
-"""What runs inside Keystone: the token fence, the hook in its pipeline, the WSGI entry.
+"""The code that runs inside Keystone: token fence, pipeline hook, WSGI entry.
 
-It is imported by Keystone's processes: nothing here imports the engine's, the store's or the bus's code.
+Keystone's processes import it. Therefore it imports no other room of this package.
 """

@@ -1,12 +1,14 @@
-"""The token fence: no token is issued or validated for a fenced project, but for the orchestrator's user.
+"""The token fence: refuses tokens for fenced projects.
 
-The truth is in Keystone's own database: a project option (:data:`protocol.FENCE_OPTION`), so that a fence is set and
-lifted by a plain PATCH of the project, and goes with it. Every process keeps a copy of the set of fenced projects, and
-makes no decision on one that is older than ``MAX_AGE``. Not to know is not the same as not fenced: a process that
-cannot read refuses every project-scoped token with 503.
+No token for a fenced project is issued or validated, except for the orchestrator's users.
 
-Tokens are looked at where Keystone's token provider hands them out, above its caches: whatever the way in (password,
-application credential, trust, EC2, OAuth, federation, ...), a token comes from there.
+The fence is a project option in Keystone's database (:data:`protocol.FENCE_OPTION`). A PATCH of the project sets and
+lifts it, and it disappears with the project. Every process keeps a copy of the set of fenced projects. A decision needs
+a copy that is not older than ``MAX_AGE``. A process that cannot read the set refuses every project-scoped token
+with 503.
+
+Tokens are checked at Keystone's token provider, above its caches. All ways to log in (password, application credential,
+trust, EC2, OAuth, federation, ...) use the token provider.
 """
 
 from __future__ import annotations
@@ -32,34 +34,37 @@ OPTS = {
             default=0.25,
             min=0.05,
             max=0.5,
-            help="Seconds between two readings of the fenced projects, in each process: one small query.",
+            help="Seconds between two readings of the fenced projects in each process. A reading is one small query.",
         ),
     ]
 }
 
-#: Seconds for which a reading holds. Without a younger one, project-scoped tokens are refused with 503.
+#: Maximum age of a reading in seconds. Without a younger one, project-scoped tokens are refused with 503.
 MAX_AGE = 0.9
-#: Seconds after which a reading counts as stuck (a connection that died silently) and another one is begun beside it.
+#: Seconds after which a reading counts as stuck (for example on a dead connection) and another thread takes over.
 STUCK = 5.0
 
 
 class Unknown(Exception):
-    """Which projects are fenced cannot be said now."""
+    """The set of fenced projects is not known now."""
 
 
-#: The fences: project id -> id of the deletion that it belongs to.
+#: The fences: the id of the deletion, by project id.
 Fences = Mapping[str, str]
 
 
 class Reading(NamedTuple):
-    """What was read, and when that began: whatever changed since may be missing."""
+    """The fences, and the time at which the reading began.
+
+    Later changes can be missing.
+    """
 
     began: float
     fences: Fences
 
 
 def clock() -> float:
-    """Return seconds that also pass while the machine is suspended."""
+    """Return a time in seconds that also counts while the machine is suspended."""
     return time.clock_gettime(_CLOCK)
 
 
@@ -67,16 +72,15 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Reader:
-    """The fences as one process knows them.
+    """The copy of the fences in one process.
 
-    A thread reads them again and again, so that a request normally waits for nothing. Where it gets no time (a server
-    without threads stops them between requests), the request that needs to know wakes it and waits. The reading is
-    always done by that thread: it has no transaction open, in which an old state would be seen, and a database that
-    hangs keeps one thread waiting and not all those that serve requests.
+    A thread reads the fences at an interval, so that requests normally do not wait. Some servers stop threads between
+    requests. Then a request wakes the thread and waits for a reading. Only that thread reads: it has no open
+    transaction, which would show an old state, and a hanging database blocks only that thread.
     """
 
     def __init__(self, read: Callable[[], Fences], interval: float, max_age: float) -> None:
-        """``read`` returns all fences as they are when it is called, or raises."""
+        """Wrap ``read``, which returns the current fences or raises."""
         self._read, self._interval, self._max_age = read, interval, max_age
         self._last = Reading(float("-inf"), {})
         self._condition = threading.Condition()
@@ -87,16 +91,16 @@ class Reader:
         self._broken = False
 
     def fences(self) -> Fences:
-        """Return all fences, read ``max_age`` ago at most.
+        """Return all fences. They were read at most ``max_age`` seconds ago.
 
-        :raises Unknown: when they cannot be read in that time
+        :raises Unknown: if they cannot be read in that time
         """
         last = self._last
         if clock() - last.began <= self._max_age:
             return last.fences
-        return self._wait_for_news()
+        return self._wait_for_reading()
 
-    def _wait_for_news(self) -> Fences:
+    def _wait_for_reading(self) -> Fences:
         arrived = clock()
         with self._condition:
             while True:
@@ -104,7 +108,7 @@ class Reader:
                 now = clock()
                 if now - self._last.began <= self._max_age:
                     return self._last.fences
-                # One that began before may have failed for reasons of then (a connection that slept too long).
+                # An earlier failure does not count: its connection may have been idle for too long.
                 if self._failed >= arrived:
                     raise Unknown("the fenced projects cannot be read")
                 if now - arrived >= self._max_age:
@@ -113,14 +117,17 @@ class Reader:
                 self._condition.wait(arrived + self._max_age - now)
 
     def _ensure_thread(self) -> None:
-        """Start the thread: the first one, or one in place of one that died or is stuck. Called with the lock."""
+        """Start the thread if none runs, or if it is dead or stuck.
+
+        The caller holds the lock.
+        """
         stuck = self._reading_since is not None and clock() - self._reading_since > STUCK
         if self._thread is not None and self._thread.is_alive() and not stuck:
             return
         self._reading_since = None
         thread = threading.Thread(target=self._run, name="project-cleanup-fence", daemon=True)
         try:
-            thread.start()  # it waits for the lock before it does anything
+            thread.start()  # it first waits for the lock
         except RuntimeError as error:
             raise Unknown(f"no thread can be started to read the fenced projects: {error}") from error
         self._thread = thread
@@ -129,7 +136,7 @@ class Reader:
         while True:
             with self._condition:
                 if self._thread is not threading.current_thread():
-                    return  # it was stuck, and another one has taken over
+                    return  # this thread was stuck, and another one has taken over
                 began = self._reading_since = clock()
             try:
                 reading = Reading(began, self._read())
@@ -151,7 +158,7 @@ class Reader:
             self._wanted.clear()
 
     def _report(self, error: Exception | None) -> None:
-        """Log once when it begins to fail, and once when it is over."""
+        """Log the first failed reading, and the first successful one after it."""
         if error is not None and not self._broken:
             LOG.error("the fenced projects cannot be read, project-scoped tokens will be refused with 503: %s", error)
         elif error is None and self._broken:
@@ -160,10 +167,10 @@ class Reader:
 
 
 class Fence:
-    """Decides about tokens; one reader for each process.
+    """Decides about tokens. Has one :class:`Reader` for each process.
 
-    :param read: as for :class:`Reader`
-    :param user_ids: of the orchestrator's users (its own and the janitor), whom no fence stops
+    :param read: see :class:`Reader`
+    :param user_ids: ids of the orchestrator's user and the janitor, which are exempt
     """
 
     def __init__(self, read: Callable[[], Fences], user_ids: Collection[str], interval: float, max_age: float) -> None:
@@ -176,12 +183,12 @@ class Fence:
     ) -> bool:
         """Return whether a token of this user for this project is refused.
 
-        One that was got with a token for another project is refused like anybody's: the orchestrator logs in with
-        its credentials for each project, and a service that has its token for one of them must reach no other.
+        A rescoped token of an exempt user is refused, too. The orchestrator logs in with its credentials for each
+        project. A service that holds its token for one project must not reach another project.
 
-        :param canary: id of the deletion whose fence is to stop the orchestrator's user, too
-        :param rescoped: whether the token was got with one that is not for this project
-        :raises Unknown: when it is not known whether the project is fenced
+        :param canary: id of a deletion whose fence also stops the exempt users
+        :param rescoped: whether the token was issued for a token of another scope
+        :raises Unknown: if it is not known whether the project is fenced
         """
         exempt = user_id in self._user_ids and not rescoped
         if not project_id or (exempt and canary is None):
@@ -190,24 +197,26 @@ class Fence:
         return fence is not None and (not exempt or fence == canary)
 
     def _reader(self) -> Reader:
-        # Servers fork after they have loaded the application, some without a word to Python: neither a thread nor a
-        # lock may come over from the parent.
+        # Servers fork after they have loaded the application, some without Python's fork hooks. A child must not
+        # use the thread or the lock of its parent.
         pid = os.getpid()
         reader = self._readers.get(pid)
         return reader if reader is not None else self._readers.setdefault(pid, self._make())
 
 
 def register_option() -> None:
-    """Make the fence an option of projects. To be called before Keystone's schemas are imported: they are frozen then.
+    """Register the fence as a project option.
 
-    :raises RuntimeError: when it is too late
+    Call it before Keystone's schemas are imported: the import freezes them.
+
+    :raises RuntimeError: if the schemas are already imported
     """
     from keystone.common import resource_options
     from keystone.resource.backends import resource_options as project_options
 
     def validate(value: object) -> None:
         if not isinstance(value, str) or not 0 < len(value) <= 64:
-            raise TypeError(f"{protocol.FENCE_OPTION} is the id of a deletion")
+            raise TypeError(f"{protocol.FENCE_OPTION} must be the id of a deletion")
 
     registry = project_options.PROJECT_OPTIONS_REGISTRY
     if protocol.FENCE_OPTION_ID not in registry.option_ids:
@@ -222,11 +231,11 @@ def register_option() -> None:
     from keystone.resource import schema
 
     if protocol.FENCE_OPTION not in schema.project_update["properties"]["options"]["properties"]:
-        raise RuntimeError("the fence came too late: import cleanup_orchestrator.keystone.wsgi before Keystone")
+        raise RuntimeError("Keystone is already imported: import cleanup_orchestrator.keystone.wsgi before it")
 
 
 def read_fences() -> Fences:
-    """Return all fences from Keystone's database: one query in a transaction of its own."""
+    """Return all fences from Keystone's database, by one query in a new transaction."""
     from keystone.common import sql
     from keystone.resource.backends.sql_model import ProjectOption
 
@@ -237,9 +246,9 @@ def read_fences() -> Fences:
 
 
 def guard_tokens(fence: Fence, manager: Any = None) -> None:
-    """Put the fence around Keystone's token provider.
+    """Wrap Keystone's token provider with the fence.
 
-    A refused validation is a 404, as of any token that is not valid: keystonemiddleware makes 503 of anything else. A
+    A refused validation is a 404, as for any invalid token. keystonemiddleware would turn other errors into a 503. A
     refused login is a 401.
 
     :param manager: the class to wrap; Keystone's by default
@@ -259,7 +268,10 @@ def guard_tokens(fence: Fence, manager: Any = None) -> None:
             raise exception.ServiceUnavailable("The projects with a token fence cannot be read now.") from error
 
     def is_rescoped(self: Any, token: Any) -> bool:
-        """Whether a token is got with another one that is not for the same project; True where that is not known."""
+        """Return whether a token was issued for a token of another scope.
+
+        Returns True if that is not known.
+        """
         if "token" not in (token.methods or ()):
             return False
         try:
@@ -278,7 +290,7 @@ def guard_tokens(fence: Fence, manager: Any = None) -> None:
 
     @functools.wraps(issue)
     def issue_token(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # Issued and not handed out: who it is for, and for what, is said by the token and not by the many ways to ask.
+        # The token is issued but not returned yet: it has the user and the project, whatever the way to log in.
         token = issue(self, *args, **kwargs)
         if stops(token, rescoped=is_rescoped(self, token)):
             raise exception.Unauthorized(f"Project {token.project_id} is being deleted: it has a token fence.")

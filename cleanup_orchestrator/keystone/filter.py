@@ -1,11 +1,14 @@
-"""The same as the hook, as paste-style WSGI middleware: for a proxy before Keystone, or a Keystone made with paste.
+"""The pipeline hook as paste-style WSGI middleware.
 
-It sees paths as they were sent, and what stands behind it may read a path in more than one way. So it reads it in all
-of them: if all say that this deletes the same project, it is that; if none says so, the request goes on; if they
-differ, it is refused.
+It is for a proxy in front of Keystone, or for a Keystone that is assembled with paste.
 
-Keystone's policy is not at hand: who may not see the project gets Keystone's own answer, and who may delete it is for
-the orchestrator's policy to say (whose default is Keystone's), by the caller's own token.
+The middleware sees paths as they were sent, and the server behind it can interpret a path in several ways. Therefore it
+interprets the path in all known ways. If all of them name the same project, the request deletes that project. If none
+names a project, the request passes. If they differ, the request is refused.
+
+The middleware cannot check Keystone's policy. A caller who may not see the project gets Keystone's answer. Whether the
+caller may delete the project is decided by the orchestrator's policy (its default is Keystone's), with the caller's
+token.
 """
 
 from __future__ import annotations
@@ -26,34 +29,34 @@ from cleanup_orchestrator.keystone import intercept, protocol
 
 LOG = log.getLogger(__name__)
 
-#: Percent-encoding within percent-encoding; nobody needs more, and no reading of it is worth the time.
+#: Levels of nested percent-encoding that are decoded. A path with more levels is refused.
 _DECODINGS = 4
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _KINDS = {"projects": "project", "domains": "domain"}
-#: Of the client's request, what the questions about it take along.
+#: Keys of the client's request that are copied to the requests to Keystone.
 _KEPT = re.compile(r"SERVER_.*|REMOTE_ADDR|SCRIPT_NAME|wsgi\..*|HTTP_HOST|HTTP_X_FORWARDED_.*|HTTP_FORWARDED")
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class Unclear(Exception):
-    """The path may, or may not, be that of a project or a domain."""
+    """The path is ambiguous: only some interpretations name a project or a domain."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Route:
-    """What a path names."""
+    """The object that a path names."""
 
     kind: str  #: ``project`` or ``domain``
     id: str
-    prefix: tuple[str, ...] = ()  #: what stands before ``v3``
+    prefix: tuple[str, ...] = ()  #: segments before ``v3``
 
 
 def read(path: str) -> Route | None:
-    """Return the project or domain whose path this is, ``None`` if it is something else's in every reading.
+    """Return the project or domain that a path names, or ``None``.
 
-    :param path: as WSGI has it: decoded once, bytes as latin-1
-    :raises Unclear: when readings differ, or what stands in the place of the id cannot be one
+    :param path: the path of WSGI: decoded once, bytes as latin-1
+    :raises Unclear: if the interpretations differ, or if the id is malformed
     """
     text = path.encode("latin-1", "replace").decode("utf-8", "replace")
     found = {_match(segments) for segments in _readings(text)}
@@ -66,9 +69,9 @@ def read(path: str) -> Route | None:
 
 
 def _readings(text: str) -> set[tuple[str, ...]]:
-    """Return the path's segments in every way in which a server or a proxy is known to read it.
+    """Return the segments of a path in every known interpretation.
 
-    Empty segments never count: a server merges them, or redirects to the merged path, or finds nothing.
+    Empty segments are dropped: a server merges them, redirects to the merged path, or answers 404.
     """
     decoded = [text]
     while (following := urllib.parse.unquote(decoded[-1])) != decoded[-1]:
@@ -88,7 +91,10 @@ def _readings(text: str) -> set[tuple[str, ...]]:
 
 
 def _walks(path: str) -> set[tuple[str, ...]]:
-    """Return the segments as they are, and with ``.`` and ``..`` followed, empty segments counted or not."""
+    """Return the segments as they are, and with ``.`` and ``..`` resolved.
+
+    Resolving is done both with and without the empty segments.
+    """
     parts = path.removeprefix("/").split("/")
     plain = tuple(part for part in parts if part)
     return {plain, _followed(plain), tuple(part for part in _followed(parts) if part)}
@@ -111,9 +117,11 @@ def _match(segments: tuple[str, ...]) -> Route | None:
 
 
 def filter_factory(global_conf: Mapping[str, str], **local_conf: str) -> Callable[[Application], Application]:
-    """Return what wraps an application: paste's entry point. The options are those of the hook.
+    """Return the function that wraps an application; the entry point of paste.
 
-    :raises cleanup_orchestrator.keystone.intercept.ConfigurationError: an option that cannot be worked with
+    The options are those of the hook.
+
+    :raises cleanup_orchestrator.keystone.intercept.ConfigurationError: if an option is invalid
     """
     known = {field.name for field in dataclasses.fields(intercept.Settings)}
     values: dict[str, Any] = dict(local_conf)
@@ -139,8 +147,8 @@ class Filter:
         self._application, self._settings = application, settings
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer one request, or let it through."""
-        # Servers behind take a method in any case.
+        """Answer one request, or pass it on."""
+        # Some servers accept methods in any letter case.
         if environ["REQUEST_METHOD"].strip().upper() != "DELETE":
             return self._application(environ, start_response)
         try:
@@ -149,20 +157,22 @@ class Filter:
         except Unclear:
             answer = intercept.Refused(
                 400,
-                "This path can be read as that of a project or a domain, and as another one. Write it plainly: "
-                "/v3/projects/{project_id}. This request has deleted nothing.",
+                "This path is ambiguous. Write it in its plain form: /v3/projects/{project_id}. "
+                "This request has deleted nothing.",
             ).answer
         except intercept.Refused as refused:
             answer = refused.answer
         except _Said as said:
-            return said.response(environ, start_response)
+            shown: Iterable[bytes] = said.response(environ, start_response)
+            return shown
         if answer is None:
             return self._application(environ, start_response)
         response = webob.Response(
             status=answer.status, body=json.dumps(answer.body).encode(), content_type="application/json"
         )
         response.headers.update({"Vary": "X-Auth-Token", **answer.headers})
-        return response(environ, start_response)
+        body: Iterable[bytes] = response(environ, start_response)
+        return body
 
     def _answer(self, environ: Mapping[str, Any], route: Route) -> intercept.Answer | None:
         token = environ.get("HTTP_X_AUTH_TOKEN", "")
@@ -178,7 +188,7 @@ class Filter:
         return intercept.handle(self._settings, self._target(environ, route, token), caller)
 
     def _user_id(self, environ: Mapping[str, Any], route: Route, token: str) -> str | None:
-        """Return whose token it is, by Keystone's word."""
+        """Return the user of a token, as Keystone validates it."""
         response = self._get(environ, route, ("auth", "tokens"), token, {"HTTP_X_SUBJECT_TOKEN": token})
         if response.status_int != 200:
             return None
@@ -186,9 +196,9 @@ class Filter:
         return user.get("id")
 
     def _target(self, environ: Mapping[str, Any], route: Route, token: str) -> intercept.Target:
-        """Return what Keystone shows the caller of the target.
+        """Return the target as Keystone shows it to the caller.
 
-        :raises _Said: it shows them nothing
+        :raises _Said: if Keystone answers with an error
         """
         query = {"QUERY_STRING": "subtree_as_ids"} if route.kind == "project" else {}
         response = self._get(environ, route, (f"{route.kind}s", route.id), token, query)
@@ -200,7 +210,7 @@ class Filter:
         options = found.get("options") or {}
         if options.get("immutable"):
             raise intercept.Refused(
-                403, f"{route.kind.capitalize()} {route.id} is immutable: unset this option of it first."
+                403, f"{route.kind.capitalize()} {route.id} is immutable: unset its option 'immutable' first."
             )
         is_domain = route.kind == "domain" or bool(found.get("is_domain"))
         return intercept.Target(
@@ -215,7 +225,7 @@ class Filter:
     def _get(
         self, environ: Mapping[str, Any], route: Route, path: tuple[str, ...], token: str, more: Mapping[str, str]
     ) -> webob.Response:
-        """Ask Keystone, through what is wrapped, with the caller's token."""
+        """Send a GET to Keystone through the wrapped application, with the caller's token."""
         script = tuple(part for part in environ.get("SCRIPT_NAME", "").split("/") if part)
         below = (*route.prefix, "v3", *path)[len(script) :]
         asked = {name: value for name, value in environ.items() if _KEPT.fullmatch(name)} | {
@@ -230,7 +240,7 @@ class Filter:
         }
         try:
             response = webob.Request(asked).get_response(self._application)
-            _ = response.body  # here, where an error is still one of Keystone's
+            _ = response.body  # read here, so that an error counts as an error of Keystone
         except Exception as error:
             LOG.error("GET %s: Keystone does not answer: %s", asked["PATH_INFO"], error)
             raise _keystone_failed() from None
@@ -241,7 +251,7 @@ class Filter:
 
 
 class _Said(Exception):
-    """What Keystone answered is the answer."""
+    """Keystone's answer is the answer to the client."""
 
     def __init__(self, response: webob.Response) -> None:
         super().__init__(response.status)
@@ -249,9 +259,7 @@ class _Said(Exception):
 
 
 def _keystone_failed() -> intercept.Refused:
-    return intercept.Refused(
-        503, "Keystone does not answer what is asked about the request. This request has deleted nothing."
-    )
+    return intercept.Refused(503, "Keystone does not answer. This request has deleted nothing. Try again later.")
 
 
 def _json(response: webob.Response) -> Any:
@@ -262,7 +270,7 @@ def _json(response: webob.Response) -> Any:
 
 
 def _member(value: Any, name: str) -> Mapping[str, Any]:
-    """Return an object's member that is an object itself."""
+    """Return the member of an object, which must be an object itself."""
     member = value.get(name) if isinstance(value, dict) else None
     if not isinstance(member, dict):
         raise _keystone_failed()

@@ -1,8 +1,8 @@
-"""What becomes of a request that deletes a project or a domain: one core for the hook and the filter.
+"""Decides about a request that deletes a project or a domain.
 
-Neither Flask nor Keystone is imported. Both sides say what they know of the target, and get an answer, or the word that
-the request may go on to Keystone's own delete. Whatever is not known for certain is an answer of 503: a delete that was
-to be handed over never becomes a silent, synchronous one.
+The hook and the filter share this code. It imports neither Flask nor Keystone. The caller describes the target, and
+gets an answer for the client, or ``None`` if Keystone may run its own delete. If anything is uncertain, the answer is a
+503: a delete that should be handed over must never become a synchronous delete by Keystone.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ REPORT, CASCADE = "report", "cascade"
 MODES = (REPORT, CASCADE)
 
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-#: Of very many deletions the sentence names the first.
+#: Deletions that a message names; further ones are counted.
 _NAMED = 10
-#: The orchestrator's errors about how it was asked: there is no API of ours at the endpoint, or not of our release. For
-#: a client, a 404 among them would read as "the project is gone".
+#: Error codes for malformed requests: the endpoint is not the orchestrator's API, or another release of it. They must
+#: not reach the client, which would take a 404 for a deleted project.
 _MISUNDERSTOOD = frozenset(
     {"bad_request", "body_too_large", "invalid_json", "invalid_query", "method_not_allowed", "not_acceptable"}
     | {"not_found", "unsupported_media_type"}
@@ -39,24 +39,24 @@ _MISUNDERSTOOD = frozenset(
 
 
 class ConfigurationError(Exception):
-    """The process must not start like this. The text names the option."""
+    """An option is invalid, so the process must not start. The text names the option."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """The options of ``[project_cleanup]`` that say what is intercepted, and how the orchestrator is asked."""
+    """The options of ``[project_cleanup]`` for the interception."""
 
     intercept: str = OFF
-    endpoint: str = ""  #: root of the orchestrator's API, without a version
+    endpoint: str = ""  #: root URL of the orchestrator's API, without a version
     default_mode: str = REPORT
-    timeout: float = 20.0  #: seconds for all that one request asks of the orchestrator
+    timeout: float = 20.0  #: seconds for all calls to the orchestrator during one request
     cafile: str | None = None
-    user_id: str = ""  #: the orchestrator's own
+    user_id: str = ""  #: the orchestrator's user
 
     def check(self) -> Settings:
-        """Return the settings, if they can be worked with.
+        """Return the settings if they are valid.
 
-        :raises ConfigurationError: an option is missing, or has a value that it cannot have
+        :raises ConfigurationError: if an option is missing or has an invalid value
         """
         for name, known in (("intercept", INTERCEPT), ("default_mode", MODES)):
             if getattr(self, name) not in known:
@@ -66,37 +66,40 @@ class Settings:
         if urllib.parse.urlsplit(self.endpoint).scheme not in ("http", "https"):
             raise ConfigurationError(
                 f"[{protocol.GROUP}] endpoint must be the URL of cleanup-orchestrator's API, "
-                f"unless intercept is {OFF}: what is intercepted is handed over there"
+                f"unless intercept is {OFF}: intercepted requests are sent there"
             )
         if not self.user_id:
             raise ConfigurationError(
-                f"[{protocol.GROUP}] user_id must be the id of cleanup-orchestrator's own user, unless intercept is "
-                f"{OFF}: its last step, the delete of an empty project, would be intercepted too"
+                f"[{protocol.GROUP}] user_id must be the id of cleanup-orchestrator's user, unless intercept is "
+                f"{OFF}: otherwise its own delete of the empty project would be intercepted, too"
             )
         if not 0 < self.timeout < float("inf"):
-            raise ConfigurationError(f"[{protocol.GROUP}] timeout must be a number of seconds, more than 0")
+            raise ConfigurationError(f"[{protocol.GROUP}] timeout must be a number of seconds above 0")
         return self
 
     def is_final(self, user_id: str | None, header: str | None) -> bool:
-        """Whether this is the end of a deletion: the orchestrator's own user says so. Anybody can send the header."""
+        """Return whether this is the final delete by the orchestrator.
+
+        The header counts only for the orchestrator's user: any client can send it.
+        """
         return bool(header and self.user_id) and user_id == self.user_id
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Target:
-    """The project or domain to be deleted, as Keystone has it."""
+    """The project or domain to delete, as Keystone knows it."""
 
     id: str
     name: str
     domain_id: str
     is_domain: bool = False
-    below: frozenset[str] = frozenset()  #: ids of the projects below it; not needed of a domain
-    fence: str | None = None  #: the deletion that fenced it
+    below: frozenset[str] = frozenset()  #: ids of the projects below it; empty for a domain
+    fence: str | None = None  #: id of the deletion that fenced it
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Caller:
-    """What the request says of who asks, and for what."""
+    """The token and the wishes of a request."""
 
     token: str
     mode: str | None = None  #: the header ``protocol.MODE_HEADER``
@@ -104,9 +107,9 @@ class Caller:
     request_id: str = ""
 
     def asked_mode(self) -> str | None:
-        """Return the mode that the request names, ``None`` if it names none.
+        """Return the mode that the request names, or ``None``.
 
-        :raises Refused: 400, it names another word, or two
+        :raises Refused: 400 if the mode is unknown, or if there are two modes
         """
         pairs = urllib.parse.parse_qsl(self.query, keep_blank_values=True)
         named = {value for name, value in pairs if name == protocol.MODE_QUERY}
@@ -117,7 +120,7 @@ class Caller:
         if len(named) > 1 or not named <= set(MODES):
             raise Refused(
                 400,
-                f"{protocol.MODE_HEADER}, and ?{protocol.MODE_QUERY}=, must be one of {', '.join(MODES)}. "
+                f"{protocol.MODE_HEADER} and ?{protocol.MODE_QUERY}= must be one of {', '.join(MODES)}. "
                 "This request has deleted nothing.",
             )
         return named.pop()
@@ -125,7 +128,7 @@ class Caller:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer to the client, in the shape of Keystone's."""
+    """An answer to the client, in the form of Keystone's answers."""
 
     status: int
     body: Mapping[str, Any]
@@ -133,7 +136,7 @@ class Answer:
 
 
 class Refused(Exception):
-    """The request gets an error; the text is for people."""
+    """The request is refused. The text is for users."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -145,14 +148,14 @@ class Refused(Exception):
 
 
 class _Unavailable(Exception):
-    """The orchestrator did not say anything that can be relied on. For the log, not for the client."""
+    """The orchestrator gave no usable answer. The text is only for the log."""
 
 
 def handle(settings: Settings, target: Target, caller: Caller) -> Answer | None:
-    """Return the answer, or ``None``: Keystone may go on and delete by itself.
+    """Return the answer, or ``None`` if Keystone may run its own delete.
 
-    To be called when it is certain that Keystone would let the caller delete the target, or where the orchestrator's
-    policy alone decides (the filter). Nothing is written here: the only write is the orchestrator's own record.
+    The hook calls it after Keystone's policy has allowed the delete. For the filter, only the orchestrator's policy
+    decides. The only write is the record of the orchestrator.
     """
     try:
         return _handle(settings, target, caller)
@@ -165,11 +168,11 @@ def _handle(settings: Settings, target: Target, caller: Caller) -> Answer | None
     orchestrator = _Orchestrator(settings, caller)
     if target.is_domain:
         if asked:
-            # They were told of reports and cascades, and would get the delete that asks no questions.
+            # The client expects a report or a cascade. Keystone's own delete would do neither.
             raise Refused(
                 400,
-                f"{target.id} is a domain: cleanup-orchestrator deletes the projects in it, one by one, but no domain. "
-                f"This request has deleted nothing.",
+                f"{target.id} is a domain, and cleanup-orchestrator deletes only projects: delete its projects one by "
+                "one. This request has deleted nothing.",
             )
         _refuse_live_below(orchestrator, target)
         return None
@@ -197,8 +200,8 @@ def _refuse_live_below(orchestrator: _Orchestrator, target: Target) -> None:
         LOG.error("a delete of %s %s is refused: %s", what, target.id, error)
         raise Refused(
             503,
-            f"Whether a project below this {what} is being deleted cannot be known: cleanup-orchestrator does not "
-            "answer as it should. This request has deleted nothing. Try again later.",
+            f"It is not known whether a project below this {what} is being deleted: cleanup-orchestrator gives no "
+            "usable answer. This request has deleted nothing. Try again later.",
         ) from None
     if live:
         named = ", ".join(f"{one['project_id']} (deletion {one['id']})" for one in live[:_NAMED])
@@ -206,7 +209,7 @@ def _refuse_live_below(orchestrator: _Orchestrator, target: Target) -> None:
         raise Refused(
             409,
             f"Projects below this {what} are being deleted: {named}{more}. Wait for the end of these deletions, or "
-            f"cancel them. This request has deleted nothing.",
+            "cancel them. This request has deleted nothing.",
         )
 
 
@@ -217,21 +220,24 @@ def _hand_over(orchestrator: _Orchestrator, target: Target, mode: str) -> Answer
         LOG.error("project %s is not deleted: %s", target.id, error)
         raise Refused(
             503,
-            "The project has not been deleted: cleanup-orchestrator, which has to do it, does not answer as it should. "
-            "Try again later; to repeat the request does no harm if it was taken after all.",
+            "The project has not been deleted: cleanup-orchestrator gives no usable answer. Try again later. Repeating "
+            "the request is safe, even if this one was recorded.",
         ) from None
     LOG.info("project %s is handed over: deletion %s, %s", target.id, deletion["id"], mode)
     named = f"project {target.name} ({target.id})"
     if mode == CASCADE:
-        happens = f"Everything that {named} owns is being deleted, and then the project."
+        happens = f"All resources of {named} are being deleted, and then the project."
     else:
-        happens = f"It is being looked what {named} owns: the project is deleted if that is nothing; else it is listed."
+        happens = f"The resources of {named} are being listed. If there are none, the project is deleted."
     message = f"{happens} Follow it with 'openstack project deletion show {deletion['id']}'."
     return Answer(202, {"message": message, "deletion": deletion}, {"Location": location})
 
 
 class _Orchestrator:
-    """The orchestrator's API, asked with the caller's own token: its policy decides, its record names the caller."""
+    """A client of the orchestrator's API that uses the caller's token.
+
+    So the orchestrator's policy applies to the caller, and its record names the caller.
+    """
 
     def __init__(self, settings: Settings, caller: Caller) -> None:
         self._settings, self._caller = settings, caller
@@ -239,25 +245,24 @@ class _Orchestrator:
         self._deadline: float | None = None
 
     def create(self, project_id: str, mode: str) -> tuple[Mapping[str, Any], str]:
-        """Ask for a deletion; return it, and its URL.
+        """Request a deletion; return it, and its URL.
 
-        :raises Refused: the orchestrator refuses
-        :raises _Unavailable: it is not known whether it was recorded
+        :raises Refused: if the orchestrator refuses
+        :raises _Unavailable: if it is not known whether the request was recorded
         """
         answer, body = self._call("POST", "/v1/deletions", json={"project_id": project_id, "mode": mode})
         deletion = body.get("deletion")
-        id_ = deletion.get("id") if isinstance(deletion, dict) else None
-        if answer.status_code != 202 or not isinstance(id_, str) or not _UUID.fullmatch(id_):
+        if answer.status_code != 202 or not isinstance(deletion, dict) or not _is_uuid(deletion.get("id")):
             raise _Unavailable(f"POST /v1/deletions answered {answer.status_code}, but no deletion")
         if deletion.get("project_id") != project_id:
             raise _Unavailable("POST /v1/deletions answered about another project")
-        return deletion, answer.headers.get("Location") or f"{self._endpoint}/v1/deletions/{id_}"
+        return deletion, answer.headers.get("Location") or f"{self._endpoint}/v1/deletions/{deletion['id']}"
 
     def live(self, domain_id: str) -> Iterator[Mapping[str, Any]]:
-        """Return every deletion under way in a domain.
+        """Yield every deletion under way in a domain.
 
-        :raises Refused: the caller may not see them
-        :raises _Unavailable: the list is not known to its end
+        :raises Refused: if the caller may not see them
+        :raises _Unavailable: if the list cannot be read to its end
         """
         wanted = {"status": "live", "domain_id": domain_id, "sort": "id"}
         query: dict[str, str] = dict(wanted)
@@ -287,7 +292,7 @@ class _Orchestrator:
             if now >= self._deadline:
                 raise TimeoutError(f"no time left of {self._settings.timeout:g} seconds")
             with requests.Session() as session:
-                # The token goes to the endpoint and to nobody else: no proxy of the environment, no redirect.
+                # The token must be sent only to the endpoint: no proxy of the environment, no redirect.
                 session.trust_env = False
                 answer = session.request(
                     method,
@@ -299,7 +304,7 @@ class _Orchestrator:
                     **arguments,
                 )
             body = answer.json()
-        # requests' own errors, and the system's, are OSErrors; what cannot be sent or read at all is a ValueError.
+        # Errors of requests and of the system are OSErrors. Malformed requests and answers are ValueErrors.
         except (OSError, ValueError) as error:
             raise _Unavailable(f"{method} {self._endpoint}{path}: {type(error).__name__}: {error}") from None
         if not isinstance(body, dict):
@@ -310,7 +315,10 @@ class _Orchestrator:
 
 
 def _refusal(answer: requests.Response, body: Mapping[str, Any]) -> Exception:
-    """Return the orchestrator's refusal in Keystone's shape; what only looks like one is no answer."""
+    """Return the orchestrator's refusal in the form of Keystone's errors.
+
+    An answer that is not an error of the orchestrator's API counts as unavailable.
+    """
     errors = body.get("errors")
     error = errors[0] if isinstance(errors, list) and errors else None
     if not isinstance(error, dict) or error.get("status") != answer.status_code or "detail" not in error:
@@ -322,16 +330,23 @@ def _refusal(answer: requests.Response, body: Mapping[str, Any]) -> Exception:
     return Refused(answer.status_code, f"{message[:1].upper()}{message[1:]}. This request has deleted nothing.", kept)
 
 
+def _is_uuid(value: Any) -> bool:
+    return isinstance(value, str) and _UUID.fullmatch(value) is not None
+
+
 def _is_deletion(row: Any) -> bool:
     names = ("id", "project_id", "domain_id")
     return isinstance(row, dict) and all(isinstance(row.get(name), str) for name in names)
 
 
 def _next_marker(body: Mapping[str, Any]) -> str | None:
-    """Return the marker of the next page. Only that: whoever wrote the link does not say where the token is sent."""
+    """Return the marker of the next page, or ``None``.
+
+    Only the marker of the link is used: the token must be sent only to the endpoint.
+    """
     links = body.get("links") or []
     if not isinstance(links, list) or not all(isinstance(link, dict) for link in links):
-        raise _Unavailable("GET /v1/deletions answered with links that are none")
+        raise _Unavailable("GET /v1/deletions answered with malformed links")
     for link in links:
         if link.get("rel") == "next":
             query = urllib.parse.parse_qs(urllib.parse.urlsplit(str(link.get("href"))).query)

@@ -1,11 +1,11 @@
-"""The hook in Keystone's pipeline: a request to delete a project becomes a deletion of the orchestrator's.
+"""The hook in Keystone's pipeline: hands requests to delete projects over.
 
-It goes by what Flask routed, not by paths: whatever reaches Keystone's own delete of a project or a domain comes by
-here, however its URL was spelled. It runs after Keystone has checked the token, and enforces Keystone's own policy, in
-process and by Keystone's own code, before anything else: who may not delete the project gets Keystone's own answer.
+The hook uses the route that Flask has chosen, not the path. Therefore it sees every request that reaches Keystone's own
+delete of a project or a domain, however its URL is spelled. It runs after Keystone has checked the token. It first
+enforces Keystone's policy with Keystone's own code. A caller who may not delete the project gets Keystone's answer.
 
-Keystone and Flask are imported when it is installed, not before: Keystone's schemas are made when they are imported,
-and the fence has to come first.
+Keystone and Flask are imported only at installation: Keystone's schemas are created at import, and the fence must be
+registered before.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-OPTS: dict[str, list] = {
+OPTS: dict[str, list[cfg.Opt]] = {
     protocol.GROUP: [
         cfg.StrOpt(
             "intercept",
             default=intercept.OFF,
             choices=[
-                (intercept.OFF, "Keystone deletes projects as it always did"),
+                (intercept.OFF, "no request: Keystone deletes projects itself"),
                 (intercept.OPT_IN, f"only requests with the header {protocol.MODE_HEADER}, or ?{protocol.MODE_QUERY}="),
                 (intercept.ALWAYS, "every delete of a project"),
             ],
-            help="Which requests to delete a project are handed over to cleanup-orchestrator. Unless it is off, no "
-            "domain is deleted, and no parent, while a deletion is under way below.",
+            help="Which requests to delete a project are handed over to cleanup-orchestrator. Unless this is off, a "
+            "domain or a parent project cannot be deleted while a deletion below it is under way.",
         ),
         cfg.URIOpt(
             "endpoint",
             schemes=["http", "https"],
             help="Root URL of cleanup-orchestrator's API, without a version. Required unless intercept is off. "
-            "Clients get it as the Location of their deletion.",
+            "Clients get it in the Location header of their deletion.",
         ),
         cfg.StrOpt(
             "default_mode",
             default=intercept.REPORT,
             choices=[
-                (intercept.REPORT, "the project is deleted if it owns nothing; else what it owns is listed"),
-                (intercept.CASCADE, "what it owns is deleted first"),
+                (intercept.REPORT, "delete the project if it has no resources; otherwise list them"),
+                (intercept.CASCADE, "delete the resources, then the project"),
             ],
-            help="With intercept = always: the mode of a request that names none.",
+            help="With intercept = always: the mode of a request without a mode.",
         ),
         cfg.FloatOpt(
             "timeout",
             default=20.0,
             min=0.1,
-            help="Seconds that one request waits for cleanup-orchestrator. After that it is answered with 503.",
+            help="Seconds that a request waits for cleanup-orchestrator. After that the answer is 503.",
         ),
-        cfg.StrOpt("cafile", help="CA bundle to verify cleanup-orchestrator's certificate with."),
+        cfg.StrOpt("cafile", help="CA bundle to verify cleanup-orchestrator's certificate."),
     ]
 }
 
@@ -64,9 +64,9 @@ _PROJECT, _DOMAIN = "project", "domain"
 
 
 def settings(conf: cfg.ConfigOpts) -> intercept.Settings:
-    """Register the options; return what they say.
+    """Register the options; return their values.
 
-    :raises cleanup_orchestrator.keystone.intercept.ConfigurationError: they cannot be worked with
+    :raises cleanup_orchestrator.keystone.intercept.ConfigurationError: if a value is invalid
     """
     options.register(conf)
     group = conf[protocol.GROUP]
@@ -81,10 +81,10 @@ def settings(conf: cfg.ConfigOpts) -> intercept.Settings:
 
 
 def install(application: flask.Flask) -> None:
-    """Put the hook into Keystone's Flask application. With ``intercept = off`` nothing is put in at all.
+    """Install the hook in Keystone's Flask application, unless it is off.
 
-    :raises cleanup_orchestrator.keystone.intercept.ConfigurationError: this Keystone, or its configuration, is not one
-        that the hook can work with
+    :raises cleanup_orchestrator.keystone.intercept.ConfigurationError: if the configuration is invalid, or if this
+        release of Keystone is not supported
     """
     import keystone.conf
 
@@ -100,13 +100,13 @@ def install(application: flask.Flask) -> None:
         if getattr(view, "view_class", None) in kinds
     }
     if set(routes.values()) != set(kinds.values()):
-        raise intercept.ConfigurationError("this release of Keystone is not known: its routes were not found")
+        raise intercept.ConfigurationError("this release of Keystone is not supported: its routes were not found")
     application.before_request(_Hook(wanted, routes))
     LOG.info("deletes of projects are intercepted: %s, %s", wanted.intercept, wanted.endpoint)
 
 
 class _Hook:
-    """Flask calls it before each request's view; ``None`` lets the request go on."""
+    """Flask calls it before the view of each request; ``None`` continues the request."""
 
     def __init__(self, wanted: intercept.Settings, routes: dict[str, str]) -> None:
         self._settings, self._routes = wanted, routes
@@ -139,11 +139,12 @@ class _Hook:
         if answer is None:
             return None
         if answer.status == 404:
-            # "Gone", for a client. Keystone knew it a moment ago, and only Keystone can say that now it does not.
+            # A client would take a 404 for a deleted project. Only Keystone may answer that.
             self._target(kind)
             answer = intercept.Refused(
                 503,
-                "The project has not been deleted: cleanup-orchestrator does not find it. Does it use this Keystone?",
+                "The project has not been deleted: cleanup-orchestrator does not find it. "
+                "Check that it uses this Keystone.",
             ).answer
         response = flask.jsonify(answer.body)
         response.status_code = answer.status
@@ -152,7 +153,10 @@ class _Hook:
 
     @staticmethod
     def _enforce(kind: str) -> None:
-        """Raise what Keystone's own view would raise for who may not. It will enforce again: that does no harm."""
+        """Enforce Keystone's policy; raise what Keystone's view would raise.
+
+        The view enforces it again, which is harmless.
+        """
         from keystone.api import projects
         from keystone.common.rbac_enforcer import enforcer
 
@@ -165,9 +169,9 @@ class _Hook:
 
     @staticmethod
     def _target(kind: str) -> intercept.Target:
-        """Return what is to be deleted; raise what Keystone's own delete would, if it is not there, or immutable.
+        """Return the target; raise Keystone's errors if it is missing or immutable.
 
-        From the driver, as Keystone's own delete does it: the cache may have what is gone, and not what is new.
+        The driver is asked, as by Keystone's own delete: the cache can be stale.
         """
         import flask
         from keystone import exception

@@ -1,27 +1,29 @@
-"""What the orchestrator and its part inside Keystone agree on. It imports nothing: both sides import it."""
+"""Names that the orchestrator and its code inside Keystone share.
+
+Both sides import this module. It imports nothing.
+"""
 
 from __future__ import annotations
 
 #: Group in ``keystone.conf``.
 GROUP = "project_cleanup"
 
-#: The project option (as ``immutable`` is one) whose presence is the fence; its value is the deletion's id. A Keystone
-#: without our part refuses it with 400.
+#: The project option that is the fence; its value is the id of the deletion. A Keystone without the fence refuses it
+#: with 400.
 FENCE_OPTION = "cleanup_fence"
-#: Its key in Keystone's table ``project_option``: four characters, never to be changed.
+#: Its key in Keystone's table ``project_option``: four characters. It must never change.
 FENCE_OPTION_ID = "CLFN"
-#: Seconds after which a fence that was set is in effect in every process: more than ``fence.MAX_AGE``.
+#: Seconds after which a new fence is in effect in every process: more than ``fence.MAX_AGE``.
 FENCE_MAX_AGE = 1.0
 
-#: On ``GET /v3/auth/tokens``, with a deletion's id: where the project has this deletion's fence, treat the token as
-#: anybody's, although it is the orchestrator's own. It can only make the answer stricter, so anybody may send it. That
-#: is how the driver sees that its fence holds in the process that answers.
+#: Header of ``GET /v3/auth/tokens`` with the id of a deletion: if the project has the fence of this deletion, refuse
+#: the token even of an exempt user. So the drain driver checks that the fence is in effect in the answering process.
+#: The header can only make the answer stricter, so any client may send it.
 CANARY_HEADER = "X-Project-Cleanup-Canary"
 
-#: On the orchestrator's own ``DELETE /v3/projects/{id}``, with the deletion's id: go through the pipeline's hook.
+#: Header of the orchestrator's ``DELETE /v3/projects/{id}`` with the id of the deletion: passes the hook.
 FINAL_HEADER = "X-Project-Cleanup-Final"
 
-#: What a user says where the hook is opt-in: the header's value is the mode, ``report`` or ``cascade``; so is the
-#: query parameter's.
+#: Header and query parameter with which a client names the mode, ``report`` or ``cascade``.
 MODE_HEADER = "X-Project-Cleanup"
 MODE_QUERY = "cleanup"

@@ -1,8 +1,10 @@
-"""Keystone with our part in it: the WSGI entry to serve instead of ``keystone.wsgi.api:application``.
+"""The WSGI entry of Keystone with the fence and the hook.
+
+Serve it instead of ``keystone.wsgi.api:application``::
 
     module = cleanup_orchestrator.keystone.wsgi:application
 
-Everything has to be in its place before Keystone is imported, hence the order of what is done here.
+The fence must be registered before Keystone is imported. This determines the order of the steps.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ from cleanup_orchestrator.keystone import fence, options, pipeline, protocol
 
 
 class NotConfigured(Exception):
-    """``keystone.conf`` lacks something without which our part must not run."""
+    """An option in ``keystone.conf`` is missing or invalid."""
 
 
 def _import_keystone() -> Any:
-    """Import Keystone's own entry, which reads the configuration by the way.
+    """Import Keystone's WSGI entry, which also reads the configuration.
 
-    It takes ``sys.argv`` for its own command line. Under a server that is started by a command (gunicorn) it is not;
-    uwsgi's ``pyargv``, however, may well name a configuration file.
+    Keystone parses ``sys.argv`` as its command line. Under a server with its own command line (gunicorn) that is wrong.
+    uwsgi's ``pyargv``, however, can name a configuration file.
     """
     argv = sys.argv
     if not any(argument.startswith(("--config-file", "--config-dir")) for argument in argv):
@@ -40,14 +42,14 @@ def _load() -> Any:
     conf = keystone.conf.CONF
     options.register(conf)
     application = _import_keystone()
-    ours = conf[protocol.GROUP]
-    if not (ours.user_id or "").strip():
+    group = conf[protocol.GROUP]
+    if not (group.user_id or "").strip():
         raise NotConfigured(
             f"[{protocol.GROUP}] user_id is empty in keystone.conf: set it to the id of the orchestrator's user "
             "(openstack user show -c id), or serve keystone.wsgi.api:application"
         )
-    user_ids = {user_id for user_id in (ours.user_id.strip(), (ours.janitor_user_id or "").strip()) if user_id}
-    fence.guard_tokens(fence.Fence(fence.read_fences, user_ids, ours.fence_interval, fence.MAX_AGE))
+    user_ids = {user_id for user_id in (group.user_id.strip(), (group.janitor_user_id or "").strip()) if user_id}
+    fence.guard_tokens(fence.Fence(fence.read_fences, user_ids, group.fence_interval, fence.MAX_AGE))
     pipeline.install(application)
     return application
 

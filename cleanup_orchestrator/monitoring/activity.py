@@ -1,4 +1,4 @@
-"""What this process works on at this moment: for its guru meditation report."""
+"""Tracks the current work of this process for the guru meditation report."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Item:
     since: float  #: monotonic seconds
 
 
-_items: dict[int, Item] = {}  #: of the process, as its name says: one dictionary, whatever parts run in it
+_items: dict[int, Item] = {}  #: one dictionary for all parts of the process
 _numbers = itertools.count()
 
 
 @contextlib.contextmanager
 def track(what: str, deletion_id: str, project_id: str = "", step_id: str = "") -> Iterator[None]:
-    """Say for the length of a block what this thread works on."""
+    """Record the work of this thread for the duration of a block."""
     number = next(_numbers)
     _items[number] = Item(what, deletion_id, project_id, step_id, threading.current_thread().name, time.monotonic())
     try:
@@ -38,5 +38,8 @@ def track(what: str, deletion_id: str, project_id: str = "", step_id: str = "") 
 
 
 def items() -> tuple[Item, ...]:
-    """Return what is under way, the oldest first. Takes no lock: a report must not wait for what it reports about."""
+    """Return the work under way, oldest first.
+
+    Takes no lock: a report must not wait for the work that it reports.
+    """
     return tuple(item for _, item in sorted(_items.copy().items()))

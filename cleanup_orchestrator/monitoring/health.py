@@ -1,7 +1,8 @@
-"""Whether this process can do its work: what ``/healthcheck`` says, of the API and on the monitoring port.
+"""Answers ``/healthcheck``: whether this process can do its work.
 
-Each part is asked with a short time-out, and its answer kept for a moment: a health check never hangs, and many of them
-cost no more than one. No text of an error is shown, only its kind: a URL or a password cannot be in it.
+The API and the monitoring port use it. Each part is probed with a short timeout, and its result is cached for some
+seconds. So a health check never hangs, and many checks cost as much as one. An answer shows the type of an error, not
+its text, which could contain a URL or a password.
 """
 
 from __future__ import annotations
@@ -25,61 +26,63 @@ LOG = log.getLogger(__name__)
 
 PATH = "/healthcheck"
 
-#: Seconds after which a part counts as not answering: below what load balancers wait (HAProxy's default is 10).
+#: Timeout of a probe in seconds. Shorter than the timeout of load balancers (HAProxy's default is 10).
 TIMEOUT = 3.0
-#: Seconds for which an answer is given again.
+#: Seconds for which a result is cached.
 KEEP = 2.0
 
 
 class Unfit(Exception):
-    """Something that this process rests on is not as it should be. Its text is shown to whoever asks."""
+    """A part is not in order. The answer shows this text."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """Something that this process rests on."""
+    """A service or a state that this process depends on."""
 
     name: str  #: ``store``, ``keystone``, ``bus``
-    check: Callable[[], Any]  #: raises when it does not answer
-    needed: bool  #: without it nothing works (503); else the work goes on, only slower, and the answer says so (200)
-    without: str = ""  #: how the work goes on without it
+    check: Callable[[], Any]  #: raises if the part does not answer
+    needed: bool  #: without it the process cannot work (503); otherwise the work is only slower (200)
+    without: str = ""  #: how the work continues without it
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """What a part answered."""
+    """The result of a probe."""
 
     part: Part
     ok: bool
-    message: str  #: empty if it is fine
-    seconds: float  #: until it answered
+    message: str  #: empty if the part is in order
+    seconds: float  #: duration of the probe
 
     def __str__(self) -> str:
-        """Return the line of the plain answer."""
+        """Return the line in the plain text answer."""
         return f"{self.part.name} unavailable" + (f": {self.part.without}" if not self.part.needed else "")
 
 
 def keystone(clouds: Clouds) -> None:
-    """Have Keystone look at the orchestrator's own token: its database, its cache and our password are all in that.
+    """Have Keystone validate the orchestrator's token.
 
-    :raises keystoneauth1.exceptions.ClientException: when it does not answer, or gives no token
+    This covers Keystone's database, its cache and the orchestrator's password.
+
+    :raises keystoneauth1.exceptions.ClientException: if Keystone does not answer, or gives no token
     """
     session = clouds.admin_session()
     try:
         clouds.identity(session).get("/auth/tokens?nocatalog", headers={"X-Subject-Token": session.get_token()})
-    except ka_exceptions.NotFound:  # it had run out, so that we were given another one: Keystone answers
-        LOG.debug("the token was replaced while it was looked at")
+    except ka_exceptions.NotFound:  # it had expired, and another one was issued: Keystone answers
+        LOG.debug("the token was replaced during the check")
 
 
 class Health:
-    """Asks the parts, at once and not one after the other."""
+    """Probes the parts in parallel."""
 
     def __init__(self, parts: Sequence[Part], timeout: float = TIMEOUT, keep: float = KEEP) -> None:
         self._asked = [(part, CachedProbe(part.check, timeout, keep)) for part in parts]
         self._before: dict[str, str] = {}
 
     def answers(self) -> tuple[Answer, ...]:
-        """Return every part's answer; takes no longer than the time-out."""
+        """Return the results of all parts within the timeout."""
         for _, ask in self._asked:
             ask.begin()
         found = []
@@ -93,7 +96,7 @@ class Health:
                 message = type(error).__name__
             seconds = (call.ended or time.monotonic()) - call.began
             found.append(Answer(part, not message, message, round(seconds, 3)))
-            if message != self._before.get(part.name, ""):  # once, and not with each of ten checks a second
+            if message != self._before.get(part.name, ""):  # log only changes: there can be many checks
                 said = f"does not answer: {message}" if message else "answers again"
                 (LOG.error if message else LOG.info)("health check: %s %s", part.name, said)
             self._before[part.name] = message
@@ -101,7 +104,7 @@ class Health:
 
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:
-        """Answer one check: plain text, or JSON to who asks for it."""
+        """Answer one health check in plain text, or in JSON if the client accepts it."""
         if request.method not in ("GET", "HEAD"):
             return webob.Response(status=405, headerlist=[("Allow", "GET, HEAD")])
         answers = self.answers()
@@ -118,7 +121,7 @@ class Health:
 
 
 def describe(answers: Sequence[Answer]) -> dict[str, Any]:
-    """Return the answers as the JSON body has them."""
+    """Return the JSON body for the results."""
     bad = [a for a in answers if not a.ok]
     status = "unavailable" if any(a.part.needed for a in bad) else "degraded" if bad else "ok"
     parts = {

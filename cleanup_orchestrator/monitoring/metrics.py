@@ -1,7 +1,8 @@
-"""Counts what this process does, for Prometheus. What is counted in the store, and the port, are in ``monitoring``.
+"""The Prometheus metrics of this process.
 
-No label ever has a project's or a deletion's id, a region, a name or a URL: the number of series stays the same however
-many projects are deleted. The counters are the module's, as is usual with Prometheus: they are of the process.
+``monitoring.server`` has the metrics of the store, and the port. Labels never contain ids, regions, names or URLs, so
+that the number of series does not grow with the number of projects. The metrics are module globals, as usual with the
+Prometheus client.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ REGISTRY = CollectorRegistry()
 
 
 class _OfThisProcess(ProcessCollector):
-    """The ``process_*`` metrics, also where ``/proc`` shows processes alone (``ProcSubset=pid`` of systemd)."""
+    """The ``process_*`` metrics, also with ``ProcSubset=pid`` of systemd.
+
+    With that setting ``/proc`` shows only processes.
+    """
 
     def _boot_time(self) -> float:
         return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -35,53 +39,53 @@ _OfThisProcess(registry=REGISTRY)
 
 STEPS = Counter(
     f"{PREFIX}_steps",
-    "Steps that this process ended, by how: an outcome, dropped (not its own any more) or handed_back (at its stop).",
+    "Steps that this process ended, by outcome; dropped: the lease was lost, handed_back: the process stopped.",
     ["kind", "outcome"],
     registry=REGISTRY,
 )
 STEP_SECONDS = Histogram(
     f"{PREFIX}_step_duration_seconds",
-    "How long steps took, from taking them to their saved result.",
+    "Duration of steps, from the claim to the saved result.",
     ["kind", "service"],
     buckets=(0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600),
     registry=REGISTRY,
 )
 CALLS = Counter(
     f"{PREFIX}_calls",
-    "API calls to the cloud, by how they were answered; none: not at all.",
+    "API calls to the cloud, by the class of the HTTP status; none: no answer.",
     ["service", "status"],
     registry=REGISTRY,
 )
 WAITS = Histogram(
     f"{PREFIX}_rate_wait_seconds",
-    "How long API calls waited for their turn under [limits], the ones without a wait included.",
+    "Time that API calls waited for a permit under [limits], including calls that did not wait.",
     ["service"],
     buckets=(0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60),
     registry=REGISTRY,
 )
 TAKEOVERS = Counter(
     f"{PREFIX}_lease_takeovers",
-    "Steps that this engine handed out again because the lease of their worker had run out.",
+    "Steps that this engine dispatched again because the lease of their worker had expired.",
     ["kind"],
     registry=REGISTRY,
 )
 CONFLICTS = Counter(
     f"{PREFIX}_conflicts",
-    "Decisions of this engine that were made again because somebody else wrote first.",
+    "Decisions of this engine that were repeated because another process wrote first.",
     registry=REGISTRY,
 )
 CASTS_FAILED = Counter(
-    f"{PREFIX}_casts_failed", "Messages that the broker did not take; the tick makes up for them.", registry=REGISTRY
+    f"{PREFIX}_casts_failed", "Messages that the broker did not accept; the tick replaces them.", registry=REGISTRY
 )
 NOTIFICATIONS = Counter(
     f"{PREFIX}_notifications",
-    "Notifications of this process: sent, failed, or dropped because too many were waiting.",
+    "Notifications of this process: sent, failed, or dropped because the queue was full.",
     ["result"],
     registry=REGISTRY,
 )
 HUNG = Gauge(
     f"{PREFIX}_hung_threads",
-    "Threads of this process that were given up because their step hung, and that have not ended.",
+    "Threads of this process that were abandoned because their step hung, and that have not ended.",
     registry=REGISTRY,
 )
 WORKING = Gauge(f"{PREFIX}_work_in_progress", "Decisions and steps that this process works on now.", registry=REGISTRY)
@@ -89,34 +93,34 @@ WORKING.set_function(lambda: len(activity.items()))
 
 
 def step_ended(step: Step, outcome: str, seconds: float) -> None:
-    """Count a step that this process had taken."""
+    """Count a step that this process had claimed."""
     STEPS.labels(str(step.kind), outcome).inc()
     STEP_SECONDS.labels(str(step.kind), step.service or "-").observe(seconds)
 
 
 @contextlib.contextmanager
 def call(endpoint_filter: Mapping[str, Any] | None) -> Iterator[Callable[[int], None]]:
-    """Count one API call; the block is given what to say its status with.
+    """Count one API call; yield a function that takes its status.
 
-    :param endpoint_filter: keystoneauth's; a call without one is for a token
+    :param endpoint_filter: of keystoneauth; a call for a token has none
     """
     service = str((endpoint_filter or {}).get("service_type") or "identity")
-    # One name for "volume", "volumev3" and "block-storage"; the unknown ones are those of our plugins, so they are few.
+    # One name for "volume", "volumev3" and "block-storage". Unknown names come only from plugins, so there are few.
     service = _NAMES.get_service_type(service) or service
     answered, made = "none", True
 
-    def say(status: int) -> None:
+    def record(status: int) -> None:
         nonlocal answered
         answered = f"{status // 100}xx"
 
     try:
-        yield say
-    except CleanupError:  # ours, before anything was sent: the guard refused it, or it got no turn
+        yield record
+    except CleanupError:  # raised before anything was sent: the guard or the rate limit refused the call
         made = False
         raise
     except Exception as error:
         if status := getattr(error, "http_status", None):
-            say(int(status))
+            record(int(status))
         raise
     finally:
         if made:
@@ -124,10 +128,10 @@ def call(endpoint_filter: Mapping[str, Any] | None) -> Iterator[Callable[[int], 
 
 
 def waited(service: str, _region: str, seconds: float) -> None:
-    """Count a wait for a turn."""
+    """Record the wait for a permit of the rate limiter."""
     WAITS.labels(service or "-").observe(seconds)
 
 
 def outcomes() -> tuple[str, ...]:
-    """Return every value of the label ``outcome``."""
+    """Return all values of the label ``outcome``."""
     return (*(str(outcome) for outcome in Outcome if outcome), "dropped", "handed_back")

@@ -1,4 +1,7 @@
-"""A question that may hang, asked so that nobody who waits for the answer does."""
+"""Runs a probe in the background and returns its last result.
+
+So callers never block for longer than the timeout of the probe.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ T = TypeVar("T")
 
 
 class NoAnswer(Exception):
-    """It did not answer in time."""
+    """The probe did not answer in time."""
 
 
 class _Call:
-    """One call under way in a thread of its own."""
+    """One call of the probe, in its own thread."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self.began = time.monotonic()
@@ -24,8 +27,8 @@ class _Call:
         self.result: Any = None
         self.error: BaseException | None = None
         self._function = function
-        # A daemon: a call that hangs for ever does not hold up the end of the process.
-        threading.Thread(target=self._run, name="bounded", daemon=True).start()
+        # A daemon thread: a hanging call does not prevent the end of the process.
+        threading.Thread(target=self._run, name="probe", daemon=True).start()
 
     def _run(self) -> None:
         try:
@@ -37,23 +40,23 @@ class _Call:
 
 
 class CachedProbe(Generic[T]):
-    """A function whose answer is kept for a while, and waited for only so long.
+    """A function whose result is cached, with a timeout for each caller.
 
-    However many ask, it is called once at a time: one that hangs costs one thread, not one for each who asks.
+    Only one call runs at a time, so that a hanging call occupies one thread, whatever the number of callers.
     """
 
     def __init__(self, function: Callable[[], T], timeout: float, keep: float) -> None:
         """Wrap a function.
 
-        :param timeout: seconds from the beginning of a call until it counts as unanswered
-        :param keep: seconds for which an answer, or an error, is given again
+        :param timeout: seconds after the start of a call until it counts as unanswered
+        :param keep: seconds for which a result or an error is cached
         """
         self._function, self._timeout, self._keep = function, timeout, keep
         self._lock = threading.Lock()
         self._call: _Call | None = None
 
     def begin(self) -> _Call:
-        """Return the call whose answer counts now; start it if there is none."""
+        """Return the current call; start one if the last result is too old."""
         with self._lock:
             call = self._call
             if call is None or (call.ended is not None and time.monotonic() - call.ended >= self._keep):
@@ -61,9 +64,9 @@ class CachedProbe(Generic[T]):
             return call
 
     def __call__(self) -> T:
-        """Return the function's answer.
+        """Return the result of the function.
 
-        :raises NoAnswer: when it has not answered in time
+        :raises NoAnswer: if the function has not returned in time
         :raises Exception: what the function raised
         """
         call = self.begin()

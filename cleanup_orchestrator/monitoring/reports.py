@@ -1,10 +1,12 @@
-"""Guru meditation reports: on SIGUSR2 a process says what it is doing, with every thread's stack and its configuration.
+"""Writes a guru meditation report on SIGUSR2.
+
+The report has the current work, the stacks of all threads and the configuration of the process.
 
 A thread waits for the signal and writes the report. oslo.reports would write it in a signal handler, which Python runs
-in the main thread: no report comes from a process whose main thread hangs, and the handler itself hangs if it needs a
-lock that the main thread holds at that moment.
+in the main thread. Then a process whose main thread hangs would write no report, and the handler would deadlock on a
+lock that the main thread holds.
 
-oslo.reports masks what is declared as secret in the configuration. The section ``Work`` is ours.
+oslo.reports masks the secret options. This module adds the section ``Work``.
 """
 
 from __future__ import annotations
@@ -28,18 +30,18 @@ LOG = log.getLogger(__name__)
 
 
 class _Version:
-    """What the section ``Package`` says."""
+    """The content of the section ``Package``."""
 
     def vendor_string(self) -> str:
-        """Return who made it."""
+        """Return the name of the vendor."""
         return "cleanup-orchestrator"
 
     def product_string(self) -> str:
-        """Return what it is."""
+        """Return the name of the product."""
         return "cleanup-orchestrator"
 
     def version_string_with_package(self) -> str:
-        """Return its version."""
+        """Return the version."""
         return version()
 
 
@@ -49,17 +51,20 @@ def version() -> str:
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register oslo.reports' options."""
+    """Register the options of oslo.reports."""
     gmr_opts.set_defaults(conf)
 
 
 def setup(conf: cfg.ConfigOpts, prog: str) -> None:
-    """Have this process report on SIGUSR2, or as ``[oslo_reports]`` says. Before it starts any other thread."""
+    """Write reports on SIGUSR2, or as ``[oslo_reports]`` says.
+
+    Call it before the process starts any other thread.
+    """
     Report.persistent_sections = [("Work", _work)]
     Report.setup_autorun(_Version(), service_name=prog, conf=conf, setup_signal=False)
     if conf.oslo_reports.file_event_handler:
         return
-    # Threads inherit what is blocked. One that does not block the signal would get it, and end the process.
+    # Threads inherit the signal mask. A thread that does not block the signal would receive it and end the process.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
     threading.Thread(target=_report_on_signal, args=(conf, prog), name="reports", daemon=True).start()
 
@@ -69,24 +74,24 @@ def _report_on_signal(conf: cfg.ConfigOpts, prog: str) -> None:
         signal.sigwait({signal.SIGUSR2})
         try:
             Report.handle_signal(_Version(), prog, conf.oslo_reports.log_dir, None)
-        except Exception:  # the next signal is served all the same
-            LOG.exception("no guru meditation report")
+        except Exception:  # the next signal must still be handled
+            LOG.exception("cannot write the guru meditation report")
 
 
-class Report(gmr.TextGuruMeditation):  # type: ignore[misc]
-    """A report of which a section that fails costs that section only: it says why.
+class Report(gmr.TextGuruMeditation):
+    """A report in which a section that fails only shows its error.
 
-    The section ``Processes`` fails where ``/proc`` shows processes only (``ProcSubset=pid`` in the units).
+    The section ``Processes`` fails if ``/proc`` shows only processes (``ProcSubset=pid`` in the units).
     """
 
     def add_section(self, view: Any, generator: Callable[[], Any], index: int | None = None) -> None:
-        """Add a section, as oslo.reports does."""
+        """Add a section."""
 
         def made() -> Any:
             try:
                 return generator()
             except Exception as error:
-                return f"(not to be had: {type(error).__name__}: {error})"
+                return f"(not available: {type(error).__name__}: {error})"
 
         super().add_section(view, made, index)
 
@@ -102,7 +107,7 @@ def _work() -> ReportModel:
 
 
 class _Lines:
-    """A view that is a text."""
+    """A view that returns a fixed text."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,4 +1,4 @@
-"""The monitoring port of a process: ``/metrics`` for Prometheus, and ``/healthcheck``."""
+"""The monitoring port of a process: ``/metrics`` and ``/healthcheck``."""
 
 from __future__ import annotations
 
@@ -31,43 +31,42 @@ OPTS = {
         cfg.PortOpt(
             "port",
             default=0,
-            help="Port of the monitoring server of cleanup-orchestrator-api and cleanup-orchestrator-all-in-one; 0: no "
-            "process has one. So that one file serves all, cleanup-orchestrator-engine listens on the next port and "
-            "cleanup-orchestrator-worker on the one after that. A second worker of a host gets its own through its "
-            "environment: OS_METRICS__PORT, the number from which it counts. Under uWSGI there is none.",
+            help="Monitoring port of cleanup-orchestrator-api and cleanup-orchestrator-all-in-one. 0 disables the "
+            "monitoring port of all processes. cleanup-orchestrator-engine listens on the next port, and "
+            "cleanup-orchestrator-worker on the one after it, so that all processes can share one configuration "
+            "file. For a second worker on a host set another base port in its environment (OS_METRICS__PORT). "
+            "Under uWSGI there is no monitoring port.",
         ),
     ]
 }
 
-#: Which port of the three a process takes.
+#: Offset of a process's port from the configured one.
 OFFSETS = {"api": 0, "engine": 1, "worker": 2}
 
-#: Scrapes and checks that are answered at once.
-_THREADS = 4
-#: Seconds for a whole request, and to read its answer.
-_PATIENCE = 10.0
-#: Connections at once.
-_CONNECTIONS = 200
+_LIMITS = http_server.Limits(threads=4, patience=10.0, connections=200)
 
-#: Seconds for which the figures of the store are given again: many who scrape cost one query.
+#: Seconds for which the figures of the store are cached.
 _KEEP = 10.0
-#: Seconds after which a scrape goes without them: Prometheus gives up after ten by default.
+#: Timeout of the query of the figures in seconds. Shorter than the default scrape timeout of Prometheus (10).
 _TIMEOUT = 5.0
 
 
 class StoreCollector:
-    """Gives the store's figures to those who scrape. A store that does not answer gives none, and ``store_up`` 0."""
+    """Collects the figures of the store.
+
+    If the store does not answer, ``store_up`` is 0 and the other figures are missing.
+    """
 
     def __init__(self, figures: Callable[[], Figures]) -> None:
         self._figures = CachedProbe(figures, _TIMEOUT, _KEEP)
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Return the families without values: the store is not asked when the process starts."""
+        """Return the metric families without asking the store."""
         nothing = Figures({}, 0, {}, 0.0, 0.0)
         return self._families(nothing, True)
 
     def collect(self) -> list[GaugeMetricFamily]:
-        """Ask the store."""
+        """Return the metric families with the figures of the store."""
         try:
             return self._families(self._figures(), True)
         except Exception as error:
@@ -79,46 +78,48 @@ class StoreCollector:
         def one(name: str, text: str, value: float) -> GaugeMetricFamily:
             return GaugeMetricFamily(f"{PREFIX}_{name}", text, value=value)
 
-        families = [one("store_up", "Whether the store gave its figures; without them they are missing.", float(up))]
+        families = [
+            one("store_up", "1 if the store returned its figures. If 0, the other figures are missing.", float(up))
+        ]
         if figures is None:
             return families
-        deletions = GaugeMetricFamily(f"{PREFIX}_deletions", "Deletions on record, by status.", labels=["status"])
+        deletions = GaugeMetricFamily(f"{PREFIX}_deletions", "Recorded deletions, by status.", labels=["status"])
         for status in Status:
             deletions.add_metric([str(status)], figures.deletions.get(str(status), 0))
         steps = GaugeMetricFamily(
-            f"{PREFIX}_steps_under_way", "Steps handed out and not ended: dispatched or running.", labels=["state"]
+            f"{PREFIX}_steps_under_way", "Steps that are dispatched or running.", labels=["state"]
         )
         for state in (StepState.DISPATCHED, StepState.RUNNING):
             steps.add_metric([str(state)], figures.steps.get(str(state), 0))
         return [
             *families,
             deletions,
-            one("deletions_stalled", "Live deletions without progress: each names its blockers.", figures.stalled),
-            one("deletions_held", "Live deletions that a lien, the brake or the hours hold.", figures.held),
+            one("deletions_stalled", "Live deletions without progress.", figures.stalled),
+            one("deletions_held", "Live deletions that a lien, the brake or a maintenance window holds.", figures.held),
             one("liens", "Liens in force.", figures.liens),
-            one("brake_on", "Whether the brake is on: nothing is locked or deleted.", float(figures.brake)),
+            one("brake_on", "1 if the brake is on: nothing is locked or deleted.", float(figures.brake)),
             steps,
             one(
                 "unclaimed_step_age_seconds",
-                "Age of the oldest step that no worker has taken; grows when there are too few workers, or none.",
+                "Age of the oldest step that no worker has claimed. Grows if there are too few workers.",
                 figures.unclaimed,
             ),
             one(
                 "overdue_seconds",
-                "By how much the most overdue deletion should have been looked at; grows when no engine runs.",
+                "Delay of the most overdue decision about a deletion. Grows if no engine runs.",
                 figures.overdue,
             ),
         ]
 
 
 class Server:
-    """The monitoring port: ``/metrics`` and ``/healthcheck``, for machines of the operator only."""
+    """Serves ``/metrics`` and ``/healthcheck`` without authentication."""
 
     def __init__(self, host: str, port: int, health: Health, figures: Callable[[], Figures] | None = None) -> None:
         """Listen.
 
-        :param figures: of the store; none: this process does not give them
-        :raises OSError: when the address is in use
+        :param figures: returns the figures of the store; ``None``: this process does not publish them
+        :raises OSError: if the address is in use
         """
         registry = CollectorRegistry()
         registry.register(REGISTRY)
@@ -133,7 +134,7 @@ class Server:
                 return [b"there are /metrics and /healthcheck\n"]
             return page(environ, start_response)
 
-        self._http = http_server.Server(host, port, application, _THREADS, _PATIENCE, _CONNECTIONS)
+        self._http = http_server.Server(host, port, application, _LIMITS)
         self._thread = threading.Thread(target=self._http.serve, name="monitoring", daemon=True)
         self._thread.start()
         LOG.info("monitoring: listening on %s port %d", host, port)

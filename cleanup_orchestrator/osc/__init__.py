@@ -1,1 +1,1 @@
-"""The plugin of the ``openstack`` command line, and the client side of the REST API that it stands on."""
+"""The plugin of the ``openstack`` command line, and the client of the REST API."""

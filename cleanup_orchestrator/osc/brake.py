@@ -1,46 +1,44 @@
-"""``openstack project deletion brake``: stop every deletion of the cloud, and let them go on."""
+"""``openstack project deletion brake``: stops all deletions of the cloud."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from typing import Any
 
 from osc_lib.command import command
 
 from cleanup_orchestrator.osc import common
-
-Table = tuple[tuple[str, ...], Iterable[Any]]
+from cleanup_orchestrator.osc.common import Table
 
 
 class SetBrake(common.ShowOne):
     """Pull the brake."""
 
     _description = (
-        "Stop every deletion of the cloud: from now on no worker begins to lock a project or to delete anything, until "
-        "the brake is lifted. Calls that are under way cannot be taken back. Reports, dry runs and cancels go on."
+        "Stop all deletions of the cloud: no worker locks a project or deletes a resource until the brake is lifted. "
+        "Calls that are under way are not stopped. Reports, dry runs and cancels continue."
     )
     _epilog = """
     Examples:
 
-      openstack project deletion brake set --reason "the storage misbehaves, ticket 4711"
+      openstack project deletion brake set --reason "storage errors, ticket 4711"
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("--reason", metavar="<reason>", required=True, help="Why; each deletion shows it")
+        parser.add_argument("--reason", metavar="<reason>", required=True, help="Reason (shown by each deletion)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Pull it and return it."""
+        """Pull the brake and return it."""
         return _shown(self.client.set_brake(parsed_args.reason))
 
 
 class UnsetBrake(common.Cleanup, command.Command):
     """Lift the brake."""
 
-    _description = "Let deletions go on, as far as no lien holds them and the hours allow it."
+    _description = "Lift the brake: deletions continue, unless a lien or a maintenance window holds them."
     _epilog = """
     Examples:
 
@@ -48,7 +46,7 @@ class UnsetBrake(common.Cleanup, command.Command):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Lift it."""
+        """Lift the brake."""
         self.client.unset_brake()
 
 
@@ -63,7 +61,7 @@ class ShowBrake(common.ShowOne):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Return its fields."""
+        """Return the fields of the brake."""
         return _shown(self.client.get_brake())
 
 

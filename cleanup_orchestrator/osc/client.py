@@ -1,12 +1,12 @@
-"""The client of the project-cleanup API: an openstacksdk proxy that speaks in plain dicts.
+"""The client of the project-cleanup API: an openstacksdk proxy that returns dicts.
 
-In a program::
+Example::
 
     conn = openstack.connect(cloud="mycloud")
     cleanup = client.from_connection(conn)
     deletion = cleanup.create_deletion(project_id, mode="report")
 
-``conn.add_service(client.DESCRIPTION)`` works as well, and gives ``conn.project_cleanup``.
+``conn.add_service(client.DESCRIPTION)`` works, too, and adds ``conn.project_cleanup``.
 """
 
 from __future__ import annotations
@@ -25,35 +25,41 @@ from openstack import proxy, service_description
 SERVICE_TYPE = "project-cleanup"
 OVERRIDE_VARIABLE = "OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE"
 
-#: Seconds without an answer after which a call is given up. Every call is short: long work goes on in the workers.
+#: Timeout of a call in seconds. Every call is short: the workers do the long work.
 CALL_TIMEOUT = 60
 
-#: The most that is asked for at once; the server may give less.
+#: Items to request at a time; the server may return fewer.
 PAGE = 1000
 
 
 def one_line(text: Any) -> str:
-    """Return what a server said as one printable line: names and messages may hold anything, escape codes included."""
+    """Return a text of a server as one printable line.
+
+    Names and messages can contain any characters, also terminal escape codes.
+    """
     return "".join(c if c.isprintable() else "?" for c in " ".join(str(text).split()))
 
 
 class EndpointMissing(sdk_exceptions.EndpointNotFound):
-    """Nothing says where the API is."""
+    """The endpoint of the API is not known."""
 
 
 class Unreachable(sdk_exceptions.SDKException):
-    """No usable answer came; whether the call had an effect is not known. All calls may be repeated."""
+    """No usable answer arrived.
+
+    Whether the call had an effect is not known. All calls can be repeated.
+    """
 
 
 class LoginLost(sdk_exceptions.SDKException):
-    """Keystone gives no token (any more)."""
+    """Keystone refuses a token."""
 
 
 class ApiError(sdk_exceptions.HttpException):
-    """An error that the API, or something in front of it, answered with.
+    """An error answer of the API, or of a proxy in front of it.
 
-    ``code`` is the API's stable code, or empty when the answer did not come from the API itself; ``body`` is the whole
-    first error, with whatever else it names (``deletion_id``).
+    ``code`` is the stable code of the API, or empty if the answer is not from the API. ``body`` is the whole first
+    error, with its other members such as ``deletion_id``.
     """
 
     def __init__(self, response: requests.Response) -> None:
@@ -67,16 +73,16 @@ class ApiError(sdk_exceptions.HttpException):
 
     @property
     def deletion_id(self) -> str:
-        """The id of the deletion that stands in the way, if one does."""
+        """The id of the conflicting deletion, or an empty text."""
         return one_line(self.body.get("deletion_id") or "")
 
     @property
     def temporary(self) -> bool:
-        """Whether the same call may do better in a moment."""
+        """Whether the same call can succeed later."""
         return self.status_code in (408, 429) or (self.status_code or 0) >= 500
 
     def __str__(self) -> str:
-        return self.message
+        return str(self.message)
 
 
 def _first_error(response: requests.Response) -> Mapping[str, Any]:
@@ -95,7 +101,7 @@ def _first_error(response: requests.Response) -> Mapping[str, Any]:
 
 
 def _plain_text(response: requests.Response) -> str:
-    """What a web server or load balancer says in HTML or plain text, shortened."""
+    """Return the shortened text of an answer in HTML or plain text."""
     kind = response.headers.get("content-type", "")
     text = re.sub(r"(?s)<(script|style|head)\b.*?</\1>|<[^>]*>", " ", response.text) if "text" in kind else ""
     text = one_line(text)[:200]
@@ -105,15 +111,15 @@ def _plain_text(response: requests.Response) -> str:
 
 
 class Proxy(proxy.Proxy):
-    """The calls of version 1. Whatever goes wrong is one of the exceptions above."""
+    """The calls of version 1. They raise only the exceptions above."""
 
-    # The SDK must not ask ``/`` first: version 1 is below whatever was registered, and links may name an inner host.
+    # No discovery at ``/``: version 1 is below the registered endpoint, and its links can name an internal host.
     skip_discovery = True
 
     _root: str | None = None
 
     def root(self) -> str:
-        """Return the URL that version 1 of the API stands at."""
+        """Return the URL of version 1 of the API."""
         if self._root is None:
             try:
                 endpoint = self.get_endpoint(skip_discovery=True)
@@ -128,7 +134,7 @@ class Proxy(proxy.Proxy):
                     f"register one ('openstack service create {SERVICE_TYPE}', then 'openstack endpoint create'), "
                     f"or set {OVERRIDE_VARIABLE} to its URL"
                 )
-            # An endpoint may be registered with its version or without.
+            # An endpoint can be registered with or without its version.
             endpoint = endpoint.rstrip("/")
             self._root = endpoint if re.search(r"/v1(\.\d+)?$", endpoint) else f"{endpoint}/v1"
         return self._root
@@ -142,20 +148,22 @@ class Proxy(proxy.Proxy):
         plan_id: str | None = None,
         plan_hash: str | None = None,
     ) -> dict[str, Any]:
-        """Ask for the deletion of a project; the same request again returns the one under way.
+        """Request the deletion of a project.
 
-        :param include_subtree: the projects below get deletions of their own, and go first
-        :param plan_id: of a dry run: only what that found is deleted
-        :param plan_hash: that its plan must have; none: any
+        If the same deletion is under way, return that one.
+
+        :param include_subtree: also delete the projects below, each by a deletion of its own, before this one
+        :param plan_id: id of a dry run: delete only what it found
+        :param plan_hash: the expected hash of the plan; ``None``: any
         """
         body = {"project_id": project_id, "mode": mode, "dry_run": dry_run}
-        if include_subtree:  # else a server that does not know the word has nothing to refuse
+        if include_subtree:  # an older server refuses the unknown field
             body["include_subtree"] = True
         body |= {name: value for name, value in (("plan_id", plan_id), ("plan_hash", plan_hash)) if value}
         return self._one("POST", "/deletions", json=body)
 
     def deletions(self, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
-        """Yield the deletions that the filters leave, all pages of them, or the first ``limit``."""
+        """Yield the deletions that match the filters, or the first ``limit`` of them."""
         return self._pages("/deletions", "deletions", limit, filters)
 
     def get_deletion(self, deletion_id: str) -> dict[str, Any]:
@@ -163,7 +171,7 @@ class Proxy(proxy.Proxy):
         return self._one("GET", f"/deletions/{_quote(deletion_id)}")
 
     def leftovers(self, deletion_id: str, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
-        """Yield what is still there."""
+        """Yield the resources that still exist."""
         return self._pages(f"/deletions/{_quote(deletion_id)}/leftovers", "leftovers", limit, filters)
 
     def events(self, deletion_id: str, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
@@ -171,48 +179,48 @@ class Proxy(proxy.Proxy):
         return self._pages(f"/deletions/{_quote(deletion_id)}/events", "events", limit, filters)
 
     def retry_deletion(self, deletion_id: str) -> dict[str, Any]:
-        """Start a new attempt at a deletion that ended with leftovers or failed."""
+        """Start a new attempt of a deletion that ended with leftovers or failed."""
         return self._one("POST", f"/deletions/{_quote(deletion_id)}/retry")
 
     def cancel_deletion(self, deletion_id: str) -> dict[str, Any]:
-        """Stop a deletion and undo what the drain changed."""
+        """Stop a deletion and undo its drain."""
         return self._one("POST", f"/deletions/{_quote(deletion_id)}/cancel")
 
     def force_deletion(self, project_id: str, reason: str, types: Iterable[str] | None = None) -> dict[str, Any]:
-        """Let the deletion of a project that is under way let go of what it cannot delete.
+        """Let the deletion of a project abandon what it cannot delete.
 
-        :param types: of these, the declared force is used first; none: of all that have one
+        :param types: the types to delete by force first; ``None``: all types that can be forced
         """
         body = {"reason": reason} | ({} if types is None else {"types": list(types)})
         return self._one("DELETE", f"/projects/{_quote(project_id)}/force", json=body)
 
     def approve_deletion(self, deletion_id: str, reason: str) -> dict[str, Any]:
-        """Approve a deletion that somebody else asked for, and that waits because it is beyond a limit."""
+        """Approve a deletion of another user that exceeds a limit."""
         return self._one("POST", f"/deletions/{_quote(deletion_id)}/approve", json={"reason": reason})
 
     def restore_deletion(self, deletion_id: str) -> dict[str, Any]:
-        """Give a project back before anything of it is deleted."""
+        """Restore a project before anything of it is deleted."""
         return self._one("POST", f"/deletions/{_quote(deletion_id)}/restore")
 
     def get_plan(self, plan_id: str) -> dict[str, Any]:
-        """Return the plan that a dry run left, by the dry run's id."""
+        """Return the plan of a dry run, by the id of the dry run."""
         return self._one("GET", f"/plans/{_quote(plan_id)}", "plan")
 
     def plan_resources(self, plan_id: str, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
-        """Yield the resources of a plan: those that would go, be kept, or are protected."""
+        """Yield the resources of a plan: to delete, to keep, or protected."""
         return self._pages(f"/plans/{_quote(plan_id)}/resources", "resources", limit, filters)
 
     def services(self, project_id: str | None = None) -> list[dict[str, Any]]:
-        """Return every catalog entry and who answers for it: for every project, or for one."""
+        """Return the catalog entries and their plugins, for all projects or for one."""
         query = {"project_id": project_id} if project_id else {}
         return self._list(self._call("GET", "/services", params=query), "services")
 
     def get_brake(self) -> dict[str, Any]:
-        """Return whether the brake is on, who pulled or lifted it last, when and why."""
+        """Return the brake: whether it is on, and its last change."""
         return self._brake(self._call("GET", "/brake"))
 
     def set_brake(self, reason: str) -> dict[str, Any]:
-        """Pull the brake: no lock and no delete is begun any more, in the whole cloud."""
+        """Pull the brake: no worker begins another lock or delete."""
         return self._brake(self._call("POST", "/brake", json={"reason": reason}))
 
     def unset_brake(self) -> None:
@@ -222,21 +230,21 @@ class Proxy(proxy.Proxy):
     def _brake(self, body: Mapping[str, Any]) -> dict[str, Any]:
         found = body.get("brake")
         if not isinstance(found, dict) or not isinstance(found.get("on"), bool):
-            raise _strange(self.root())
+            raise _unexpected(self.root())
         return found
 
     def create_lien(self, project_id: str, origin: str, reason: str, expires_at: str | None = None) -> dict[str, Any]:
-        """Protect a project from its deletion.
+        """Protect a project from deletion.
 
-        :param origin: on whose behalf, such as ``billing``
-        :param expires_at: a time in UTC, such as ``2027-01-31T00:00:00Z``; none: until it is removed
+        :param origin: the requester of the protection, such as ``billing``
+        :param expires_at: a time in UTC, such as ``2027-01-31T00:00:00Z``; ``None``: until the lien is removed
         """
         body = {"project_id": project_id, "origin": origin, "reason": reason}
         body |= {"expires_at": expires_at} if expires_at else {}
         return self._one("POST", "/liens", "lien", json=body)
 
     def liens(self, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
-        """Yield the liens that the filters leave, all pages of them, or the first ``limit``."""
+        """Yield the liens that match the filters, or the first ``limit`` of them."""
         return self._pages("/liens", "liens", limit, filters)
 
     def get_lien(self, lien_id: str) -> dict[str, Any]:
@@ -255,18 +263,18 @@ class Proxy(proxy.Proxy):
         region: str | None = None,
         project_id: str | None = None,
     ) -> dict[str, Any]:
-        """Record that deletions go on without a service.
+        """Let deletions skip a service.
 
         :param expires_at: a time in UTC, such as ``2027-01-31T00:00:00Z``
-        :param region: none: in every region
-        :param project_id: none: for every project
+        :param region: ``None``: all regions
+        :param project_id: ``None``: all projects
         """
         body = {"service_type": service_type, "reason": reason, "expires_at": expires_at}
         body |= {name: value for name, value in (("region", region), ("project_id", project_id)) if value}
         return self._one("POST", "/waivers", "waiver", json=body)
 
     def waivers(self, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
-        """Yield the waivers that the filters leave, all pages of them, or the first ``limit``."""
+        """Yield the waivers that match the filters, or the first ``limit`` of them."""
         return self._pages("/waivers", "waivers", limit, filters)
 
     def get_waiver(self, waiver_id: str) -> dict[str, Any]:
@@ -278,31 +286,31 @@ class Proxy(proxy.Proxy):
         self._call("DELETE", f"/waivers/{_quote(waiver_id)}")
 
     def create_orphan_scan(self) -> dict[str, Any]:
-        """Begin a search through every service for what dead projects left behind."""
+        """Start a scan of all services for resources of dead projects."""
         return self._one("POST", "/orphan-scans", "orphan_scan")
 
     def orphan_scans(self, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
-        """Yield the orphan scans that the filters leave, the latest first."""
+        """Yield the orphan scans that match the filters, latest first."""
         return self._pages("/orphan-scans", "orphan_scans", limit, filters)
 
     def get_orphan_scan(self, scan_id: str) -> dict[str, Any]:
-        """Return one orphan scan with its numbers."""
+        """Return one orphan scan with its counts."""
         return self._one("GET", f"/orphan-scans/{_quote(scan_id)}", "orphan_scan")
 
     def cancel_orphan_scan(self, scan_id: str) -> None:
-        """End an orphan scan that is under way."""
+        """Cancel an orphan scan that is under way."""
         self._call("DELETE", f"/orphan-scans/{_quote(scan_id)}")
 
     def orphans(self, scan_id: str, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
-        """Yield what an orphan scan found."""
+        """Yield the orphans that a scan found."""
         return self._pages(f"/orphan-scans/{_quote(scan_id)}/orphans", "orphans", limit, filters)
 
     def orphan_projects(self, scan_id: str, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
-        """Yield the dead projects that an orphan scan found something of."""
+        """Yield the dead projects of which a scan found orphans."""
         return self._pages(f"/orphan-scans/{_quote(scan_id)}/projects", "projects", limit, filters)
 
     def adopt_orphans(self, scan_id: str, project_id: str, dry_run: bool = False) -> dict[str, Any]:
-        """Ask for the deletion of what a dead project left behind; return the deletion."""
+        """Request the deletion of a dead project's orphans; return the deletion."""
         body = {"project_id": project_id, "dry_run": dry_run}
         return self._one("POST", f"/orphan-scans/{_quote(scan_id)}/adopt", json=body)
 
@@ -310,13 +318,13 @@ class Proxy(proxy.Proxy):
         body = self._call(method, path, **kwargs)
         found = body.get(key)
         if not isinstance(found, dict) or not found.get("id"):
-            raise _strange(self.root())
+            raise _unexpected(self.root())
         return found
 
     def _list(self, body: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
         items = body.get(key)
         if not isinstance(items, list):
-            raise _strange(self.root())
+            raise _unexpected(self.root())
         return items
 
     def _pages(self, path: str, key: str, limit: int | None, filters: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -335,8 +343,8 @@ class Proxy(proxy.Proxy):
                     return
             links = body.get("links") or []
             following = next((link.get("href") for link in links if link.get("rel") == "next"), None)
-            # Only its query is used: behind a proxy the link may name an inner host, and the token must not go to
-            # any other place than the endpoint.
+            # Only the query of the link is used: behind a proxy the link can name an internal host, and the token
+            # must be sent only to the endpoint.
             mark = urllib.parse.urlsplit(following or "").query
             if not mark or not items or mark in seen:
                 return
@@ -347,14 +355,14 @@ class Proxy(proxy.Proxy):
         root = self.root()
         kwargs |= {"headers": {"Accept": "application/json"}, "timeout": CALL_TIMEOUT}
         try:
-            # No silent second try: older SDKs make one, and print a line of their own about it.
+            # No retry by the SDK: older releases retry, and print a line about it.
             response = self.request(f"{root}{path}", method, connect_retries=0, **kwargs)
         except ksa_exceptions.SSLError as exc:
-            raise Unreachable(f"{root} cannot be trusted: {_cause(exc)}") from exc
+            raise Unreachable(f"the TLS connection to {root} failed: {_cause(exc)}") from exc
         except ksa_exceptions.ConnectionError as exc:
             raise Unreachable(f"no answer from {root}: {_cause(exc)}") from exc
         except ksa_exceptions.ClientException as exc:
-            # The proxy itself raises for no status: this is about getting a token.
+            # The proxy raises for no status of the API: getting a token failed.
             raise _login_error(exc) from exc
         if response.status_code >= 400:
             raise ApiError(response)
@@ -365,7 +373,7 @@ class Proxy(proxy.Proxy):
         except ValueError:
             body = None
         if not isinstance(body, dict):
-            raise _strange(root)
+            raise _unexpected(root)
         return body
 
 
@@ -377,19 +385,19 @@ def _login_error(exc: ksa_exceptions.ClientException) -> sdk_exceptions.SDKExcep
     return LoginLost(f"Keystone gives no token: {one_line(exc)}")
 
 
-def _strange(root: str) -> Unreachable:
+def _unexpected(root: str) -> Unreachable:
     return Unreachable(
         f"{root} does not answer like the project-cleanup API: check the endpoint in the catalog or {OVERRIDE_VARIABLE}"
     )
 
 
 def _cause(exc: BaseException) -> str:
-    """The innermost reason of requests' nested connection errors: the only part that helps."""
+    """Return the innermost reason of a nested connection error of requests."""
     text = one_line(exc)
     found = re.search(r"(\[(?:Errno|SSL)[^\]]*\][^)\"']*)", text)
     if found:
         return found.group(1).strip()
-    return "it took too long" if "timed out" in text.lower() else text[:200]
+    return "the connection timed out" if "timed out" in text.lower() else text[:200]
 
 
 def _quote(part: str) -> str:
@@ -404,8 +412,8 @@ def _flat(filters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def from_connection(conn: Any) -> Proxy:
     """Return the client for an ``openstack.connection.Connection``."""
-    client = conn.config.get_session_client(SERVICE_TYPE, constructor=Proxy)
-    # openstacksdk reads the variable only while no cloud of clouds.yaml is chosen; whoever sets it means it always.
+    client: Proxy = conn.config.get_session_client(SERVICE_TYPE, constructor=Proxy)
+    # openstacksdk reads the variable only without a cloud of clouds.yaml. Here it always takes effect.
     override = os.environ.get(OVERRIDE_VARIABLE)
     if override:
         client.endpoint_override = override

@@ -1,4 +1,4 @@
-"""What all commands share: help with examples, names to ids, errors as one line, columns."""
+"""Common parts of the commands: help, name lookup, one-line errors, columns."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from cleanup_orchestrator.core.redact import printable
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc.client import ApiError, LoginLost, Proxy, one_line
 
+#: What a command returns: column names, and rows or values.
+Table = tuple[tuple[str, ...], Iterable[Any]]
+
 SHOW = "openstack project deletion show {id}"
 LEFTOVERS = "openstack project deletion leftovers {id}"
 FOLLOW = "openstack project deletion events --follow {id}"
@@ -31,10 +34,13 @@ LIST = "openstack project deletion list"
 
 
 def keep_examples(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """Let the help show indented lines of the epilog as they are: argparse would run examples into one paragraph."""
+    """Keep the indented lines of the epilog in the help.
+
+    argparse would join the examples into one paragraph.
+    """
     base: Any = parser.formatter_class
 
-    class ExamplesFormatter(base):  # type: ignore[misc]
+    class ExamplesFormatter(base):
         def _fill_text(self, text: str, width: int, indent: str) -> str:
             blocks = []
             for block in text.strip("\n").split("\n\n"):
@@ -49,7 +55,7 @@ def keep_examples(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def explain(exc: BaseException) -> str:
-    """Return an error as one line that ends with the way out, where we know one."""
+    """Return an error as one line that ends with what to do, if that is known."""
     if not isinstance(exc, ApiError):
         text = one_line(exc) or type(exc).__name__
         if isinstance(exc, LoginLost):
@@ -59,21 +65,24 @@ def explain(exc: BaseException) -> str:
     if exc.deletion_id:
         return f"{text}. See it with: {SHOW.format(id=exc.deletion_id)}"
     if exc.code:
-        # The API's own errors say the way out themselves.
+        # The errors of the API say what to do.
         return text
     if exc.status_code == 401:
-        return f"{text}: the token was refused, log in again"
+        return f"{text}: the token is not valid, log in again"
     if exc.status_code == 403:
-        return f"{text}: it takes the admin role, or the manager role on the project's domain"
+        return f"{text}: use the admin role, or the manager role on the project's domain"
     if exc.status_code == 404:
-        return f"{text}: that does not look like the project-cleanup API, check its endpoint in the catalog"
+        return f"{text}: this is not the project-cleanup API, check its endpoint in the catalog"
     if exc.status_code == 503:
-        return f"{text}: the project-cleanup API, or the Keystone behind it, is down at the moment"
+        return f"{text}: the project-cleanup API or Keystone is down, try again later"
     return text
 
 
 def explain_deletion(exc: BaseException) -> str:
-    """Explain what went wrong with one deletion; for an id that does not exist, how to find the right one."""
+    """Return an error about one deletion as one line.
+
+    For an unknown id the line says how to find the right one.
+    """
     text = explain(exc)
     if isinstance(exc, ApiError) and exc.status_code == 404 and exc.code:
         text += f". Find its id with: {LIST} --project <project>"
@@ -81,37 +90,42 @@ def explain_deletion(exc: BaseException) -> str:
 
 
 def command_error(text: str, exc: BaseException | None = None) -> exceptions.CommandError:
-    """Return the exception that osc prints as its one line and ends with exit code 1 for."""
+    """Return an exception that osc prints as one line, with exit code 1."""
     error = exceptions.CommandError(text)
     error.__cause__ = exc
     return error
 
 
-class Cleanup:
-    """Mixin of every command that speaks to the project-cleanup API."""
+class Cleanup(command.Command):
+    """A command that calls the project-cleanup API."""
 
     app: Any
     _epilog: str
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Take the indentation of the source off the epilog; cliff adds a paragraph to it that has none."""
+        """Remove the indentation of the source from the epilog.
+
+        cliff appends a paragraph without indentation.
+        """
         super().__init_subclass__(**kwargs)
         if "_epilog" in vars(cls):
             cls._epilog = inspect.cleandoc(cls._epilog)
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser, whose epilog has examples."""
-        return keep_examples(super().get_parser(prog_name))  # type: ignore[misc]
+        """Return the parser. Its epilog has examples."""
+        return keep_examples(super().get_parser(prog_name))
 
     @property
     def client(self) -> Proxy:
         """The client of the API."""
-        return self.app.client_manager.project_cleanup
+        client: Proxy = self.app.client_manager.project_cleanup
+        return client
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Run the command; what goes wrong becomes one line."""
+        """Run the command; print an error as one line."""
         try:
-            return super().run(parsed_args)  # type: ignore[misc]
+            code: int = super().run(parsed_args)
+            return code
         except sdk_exceptions.SDKException as exc:
             raise command_error(self.explain(exc), exc) from exc
 
@@ -124,33 +138,38 @@ class Lister(Cleanup, command.Lister):
     """A command that lists."""
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Write the table, without what does something to a terminal."""
+        """Write the table without terminal control characters."""
         rows = data if parsed_args.formatter in _ESCAPING else (_shown(row) for row in data)
-        return super().produce_output(parsed_args, column_names, rows)
+        code: int = super().produce_output(parsed_args, column_names, rows)
+        return code
 
 
 class ShowOne(Cleanup, command.ShowOne):
     """A command that shows one object."""
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Write the object, without what does something to a terminal."""
+        """Write the object without terminal control characters."""
         row = data if parsed_args.formatter in _ESCAPING else _shown(data)
         if parsed_args.formatter == "shell":
             row = tuple(_for_a_shell(value) for value in row)
-        return super().produce_output(parsed_args, column_names, row)
+        code: int = super().produce_output(parsed_args, column_names, row)
+        return code
 
 
-#: Formats that write a control character as text by themselves.
+#: Formats that escape control characters.
 _ESCAPING = frozenset({"json", "yaml"})
 
 
 def _shown(row: Iterable[Any]) -> tuple[Any, ...]:
-    """Return a row with every text in it printable: users choose names, and services repeat them."""
+    """Return a row with printable texts. Users choose names."""
     return tuple(printable(value) if isinstance(value, str) else value for value in row)
 
 
 def _for_a_shell(value: Any) -> Any:
-    """Return a value of which a shell runs nothing: cliff puts it in double quotes, and escapes only these."""
+    """Return a value that is safe in a double-quoted shell string.
+
+    cliff writes the double quotes, and escapes only these.
+    """
     if isinstance(value, columns.FormattableColumn):
         value = str(value.machine_readable())
     return re.sub(r"([\\$`])", r"\\\1", value) if isinstance(value, str) else value
@@ -164,7 +183,7 @@ def positive(kind: Callable[[str], Any]) -> Callable[[str], Any]:
             value = kind(text)
         except ValueError:
             value = 0
-        # not "<= 0", which would let nan pass
+        # "<= 0" would accept nan
         if not value > 0:
             raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
         return value
@@ -178,14 +197,17 @@ def add_limit(parser: argparse.ArgumentParser, what: str) -> None:
         "--limit",
         metavar="<limit>",
         type=positive(int),
-        help=f"The most {what} to list (default: all of them, however many pages that takes)",
+        help=f"Maximum number of {what} to list (default: all)",
     )
 
 
 def find_domain(identity: Any, name_or_id: str) -> str:
-    """Return a domain's id. Who may not look domains up gave an id, as in the stock commands."""
+    """Return the id of a domain.
+
+    If the user may not look up domains, the argument counts as an id, as in the stock commands.
+    """
     try:
-        return identity.find_domain(name_or_id, ignore_missing=False).id
+        return str(identity.find_domain(name_or_id, ignore_missing=False).id)
     except sdk_exceptions.ForbiddenException:
         return name_or_id
     except sdk_exceptions.NotFoundException as exc:
@@ -193,13 +215,16 @@ def find_domain(identity: Any, name_or_id: str) -> str:
 
 
 def find_project(identity: Any, name_or_id: str, domain: str | None) -> str:
-    """Return a project's id the way that the stock ``project delete`` finds it, with errors that say something."""
+    """Return the id of a project, found as by the stock ``project delete``.
+
+    :raises osc_lib.exceptions.CommandError: if no project, or more than one, has the name
+    """
     scope = {}
     if domain:
         scope["domain_id"] = find_domain(identity, domain)
     where = f" in the domain '{one_line(domain)}'" if domain else ""
     try:
-        return identity.find_project(name_or_id, ignore_missing=False, **scope).id
+        return str(identity.find_project(name_or_id, ignore_missing=False, **scope).id)
     except sdk_exceptions.ForbiddenException:
         return name_or_id
     except sdk_exceptions.NotFoundException as exc:
@@ -211,7 +236,10 @@ def find_project(identity: Any, name_or_id: str, domain: str | None) -> str:
 
 
 def project_id(app: Any, parsed_args: argparse.Namespace) -> str | None:
-    """Return the id of the project that was named; one that is gone can be named by its id alone."""
+    """Return the id of the named project.
+
+    A project that no longer exists can only be named by its id.
+    """
     name = parsed_args.project
     if not name:
         return None
@@ -231,35 +259,36 @@ def add_project(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_until(parser: Any) -> None:
-    """Add --days and --expires-at, of which a group allows one."""
-    parser.add_argument("--days", metavar="<days>", type=positive(float), help="For so many days from now")
-    parser.add_argument("--expires-at", metavar="<time>", help="Until this time in UTC, YYYY-MM-DDTHH:MM:SSZ")
+    """Add --days and --expires-at to a group that allows one of them."""
+    parser.add_argument("--days", metavar="<days>", type=positive(float), help="Number of days from now")
+    parser.add_argument("--expires-at", metavar="<time>", help="End time in UTC, YYYY-MM-DDTHH:MM:SSZ")
 
 
 def until(parsed_args: argparse.Namespace) -> str | None:
-    """Return the time that --days or --expires-at names, as the API takes it."""
+    """Return the time of --days or --expires-at in the format of the API."""
     if not parsed_args.days:
-        return parsed_args.expires_at
+        expires_at: str | None = parsed_args.expires_at
+        return expires_at
     try:
         moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=parsed_args.days)
     except OverflowError as exc:
-        raise command_error(f"{parsed_args.days:g} days are too many", exc) from exc
+        raise command_error(f"{parsed_args.days:g} days are too many: give fewer --days", exc) from exc
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def is_true(deletion: Mapping[str, Any], condition: str) -> bool:
-    """Whether a deletion has a condition that is true."""
+    """Return whether a condition of a deletion is true."""
     return any(c.get("type") == condition and c.get("status") for c in deletion.get("conditions") or ())
 
 
 def type_name(row: Mapping[str, Any]) -> str:
-    """Return ``region service.type`` of a count or blocker, as far as it has them."""
+    """Return ``region service.type`` of a count or blocker; leave out missing parts."""
     name = ".".join(one_line(row[k]) for k in ("service", "type") if row.get(k))
     return " ".join(part for part in (one_line(row.get("region") or ""), name) if part)
 
 
 class Fields(format_columns.DictColumn):
-    """An object: its fields on one printable line in a table, the object itself for machines."""
+    """An object: one printable line in a table, the object in JSON."""
 
     def human_readable(self) -> str:
         """Return the line."""
@@ -267,7 +296,7 @@ class Fields(format_columns.DictColumn):
 
 
 class Words(format_columns.ListColumn):
-    """A list of texts: one printable line in a table, the texts themselves for machines."""
+    """A list of texts: one printable line in a table, the texts in JSON."""
 
     def human_readable(self) -> str:
         """Return the line."""
@@ -275,7 +304,7 @@ class Words(format_columns.ListColumn):
 
 
 class Rows(format_columns.ListDictColumn):
-    """A list of objects: a line for each in a table, the objects themselves for machines."""
+    """A list of objects: a line for each in a table, the objects in JSON."""
 
     def line(self, row: Mapping[str, Any]) -> str:
         """Return the line for one object."""
@@ -305,10 +334,13 @@ class Blockers(Rows):
 
 
 class Counts(Rows):
-    """Counts for each region and type; a table only sums up those that had nothing, or were not looked at yet."""
+    """Counts of each region and type.
+
+    A table only gives the number of types that are empty or not listed yet.
+    """
 
     def human_readable(self) -> str:
-        """Return a line for each type that had something, or of which nothing is known."""
+        """Return a line for each type that is not empty or is unknown."""
         lines = []
         empty = later = 0
         for row in self._value or ():
@@ -320,17 +352,17 @@ class Counts(Rows):
             else:
                 later += 1
         lines += [f"{empty} other: nothing found"] if empty else []
-        lines += [f"{later} other: not looked at yet"] if later else []
+        lines += [f"{later} other: not listed yet"] if later else []
         return "\n".join(lines)
 
     def line(self, row: Mapping[str, Any]) -> str:
-        """Return the numbers of one type in one region."""
+        """Return the counts of one type in one region."""
         numbers = [f"{word} {row.get(word) or 0}" for word in ("found", "deleted", "remaining")]
         numbers += [f"{word} {row[word]}" for word in ("abandoned", "kept") if row.get(word)]
         outcome = one_line(row.get("outcome") or row.get("state") or "")
         waived = row.get("reason") == Reason.WAIVED
         if (outcome == Outcome.UNKNOWN or waived) and not (row.get("found") or row.get("deleted")):
-            # Zeros would read as empty.
+            # Zeros would mean that the type is empty.
             numbers = []
         if waived:
             outcome = str(Reason.WAIVED)
@@ -343,28 +375,28 @@ class Liens(Rows):
     """Liens on a deletion's project."""
 
     def line(self, row: Mapping[str, Any]) -> str:
-        """Return one lien: on whose behalf, why and until when."""
+        """Return one lien: its origin, reason and end."""
         end = f"until {row['expires_at']}" if row.get("expires_at") else "until it is removed"
-        why = one_line(row["reason"]) if "reason" in row else "an admin may read why"
+        why = one_line(row["reason"]) if "reason" in row else "only an admin can read the reason"
         return f"{one_line(row.get('origin') or '')} {end}: {why} ({one_line(row.get('id'))})"
 
 
 class Waivers(Rows):
-    """Waivers that a deletion relies upon."""
+    """Waivers that a deletion relies on."""
 
     def line(self, row: Mapping[str, Any]) -> str:
-        """Return one waiver: what is not looked at, on whose word, why and until when."""
+        """Return one waiver: the skipped services, the user, the reason and the end."""
         entries = [" ".join(one_line(e[k]) for k in ("region", "service") if e.get(k)) for e in row["not_looked_at"]]
         who = one_line(row.get("user_name") or row.get("user_id") or "an admin")
-        why = one_line(row["reason"]) if "reason" in row else "an admin may read why"
-        return f"not looked at: {', '.join(entries)}; {who} until {row.get('expires_at')}: {why} ({row.get('id')})"
+        why = one_line(row["reason"]) if "reason" in row else "only an admin can read the reason"
+        return f"skipped: {', '.join(entries)}; {who} until {row.get('expires_at')}: {why} ({row.get('id')})"
 
 
 class Forced(format_columns.DictColumn):
-    """The force that a deletion is under."""
+    """The force of a deletion."""
 
     def human_readable(self) -> str:
-        """Return whose it is and why, how much was abandoned, and what nobody could see."""
+        """Return the user, the reason, and what was abandoned."""
         row = self._value
         who = one_line(row.get("user_name") or row.get("user_id") or "")
         lines = [f"by {who} at {row.get('at')}: {one_line(row.get('reason') or '')}"]
@@ -374,10 +406,10 @@ class Forced(format_columns.DictColumn):
 
 
 class Approvals(Rows):
-    """Who approved a deletion that was beyond a limit."""
+    """Approvals of a deletion that exceeded a limit."""
 
     def line(self, row: Mapping[str, Any]) -> str:
-        """Return one approval: who, when, what for and why."""
+        """Return one approval: the user, the time, the limit and the reason."""
         who = one_line(row.get("user_name") or row.get("user_id") or "")
         count = f", {row['resources']} resources" if row.get("resources") else ""
         why = one_line(row.get("reason") or "")
@@ -385,7 +417,7 @@ class Approvals(Rows):
 
 
 class Grants(Rows):
-    """Role assignments that the lock took away, and that come back."""
+    """Role assignments that the drain removed, and that a cancel restores."""
 
     def line(self, row: Mapping[str, Any]) -> str:
         """Return one role assignment, by ids."""
@@ -398,12 +430,12 @@ class Progress(format_columns.DictColumn):
     """The progress of a deletion."""
 
     def human_readable(self) -> str:
-        """Return the numbers as one phrase."""
+        """Return the counts as one phrase."""
         return progress_text(self._value or {})
 
 
 class References(Rows):
-    """What keeps a leftover."""
+    """Resources that block the deletion of a leftover."""
 
     def line(self, row: Mapping[str, Any]) -> str:
         """Return one reference."""
@@ -412,7 +444,7 @@ class References(Rows):
 
 
 def progress_text(progress: Mapping[str, Any]) -> str:
-    """Return the numbers of a deletion as one phrase; those that are always there come first."""
+    """Return the counts of a deletion as one phrase."""
     parts = [f"{word} {progress.get(word) or 0}" for word in ("found", "deleted", "remaining")]
     parts += [f"{word} {progress[word]}" for word in ("abandoned", "kept", "unknown") if progress.get(word)]
     if progress.get("steps"):
@@ -421,7 +453,7 @@ def progress_text(progress: Mapping[str, Any]) -> str:
 
 
 def blocker_lines(blockers: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return two lines for each blocker: what it is, and what would clear it."""
+    """Return two lines for each blocker: its message and its remedy."""
     lines = []
     for blocker in blockers:
         reason = one_line(blocker.get("reason") or "")

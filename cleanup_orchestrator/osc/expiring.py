@@ -1,4 +1,4 @@
-"""What the commands for liens and for waivers share: both hold for a time, and stay on record when they have ended."""
+"""Common parts of the commands for liens and waivers."""
 
 from __future__ import annotations
 
@@ -12,46 +12,45 @@ from osc_lib.command import command
 
 from cleanup_orchestrator.osc import common
 from cleanup_orchestrator.osc.client import one_line
-
-Table = tuple[tuple[str, ...], Iterable[Any]]
+from cleanup_orchestrator.osc.common import Table
 
 
 def shown(row: Mapping[str, Any]) -> Table:
-    """Return the fields of one."""
+    """Return the fields of a lien or a waiver."""
     names = [name for name in row if name != "links"]
     return tuple(names), [row[name] for name in names]
 
 
 class List(common.Lister):
-    """A command that lists them."""
+    """A command that lists liens or waivers."""
 
     noun: ClassVar[str]
-    ended: ClassVar[str]  #: what one is that somebody has ended
-    columns: ClassVar[Mapping[str, str]]  #: title: field
+    ended: ClassVar[str]  #: the state of one that a user has ended
+    columns: ClassVar[Mapping[str, str]]  #: field by title
 
     def add_listing(self, parser: argparse.ArgumentParser) -> None:
-        """Add which of them, and how many."""
+        """Add the options that select the records."""
         state = parser.add_mutually_exclusive_group()
-        text = f"Only those that have expired or were {self.ended}"
+        text = f"Only {self.noun}s that have expired or were {self.ended}"
         state.add_argument("--ended", action="store_true", help=text)
-        state.add_argument("--all", action="store_true", help="Those that have ended as well")
+        state.add_argument("--all", action="store_true", help=f"Also {self.noun}s that have ended")
         common.add_limit(parser, f"{self.noun}s")
-        parser.add_argument("--marker", metavar=f"<{self.noun}>", help=f"List what comes after this {self.noun} (ID)")
+        parser.add_argument("--marker", metavar=f"<{self.noun}>", help=f"List the {self.noun}s after this one (ID)")
 
     def rows(
         self, read: Callable[..., Iterable[Mapping[str, Any]]], parsed_args: argparse.Namespace, **filters: Any
     ) -> Table:
-        """Return one row for each."""
+        """Return one row for each record."""
         state = "ended" if parsed_args.ended else "all" if parsed_args.all else None
         found = read(limit=parsed_args.limit, state=state, marker=parsed_args.marker, **filters)
         return tuple(self.columns), [tuple(row.get(name) for name in self.columns.values()) for row in found]
 
 
 class Delete(common.Cleanup, command.Command):
-    """A command that ends them."""
+    """A command that ends liens or waivers."""
 
     noun: ClassVar[str]
-    end: ClassVar[str]  #: what it does to them, such as ``remove``
+    end: ClassVar[str]  #: the verb of the command, such as ``remove``
     ended: ClassVar[str]
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -61,9 +60,9 @@ class Delete(common.Cleanup, command.Command):
         return parser
 
     def each(self, delete: Callable[[str], None], ids: list[str]) -> None:
-        """End each; what fails for one does not hide the others.
+        """End each record; continue after an error.
 
-        :raises osc_lib.exceptions.CommandError: when one has failed, or more
+        :raises osc_lib.exceptions.CommandError: if it failed for one or more
         """
         failed = 0
         for id_ in ids:

@@ -1,11 +1,11 @@
-"""``openstack project deletion lien``: protect a project from its deletion, and take that back."""
+"""``openstack project deletion lien``: protects projects from deletion."""
 
 from __future__ import annotations
 
 import argparse
 
 from cleanup_orchestrator.osc import common, expiring
-from cleanup_orchestrator.osc.expiring import Table
+from cleanup_orchestrator.osc.common import Table
 
 _COLUMNS = {
     "ID": "id",
@@ -19,18 +19,18 @@ _COLUMNS = {
 
 
 class CreateLien(common.ShowOne):
-    """Protect a project from its deletion."""
+    """Protect a project from deletion."""
 
     _description = (
-        "Protect a project from its deletion, for a reason. A deletion that is asked for is refused; one that is under "
-        "way stops before its next delete and goes on when the lien has ended. It can be cancelled meanwhile."
+        "Protect a project from deletion. A request to delete it is refused. A deletion under way stops before its "
+        "next delete, and continues when the lien has ended. It can be cancelled meanwhile."
     )
     _epilog = """
     Examples:
 
       openstack project deletion lien create demo --origin legal --reason "court order 08/15"
 
-      For some days:
+      For 30 days:
         openstack project deletion lien create demo --origin billing --days 30 --reason "the last invoice is open"
     """
 
@@ -39,13 +39,15 @@ class CreateLien(common.ShowOne):
         parser = super().get_parser(prog_name)
         parser.add_argument("project", metavar="<project>", help="Project to protect (name or ID)")
         parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
-        parser.add_argument("--origin", metavar="<origin>", required=True, help="On whose behalf, such as billing")
-        parser.add_argument("--reason", metavar="<reason>", required=True, help="Why; each refusal shows it")
+        parser.add_argument(
+            "--origin", metavar="<origin>", required=True, help="Requester of the protection, such as billing"
+        )
+        parser.add_argument("--reason", metavar="<reason>", required=True, help="Reason (shown by each refusal)")
         common.add_until(parser.add_mutually_exclusive_group())
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Record it and return it."""
+        """Record the lien and return it."""
         until = common.until(parsed_args)
         project_id = common.project_id(self.app, parsed_args)
         return expiring.shown(self.client.create_lien(project_id or "", parsed_args.origin, parsed_args.reason, until))
@@ -55,13 +57,13 @@ class ListLien(expiring.List):
     """List liens."""
 
     noun, ended, columns = "lien", "removed", _COLUMNS
-    _description = "List the liens that are in force: the projects that are protected from their deletion."
+    _description = "List the liens in force: the projects that are protected from deletion."
     _epilog = """
     Examples:
 
       openstack project deletion lien list --project demo
 
-      All that ever were, also expired and removed ones:
+      All liens, also expired and removed ones:
         openstack project deletion lien list --all --origin billing
     """
 
@@ -86,7 +88,7 @@ class ListLien(expiring.List):
 class ShowLien(common.ShowOne):
     """Show one lien."""
 
-    _description = "Show a lien: what is protected, for whom, why, until when. Those that have ended stay on record."
+    _description = "Show a lien, in force or ended."
     _epilog = """
     Examples:
 
@@ -108,7 +110,7 @@ class DeleteLien(expiring.Delete):
     """Remove liens."""
 
     noun, end, ended = "lien", "remove", "removed"
-    _description = "Remove liens. A deletion that they held goes on by itself. The records stay."
+    _description = "Remove liens. The deletions that they held continue. The records stay."
     _epilog = """
     Examples:
 
@@ -116,5 +118,5 @@ class DeleteLien(expiring.Delete):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Remove each."""
+        """Remove each lien."""
         self.each(self.client.delete_lien, parsed_args.ids)

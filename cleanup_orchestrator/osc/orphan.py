@@ -1,17 +1,16 @@
-"""``openstack project orphan``: what dead projects left behind, and having it deleted."""
+"""``openstack project orphan``: finds and deletes the resources of dead projects."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from osc_lib.command import command
 
 from cleanup_orchestrator.osc import common
 from cleanup_orchestrator.osc.client import one_line
-
-Table = tuple[tuple[str, ...], Iterable[Any]]
+from cleanup_orchestrator.osc.common import Table
 
 _SCANS = {
     "ID": "id",
@@ -38,7 +37,7 @@ _PROJECTS = {
     "Domain ID": "domain_id",
     "Orphans": "orphans",
     "Counts": "counts",
-    "Project Setting": "project_setting",
+    "Project Settings": "project_settings",
 }
 SCAN_CREATE = "openstack project orphan scan create"
 
@@ -47,30 +46,30 @@ class Numbers(common.Rows):
     """Counts by type."""
 
     def line(self, row: Mapping[str, Any]) -> str:
-        """Return one type and its number."""
+        """Return one type and its count."""
         return f"{one_line(row.get('type'))}: {row.get('count')}"
 
 
 class NotCovered(common.Rows):
-    """What a scan never looked at."""
+    """Types that a scan does not cover."""
 
     def line(self, row: Mapping[str, Any]) -> str:
-        """Return one type and why."""
+        """Return one type and the reason."""
         return f"{common.type_name(row)}: {one_line(row.get('reason'))}"
 
 
 class Coverage(common.Rows):
-    """What a scan looked at; a table only sums up what had nothing and was answered."""
+    """Types that a scan covers; a table only counts those without orphans."""
 
     def human_readable(self) -> str:
-        """Return a line for each type that had something, or of which nothing is known."""
+        """Return a line for each type with orphans, or with an unknown result."""
         rows = list(self._value or ())
         telling = [row for row in rows if row.get("orphans") or row.get("undecided") or row.get("outcome") == "unknown"]
         lines = [self.line(row) for row in telling]
         return "\n".join([*lines, f"{len(rows) - len(telling)} other types"])
 
     def line(self, row: Mapping[str, Any]) -> str:
-        """Return the numbers of one type in one region."""
+        """Return the counts of one type in one region."""
         numbers = ", ".join(f"{word} {row.get(word) or 0}" for word in ("listed", "candidates", "orphans"))
         why = one_line(row.get("message") or row.get("reason") or "")
         return f"{common.type_name(row)}: {numbers}, {row.get('outcome') or row.get('state')}" + (
@@ -89,16 +88,16 @@ def _shown(scan: Mapping[str, Any]) -> Table:
 
 
 def _cell(value: Any) -> Any:
-    """Return a value that no spreadsheet runs as a formula: names are whatever their owners wrote."""
+    """Return a value that no spreadsheet runs as a formula. Users choose names."""
     return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 def _latest(client: Any) -> str:
-    """Return the id of the latest scan that has ended with a result."""
+    """Return the id of the latest scan that ended with a result."""
     for scan in client.orphan_scans():
         if scan.get("status") in ("completed", "incomplete"):
             return str(scan["id"])
-    raise common.command_error(f"no orphan scan has ended yet; begin one with: {SCAN_CREATE}")
+    raise common.command_error(f"no orphan scan has ended yet; start one with: {SCAN_CREATE}")
 
 
 def _add_scan(parser: argparse.ArgumentParser) -> None:
@@ -106,30 +105,31 @@ def _add_scan(parser: argparse.ArgumentParser) -> None:
 
 
 class CreateScan(common.ShowOne):
-    """Begin an orphan scan."""
+    """Start an orphan scan."""
 
     _description = (
-        "Search every service of every region for resources whose project Keystone does not know. It only reads, and "
-        "reads twice: what is not seen both times, some minutes apart, is not reported. One scan at a time."
+        "Search all services of all regions for resources whose project Keystone does not know. A scan only reads. It "
+        "lists each type twice, some minutes apart, and reports only what it found both times. Only one scan can run "
+        "at a time."
     )
     _epilog = """
     Examples:
 
       openstack project orphan scan create
 
-      Its id alone, to follow it with "project orphan scan show":
+      Print only its id, to follow it with "project orphan scan show":
         openstack project orphan scan create -f value -c id
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Begin it and return it."""
+        """Start the scan and return it."""
         return _shown(self.client.create_orphan_scan())
 
 
 class ListScan(common.Lister):
     """List orphan scans."""
 
-    _description = "List orphan scans, the latest first."
+    _description = "List orphan scans, latest first."
     _epilog = """
     Examples:
 
@@ -142,7 +142,7 @@ class ListScan(common.Lister):
         parser = super().get_parser(prog_name)
         parser.add_argument("--status", metavar="<status>", help="Only scans with this status, such as completed")
         common.add_limit(parser, "scans")
-        parser.add_argument("--marker", metavar="<scan>", help="List what comes after this scan (ID)")
+        parser.add_argument("--marker", metavar="<scan>", help="List the scans after this one (ID)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
@@ -156,7 +156,7 @@ class ShowScan(common.ShowOne):
     """Show one orphan scan."""
 
     _description = (
-        "Show an orphan scan: where it stands, its numbers, what nobody answered, and what it cannot see at all."
+        "Show an orphan scan: its status, its counts, the types that could not be listed, and those not covered."
     )
     _epilog = """
     Examples:
@@ -177,9 +177,9 @@ class ShowScan(common.ShowOne):
 
 
 class CancelScan(common.Cleanup, command.Command):
-    """End an orphan scan."""
+    """Cancel an orphan scan."""
 
-    _description = "End an orphan scan that is under way. Its record stays."
+    _description = "Cancel an orphan scan that is under way. The record stays."
     _epilog = """
     Examples:
 
@@ -193,21 +193,21 @@ class CancelScan(common.Cleanup, command.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """End it."""
+        """Cancel the scan."""
         self.client.cancel_orphan_scan(parsed_args.scan)
 
 
 class ListOrphan(common.Lister):
-    """List what dead projects left behind."""
+    """List the resources of dead projects."""
 
-    _description = "List the resources whose project Keystone does not know, as an orphan scan found them."
+    _description = "List the resources of dead projects that an orphan scan found."
     _epilog = """
     Examples:
 
-      What the latest scan found, for a spreadsheet:
+      The orphans of the latest scan, for a spreadsheet:
         openstack project orphan list -f csv | tee orphans.csv
 
-      Of one project, without its quotas and default groups:
+      The orphans of one project, without its quotas and default security groups:
         openstack project orphan list --project 0123456789abcdef0123456789abcdef --no-project-settings
     """
 
@@ -215,14 +215,14 @@ class ListOrphan(common.Lister):
         """Return the parser."""
         parser = super().get_parser(prog_name)
         _add_scan(parser)
-        parser.add_argument("--project", metavar="<project>", help="Only those of this project (ID)")
-        parser.add_argument("--region", metavar="<region>", help="Only those in this region")
-        parser.add_argument("--service", metavar="<service-type>", help="Only those of this service, such as network")
-        parser.add_argument("--type", metavar="<type>", help="Only those of this type, such as port")
+        parser.add_argument("--project", metavar="<project>", help="Only orphans of this project (ID)")
+        parser.add_argument("--region", metavar="<region>", help="Only orphans in this region")
+        parser.add_argument("--service", metavar="<service-type>", help="Only orphans of this service, such as network")
+        parser.add_argument("--type", metavar="<type>", help="Only orphans of this type, such as port")
         parser.add_argument(
             "--no-project-settings",
             action="store_true",
-            help="Without quotas, default groups and the like, that nobody made",
+            help="Without project settings, such as quotas and default security groups",
         )
         common.add_limit(parser, "orphans")
         return parser
@@ -238,11 +238,11 @@ class ListOrphan(common.Lister):
 
 
 class ListOrphanProject(common.Lister):
-    """List dead projects and how much they left behind."""
+    """List dead projects and the counts of their orphans."""
 
     _description = (
-        "List the projects that Keystone does not know and that own something all the same. Name and domain are those "
-        "of the latest deletion of the project that is on record here, if there is one."
+        "List the dead projects that still own resources. The name and the domain come from the latest recorded "
+        "deletion of the project, if there is one."
     )
     _epilog = """
     Examples:
@@ -268,20 +268,20 @@ class ListOrphanProject(common.Lister):
 
 
 class AdoptOrphan(common.ShowOne):
-    """Delete what a dead project left behind."""
+    """Delete the resources of a dead project."""
 
     _description = (
-        "Have what a dead project left behind deleted: an ordinary deletion with the same inventory, order, checks and "
-        "journal, which stops at once, without a write, should Keystone know the project again. What only a token of "
-        "the project could show is named at its end, and stays."
+        "Delete the resources of a dead project. This is an ordinary deletion with inventory, order, checks and "
+        "journal. It stops at once, without a write, if Keystone knows the project again. Resources that only a token "
+        "of the project can list are named at its end, and stay."
     )
     _epilog = """
     Examples:
 
-      Look first:
+      List what would be deleted:
         openstack project orphan adopt 0123456789abcdef0123456789abcdef --dry-run
 
-      Then delete; follow it with "project deletion show":
+      Delete it, and follow the deletion with "project deletion show":
         openstack project orphan adopt 0123456789abcdef0123456789abcdef
     """
 
@@ -294,7 +294,7 @@ class AdoptOrphan(common.ShowOne):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Ask for it and return the deletion."""
+        """Request the deletion and return it."""
         scan_id = parsed_args.scan or _latest(self.client)
         deletion = self.client.adopt_orphans(scan_id, parsed_args.project, parsed_args.dry_run)
         names = [name for name in deletion if name not in ("links", "counts", "blockers", "children", "waivers")]

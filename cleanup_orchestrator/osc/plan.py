@@ -1,31 +1,30 @@
-"""``openstack project deletion plan``: what a dry run found would go, what would stay, and why."""
+"""``openstack project deletion plan``: shows the plans of dry runs."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from osc_lib.cli import format_columns
 
 from cleanup_orchestrator.osc import common
 from cleanup_orchestrator.osc.client import ApiError, one_line
-
-Table = tuple[tuple[str, ...], Iterable[Any]]
+from cleanup_orchestrator.osc.common import Table
 
 
 class Types(common.Rows):
-    """The types of a plan; a table leaves out those that have nothing."""
+    """The types of a plan; a table leaves out empty types."""
 
     def human_readable(self) -> str:
-        """Return a line for each type that has something, or of which nothing is known."""
+        """Return a line for each type that is not empty or is unknown."""
         rows = self._value or ()
         shown = [row for row in rows if not row.get("known") or any(row.get(k) for k in ("delete", "keep", "protect"))]
         other = len(rows) - len(shown)
         return "\n".join([*map(self.line, shown), *([f"{other} other: nothing found"] if other else [])])
 
     def line(self, row: Mapping[str, Any]) -> str:
-        """Return the numbers of one type in one region."""
+        """Return the counts of one type in one region."""
         name = common.type_name(row)
         if row.get("waived"):
             return f"{name}: waived ({one_line(row.get('message') or '')})"
@@ -35,7 +34,7 @@ class Types(common.Rows):
 
 
 class Order(format_columns.ListColumn):
-    """The order of a plan: a line for each level in a table, the lists themselves for machines."""
+    """The order of a plan: a line for each level in a table, the lists in JSON."""
 
     def human_readable(self) -> str:
         """Return the types of each level."""
@@ -43,10 +42,13 @@ class Order(format_columns.ListColumn):
 
 
 class PlanCommand(common.Cleanup):
-    """Mixin of the commands about a plan."""
+    """Base of the commands that take the id of a plan."""
 
     def explain(self, exc: BaseException) -> str:
-        """Return an error as one line; for an id that does not exist, how to find the right one."""
+        """Return an error as one line.
+
+        For an unknown id the line says how to find the right one.
+        """
         text = common.explain(exc)
         if isinstance(exc, ApiError) and exc.status_code == 404 and exc.code:
             text += f". Find the dry run with: {common.LIST} --status planned"
@@ -55,24 +57,24 @@ class PlanCommand(common.Cleanup):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("plan", metavar="<plan>", help="ID of the dry run that left the plan")
+        parser.add_argument("plan", metavar="<plan>", help="ID of the dry run")
         return parser
 
 
 class ShowPlan(PlanCommand, common.ShowOne):
-    """Show the plan that a dry run left."""
+    """Show the plan of a dry run."""
 
     _description = (
-        "Show the plan that the dry run of a cascade left: how much would go, in which order, what stays and why, "
-        "what is not known, and a hash of what would go. A cascade by this plan deletes nothing else."
+        "Show the plan of a dry run: the number of resources to delete, their order, the resources to keep, the types "
+        "that could not be listed, and a hash of the resources to delete. A cascade by this plan deletes nothing else."
     )
     _epilog = """
     Examples:
 
-      What would go, and what is not known:
+      The whole plan:
         openstack project deletion plan show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
-      Only its hash, to compare:
+      Only its hash:
         openstack project deletion plan show -f value -c hash 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
     """
 
@@ -87,24 +89,24 @@ class ShowPlan(PlanCommand, common.ShowOne):
 class ListPlanResource(PlanCommand, common.Lister):
     """List the resources of a plan."""
 
-    _description = "List the resources of a plan: those that would be deleted, are kept, or are protected, and why."
+    _description = "List the resources of a plan, with the action for each (delete, keep or protect) and the reason."
     _epilog = """
     Examples:
 
-      All that would be deleted:
+      The resources to delete:
         openstack project deletion plan resources --action delete 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
-      The ports, whatever becomes of them:
+      All ports:
         openstack project deletion plan resources --type port 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
-    Types that could not be listed have no rows here; 'openstack project deletion plan show' names them.
+    Types that could not be listed have no rows. 'openstack project deletion plan show' names them.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("--action", choices=["delete", "keep", "protect"], help="Only what the plan does this with")
-        parser.add_argument("--region", metavar="<region>", help="Only what is in this region")
+        parser.add_argument("--action", choices=["delete", "keep", "protect"], help="Only resources with this action")
+        parser.add_argument("--region", metavar="<region>", help="Only resources in this region")
         parser.add_argument("--service", metavar="<type>", help="Only resources of this service, such as 'network'")
         parser.add_argument("--type", metavar="<type>", help="Only resources of this type, such as 'port'")
         common.add_limit(parser, "resources")

@@ -1,7 +1,6 @@
-"""What ``openstack`` reads to know the plugin.
+"""The entry point of the ``openstack`` plugin.
 
-It is imported for every ``openstack`` command there is, so nothing heavy is imported here: the client comes with the
-first command that uses it.
+Every ``openstack`` command imports this module. Therefore it imports the client only when a command uses it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from osc_lib import utils
 
 API_NAME = "project_cleanup"
 API_VERSION_OPTION = "os_project_cleanup_api_version"
-# A dict, because older releases of openstackclient take nothing else; the values are not used.
+# Older releases of openstackclient need a dict. The values are not used.
 API_VERSIONS = {"1": "", "1.0": ""}
 DEFAULT_API_VERSION = "1"
 

@@ -1,4 +1,4 @@
-"""``openstack project delete --async``: the stock command, with a safe way added to it."""
+"""``openstack project delete --async``: extends the stock command."""
 
 from __future__ import annotations
 
@@ -14,71 +14,74 @@ from cleanup_orchestrator.osc import common, request, wait
 
 
 class DeleteProject(request.Requesting, stock.DeleteProject):
-    """Delete projects: as ever, or with ``--async`` through cleanup-orchestrator."""
+    """Delete projects; with ``--async`` through cleanup-orchestrator."""
 
     _description = (
         f"{stock.DeleteProject._description} "
-        "With --async the project is deleted safely instead: it is removed only once it is proven that no service "
-        "holds anything of it any more. Without --cascade nothing of it is touched, and what is left is reported."
+        "With --async cleanup-orchestrator deletes the project: it removes the project only if no service has "
+        "resources of it. With --cascade it deletes the resources first. Without --cascade it changes no resource, "
+        "and reports the resources that exist."
     )
     _epilog = """
     Examples:
 
-      See what a project still owns; remove the project only if it owns nothing:
+      Report the resources of a project; remove the project only if it has none:
         openstack project delete --async --wait demo
 
-      Delete everything that it owns, then the project, and watch:
+      Delete the resources, then the project, and wait:
         openstack project delete --async --cascade --wait demo
 
-      See what that would delete, without a single write:
+      List what would be deleted, without any change:
         openstack project delete --async --cascade --dry-run --wait demo
 
-      Delete a project with every project below it, the lowest first:
+      Delete a project and all projects below it, lowest first:
         openstack project delete --async --cascade --include-subtree --wait demo
 
-      Delete what a dry run has found, and nothing that came later:
+      Delete only the resources that a dry run found:
         openstack project delete --async --cascade --plan 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11 --wait demo
 
-      Start it for two projects and keep the ids of the deletions:
+      Start the deletion of two projects and print the ids of the deletions:
         openstack project delete --async --cascade -f value -c "Deletion ID" demo test
 
-    With --wait the exit code is 0 only if every project ended as deleted (with --dry-run: planned), 130 after Ctrl-C,
-    and 1 otherwise. Neither Ctrl-C nor --wait-timeout stops a deletion; 'openstack project deletion cancel' does.
-    The same request again returns the deletion under way, so a lost --wait is taken up by the same command.
+    With --wait the exit code is 0 only if all deletions ended as deleted (with --dry-run: planned), 130 after Ctrl-C,
+    and 1 otherwise. Neither Ctrl-C nor --wait-timeout stops a deletion. 'openstack project deletion cancel' stops it.
+    The same request again returns the deletion under way: to continue an interrupted --wait, repeat the command.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the stock parser with the options added."""
         parser = super().get_parser(prog_name)
-        group = parser.add_argument_group("asynchronous deletion", "these, and the output options above, need --async")
+        group = parser.add_argument_group(
+            "asynchronous deletion", "these options, and the output options above, need --async"
+        )
         group.add_argument(
             "--async",
             dest="asynchronous",
             action="store_true",
-            help="Let cleanup-orchestrator delete the project(s): safely, in the background",
+            help="Delete the project(s) through cleanup-orchestrator, in the background",
         )
         group.add_argument(
             "--cascade",
             action="store_true",
-            help="Delete everything that the project owns (default: report it and touch nothing)",
+            help="Delete all resources of the project (default: only report them)",
         )
         group.add_argument(
             "--dry-run",
             action="store_true",
-            help="Do as if, without any write: list what the same request would find and delete",
+            help="Only list what the same request would delete, without any change",
         )
         group.add_argument(
             "--include-subtree",
             action="store_true",
-            help="Every project below gets a deletion of its own, and goes first (default: refuse, and name them)",
+            help="Also delete all projects below, each by a deletion of its own (default: refuse if there are any)",
         )
         group.add_argument(
             "--plan",
             metavar="<plan>",
-            help="Delete only what this dry run (ID) of the same project has found; what came later stays",
+            help="Delete only what this dry run (ID) of the same project found",
         )
         group.add_argument(
-            "--plan-hash", metavar="<hash>", help="Only if the plan has this hash ('project deletion plan show')"
+            "--plan-hash", metavar="<hash>", help="Refuse if the plan has another hash ('project deletion plan show')"
         )
         request.add_wait_options(group, "the deletion has ended")
         return parser
@@ -87,7 +90,7 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
         """Run the stock command unless ``--async`` was given."""
         if parsed_args.asynchronous:
             return super().run(parsed_args)
-        # Before anything else: whoever forgot --async must not get the deletion that asks no questions.
+        # Without --async the stock delete would run at once. Refuse the options first.
         given = {
             "--cascade": parsed_args.cascade,
             "--dry-run": parsed_args.dry_run,
@@ -102,13 +105,14 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
         options = ", ".join(option for option, value in given.items() if value)
         if options:
             raise exceptions.CommandError(f"{options}: only with --async; nothing was deleted")
-        # Not the lister's run: the stock command has no output.
-        return cliff_command.Command.run(self, parsed_args)
+        # Not the run of the lister: the stock command has no output.
+        code: int = cliff_command.Command.run(self, parsed_args)
+        return code
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
-        """Ask for the deletion of each project."""
+        """Request the deletion of each project."""
         if not parsed_args.asynchronous:
-            # the stock class's: the lister between here and there leaves take_action to it
+            # explicitly, because the lister comes before the stock class
             return stock.DeleteProject.take_action(self, parsed_args)
         request.check_wait_options(parsed_args)
         identity = self.app.client_manager.sdk_connection.identity
@@ -117,7 +121,7 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
         if plan_hash and not plan:
             raise exceptions.CommandError("--plan-hash needs --plan; nothing was deleted")
         if plan and (mode is not Mode.CASCADE or len(parsed_args.projects) > 1):
-            raise exceptions.CommandError("--plan needs --cascade, and goes with one project; nothing was deleted")
+            raise exceptions.CommandError("--plan needs --cascade, and exactly one project; nothing was deleted")
 
         def ask(project: str) -> dict[str, Any]:
             project_id = common.find_project(identity, project, parsed_args.domain)

@@ -1,4 +1,4 @@
-"""What delete, retry and cancel have in common: ask for each argument, report each, wait if told to."""
+"""Common parts of the commands that send a request for each argument."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ COLUMNS = ("Project", "Project ID", "Deletion ID", "Status")
 
 def add_wait_options(parser: Any, until: str) -> None:
     """Add --wait and --wait-timeout."""
-    parser.add_argument("--wait", action="store_true", help=f"Wait until {until}, showing the progress")
+    parser.add_argument("--wait", action="store_true", help=f"Wait until {until}, and show the progress")
     parser.add_argument(
         "--wait-timeout",
         metavar="<seconds>",
         type=common.positive(float),
-        help="Wait no longer than that; the deletion itself goes on (default: no limit)",
+        help="Maximum time to wait; the deletion continues after it (default: no limit)",
     )
 
 
 def check_wait_options(parsed_args: argparse.Namespace) -> None:
-    """Refuse a limit to a waiting that was not asked for."""
+    """Refuse ``--wait-timeout`` without ``--wait``."""
     if parsed_args.wait_timeout is not None and not parsed_args.wait:
         raise exceptions.CommandError("--wait-timeout needs --wait")
 
 
 class Requesting(common.Lister):
-    """A command whose arguments are requests of their own: what fails for one does not hide the others.
+    """A command that sends a request for each argument and continues after errors.
 
-    The output lists the deletions that were asked for and nothing else; errors and progress go to the error output.
+    The output lists only the requested deletions. Errors and progress go to the error output.
     """
 
     _code = 0
@@ -48,7 +48,7 @@ class Requesting(common.Lister):
         return self._code
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """List what was asked for, unless there is nothing."""
+        """List the requested deletions, if there are any."""
         rows = list(data)
         return super().produce_output(parsed_args, column_names, rows) if rows else 0
 
@@ -60,7 +60,7 @@ class Requesting(common.Lister):
         wanted: Callable[[Mapping[str, Any]], bool],
         parsed_args: argparse.Namespace,
     ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
-        """Ask for each argument, wait if told to, and return the table."""
+        """Send a request for each argument, wait if requested, and return the table."""
         deletions: dict[str, dict[str, Any]] = {}
         failed = 0
         for argument in arguments:
@@ -71,7 +71,7 @@ class Requesting(common.Lister):
                 self.log.error("%s '%s': %s", what, one_line(argument), self.explain(exc))
                 self.log.debug("", exc_info=True)
             else:
-                # The same project twice is one deletion.
+                # The same project given twice is one deletion.
                 deletions[deletion["id"]] = deletion
         if failed:
             self._code = 1

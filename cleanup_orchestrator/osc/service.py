@@ -1,4 +1,4 @@
-"""``openstack project deletion service``: who answers for which service of the catalog."""
+"""``openstack project deletion service``: lists services and their plugins."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from cleanup_orchestrator.osc import common
 
 
 class ListService(common.Lister):
-    """List every catalog entry and who answers for it when a project is deleted."""
+    """List the services of the catalog and their plugins."""
 
     _description = (
-        "List every service of the catalog, for each region, and who answers for what a project owns there: a plugin, "
-        "nobody because it owns nothing, nobody because an admin waived it, or nobody. A service that nobody answers "
-        "for keeps every project from being deleted."
+        "List every service of the catalog in each region, and how its resources are handled: by a plugin, not at all "
+        "because the service has no resources of projects, not at all because an admin waived it, or not at all "
+        "because it is unsupported. An unsupported service blocks the deletion of every project."
     )
     _epilog = """
     Examples:
@@ -24,7 +24,7 @@ class ListService(common.Lister):
       openstack project deletion service list --long
       openstack project deletion service list --project demo
 
-      What keeps projects from being deleted:
+      The services that block deletions:
         openstack project deletion service list -f json | jq '.[] | select(."Answered By" == "nobody")'
     """
 
@@ -34,10 +34,10 @@ class ListService(common.Lister):
         parser.add_argument(
             "--project",
             metavar="<project>",
-            help="as this project's deletion sees it, with waivers for it alone (name or ID)",
+            help="Apply the waivers for this project, too (name or ID)",
         )
-        parser.add_argument("--project-domain", metavar="<domain>", help="domain that the project is in (name or ID)")
-        parser.add_argument("--long", action="store_true", help="also show every resource type that is looked for")
+        parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
+        parser.add_argument("--long", action="store_true", help="Also list the resource types")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:

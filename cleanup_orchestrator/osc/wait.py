@@ -1,6 +1,6 @@
-"""Waiting for deletions: a line on the terminal that redraws, or a line for each change where there is no terminal.
+"""Waits for deletions and prints their progress to the error output.
 
-All of it goes to the error output: the output proper belongs to the command's result.
+On a terminal each deletion has one line that is redrawn. Otherwise each change prints a line.
 """
 
 from __future__ import annotations
@@ -22,40 +22,44 @@ from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import common
 from cleanup_orchestrator.osc.client import ApiError, Proxy, Unreachable, one_line
 
-#: Seconds between two looks: the first while something moves, growing to the second while nothing does.
+#: Seconds between two polls: POLL_FAST after a change, growing to POLL_SLOW without one.
 POLL_FAST = 1.0
 POLL_SLOW = 5.0
-#: Seconds between two redraws of the terminal: the elapsed time runs.
+#: Seconds between two redraws of the terminal, which shows the elapsed time.
 REDRAW = 1.0
-#: Seconds without any answer of the API after which waiting is given up. The deletion goes on by itself.
+#: Seconds without an answer of the API after which the wait ends. The deletion continues.
 GIVE_UP = 300.0
-#: Characters of a message that has its details in a table below it.
+#: Maximum length of a message whose details are in a table below it.
 MESSAGE_WIDTH = 100
-#: What a round is for, where the status says it already.
-USUAL_PURPOSE = {Status.INVENTORY: "inventory", Status.DELETING: "delete", Status.VERIFYING: "inventory"}
+#: The purpose of a round that the status implies.
+USUAL_PURPOSE: Mapping[str, str] = {
+    Status.INVENTORY: "inventory",
+    Status.DELETING: "delete",
+    Status.VERIFYING: "inventory",
+}
 
 
 def ended(deletion: Mapping[str, Any]) -> bool:
-    """Whether the deletion will not move by itself any more."""
+    """Return whether the status of the deletion is final."""
     try:
-        return Status(deletion.get("status")) not in transitions.LIVE
+        return Status(str(deletion.get("status"))) not in transitions.LIVE
     except ValueError:
-        # A status that only a newer server knows.
+        # A status of a newer server.
         return bool(deletion.get("finished_at"))
 
 
 def deleted(deletion: Mapping[str, Any]) -> bool:
-    """Whether a deletion ended as its requester wanted."""
+    """Return whether a deletion ended as requested."""
     return deletion.get("status") == (Status.PLANNED if deletion.get("dry_run") else Status.DELETED)
 
 
 def cancelled(deletion: Mapping[str, Any]) -> bool:
-    """Whether a cancel ended as its requester wanted."""
+    """Return whether a cancel ended as requested."""
     return deletion.get("status") == Status.CANCELLED
 
 
 def label(deletion: Mapping[str, Any]) -> str:
-    """Return the project's name, or its id where the name is not known."""
+    """Return the name of the project, or its id if the name is not known."""
     return one_line(deletion.get("project_name") or deletion.get("project_id") or deletion.get("id"))
 
 
@@ -69,7 +73,7 @@ def duration(seconds: float) -> str:
 
 
 class Screen:
-    """Lines that stay, and below them, on a terminal, a block that is drawn anew."""
+    """Permanent lines, and on a terminal a block below them that is redrawn."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -90,17 +94,17 @@ class Screen:
         return erase
 
     def say(self, lines: Iterable[str]) -> None:
-        """Write lines that stay. The block is gone until it is drawn again."""
+        """Write permanent lines. Erases the block until the next :meth:`draw`."""
         self.stream.write(self._erase() + "".join(f"{line}\n" for line in lines))
         self.stream.flush()
 
     def draw(self, lines: list[str]) -> None:
-        """Draw the block; nothing happens where there is no terminal."""
+        """Draw the block. Does nothing without a terminal."""
         if not self.live:
             return
         columns, rows = self._size()
         if len(lines) > rows - 1:
-            # What does not fit could not be erased again.
+            # Lines that scrolled out could not be erased.
             lines = [*lines[: rows - 2], f"... and {len(lines) - rows + 2} more"]
         erase = self._erase()
         self._drawn = len(lines)
@@ -108,12 +112,12 @@ class Screen:
         self.stream.flush()
 
     def close(self) -> None:
-        """Take the block away."""
+        """Erase the block."""
         self.say(())
 
 
 def _cut(text: str, columns: int) -> str:
-    """Return as much of a text as fits: a line that wraps could not be erased again."""
+    """Return the part of a text that fits. A wrapped line could not be erased."""
     used = 0
     for n, char in enumerate(text):
         used += 2 if unicodedata.east_asian_width(char) in "WF" else not unicodedata.combining(char)
@@ -124,19 +128,19 @@ def _cut(text: str, columns: int) -> str:
 
 @dataclasses.dataclass
 class WatchedTask:
-    """One deletion that is waited for, as it was last seen."""
+    """A deletion to wait for, in its last known state."""
 
     deletion: dict[str, Any]
     done: bool = False
-    error: str = ""  #: why it is not watched any more, if it has not ended
-    trouble: str = ""  #: why the last look failed
+    error: str = ""  #: why it is no longer polled, if it has not ended
+    trouble: str = ""  #: why the last poll failed
     trouble_since: float = 0.0
-    told: Any = None  #: what the last line said
+    told: Any = None  #: the state in the last line
     told_blockers: Any = None
 
 
 class Waiter:
-    """Waits until all deletions have ended, and says what goes on."""
+    """Waits until all deletions have ended, and prints their progress."""
 
     def __init__(
         self,
@@ -155,9 +159,9 @@ class Waiter:
         self._watched: list[WatchedTask] = []
 
     def wait(self, deletions: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-        """Return the deletions as they were last seen, and the exit code.
+        """Return the deletions in their last known state, and the exit code.
 
-        Ctrl-C is answered here: it ends the waiting and never the deletion.
+        Ctrl-C ends the wait, but not the deletions.
         """
         self._watched = [WatchedTask(deletion) for deletion in deletions]
         try:
@@ -177,7 +181,7 @@ class Waiter:
         while True:
             moved = False
             for w in self._pending():
-                moved |= self._look(w)
+                moved |= self._poll(w)
                 self._draw()
             if not self._pending():
                 break
@@ -194,7 +198,7 @@ class Waiter:
         return time.monotonic() - self._start
 
     def _sleep(self, seconds: float) -> bool:
-        """Sleep, with the clock on the terminal running; return False once the time to wait is over."""
+        """Sleep and redraw the terminal; return False if the timeout is over."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             if self._timeout is not None:
@@ -205,19 +209,19 @@ class Waiter:
             self._draw()
         return True
 
-    def _look(self, w: WatchedTask) -> bool:
-        """Look at one deletion; return whether it moved."""
+    def _poll(self, w: WatchedTask) -> bool:
+        """Poll one deletion; return whether it changed."""
         try:
             w.deletion = self._client.get_deletion(w.deletion["id"])
         except sdk_exceptions.SDKException as exc:
-            self._failed_look(w, exc)
+            self._failed_poll(w, exc)
             return False
         if w.trouble:
             w.trouble = ""
             self._tell(f"{label(w.deletion)}: the API answers again")
         self._tell_blockers(w)
         told = self._state(w.deletion)
-        moved = told != w.told
+        moved: bool = told != w.told
         w.told = told
         if ended(w.deletion):
             w.done = True
@@ -226,7 +230,7 @@ class Waiter:
             self._tell(self._line(w))
         return moved
 
-    def _failed_look(self, w: WatchedTask, exc: sdk_exceptions.SDKException) -> None:
+    def _failed_poll(self, w: WatchedTask, exc: sdk_exceptions.SDKException) -> None:
         name, text = label(w.deletion), common.explain_deletion(exc)
         temporary = isinstance(exc, Unreachable) or (isinstance(exc, ApiError) and exc.temporary)
         now = time.monotonic()
@@ -238,7 +242,7 @@ class Waiter:
             w.done, w.error = True, text
             follow = common.FOLLOW.format(id=w.deletion["id"])
             self._screen.say(
-                [f"{name}: waiting ended: {text}", f"    The deletion goes on by itself. Look again with: {follow}"]
+                [f"{name}: waiting ended: {text}", f"    The deletion continues. Follow it with: {follow}"]
             )
 
     def _tell(self, line: str) -> None:
@@ -246,7 +250,7 @@ class Waiter:
             self._screen.say([line])
 
     def _tell_blockers(self, w: WatchedTask) -> None:
-        """Say what blocks a stalled deletion, once for each change: somebody may come and clear it."""
+        """Print the blockers of a stalled deletion whenever they change."""
         stalled = common.is_true(w.deletion, "stalled") and not ended(w.deletion)
         blockers = (
             tuple(common.blocker_lines(w.deletion.get("blockers") or ())) or ("no blocker was named",)
@@ -270,22 +274,25 @@ class Waiter:
         return f"deletion {one_line(deletion['id'])} ({dry}{one_line(deletion.get('mode'))} mode)"
 
     def _state(self, deletion: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Everything that a line says, apart from the elapsed time: a change of it is worth a new line."""
+        """Return the content of a line, without the elapsed time.
+
+        A change of it prints a new line.
+        """
         progress = deletion.get("progress") or {}
         status, purpose = one_line(deletion.get("status")), one_line(progress.get("purpose") or "")
         words = status if not purpose or USUAL_PURPOSE.get(status) == purpose else f"{status} ({purpose})"
         settling = status == Status.VERIFYING and not common.is_true(deletion, "settled")
         settle = _clock(deletion.get("settle_until")) if settling else ""
         stalled = common.is_true(deletion, "stalled")
-        # Nothing has been listed so far: zeros would say that there is nothing.
+        # Nothing is listed yet. Zeros would mean that there are no resources.
         numbers = "" if status in (Status.ACCEPTED, Status.DRAINING) else common.progress_text(progress)
         if common.is_true(deletion, "waiting"):
-            words = f"{words}, waits for the projects below"
+            words = f"{words}, waiting for the projects below"
         if common.is_true(deletion, "on_hold"):
             held = next(c for c in deletion["conditions"] if c.get("type") == "on_hold")
-            words = f"{words}, held ({one_line(held.get('reason') or '')})"
+            words = f"{words}, on hold ({one_line(held.get('reason') or '')})"
         if common.is_true(deletion, "approval"):
-            words = f"{words}, waits for somebody's approval"
+            words = f"{words}, waiting for an approval"
         elif status == Status.RECOVERABLE and deletion.get("point_of_no_return_at"):
             words = f"{words} until {one_line(deletion['point_of_no_return_at'])}"
         return words, numbers, settle, stalled, len(deletion.get("blockers") or ())
@@ -304,7 +311,7 @@ class Waiter:
         return f"{'; '.join(parts)}; {duration(self._elapsed())}"
 
     def _ending(self, deletion: Mapping[str, Any]) -> list[str]:
-        """Return the lines about how a deletion ended: what happened, what is left, what to do."""
+        """Return the lines about the end of a deletion: result, leftovers, next command."""
         status, name, known = deletion.get("status"), label(deletion), {"id": one_line(deletion["id"])}
         good = self._wanted(deletion)
         if good and self._quiet:
@@ -317,19 +324,19 @@ class Waiter:
             planned = status == Status.PLANNED and deletion.get("mode") == Mode.CASCADE
             table = left_table(deletion, "would be deleted" if planned else "left")
         if message:
-            # The table says in full what a long message says.
+            # The table has the details of a long message.
             lines.append(f"    {textwrap.shorten(message, MESSAGE_WIDTH, placeholder=' …') if table else message}")
         lines += table
         if status in (Status.LEFTOVERS, Status.FAILED):
             lines += [f"  {line}" for line in common.blocker_lines(deletion.get("blockers") or ())]
         if status in (Status.LEFTOVERS, Status.PLANNED):
-            lines.append(f"    See every resource with: {common.LEFTOVERS.format(**known)}")
+            lines.append(f"    List all resources with: {common.LEFTOVERS.format(**known)}")
             if status == Status.PLANNED and deletion.get("mode") == Mode.CASCADE:
                 lines.append(f"    See the plan with: {common.PLAN.format(**known)}")
         elif not good:
             lines.append(f"    See more with: {common.SHOW.format(**known)}")
         if not good and deletion.get("retryable"):
-            lines.append(f"    Once that is cleared, try again with: {common.RETRY.format(**known)}")
+            lines.append(f"    Clear the blockers, then retry with: {common.RETRY.format(**known)}")
         return lines
 
     def _timed_out(self) -> list[str]:
@@ -343,7 +350,7 @@ class Waiter:
         pending = self._pending()
         if not pending:
             return []
-        what = "the deletion goes on" if len(pending) == 1 else f"{len(pending)} deletions go on"
+        what = "the deletion continues" if len(pending) == 1 else f"{len(pending)} deletions continue"
         lines = [f"{why}; {what}."]
         for w in pending:
             known = {"id": one_line(w.deletion["id"])}
@@ -355,7 +362,7 @@ class Waiter:
 
 
 def left_table(deletion: Mapping[str, Any], what: str) -> list[str]:
-    """Return a small table of what is left (or would be deleted), by region, service and type."""
+    """Return a table of the resources left (or to delete) of each type."""
     rows = []
     for row in deletion.get("counts") or ():
         unknown = row.get("outcome") == Outcome.UNKNOWN
@@ -363,7 +370,7 @@ def left_table(deletion: Mapping[str, Any], what: str) -> list[str]:
         if unknown or remaining:
             names = [one_line(row.get(key) or "") for key in ("region", "service", "type")]
             why = one_line(row.get("message") or row.get("reason") or "not listed") if unknown else ""
-            # An unknown number is never shown as none.
+            # An unknown number is not shown as 0.
             rows.append([*names, "?" if unknown and not remaining else remaining, why])
     if not rows:
         return []
@@ -378,6 +385,6 @@ def left_table(deletion: Mapping[str, Any], what: str) -> list[str]:
 
 
 def _clock(time_text: Any) -> str:
-    """Return HH:MM:SS of an ISO time. Never a difference to the local clock, which may be off."""
+    """Return HH:MM:SS of an ISO time, without using the local clock."""
     text = one_line(time_text or "")
     return text[11:19] if len(text) >= 19 and text[10:11] == "T" else ""

@@ -1,11 +1,11 @@
-"""``openstack project deletion waiver``: go on without a service, on the record, and take that back."""
+"""``openstack project deletion waiver``: lets deletions skip a service."""
 
 from __future__ import annotations
 
 import argparse
 
 from cleanup_orchestrator.osc import common, expiring
-from cleanup_orchestrator.osc.expiring import Table
+from cleanup_orchestrator.osc.common import Table
 
 _COLUMNS = {
     "ID": "id",
@@ -20,12 +20,12 @@ _COLUMNS = {
 
 
 class CreateWaiver(common.ShowOne):
-    """Let deletions go on without a service."""
+    """Let deletions skip a service."""
 
     _description = (
-        "Record that deletions go on without a service, until a time and for a reason. Nothing of it is looked at or "
-        "deleted, and nothing waits for it: what it holds for the project stays behind, unseen, and every report that "
-        "rests on the waiver says so. For a service that is gone for good, and not for one that is being mended."
+        "Let deletions skip a service until a time. Deletions neither list nor delete its resources. The resources of "
+        "the project in this service stay behind, and every report that relies on the waiver says so. Use it for a "
+        "service that is gone for good, not for one that is being repaired."
     )
     _epilog = """
     Examples:
@@ -33,32 +33,30 @@ class CreateWaiver(common.ShowOne):
       The DNS of one region is retired:
         openstack project deletion waiver create dns --region RegionTwo --days 30 --reason "retired, ticket 4711"
 
-      The block storage is dead, and one project has to go all the same:
-        openstack project deletion waiver create block-storage --project demo --days 1 --reason "array burnt down"
+      The block storage is lost, and one project has to be deleted:
+        openstack project deletion waiver create block-storage --project demo --days 1 --reason "array lost"
 
-      Until a certain time:
+      Until a time:
         openstack project deletion waiver create dns --expires-at 2027-01-31T00:00:00Z --reason "retired"
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "service", metavar="<service-type>", help="Type of the service, such as dns; an alias of it will do"
-        )
-        parser.add_argument("--region", metavar="<region>", help="In this region only (default: in every region)")
-        common.add_project(parser, "For the deletion of this project only (name or ID; default: of every project)")
-        parser.add_argument("--reason", metavar="<reason>", required=True, help="Why; it is in every report")
+        parser.add_argument("service", metavar="<service-type>", help="Type of the service, such as dns, or an alias")
+        parser.add_argument("--region", metavar="<region>", help="Only in this region (default: in all regions)")
+        common.add_project(parser, "Only for the deletion of this project (name or ID; default: of all projects)")
+        parser.add_argument("--reason", metavar="<reason>", required=True, help="Reason (shown by every report)")
         until = parser.add_mutually_exclusive_group(required=True)
         common.add_until(until)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Record it and return it."""
+        """Record the waiver and return it."""
         until = common.until(parsed_args)
         project_id = common.project_id(self.app, parsed_args)
         waiver = self.client.create_waiver(
-            parsed_args.service, parsed_args.reason, until, region=parsed_args.region, project_id=project_id
+            parsed_args.service, parsed_args.reason, until or "", region=parsed_args.region, project_id=project_id
         )
         return expiring.shown(waiver)
 
@@ -67,13 +65,13 @@ class ListWaiver(expiring.List):
     """List waivers."""
 
     noun, ended, columns = "waiver", "withdrawn", _COLUMNS
-    _description = "List the waivers that are in force: the services that deletions go on without."
+    _description = "List the waivers in force: the services that deletions skip."
     _epilog = """
     Examples:
 
       openstack project deletion waiver list
 
-      All that ever were, also expired and withdrawn ones:
+      All waivers, also expired and withdrawn ones:
         openstack project deletion waiver list --all --service dns
     """
 
@@ -81,8 +79,8 @@ class ListWaiver(expiring.List):
         """Return the parser."""
         parser = super().get_parser(prog_name)
         parser.add_argument("--service", metavar="<service-type>", help="Only waivers of this service")
-        parser.add_argument("--region", metavar="<region>", help="Only waivers for this region alone")
-        common.add_project(parser, "Only waivers for this project alone (name or ID)")
+        parser.add_argument("--region", metavar="<region>", help="Only waivers for this region")
+        common.add_project(parser, "Only waivers for this project (name or ID)")
         self.add_listing(parser)
         return parser
 
@@ -100,7 +98,7 @@ class ListWaiver(expiring.List):
 class ShowWaiver(common.ShowOne):
     """Show one waiver."""
 
-    _description = "Show a waiver: what is waived, by whom, why, and until when. Those that have ended stay on record."
+    _description = "Show a waiver, in force or ended."
     _epilog = """
     Examples:
 
@@ -122,9 +120,7 @@ class DeleteWaiver(expiring.Delete):
     """Withdraw waivers."""
 
     noun, end, ended = "waiver", "withdraw", "withdrawn"
-    _description = (
-        "Withdraw waivers. Deletions under way look at the service again, or are blocked by it again. The records stay."
-    )
+    _description = "Withdraw waivers. Deletions under way list the service again. The records stay."
     _epilog = """
     Examples:
 
@@ -132,5 +128,5 @@ class DeleteWaiver(expiring.Delete):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Withdraw each."""
+        """Withdraw each waiver."""
         self.each(self.client.delete_waiver, parsed_args.ids)

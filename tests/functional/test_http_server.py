@@ -241,7 +241,7 @@ def answered(port, data, more=b""):
 
 
 OWN_ANSWERS = {
-    "no HTTP": (b"no HTTP" + END, 400, "this is no HTTP request"),
+    "no HTTP": (b"no HTTP" + END, 400, "this is not an HTTP request"),
     "half a head": (b"GET / HTTP/1.1\r\n", 408, "not there in time"),
     "a large body": (LINE + b"Content-Length: %d" % MAX_BODY + END, 413, "body is larger"),
     "a large head": (LINE + b"A" * (MAX_HEAD - len(LINE)), 431, "headers are larger"),
@@ -294,7 +294,7 @@ else:
 LIMITS = {
     "enough": ((400, 500, 100), "listens with 400 500"),
     "enough when raised": ((300, 400, 100), "listens with 400 400"),
-    "too few": ((300, 355, 100), "100 connections need 356 open files, and this process may open 355: raise the limit"),
+    "too few": ((300, 355, 100), "100 connections need 356 open files, but this process may open only 355:"),
 }
 
 

@@ -111,7 +111,7 @@ def test_a_broker_that_is_away_is_said_and_takes_no_api_out_of_service(processes
     all_.start("api")
     assert all_.ask("/healthcheck")[:2] == (200, "OK")
     wire.cut()
-    told = "OK\nbus unavailable: requests are recorded, and taken up with the next tick of an engine"
+    told = "OK\nbus unavailable: requests are recorded, and start with the next tick of an engine"
     wait("it is noticed", lambda: all_.ask("/healthcheck", timeout=30)[:2] == (200, told))
     said = json.loads(all_.ask("/healthcheck", headers={"Accept": "application/json"})[1])
     assert said["status"] == "degraded"
@@ -179,7 +179,7 @@ def test_sighup_with_a_broken_file_changes_nothing(processes):
     sound = all_.configuration.read_text()
     all_.configuration.write_text(sound + "\n[deletion\nnever_delete_projects = one\n")
     child.signal(signal.SIGHUP)
-    wait("it says so", lambda: "SIGHUP: the configuration stays as it was" in child.log.read_text())
+    wait("it says so", lambda: "SIGHUP: the configuration is not changed" in child.log.read_text())
     assert all_.ask("/v1/deletions", method="POST", body={"project_id": "p1", "dry_run": True})[0] == 202
     child.signal(signal.SIGTERM)
     assert child.popen.wait(60) == 0

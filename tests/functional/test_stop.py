@@ -105,7 +105,7 @@ def test_a_write_that_is_answered_at_last_is_handed_back_before_the_process_ends
     all_.change(deletion, "grant_added", actor="users", actor_id="u", role_id="r")
     held(all_, UNDO)
     doomed.signal(signal.SIGTERM)
-    said(doomed, "what is still under way is handed back")  # the patience is over: it waits for the write
+    said(doomed, "releasing the claims on the steps still under way")  # the patience is over: it waits for the write
     assert doomed.popen.poll() is None
     assert all_.step(deletion, "release").state == "running"
     all_.keystone.resume()

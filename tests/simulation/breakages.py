@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cleanup_orchestrator.api.deletions import Deletions
+from cleanup_orchestrator.api.deletion_actions import DeletionActions
 from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.core import approvals, decide, force, orphan_scan, plugin_liens
@@ -334,7 +334,7 @@ def _parents_do_not_wait() -> Iterator[Patch]:
 
 
 def _cancel_leaves_what_is_below() -> Iterator[Patch]:
-    yield Deletions, "_stop_below", lambda *_: False
+    yield DeletionActions, "_stop_below", lambda *_: False
 
 
 def _what_is_below_is_not_seen() -> Iterator[Patch]:

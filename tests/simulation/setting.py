@@ -11,6 +11,7 @@ from typing import Any
 
 from cleanup_orchestrator import log as log_module
 from cleanup_orchestrator import opts
+from cleanup_orchestrator.api import deletion_actions as api_deletion_actions
 from cleanup_orchestrator.api import deletions as api_deletions
 from cleanup_orchestrator.api import force as api_force
 from cleanup_orchestrator.api import orphans as api_orphans
@@ -87,7 +88,8 @@ def _patches() -> Iterator[Patch]:
     yield log_module, "context", lambda *_, **__: contextlib.nullcontext()
     yield log_module, "about", lambda *_: None
     quiet = types.SimpleNamespace(**{n: lambda *_: None for n in ("debug", "info", "warning", "error", "exception")})
-    logging = (worker_module, engine_module, scanner_module, drain_base, api_deletions, api_force, api_orphans)
+    api = (api_deletions, api_deletion_actions, api_force, api_orphans)
+    logging = (worker_module, engine_module, scanner_module, drain_base, *api)
     for module in logging:
         yield module, "LOG", quiet
     yield metrics, "step_ended", lambda *_: None

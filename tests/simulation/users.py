@@ -14,6 +14,7 @@ from sqlalchemy import exc as sa_exc
 from cleanup_orchestrator import log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api.context import ApiContext
+from cleanup_orchestrator.api.deletion_actions import DeletionActions
 from cleanup_orchestrator.api.deletions import Deletions
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.force import Forcing
@@ -69,6 +70,7 @@ class Users:
             max_subtree=100,
         )
         self._deletions, self._forcing = Deletions(self._wiring), Forcing(self._wiring)
+        self._actions = DeletionActions(self._wiring)
         self._scans = OrphanScans(self._wiring)
 
     # -- asking
@@ -171,19 +173,19 @@ class Users:
         self._bus.deletion(made.id)
 
     def _cancel(self, deletion_id: str) -> None:
-        self._call(self._deletions.cancel, deletion_id)
+        self._call(self._actions.cancel, deletion_id)
 
     def _restore(self, deletion_id: str) -> None:
-        self._call(self._deletions.restore, deletion_id)
+        self._call(self._actions.restore, deletion_id)
 
     def _retry(self, deletion_id: str) -> None:
-        self._call(self._deletions.retry, deletion_id)
+        self._call(self._actions.retry, deletion_id)
 
     def _approve(self) -> None:
         for deletion_id in sorted(self._promises.asking):
             self._promises.asking.discard(deletion_id)
             try:
-                self._call(self._deletions.approve, deletion_id, user="second", reason="it is well")
+                self._call(self._actions.approve, deletion_id, user="second", reason="it is well")
             except ApiError as refused:
                 if refused.code != "not_awaiting_approval":
                     raise

@@ -181,7 +181,7 @@ def test_the_point_of_no_return(site):
     answer = site.post(f"/v1/deletions/{made['id']}/cancel")
     assert (answer.status, answer.error["detail"]) == (
         409,
-        "the project is being removed: this cannot be stopped any more",
+        "the project is being removed: the deletion can no longer be stopped",
     )
 
 

@@ -77,13 +77,13 @@ def test_what_is_no_id_has_no_deletion(site, project_id):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"mode": Mode.REPORT}, "a report deletes nothing"),
-        ({"dry_run": True}, "it only looks"),
-        ({"status": Status.ACCEPTED, "purpose": RoundPurpose.NONE}, "not deleting yet (accepted)"),
-        ({"status": Status.DRAINING, "purpose": RoundPurpose.NONE}, "not deleting yet (draining)"),
-        ({"status": Status.INVENTORY, "purpose": RoundPurpose.INVENTORY}, "not deleting yet (inventory)"),
+        ({"mode": Mode.REPORT}, "mode report deletes nothing"),
+        ({"dry_run": True}, "a dry run deletes nothing"),
+        ({"status": Status.ACCEPTED, "purpose": RoundPurpose.NONE}, "deletes nothing yet (accepted)"),
+        ({"status": Status.DRAINING, "purpose": RoundPurpose.NONE}, "deletes nothing yet (draining)"),
+        ({"status": Status.INVENTORY, "purpose": RoundPurpose.INVENTORY}, "deletes nothing yet (inventory)"),
         ({"status": Status.VERIFYING, "purpose": RoundPurpose.PROJECT_SETTINGS}, "the project is being removed"),
-        ({"status": Status.CANCELLING, "purpose": RoundPurpose.NONE}, "it is being cancelled"),
+        ({"status": Status.CANCELLING, "purpose": RoundPurpose.NONE}, "the deletion is being cancelled"),
     ],
     ids=lambda value: str(value)[:50],
 )

@@ -289,7 +289,7 @@ class Cloud:
         under_way = [id_ for id_, states in self.deletions.items() if states[0]["project_id"] == project_id]
         if not under_way:
             return self.error(
-                409, "no_deletion_under_way", "no deletion of this project is under way: ask for one first"
+                409, "no_deletion_under_way", "no deletion of this project is under way: request one first"
             )
         forced = {"user_name": "admin", "at": "2026-11-21T10:00:00Z", "abandoned": 0, "unseen": [], "types": []} | body
         for state in self.deletions[under_way[0]]:

@@ -149,7 +149,7 @@ class TestShow:
         assert "RegionOne network.port: found 3, deleted 1, remaining 2, kept 1; leftovers" in lines
         assert "RegionOne key-manager.secret: unknown (no answer)" in lines
         assert "4 other: nothing found" in lines
-        assert "1 other: not looked at yet" in lines
+        assert "1 other: not listed yet" in lines
 
     def test_json(self, openstack, stub_cloud, id_):
         result = openstack("project", "deletion", "show", id_, "-f", "json")
@@ -433,9 +433,9 @@ class TestWaivers:
         count = stub.count("dns", "zone", outcome="", state="idle", reason="waived", message="by alice: retired")
         state = {"status": "deleting", "counts": [count], "waivers": [{**waiver, "not_looked_at": entries}]}
         table = openstack("project", "deletion", "show", stub_cloud.add_deletion(demo, state)).out
-        assert "not looked at: RegionTwo dns; alice until 2026-12-01T00:00:00Z: retired (w1)" in table
+        assert "skipped: RegionTwo dns; alice until 2026-12-01T00:00:00Z: retired (w1)" in table
         assert "RegionOne dns.zone: waived (by alice: retired)" in table
-        assert "not looked at yet" not in table and "nothing found" not in table
+        assert "not listed yet" not in table and "nothing found" not in table
 
 
 class TestForce:
@@ -468,7 +468,7 @@ class TestForce:
     def test_without_a_deletion_one_line_says_what_to_do(self, openstack, demo):
         result = openstack("project", "deletion", "force", "demo", "--reason", "x")
         assert (result.code, len(result.err.splitlines())) == (1, 1)
-        assert "ask for one first" in result.err
+        assert "request one first" in result.err
 
     def test_wait_ends_with_the_project(self, openstack, stub_cloud, demo):
         stub_cloud.add_deletion(demo, "deleting", "deleting", "deleted")
@@ -612,7 +612,7 @@ class TestPlans:
         result = openstack("project", "deletion", "restore", locked)
         assert result.code == 0 and stub_cloud.made("POST")[-1].endswith("/restore")
         said = result.err.splitlines()
-        assert "3 role assignments come back, as they were before the lock:" in said
+        assert "Restoring gives back 3 role assignments:" in said
         assert "  project demo: user mallory?[2J (u7), role member (r7)" in said
         assert "  project demo: group g7, role r8" in said
         assert "  project below: user mallory?[2J (u7), role member (r7)" in said
@@ -644,7 +644,7 @@ class TestPlans:
         stub_cloud.script(demo, "accepted", rests, rests | {"conditions": [asks]}, "deleted")
         result = openstack("project", "delete", "--async", "--cascade", "--wait", "demo")
         assert "recoverable until 2026-11-28T10:00:00Z" in result.err
-        assert "recoverable, waits for somebody's approval" in result.err
+        assert "recoverable, waiting for an approval" in result.err
 
     def test_show_says_who_approved(self, openstack, stub_cloud, demo):
         given = {"needed": "too_many_resources", "resources": 9, "user_name": "bob", "at": "2026", "reason": "ticket"}

@@ -30,25 +30,25 @@ def one_error(result):
         (
             401,
             {"error": {"code": 401, "title": "Unauthorized", "message": "The request requires authentication."}},
-            f"The request requires authentication (HTTP 401, {stub.REQUEST_ID}): the token was refused, log in again",
+            f"The request requires authentication (HTTP 401, {stub.REQUEST_ID}): the token is not valid, log in again",
         ),
         (
             403,
             {"error": {"message": "Policy does not allow that."}},
             f"Policy does not allow that (HTTP 403, {stub.REQUEST_ID}): "
-            "it takes the admin role, or the manager role on the project's domain",
+            "use the admin role, or the manager role on the project's domain",
         ),
         (
             404,
             HTML_404,
             f"HOST answered Not Found (HTTP 404, {stub.REQUEST_ID}): "
-            "that does not look like the project-cleanup API, check its endpoint in the catalog",
+            "this is not the project-cleanup API, check its endpoint in the catalog",
         ),
         (
             503,
             "<html><body>Critical keystone service is unavailable</body></html>",
             f"HOST answered Critical keystone service is unavailable (HTTP 503, {stub.REQUEST_ID}): "
-            "the project-cleanup API, or the Keystone behind it, is down at the moment",
+            "the project-cleanup API or Keystone is down, try again later",
         ),
         (500, {}, f"HOST answered Internal Server Error (HTTP 500, {stub.REQUEST_ID})"),
         (400, {"errors": []}, f"HOST answered Bad Request (HTTP 400, {stub.REQUEST_ID})"),
@@ -138,14 +138,14 @@ def test_an_answer_that_does_not_come(openstack, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setenv("OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE", url)
-        assert one_error(openstack(*LIST)) == f"no answer from {url}/v1: it took too long"
+        assert one_error(openstack(*LIST)) == f"no answer from {url}/v1: the connection timed out"
 
 
 def test_not_tls_at_the_other_end(openstack, stub_cloud, monkeypatch):
     url = stub_cloud.url.replace("http:", "https:")
     monkeypatch.setenv("OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE", url)
     line = one_error(openstack(*LIST))
-    assert line.startswith(f"{url}/v1 cannot be trusted: [SSL")
+    assert line.startswith(f"the TLS connection to {url}/v1 failed: [SSL")
 
 
 def test_the_version_option(openstack, stub_cloud):

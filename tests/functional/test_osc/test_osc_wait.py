@@ -83,8 +83,8 @@ class TestToTheEnd:
         assert "  RegionOne volume.volume: no answer from http://volume.example (unreachable)" in lines
         assert "      remedy: start the service, or waive it" in lines
         assert lines[-2:] == [
-            f"    See every resource with: openstack project deletion leftovers {id_}",
-            f"    Once that is cleared, try again with: openstack project deletion retry {id_}",
+            f"    List all resources with: openstack project deletion leftovers {id_}",
+            f"    Clear the blockers, then retry with: openstack project deletion retry {id_}",
         ]
 
     def test_a_dry_run_ends_well_as_planned(self, openstack, stub_cloud):
@@ -179,7 +179,7 @@ class TestTrouble:
         end = result.err[result.err.index("; 0s\n  RegionOne volume.volume") :].splitlines()
         assert end[2:] == [
             "      remedy: start the service, or waive it",
-            "Timed out after 0s of waiting; the deletion goes on.",
+            "Timed out after 0s of waiting; the deletion continues.",
             "demo:",
             f"    follow it with: openstack project deletion events --follow {id_}",
             f"    cancel it with: openstack project deletion cancel {id_}",
@@ -208,7 +208,7 @@ class TestTrouble:
         result = openstack("project", "delete", "--async", "--wait", "demo", "-f", "value", "-c", "Deletion ID")
         assert (result.code, result.out) == (1, f"{id_}\n")
         assert "demo: waiting ended: " in result.err
-        assert f"The deletion goes on by itself. Look again with: openstack project deletion events --follow {id_}" in (
+        assert f"The deletion continues. Follow it with: openstack project deletion events --follow {id_}" in (
             result.err
         )
 
@@ -316,7 +316,7 @@ class TestProcess:
         (id_,) = stub_cloud.deletions
         assert out == f"demo {demo['id']} {id_} deleting\n"
         assert err.splitlines() == [
-            "Stopped waiting; the deletion goes on.",
+            "Stopped waiting; the deletion continues.",
             "demo:",
             f"    follow it with: openstack project deletion events --follow {id_}",
             f"    cancel it with: openstack project deletion cancel {id_}",

@@ -109,7 +109,7 @@ def test_the_message_says_what_happens_and_how_to_follow_it(stub, mode):
     message = ask(stub.url, default_mode=mode).body["message"]
     assert f"'openstack project deletion show {made['id']}'" in message
     assert "demo (p1)" in message
-    assert ("Everything" in message) == (mode == "cascade")
+    assert ("All resources" in message) == (mode == "cascade")
 
 
 @pytest.mark.parametrize(

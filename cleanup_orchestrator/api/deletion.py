@@ -1,0 +1,193 @@
+"""``/v1/deletions/{id}``: shows one deletion, its leftovers and its journal."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import pecan
+import webob
+
+from cleanup_orchestrator import log as our_log
+from cleanup_orchestrator import store as storage
+from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.context import ApiContext, tell_engine
+from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.api.paging import Paging
+from cleanup_orchestrator.cloud.projects import Project
+from cleanup_orchestrator.core import approvals
+from cleanup_orchestrator.core.deletion import Deletion, Status
+from cleanup_orchestrator.core.holds import Lien
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.step import Step
+from cleanup_orchestrator.drain import base as drain
+
+#: How often a handler tries to save a change while engines or workers write the same deletion.
+TRIES = 10
+#: Items that an error text names; further ones are counted. A member of the error object has all of them.
+NAMED = 50
+
+
+class DeletionHandlers:
+    """The base of all handlers of deletions. ``request.context`` has the requester."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
+
+    def _load(
+        self, req: webob.Request, rule: str, deletion_id: str
+    ) -> tuple[Deletion, Sequence[Step], datetime.datetime]:
+        """Return a deletion with its steps and the time, if the policy allows the rule.
+
+        A requester who is allowed in no domain gets 403 for every id. A requester who is allowed in some domains gets
+        404 for the deletions of the others.
+
+        :raises ApiError: 403 forbidden; 404 deletion_not_found
+        """
+        try:
+            if not schemas.is_uuid(deletion_id):
+                raise storage.NotFound(deletion_id)
+            d, steps, now = self._context.store.load(deletion_id)
+        except storage.NotFound:
+            found = False
+        else:
+            found = self._context.enforcer.may(req.context, rule, d.domain_id, d.project_id)
+        if found:
+            our_log.about(d.id, d.project_id)
+            return d, steps, now
+        if self._context.enforcer.may_somewhere(req.context, rule):
+            raise ApiError(404, "deletion_not_found", "no deletion has this id; GET /v1/deletions lists them")
+        raise forbidden(rule)
+
+    def _refuse_protected(self, about: Project | Deletion) -> None:
+        """Check that the configuration does not protect the project.
+
+        :raises ApiError: 403 project_protected
+        """
+        project_id, name = (
+            (about.id, about.name) if isinstance(about, Project) else (about.project_id, about.project_name)
+        )
+        if why := self._context.protection().why(project_id, name):
+            raise ApiError(403, "project_protected", f"{name} ({project_id}): {why}", project_id=project_id)
+
+    def _refuse_liens(self, req: webob.Request, project_ids: Iterable[str]) -> None:
+        """Check that no lien on the projects is in force.
+
+        :raises ApiError: 409 project_has_liens
+        """
+        if liens := self._context.store.liens_in_force(tuple(project_ids)):
+            raise _has_liens(liens, self._context.enforcer.readable(req.context))
+
+    def _shown(self, req: webob.Request, deletion_id: str) -> dict[str, Any]:
+        d, steps, _ = self._context.store.load(deletion_id)
+        return self._view(req, d, steps)
+
+    def _view(self, req: webob.Request, d: Deletion, steps: Sequence[Step]) -> dict[str, Any]:
+        enforcer = self._context.enforcer
+        shown = views.deletion(d, steps, self._context.rules, href(req, d.id), enforcer.readable(req.context))
+        shown["grants_removed"] = None
+        if any(
+            enforcer.may(req.context, rule, d.domain_id, d.project_id) for rule in (policies.RESTORE, policies.CANCEL)
+        ):
+            changes = self._context.store.changes(d.id) if d.holding else ()
+            shown["grants_removed"] = [views.grant(each) for each in changes if each.type == drain.GRANT_REMOVED]
+        return {"deletion": shown}
+
+    def _cast(self, deletion_id: str) -> None:
+        tell_engine(self._context.engine, deletion_id)
+
+
+class SingleDeletion(DeletionHandlers):
+    """The handlers that show one deletion."""
+
+    @pecan.expose("json")
+    def get(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+        """Return one deletion with counts and blockers.
+
+        :raises ApiError: 403 forbidden; 404 deletion_not_found
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        d, steps, _ = self._load(req, policies.GET, deletion_id)
+        return self._view(req, d, steps)
+
+    @pecan.expose("json")
+    def leftovers(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+        """Return a page of the resources that still exist.
+
+        :raises ApiError: 400 invalid_query; 403 forbidden; 404 deletion_not_found
+        """
+        query = schemas.check_query(req, schemas.LEFTOVERS_QUERY)
+        paging, filters = self._part(req, deletion_id, query)
+        found = self._context.store.leftovers(deletion_id, paging.more, paging.row, **filters)
+        rows, links = paging.cut(req, found, lambda row: row.row)
+        return {"leftovers": [views.leftover(row) for row in rows], **links}
+
+    @pecan.expose("json")
+    def events(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+        """Return a page of the journal, oldest first.
+
+        :raises ApiError: 400 invalid_query; 403 forbidden; 404 deletion_not_found
+        """
+        query = schemas.check_query(req, schemas.EVENTS_QUERY)
+        view: Callable[[Any], dict[str, Any]] = functools.partial(
+            views.event, readable=self._context.enforcer.readable(req.context)
+        )
+        paging, filters = self._part(req, deletion_id, query)
+        found = self._context.store.events(deletion_id, paging.more, paging.row, **filters)
+        rows, links = paging.cut(req, found, lambda row: row.row)
+        return {"events": [view(row) for row in rows], **links}
+
+    def _part(
+        self, req: webob.Request, deletion_id: str, query: Mapping[str, list[str]]
+    ) -> tuple[Paging, dict[str, Any]]:
+        """Check access to the deletion; return the page and the filters of a query."""
+        self._load(req, policies.GET, deletion_id)
+        filters: dict[str, Any] = {
+            name: values[0].lower() == "true" if name == "abandoned" else values[0]
+            for name, values in query.items()
+            if name not in ("limit", "marker")
+        }
+        return Paging.of(query, self._context), filters
+
+
+def href(req: webob.Request, deletion_id: str) -> str:
+    """Return the URL of a deletion."""
+    return f"{req.application_url}/v1/deletions/{deletion_id}"
+
+
+def user_event(req: webob.Request, type_: str, message: str, data: Mapping[str, Any]) -> Event:
+    """Return a journal entry for an action of the requester."""
+    actor, lent = req.context.user_id or "", req.context.trust_user_ids
+    if lent:
+        data = {**data, approvals.TRUST_USER_IDS: list(lent)}
+    return Event(type_, message, actor=actor, data=data, request_id=req.context.request_id)
+
+
+def forbidden(rule: str = "") -> ApiError:
+    """Return the 403 that names who is allowed by default."""
+    managers = "" if rule == policies.APPROVE else ", or a manager of the project's domain with a token of that domain,"
+    return ApiError(403, "forbidden", f"only an admin{managers} may do this")
+
+
+def under_way(existing: Deletion) -> ApiError:
+    """Return the 409 for a request that conflicts with a deletion under way."""
+    if existing.status is Status.CANCELLING:
+        text = "is being cancelled: repeat the request when that has ended"
+    else:
+        how = f"{existing.mode}{', dry run' if existing.dry_run else ''}"
+        text = f"({how}) is under way: follow it, or cancel it first"
+    text = f"deletion {existing.id} of project {existing.project_id} {text}"
+    return ApiError(409, "deletion_under_way", text, deletion_id=existing.id)
+
+
+def _has_liens(liens: Sequence[Lien], readable: Collection[str]) -> ApiError:
+    named = "; ".join(one.explained if "lien" in readable else str(one) for one in liens[:NAMED])
+    more = f"; and {len(liens) - NAMED} more" if len(liens) > NAMED else ""
+    if "lien" in readable:
+        text = f"protected by {named}{more}. Ask the origin of the lien to have it removed: DELETE /v1/liens/{{id}}"
+    else:
+        who = ", ".join(sorted({one.origin for one in liens[:NAMED]}))
+        text = f"protected by {named}{more}. Only an admin can read the reason and remove it: ask {who}, or an admin"
+    return ApiError(409, "project_has_liens", text, liens=[views.lien(lien, readable) for lien in liens])

@@ -1,0 +1,258 @@
+"""``/v1/deletions/{id}/{action}``: retry, cancel, restore and approve."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import pecan
+import webob
+from oslo_log import log
+
+from cleanup_orchestrator import store as storage
+from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.deletion import TRIES, DeletionHandlers, under_way, user_event
+from cleanup_orchestrator.api.errors import ApiError
+from cleanup_orchestrator.core import approvals, force, plans, transitions
+from cleanup_orchestrator.core.deletion import Approval, Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.step import Step
+
+LOG = log.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Action:
+    """A user's action that moves a deletion to another status."""
+
+    rule: str  #: the policy rule that allows it
+    to: Status
+    refusal: str  #: the error code if the deletion's status does not allow it
+    verb: str  #: the journal's word for it; the event type is ``deletion.<verb>``
+
+
+RETRY = Action(policies.RETRY, Status.ACCEPTED, "not_retryable", "retried")
+CANCEL = Action(policies.CANCEL, Status.CANCELLING, "not_cancellable", "cancelling")
+RESTORE = Action(policies.RESTORE, Status.CANCELLING, "not_restorable", "restoring")
+
+
+class DeletionActions(DeletionHandlers):
+    """The handlers that change one deletion."""
+
+    @pecan.expose("json")
+    def retry(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+        """Start a new attempt.
+
+        :raises ApiError: 400; 403 forbidden, project_protected; 404 deletion_not_found; 409 not_retryable,
+            project_has_liens, deletion_under_way
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        schemas.check_body(req, schemas.NO_BODY)
+        self._move(req, deletion_id, RETRY)
+        resp.status = 202
+        return self._shown(req, deletion_id)
+
+    @pecan.expose("json")
+    def cancel(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+        """Stop the deletion and those below it, and undo the drain.
+
+        Deleted resources stay deleted.
+
+        :raises ApiError: 400; 403 forbidden; 404 deletion_not_found; 409 not_cancellable, conflict
+        """
+        return self._stop(req, resp, deletion_id, CANCEL)
+
+    @pecan.expose("json")
+    def restore(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+        """Cancel the deletion, only before the point of no return.
+
+        :raises ApiError: 400; 403 forbidden; 404 deletion_not_found; 409 not_restorable, conflict
+        """
+        return self._stop(req, resp, deletion_id, RESTORE)
+
+    @pecan.expose("json")
+    def approve(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
+        """Approve a deletion that exceeds a limit.
+
+        Users who requested, retried or forced the deletion cannot approve it.
+
+        :raises ApiError: 400; 403 forbidden, self_approval, delegated_approval; 404 deletion_not_found;
+            409 not_awaiting_approval, conflict
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        reason = schemas.check_body(req, schemas.APPROVE_BODY)["reason"].strip()
+        for _ in range(TRIES):
+            d, steps, now = self._load(req, policies.APPROVE, deletion_id)
+            after = self._approved(req, d, steps, reason, now)
+            given = after.approvals[-1]
+            who = req.context.user_name or req.context.user_id
+            text = f"approved by {who} ({given.needed}, {given.resources} resources): {reason}"
+            try:
+                self._context.store.save(d, after, (), [user_event(req, "deletion.approved", text, given.to_dict())])
+                break
+            except storage.Conflict:
+                continue
+        else:
+            raise changes_too_fast()
+        LOG.warning("%s", text)
+        self._cast(deletion_id)
+        resp.status = 202
+        return self._shown(req, deletion_id)
+
+    def _approved(
+        self, req: webob.Request, d: Deletion, steps: Sequence[Step], reason: str, now: datetime.datetime
+    ) -> Deletion:
+        """Return the deletion with the approval that it waits for.
+
+        :raises ApiError: 403 self_approval, delegated_approval; 409 not_awaiting_approval
+        """
+        asked = next((c for c in d.conditions if c.type == "approval" and c.status), None)
+        if asked is None or d.status not in transitions.LIVE or d.status is Status.CANCELLING:
+            text = f"the deletion does not wait for an approval (it is {d.status})"
+            raise ApiError(409, "not_awaiting_approval", text, status_now=str(d.status))
+        if req.context.delegated:  # the token names one user, and another user may hold it
+            text = "a token of a trust or of OAuth1 cannot approve a deletion: log in as the approving user"
+            raise ApiError(403, "delegated_approval", text)
+        if not req.context.user_id or req.context.user_id in self._context.store.askers(d):
+            text = "a user who requested, retried or forced a deletion cannot approve it: ask another user"
+            raise ApiError(403, "self_approval", text)
+        counted = asked.reason == approvals.TOO_MANY_RESOURCES
+        given = Approval(
+            needed=asked.reason,
+            reason=reason,
+            at=now,
+            resources=approvals.to_go(d, steps) if counted else 0,
+            hash=plans.hash_of(steps) if counted else "",
+            user_id=req.context.user_id,
+            user_name=req.context.user_name or "",
+            request_id=req.context.request_id,
+        )
+        # progress_at: the time of waiting for the approval does not count as standstill.
+        return dataclasses.replace(d, approvals=(*d.approvals, given), updated_at=now, progress_at=now, wake_at=now)
+
+    def _stop(self, req: webob.Request, resp: webob.Response, deletion_id: str, action: Action) -> dict[str, Any]:
+        """Stop the deletions below one, then the deletion itself.
+
+        In this order the request can be repeated if it breaks off. For a deletion that is stopped already, stop what
+        still runs below it.
+
+        :raises ApiError: 400; 403; 404; 409
+        """
+        schemas.check_query(req, schemas.NOTHING)
+        schemas.check_body(req, schemas.NO_BODY)
+        d, _steps, now = self._load(req, action.rule, deletion_id)
+        if d.status not in (Status.CANCELLING, Status.CANCELLED) or not _is_stopped(d, action):
+            _moved(d, action, now)
+        stopped = self._stop_below(req, deletion_id, action)
+        try:
+            self._move(req, deletion_id, action)
+        except ApiError as refused:
+            # It was stopped before, or ended meanwhile because nothing below it is left to wait for.
+            if refused.code != action.refusal or not stopped:
+                raise
+            if not _is_stopped(self._context.store.get(deletion_id), action):
+                raise
+        resp.status = 202
+        return self._shown(req, deletion_id)
+
+    def _stop_below(self, req: webob.Request, deletion_id: str, action: Action) -> bool:
+        """Stop the deletions below one, deepest first; return whether any was stopped.
+
+        Skips those that can no longer be cancelled.
+
+        :raises ApiError: 403; 404; 409 conflict
+        """
+        waiting, live, stopped = [deletion_id], [], False
+        while waiting:
+            for child in self._context.store.load(waiting.pop(0))[0].children:
+                waiting.append(child.deletion_id)
+                if child.status in transitions.LIVE:
+                    live.append(child.deletion_id)
+        cancel = dataclasses.replace(action, refusal=CANCEL.refusal)
+        for child_id in reversed(live):
+            try:
+                self._move(req, child_id, cancel)
+                stopped = True
+            except ApiError as refused:
+                if refused.code != cancel.refusal:
+                    raise
+        return stopped
+
+    def _move(self, req: webob.Request, deletion_id: str, action: Action) -> None:
+        """Apply a user's action.
+
+        Repeat it if an engine or a worker writes at the same time.
+
+        :raises ApiError: 403; 404; 409
+        """
+        for _ in range(TRIES):
+            d, _steps, now = self._load(req, action.rule, deletion_id)
+            who = req.context.user_name or req.context.user_id or "an unknown user"
+            message = f"{action.verb} by {who}" + ("; force is withdrawn" if force.asked(d) else "")
+            after = _moved(d, action, now, message)
+            backwards = action.to is Status.ACCEPTED
+            if backwards:
+                self._refuse_protected(d)
+                if not d.dry_run:
+                    self._refuse_liens(req, [d.project_id])
+            data = {"from": str(d.status), "to": str(action.to), "attempt": after.attempt, "backwards": backwards}
+            try:
+                self._context.store.save(d, after, (), [user_event(req, f"deletion.{action.verb}", message, data)])
+                break
+            except storage.Conflict:
+                continue  # an engine or a worker wrote meanwhile: check again whether the move is legal
+            except storage.AlreadyUnderWay as other:
+                raise under_way(other.existing) from None
+        else:
+            raise changes_too_fast()
+        LOG.info("%s", message)
+        self._cast(deletion_id)
+
+
+def changes_too_fast() -> ApiError:
+    """Return the 409 for a change that could not be saved in ``TRIES`` attempts."""
+    return ApiError(409, "conflict", "the deletion changes too fast at the moment: try again")
+
+
+def _moved(d: Deletion, action: Action, now: datetime.datetime, message: str = "") -> Deletion:
+    """Return a deletion after a user's action.
+
+    :raises ApiError: 409
+    """
+    if action.refusal == RESTORE.refusal and not transitions.restorable(d):
+        since = views.time(d.point_of_no_return_at)
+        raise ApiError(409, action.refusal, _not_restorable(d), point_of_no_return_at=since, status_now=str(d.status))
+    try:
+        return transitions.move(d, action.to, transitions.By.USER, now, action.verb, message)
+    except transitions.IllegalMove:
+        raise ApiError(409, action.refusal, _why_not(d, action.to), status_now=str(d.status)) from None
+
+
+def _is_stopped(d: Deletion, action: Action) -> bool:
+    """Return whether the deletion has already reached what the action asks for.
+
+    It is stopped, the project still exists, and, for a restore, nothing was deleted.
+    """
+    if d.status is Status.DELETED or (d.status in transitions.LIVE and d.status is not Status.CANCELLING):
+        return False
+    return action.refusal == CANCEL.refusal or d.point_of_no_return_at is None
+
+
+def _not_restorable(d: Deletion) -> str:
+    if transitions.cancellable(d):
+        since = views.time(d.point_of_no_return_at or d.status_at)
+        return f"the point of no return was passed at {since}: a cancel stops it, and what is deleted stays deleted"
+    return _why_not(d, Status.CANCELLING)
+
+
+def _why_not(d: Deletion, to: Status) -> str:
+    if to is Status.CANCELLING:
+        if d.status is Status.CANCELLING:
+            return "the deletion is being cancelled already"
+        if d.purpose is RoundPurpose.PROJECT_SETTINGS:
+            return "the project is being removed: the deletion can no longer be stopped"
+        return f"the deletion has ended ({d.status}): there is nothing to cancel"
+    if d.status in transitions.LIVE:
+        return f"the deletion is under way ({d.status}): follow it, or cancel it"
+    return f"the deletion has ended for good ({d.status}): make a new request"

@@ -1,0 +1,251 @@
+"""``openstack project deletion``: retries, forces, cancels, approves and restores."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from typing import Any
+
+from openstack import exceptions as sdk_exceptions
+from osc_lib import exceptions
+
+from cleanup_orchestrator.osc import common, request, wait
+from cleanup_orchestrator.osc.client import one_line
+from cleanup_orchestrator.osc.common import Table
+from cleanup_orchestrator.osc.deletion import DeletionCommand, add_deletion
+
+
+class RetryDeletion(DeletionCommand, request.Requesting):
+    """Retry deletions."""
+
+    _description = (
+        "Start a new attempt of deletions that ended with leftovers or failed. Clear the blockers first. Mode and dry "
+        "run stay as requested."
+    )
+    _epilog = """
+    Examples:
+
+      openstack project deletion retry --wait 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+    With --wait the exit code is 0 only if all deletions ended as deleted (a dry run: as planned).
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        add_deletion(parser, many=True)
+        request.add_wait_options(parser, "the deletion has ended")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Request it for each deletion."""
+        request.check_wait_options(parsed_args)
+        return self.request_all(
+            parsed_args.deletions, self.client.retry_deletion, "Cannot retry deletion", wait.deleted, parsed_args
+        )
+
+
+class ForceDeletion(request.Requesting):
+    """Force the deletion of a project."""
+
+    _description = (
+        "Let the stuck deletion of a project abandon what it cannot delete. Stuck resources are deleted by force if "
+        "their type allows it. The others are abandoned and reported with their IDs. Then the project is deleted. "
+        "Only for admins, as a last resort: abandoned resources stay in the cloud, without a project."
+    )
+    _epilog = """
+    Examples:
+
+      Force the deletion, and wait until the project is gone:
+        openstack project deletion force --wait --reason "storage lost, ticket 4711" demo
+
+      Delete only volumes by force, and abandon all other stuck resources:
+        openstack project deletion force --type block-storage.volume --reason "ticket 4711" demo
+
+    First read the blockers with 'openstack project deletion show'. Afterwards 'openstack project deletion leftovers
+    --abandoned --long' lists the abandoned resources with their remedies. A cancel withdraws the force, until the
+    project itself is being removed.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("project", metavar="<project>", help="Project whose deletion to force (name or ID)")
+        parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
+        parser.add_argument(
+            "--reason", metavar="<text>", required=True, help="Reason (shown by every report of this deletion)"
+        )
+        types = parser.add_mutually_exclusive_group()
+        types.add_argument(
+            "--type",
+            metavar="<service.type>",
+            action="append",
+            help="Delete only this resource type by force, such as orchestration.stack (can be repeated; default: all "
+            "types that can be forced)",
+        )
+        types.add_argument(
+            "--no-type", action="store_true", help="Delete no type by force: only abandon what cannot be deleted"
+        )
+        request.add_wait_options(parser, "the project is gone")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Request it."""
+        request.check_wait_options(parsed_args)
+        identity = self.app.client_manager.sdk_connection.identity
+
+        def force(project: str) -> dict[str, Any]:
+            project_id = common.find_project(identity, project, parsed_args.project_domain)
+            types = [] if parsed_args.no_type else parsed_args.type
+            return self.client.force_deletion(project_id, parsed_args.reason, types)
+
+        return self.request_all(
+            [parsed_args.project], force, "Cannot force the deletion of project", wait.deleted, parsed_args
+        )
+
+
+class CancelDeletion(DeletionCommand, request.Requesting):
+    """Cancel deletions."""
+
+    _description = (
+        "Cancel deletions: stop deleting resources, and undo the lock of the project. Resources that are already "
+        "deleted stay deleted."
+    )
+    _epilog = """
+    Examples:
+
+      openstack project deletion cancel --wait 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+    With --wait the exit code is 0 only if all deletions ended as cancelled.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        add_deletion(parser, many=True)
+        request.add_wait_options(parser, "the project is usable again")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Request it for each deletion."""
+        request.check_wait_options(parsed_args)
+        return self.request_all(
+            parsed_args.deletions, self.client.cancel_deletion, "Cannot cancel deletion", wait.cancelled, parsed_args
+        )
+
+
+class ApproveDeletion(DeletionCommand, request.Requesting):
+    """Approve deletions that exceed a limit."""
+
+    _description = (
+        "Approve deletions of another user that wait because they exceed a limit of the operator: too many resources "
+        "in one deletion, or too many deletions in a day. Only for admins. A user who requested, retried or forced a "
+        "deletion cannot approve it."
+    )
+    _epilog = """
+    Examples:
+
+      openstack project deletion approve --reason "ticket 4711" 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+    The approval covers the number of resources found so far ('openstack project deletion show' has the counts). If
+    more are found later, the deletion needs another approval.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        add_deletion(parser, many=True)
+        parser.add_argument("--reason", metavar="<reason>", required=True, help="Reason (stored in the journal)")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Approve each deletion."""
+        parsed_args.wait = False
+
+        def approve(deletion_id: str) -> dict[str, Any]:
+            return self.client.approve_deletion(deletion_id, parsed_args.reason)
+
+        return self.request_all(parsed_args.deletions, approve, "Cannot approve deletion", wait.deleted, parsed_args)
+
+
+class RestoreDeletion(DeletionCommand, request.Requesting):
+    """Restore projects before anything of them is deleted."""
+
+    _description = (
+        "Restore projects: stop their deletions before the point of no return, and undo their locks. After that point "
+        "only 'openstack project deletion cancel' stops a deletion, and deleted resources stay deleted. The command "
+        "first lists the role assignments that it restores, on the error output. At a terminal it asks for "
+        "confirmation: an admin may have wanted to remove one of them meanwhile."
+    )
+    _epilog = """
+    Examples:
+
+      openstack project deletion restore --wait 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+      Without confirmation at a terminal:
+        openstack project deletion restore --yes 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+
+    A project can be restored until point_of_no_return_at of 'openstack project deletion show'. With --wait the exit
+    code is 0 only if all deletions ended as cancelled.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        add_deletion(parser, many=True)
+        parser.add_argument("--yes", action="store_true", help="Do not ask for confirmation")
+        request.add_wait_options(parser, "the project is usable again")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Request it for each deletion."""
+        request.check_wait_options(parsed_args)
+
+        def restore(deletion_id: str) -> dict[str, Any]:
+            if (lines := self._restored_grants(deletion_id)) and not self._confirmed(lines, parsed_args.yes):
+                raise exceptions.CommandError("not confirmed, so not restored")
+            return self.client.restore_deletion(deletion_id)
+
+        return self.request_all(parsed_args.deletions, restore, "Cannot restore deletion", wait.cancelled, parsed_args)
+
+    def _restored_grants(self, deletion_id: str) -> list[str]:
+        """Return a line for each role assignment that a restore gives back.
+
+        Includes those of the projects below.
+        """
+        lines, waiting, seen = [], [deletion_id], set()
+        name = functools.cache(self._name)
+        while waiting:
+            deletion = self.client.get_deletion(waiting.pop(0))
+            seen.add(deletion["id"])
+            project = one_line(deletion.get("project_name") or deletion.get("project_id") or "")
+            for row in deletion.get("grants_removed") or ():
+                who = f"{one_line(row['actor'])} {name(row['actor'], row['actor_id'])}"
+                lines.append(f"  project {project}: {who}, role {name('role', row['role_id'])}")
+            below = (child["deletion_id"] for child in deletion.get("children") or ())
+            waiting += [each for each in below if each not in seen]
+        return lines
+
+    def _name(self, kind: str, id_: str) -> str:
+        """Return the name and the id of a user, group or role.
+
+        If Keystone does not return the name, return only the id.
+        """
+        identity = self.app.client_manager.sdk_connection.identity
+        get = {"user": identity.get_user, "group": identity.get_group, "role": identity.get_role}.get(kind)
+        try:
+            return f"{one_line(get(id_).name)} ({one_line(id_)})" if get else one_line(id_)
+        except sdk_exceptions.SDKException:
+            return one_line(id_)
+
+    @staticmethod
+    def _confirmed(lines: list[str], yes: bool) -> bool:
+        """Print the role assignments to restore; ask for confirmation at a terminal."""
+        noun = "role assignment" if len(lines) == 1 else "role assignments"
+        sys.stderr.write("\n".join([f"Restoring gives back {len(lines)} {noun}:", *lines, ""]))
+        if yes or not sys.stdin.isatty():
+            return True
+        sys.stderr.write("Restore? [y/N] ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
