@@ -17,7 +17,7 @@ from sqlalchemy import exc as sa_exc
 from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import approvals, force, plugin_liens
-from cleanup_orchestrator.core.actions import record
+from cleanup_orchestrator.core.actions import record, settled
 from cleanup_orchestrator.core.deletion import Child, Deletion, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Change, Event
@@ -374,16 +374,14 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
             return _may_write(c, step, windows)
 
     def finish(
-        self, step: Step, sweep: StepResult, events: Sequence[Event] = (), yielded: Iterable[Change] = (), **values: Any
+        self, step: Step, result: StepResult, events: Sequence[Event] = (), yielded: Iterable[Change] = ()
     ) -> bool:
-        """Save a sweep's result, with leftovers, journal, and the lien that it raises or that ends with it.
+        """Save a step's result: leftovers, journal, learned facts, and the lien that it raises or ends.
 
-        ``False``: the step was not ours any more, nothing saved.
-
-        :param yielded: recorded changes that somebody else undid: they are not ours to undo any more
-        :param values: fields of the deletion that the result settles (a survey's project name and members)
+        :param yielded: recorded changes that a user undid: the orchestrator does not undo them any more
+        :returns: ``False``: the caller does not hold the step any more, nothing is saved
         """
-        liens = self._finish(step, sweep, events, yielded, values)
+        liens = self._finish(step, result, events, yielded)
         for lien in liens or ():
             self._lien_changed(lien)
         return liens is not None
@@ -393,45 +391,37 @@ class Store(Brakes, Liens, OrphanScans, Plans, Waivers, Accounts, Base):
 
     @transient
     def _finish(
-        self,
-        step: Step,
-        sweep: StepResult,
-        events: Sequence[Event],
-        yielded: Iterable[Change],
-        values: Mapping[str, Any],
+        self, step: Step, result: StepResult, events: Sequence[Event], yielded: Iterable[Change]
     ) -> list[Lien] | None:
-        """Save a result, and return the liens that changed with it; ``None``: the step was not ours any more."""
+        """Save a result, return the liens that changed with it; ``None``: the caller does not hold the step."""
         with self._begin() as c:
             if (held := _held(c, step)) is None:
                 return None
             now = database_time(c)
-            sweep = force.carried(sweep, _abandoned(c, held[1]), records.resource_id)
-            deletion, after = record(*held, sweep, now)
-            # By fencing token and state, not by version: our own lease may be renewed at this very moment.
-            result = c.execute(
+            before, known = held
+            result = force.carried(result, _abandoned(c, known), records.resource_id)
+            deletion, after = record(before, known, result, now)
+            # By fencing token and state, not by version: the holder may be renewing the lease at this moment.
+            saved = c.execute(
                 t.steps.update().where(_claimed(step)).values(**{**_swept(after), "version": t.steps.c.version + 1})
             )
-            if result.rowcount != 1:
+            if saved.rowcount != 1:
                 return None
-            _replace_leftovers(c, after, (*sweep.leftovers, *sweep.kept_resources))
+            _replace_leftovers(c, after, (*result.leftovers, *result.kept_resources))
             for change in yielded:
                 c.execute(t.changes.update().where(t.changes.c.id == change.id).values(undone=True))
-            stored: dict[str, Any] = {"member_ids": list(values["member_ids"])} if "member_ids" in values else {}
-            if "waivers" in values:
-                stored["waivers"] = records.stored_waivers(values["waivers"])
-            if deletion.progress_at != held[0].progress_at:  # else somebody may have set it since we read it
-                stored["progress_at"] = deletion.progress_at
+            values = records.deletion_values(deletion)
             c.execute(
                 t.deletions.update()
                 .where(t.deletions.c.id == deletion.id)
                 .values(
                     wake_at=now,
-                    version=t.deletions.c.version + 1,  # whoever decides on older steps has to look again
-                    **{**values, **stored},
+                    version=t.deletions.c.version + 1,  # an engine that decides on older steps has to read again
+                    **{name: values[name] for name in settled(before, deletion, result)},
                 )
             )
             write_journal(c, deletion.id, now, events)
-            return _settle_lien(c, deletion, after, sweep, now)
+            return _settle_lien(c, deletion, after, result, now)
 
     def release_claim(self, step: Step) -> bool:
         """Give a step that we hold back to the queue, as if it had just been dispatched. ``False``: it is not ours.

@@ -76,18 +76,6 @@ class WatchedTask:
             session.end(self._given_up)
 
 
-def renewed(renew: Callable[[], bool], what: str) -> bool:
-    """Extend a lease, if the store answers; return whether it may still be ours.
-
-    :param what: whose lease it is, for the log
-    """
-    try:
-        return renew()
-    except Exception as error:
-        LOG.warning("the lease of %s could not be renewed: %s", what, error)
-        return True
-
-
 class Hung:
     """The threads of one worker that were given up and have not ended."""
 

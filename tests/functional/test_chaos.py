@@ -542,7 +542,7 @@ def check_forced(chaos, wanted):
         left = chaos.cloud.call("left_ids", project=project)
         assert {i: kind for i, kind in left.items() if i not in abandoned and kind not in unseen} == {}
         assert wanted.stuck[project] in left
-        told = chaos.sql(f"SELECT message FROM events WHERE deletion_id = '{id_}' AND type = 'force.let_go'")
+        told = chaos.sql(f"SELECT message FROM events WHERE deletion_id = '{id_}' AND type = 'force.abandoned'")
         assert told, "the journal says so"
 
 

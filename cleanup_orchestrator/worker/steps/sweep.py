@@ -1,0 +1,208 @@
+"""Lists the resources of one type in one region, and deletes them in the rounds for that."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+from collections.abc import Sequence
+
+from openstack.connection import Connection
+
+from cleanup_orchestrator.cloud import protection
+from cleanup_orchestrator.cloud.session import read_only
+from cleanup_orchestrator.core import force as forcing
+from cleanup_orchestrator.core import plugin_liens
+from cleanup_orchestrator.core.deletion import RoundPurpose
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult, Token
+from cleanup_orchestrator.drain import janitor
+from cleanup_orchestrator.errors import NoJanitor
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType
+from cleanup_orchestrator.worker.steps.context import StepContext, StepRunner, named
+from cleanup_orchestrator.worker.sweep import sweep as sweeping
+from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+
+#: Reasons for which force is not used: another project or the operator is concerned, or no delete was tried.
+_NOT_BY_FORCE = frozenset(
+    {
+        Reason.PROTECTED,
+        Reason.FOREIGN,
+        Reason.OWNER_UNKNOWN,
+        Reason.NOT_PLANNED,
+        Reason.ON_HOLD,
+        Reason.PRESENT,
+        Reason.QUEUED,
+        Reason.RATE_LIMITED,
+    }
+)
+
+
+class Sweep(StepRunner):
+    """Sweeps one resource type in one region."""
+
+    def __init__(self, context: StepContext) -> None:
+        super().__init__(context)
+        self._stuck: frozenset[str] = frozenset()  #: ids of the resources that force is used on
+        self._janitor_lock = threading.Lock()
+        self._janitor_connection: Connection | None = None
+        self._no_janitor: NoJanitor | None = None  #: why there is no such connection
+
+    def run(self) -> StepResult:
+        """List the resources, and delete them if the round is for that."""
+        context, most = self.context, self.worker.conf.worker.most_listed
+        project = context.definition()
+        type_ = self.worker.registry.find(self.step.service, self.step.type).for_missing_project(project.gone)
+        deleting = (
+            self.deletion.purpose in (RoundPurpose.DELETE, RoundPurpose.PROJECT_SETTINGS) and not self.deletion.dry_run
+        )
+        marks = KeepMarks.from_conf(self.worker.conf)
+        outside = type_.all_projects_view() if type_.token is Token.PROJECT and project.gone else None
+        if outside is not None:
+            # Keystone gives no token of the project any more: an admin's token lists the resources and deletes none.
+            session = context.session(outside, read_only, project.gone)
+            connection = context.clouds.connection(session, self.step.region)
+            return sweeping.look(outside, connection, project, Reason.PROJECT_GONE, marks, most=most)
+        session = context.session(type_, context.guard if deleting else read_only, project.gone)
+        connection = context.clouds.connection(session, self.step.region)
+        if not deleting:
+            return self._list(type_, connection, project, marks)
+        return self._delete(type_, connection, project, marks)
+
+    def _list(
+        self, type_: ResourceType, connection: Connection, project: ProjectDefinition, marks: KeepMarks
+    ) -> StepResult:
+        """List the resources and change nothing."""
+        look = sweeping.look(
+            type_,
+            connection,
+            project,
+            marks=marks,
+            kin=self.context.related_types(type_, project),
+            most=self.worker.conf.worker.most_listed,
+            planned=self.context.planned(self.step.service, type_),
+            each_kept=self.deletion.dry_run,
+            ask=self.step.name in protection.lien_types(self.worker.conf),
+        )
+        return self.with_lien(self._still_lost(look) if project.gone else look, complete=not look.more)
+
+    def _delete(
+        self, type_: ResourceType, connection: Connection, project: ProjectDefinition, marks: KeepMarks
+    ) -> StepResult:
+        """List the resources, delete them, and list again."""
+        options = self.worker.conf.worker
+        forced = self.deletion.purpose is RoundPurpose.DELETE and forcing.works(self.deletion)
+        if forced and self.step.forcing:
+            left = self._left(options.most_listed)
+            self._stuck = frozenset(one.id for one in left if one.reason not in _NOT_BY_FORCE)
+        # There are few project settings, and after the point of no return nothing is put off.
+        seconds = options.slice if self.deletion.purpose is RoundPurpose.DELETE else math.inf
+        result = sweeping.delete(
+            type_,
+            connection,
+            project,
+            self.record_intent,
+            options.parallel_deletes,
+            seconds,
+            self.step.attempt,
+            marks,
+            self.context.related_types(type_, project),
+            options.most_listed,
+            self._stuck,
+            self.context.planned(self.step.service, type_),
+            self._janitor,
+        )
+        if forced or project.gone:  # a leftover may be abandoned, or stay: then the report says all that is known of it
+            leftovers = tuple(_with_remedy(type_, project, one) for one in result.leftovers)
+            result = dataclasses.replace(result, leftovers=leftovers)
+        return self.with_lien(result, complete=False)
+
+    def record_intent(self, resources: Sequence[Resource]) -> None:
+        """Write into the journal which resources are going to be deleted.
+
+        :raises Stopped: nothing may be deleted
+        """
+        by_force = [r for r in resources if r.id in self._stuck]
+        ordinary = [r for r in resources if r.id not in self._stuck]
+        events = [
+            Event(
+                type_,
+                f"{self.step.name}: {what} {len(chunk)}",
+                self.worker.name,
+                {**self.context.place, "resources": named([(r.id, r.name) for r in chunk])},
+            )
+            for type_, what, chunk in (
+                ("resource.deleting", "going to delete", ordinary),
+                ("resource.forcing", "going to use force on", by_force),
+            )
+            if chunk
+        ]
+        if not self.context.store.append_events(self.step, *events):
+            raise self.context.guard.refusal("DELETE")
+
+    def with_lien(self, result: StepResult, complete: bool) -> StepResult:
+        """Return a result with what other projects use of the type, if the type raises liens.
+
+        A dry run and a report raise no lien: the journal says that a cascade would raise one.
+
+        :param complete: whether each resource was asked about, so that a lien ends with its reason
+        """
+        if self.step.name not in protection.lien_types(self.worker.conf) or result.outcome is Outcome.UNKNOWN:
+            return result
+        in_use = plugin_liens.sentence(result.leftovers)
+        if plugin_liens.binding(self.deletion):
+            return dataclasses.replace(result, in_use=in_use) if in_use or complete else result
+        if in_use:
+            text = f"a cascade would raise a lien, and delete nothing: {self.step.name}: {in_use}"
+            self.context.note("lien.foreseen", text, self.context.place)
+        return result
+
+    def _janitor(self) -> Connection:
+        """Return a connection with the janitor's token for the project; the same one for the whole step.
+
+        :raises NoJanitor: there is none; it is not asked for again in this step
+        """
+        with self._janitor_lock:
+            if self._no_janitor is not None:
+                raise self._no_janitor
+            if self._janitor_connection is None:
+                conf = self.worker.conf
+                fenced = conf.drain.driver == "fence"
+                try:
+                    session = janitor.session(self.context.drain_context(), conf.janitor.roles, fenced)
+                except NoJanitor as error:
+                    self._no_janitor = error
+                    raise
+                self._janitor_connection = self.context.clouds.connection(session, self.step.region)
+            return self._janitor_connection
+
+    def _still_lost(self, look: StepResult) -> StepResult:
+        """Return a listing in which leftovers that cannot be deleted without the project keep their reason.
+
+        Otherwise they would count as new, and would be deleted and listed again without end.
+        """
+        lost = {one.id: one for one in self._left(self.worker.conf.worker.most_listed) if _is_lost(one)}
+        if not lost:
+            return look
+        left = tuple(lost.get(one.id, one) for one in look.leftovers)
+        worst = next((one for one in left if _is_lost(one)), None)
+        if worst is None:
+            return dataclasses.replace(look, leftovers=left)
+        return dataclasses.replace(look, leftovers=left, reason=str(worst.reason), message=worst.message)
+
+    def _left(self, most: int) -> list[Leftover]:
+        """Return what the attempt before this one left."""
+        rows = self.context.store.leftovers(self.deletion.id, most, **self.context.place)
+        return [row.leftover for row in rows]
+
+
+def _with_remedy(type_: ResourceType, project: ProjectDefinition, leftover: Leftover) -> Leftover:
+    """Return a leftover with its owner and with what a person can do about it."""
+    owner = "" if leftover.reason is Reason.OWNER_UNKNOWN else project.id
+    return dataclasses.replace(leftover, owner=owner, remedy=type_.remedy(leftover.id, project))
+
+
+def _is_lost(leftover: Leftover) -> bool:
+    """Whether a leftover cannot be deleted because the project is gone."""
+    return leftover.reason is Reason.PROJECT_GONE
