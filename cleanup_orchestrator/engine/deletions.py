@@ -1,4 +1,4 @@
-"""The engine: a shell around ``decide``. Load, decide, save with compare-and-swap, cast. Any number may run."""
+"""The engine: loads a deletion, decides, saves with compare-and-swap, and casts steps. Any number may run."""
 
 from __future__ import annotations
 
@@ -103,13 +103,16 @@ OPTS = {
     ],
 }
 
-#: Decisions in a row on one deletion before others get their turn: more would be a defect, not work.
+#: Decisions in a row on one deletion before the engine turns to others. More decisions in a row are a defect.
 _MAX_DECISIONS = 50
 
 
 def rules(conf: cfg.ConfigOpts) -> deciding.Rules:
     """Return the operator's settings as the core reads them."""
-    seconds = lambda n: datetime.timedelta(seconds=n)  # noqa: E731
+
+    def seconds(n: float) -> datetime.timedelta:
+        return datetime.timedelta(seconds=n)
+
     return deciding.Rules(
         settle=seconds(conf.drain.token_cache_time),
         stall_after=seconds(conf.engine.stall_after),
@@ -136,17 +139,18 @@ class Engine:
         self._conf = conf
         self._tick = float(conf.engine.tick)
         self._lock = threading.Lock()
-        self._deciding: dict[str, bool] = {}  #: deletions in hand here, and whether to look at them once more
+        self._deciding: dict[str, bool] = {}  #: deletions that a thread decides on; true: decide once more
 
     def reread(self) -> None:
-        """Take over what was changed in the configuration; decisions under way end as they began."""
+        """Apply a changed configuration; a decision that is under way ends with the old one."""
         self.rules = rules(self._conf)
 
     def handle(self, deletion_id: str) -> None:
         """Decide on a deletion until there is nothing more to decide now.
 
-        One thread at a time does: several steps of one deletion end at about the same moment, and of those who decide
-        at once all but one decide in vain. Who comes second leaves word that there is news, and goes.
+        One thread at a time decides on a deletion: steps of one deletion often end at the same moment, and of parallel
+        decisions all but one would be lost. If another thread decides on this deletion, mark it for one more decision
+        and return.
         """
         with self._lock:
             busy = deletion_id in self._deciding
@@ -163,7 +167,7 @@ class Engine:
                     self._deciding[deletion_id] = False
         except BaseException:
             with self._lock:
-                self._deciding.pop(deletion_id, None)  # what was left word of is due: the tick finds it
+                self._deciding.pop(deletion_id, None)  # a marked deletion is due: the tick takes it up
             raise
 
     def _decide(self, deletion_id: str) -> None:
@@ -186,7 +190,7 @@ class Engine:
                         LOG.info("%s: %s", event.type, event.message)
             except Conflict:
                 metrics.CONFLICTS.inc()
-                continue  # somebody else wrote first: look again
+                continue  # another process wrote first: load again
             except NotFound:
                 LOG.warning("deletion %s is not in the store", deletion_id)
                 return
@@ -203,7 +207,7 @@ class Engine:
         LOG.error("deletion %s: %d decisions in a row; the tick goes on with it", deletion_id, _MAX_DECISIONS)
 
     def run_ticks(self, stop: threading.Event) -> None:
-        """Until told to stop, take up every deletion whose time has come: what a lost message left."""
+        """Take up every deletion that is due, until told to stop: a message may have been lost."""
         while not stop.is_set():
             try:
                 due = self.store.due()
@@ -215,6 +219,6 @@ class Engine:
                     return
                 try:
                     self.handle(deletion_id)
-                except Exception:  # one that nobody can decide on must not keep the tick from all the others
+                except Exception:  # one deletion that cannot be decided on must not block the others
                     LOG.exception("the tick failed at deletion %s; the next one tries again", deletion_id)
             stop.wait(self._tick)

@@ -204,9 +204,8 @@ MUTATIONS = (
     Mutation(
         "A result leaves a decision on older steps valid",
         STORE,
-        "                    wake_at=now,\n                    version=t.deletions.c.version + 1,  # whoever "
-        "decides on older "
-        "steps has to look again\n",
+        "                    wake_at=now,\n                    version=t.deletions.c.version + 1,  # an engine that "
+        "decides on older steps has to read again\n",
         "                    wake_at=now,\n",
         tests("store/fencing_rules"),
     ),
