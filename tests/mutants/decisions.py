@@ -634,6 +634,27 @@ MUTATIONS = (
         tests("core/decide"),
     ),
     Mutation(
+        "A project that went without a lock keeps the empty inventories of before",
+        ACTIONS,
+        '({} if locked else {"empty_inventories": 0})',
+        "{}",
+        tests("core/facts"),
+    ),
+    Mutation(
+        "A lock that is gone keeps the empty inventories of before",
+        ACTIONS,
+        'reopened = {"closed_at": None, "drained_at": None, "empty_inventories": 0}',
+        'reopened = {"closed_at": None, "drained_at": None}',
+        tests("core/facts"),
+    ),
+    Mutation(
+        "A field that looks unchanged is not written",
+        ACTIONS,
+        "return frozenset(_learned(result).keys() | progress)",
+        "return frozenset({n for n in _learned(result) if getattr(after, n) != getattr(before, n)} | progress)",
+        tests("core/facts"),
+    ),
+    Mutation(
         "A step that is held uses up its tries",
         ACTIONS,
         "failed = step.state is StepState.DONE and step.reason not in (Reason.QUEUED, Reason.ON_HOLD)",
