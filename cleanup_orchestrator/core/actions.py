@@ -68,7 +68,7 @@ class Abandon:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CountEmpty:
-    """Close a round that listed everything and found nothing but what is abandoned; count it."""
+    """Count a complete round that found nothing but what is abandoned."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
 
 
 class _Draft:
-    """A deletion, its steps and its journal lines, as the actions applied so far leave them."""
+    """A deletion, its steps and its journal, as the actions so far leave them."""
 
     def __init__(self, deletion: Deletion, steps: Sequence[Step], now: datetime.datetime) -> None:
         self.deletion = deletion
@@ -321,7 +321,7 @@ def _place(step: Step) -> dict[str, str]:
 
 
 def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.datetime) -> tuple[Deletion, Step]:
-    """Return deletion and step with a step's result, and the facts that it learned, in them."""
+    """Return deletion and step with the result and the learned facts in them."""
     waived = bool(step.waived)  # it was waived while it ran: its result does not count
     after = dataclasses.replace(
         step,
@@ -355,7 +355,7 @@ def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.dat
 
 
 def settled(before: Deletion, after: Deletion, result: StepResult) -> frozenset[str]:
-    """Return the names of the deletion's fields that a result sets, also if their values stay the same.
+    """Return the names of the deletion's fields that a result sets.
 
     A field with an equal value has to be written, too: an engine may be writing another one at this moment.
 
@@ -367,7 +367,7 @@ def settled(before: Deletion, after: Deletion, result: StepResult) -> frozenset[
 
 
 def _learned(result: StepResult) -> dict[str, Any]:
-    """Return the fields of the deletion that the facts of a result set, with their values."""
+    """Return the fields that the facts of a result set, with their values."""
     values: dict[str, Any] = {}
     for fact in result.learned:
         values |= _values(fact)
@@ -394,7 +394,7 @@ def _values(fact: Fact) -> dict[str, Any]:
 
 
 def _abandoned(deletion: Deletion, step: Step, result: StepResult) -> int:
-    """Return how many of a step's leftovers are abandoned; without a listing, those of before."""
+    """Return how many leftovers are abandoned; without a listing, as before."""
     if not force.works(deletion):
         return 0
     return step.abandoned if result.outcome is Outcome.UNKNOWN else sum(one.abandoned for one in result.leftovers)

@@ -41,7 +41,10 @@ class ProjectGone:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProjectReturned:
-    """Keystone knows the project again: every conclusion drawn without the project is void."""
+    """Keystone knows the project again.
+
+    Every conclusion drawn without the project is void.
+    """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,14 +54,20 @@ class ProjectReopened:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProjectReclosed:
-    """The project is closed, and a user had access until then: only later inventories count."""
+    """The project is closed, and a user had access until then.
+
+    Only later inventories count.
+    """
 
     at: datetime.datetime  #: UTC; when the project was closed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RemovalStopped:
-    """The project must not be removed yet: the round ends, and the project is proven empty again."""
+    """The project must not be removed yet.
+
+    The round ends, and the project is proven empty again.
+    """
 
 
 Fact = Surveyed | ProjectSeen | ProjectGone | ProjectReturned | ProjectReopened | ProjectReclosed | RemovalStopped

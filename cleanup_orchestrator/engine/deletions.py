@@ -1,4 +1,7 @@
-"""The engine: loads a deletion, decides, saves with compare-and-swap, and casts steps. Any number may run."""
+"""The engine: loads a deletion, decides, saves, and casts steps.
+
+It saves with compare-and-swap, so that any number of engines may run.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +145,7 @@ class Engine:
         self._deciding: dict[str, bool] = {}  #: deletions that a thread decides on; true: decide once more
 
     def reread(self) -> None:
-        """Apply a changed configuration; a decision that is under way ends with the old one."""
+        """Apply a changed configuration to all further decisions."""
         self.rules = rules(self._conf)
 
     def handle(self, deletion_id: str) -> None:
@@ -207,7 +210,10 @@ class Engine:
         LOG.error("deletion %s: %d decisions in a row; the tick goes on with it", deletion_id, _MAX_DECISIONS)
 
     def run_ticks(self, stop: threading.Event) -> None:
-        """Take up every deletion that is due, until told to stop: a message may have been lost."""
+        """Take up every deletion that is due, until told to stop.
+
+        A deletion is due although nothing happens to it if a message was lost.
+        """
         while not stop.is_set():
             try:
                 due = self.store.due()

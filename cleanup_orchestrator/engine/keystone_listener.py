@@ -1,4 +1,4 @@
-"""Receives Keystone's notifications and records projects that were deleted without the orchestrator.
+"""Records projects that Keystone says are deleted.
 
 A notification is a hint: Keystone itself is asked before a deletion is recorded. Nothing is written to the resources of
 such a deletion (``Origin.NOTICED``): its report says what the project left behind.
@@ -76,7 +76,9 @@ class Listener:
         return None
 
     def deleted(self, project_id: str, user_id: str) -> Deletion | None:
-        """Record a project that Keystone says is deleted; return the record, if one was made.
+        """Record a project that Keystone says is deleted; return the record.
+
+        ``None``: no record was needed.
 
         :raises Exception: the store or Keystone does not answer
         """
@@ -121,7 +123,7 @@ class Listener:
 
 
 def _read(payload: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the ids of the project and of the user who deleted it; empty: missing or no id."""
+    """Return the ids of the deleted project and of the user; empty: no valid id."""
     initiator, target = (payload.get(name) for name in ("initiator", "target"))
     initiator, target = (each if isinstance(each, Mapping) else {} for each in (initiator, target))
     project_id = str(payload.get("resource_info") or target.get("id") or "")

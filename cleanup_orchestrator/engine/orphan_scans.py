@@ -1,4 +1,4 @@
-"""Drives orphan scans: loads one, decides what happens next, saves it, and casts its parts to the workers."""
+"""Drives orphan scans: loads one, decides, saves it, and casts its parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ LOG = log.getLogger(__name__)
 
 
 class Scans:
-    """Drives orphan scans and starts scheduled ones. Any number of engines may run."""
+    """Drives orphan scans and starts scheduled ones.
+
+    Any number of engines may run.
+    """
 
     def __init__(self, conf: cfg.ConfigOpts, store: Store, bus: Bus) -> None:
         self._conf, self._store, self._bus = conf, store, bus
@@ -62,7 +65,7 @@ class Scans:
             self.handle(due)
 
     def schedule(self) -> OrphanScan | None:
-        """Start a scan if the schedule says so; if several engines try, one of them starts it."""
+        """Start a scan if the schedule says so; of several engines one starts it."""
         hours = self._conf.orphans.schedule_interval
         if not hours:
             return None

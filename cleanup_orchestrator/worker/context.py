@@ -1,4 +1,4 @@
-"""What the tasks of one worker share: configuration, store, clouds, plugins and message bus."""
+"""What the tasks of one worker share, such as the store and the clouds."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class WorkerContext:
 
     @property
     def windows(self) -> Windows:
-        """The hours in which projects are locked and deleted, as the configuration says now."""
+        """The hours in which projects are locked and deleted, as configured now."""
         return protection.windows(self.conf)
 
     @functools.cached_property

@@ -1,4 +1,4 @@
-"""Checks, before an admin uses force on a deletion, which types' force would work. Changes nothing."""
+"""Checks for which resource types force would work. Changes nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from cleanup_orchestrator.worker.steps.context import project_definition
 
 
 def forcible_types(worker: WorkerContext, deletion_id: str) -> dict[str, str]:
-    """Return the types whose force may be used, each with why it would not work; empty: it would.
+    """Return the types whose force may be used, each with why it would fail.
+
+    The text is empty if force would work.
 
     Only types with leftovers in the latest listing are checked with their service.
     """
@@ -48,7 +50,9 @@ def _check(worker: WorkerContext, deletion: Deletion, step: Step) -> None:
 
 
 def only_on_nothing(method: str, url: str) -> None:
-    """Refuse every write call but one on an id that does not exist: its answer shows whether it is permitted.
+    """Refuse every write call but one on an id that does not exist.
+
+    The answer to such a call shows whether the call is permitted.
 
     :raises WriteRefused: the call could change something
     """

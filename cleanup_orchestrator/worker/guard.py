@@ -20,7 +20,10 @@ _GONE = 5.0
 
 
 class WriteGuard:
-    """Lets a write call of a step pass while the worker holds the step and the deletion wants it."""
+    """Lets a write call of a step pass while the step may write.
+
+    A step may write while the worker holds it, nothing holds its deletion, and the deletion is not cancelled.
+    """
 
     def __init__(
         self,
@@ -63,7 +66,10 @@ class WriteGuard:
             raise self.refusal(method)
 
     def refusal(self, what: str) -> Stopped:
-        """Return why the store refused something: the hold on the deletion, if there is one, else a lost claim."""
+        """Return why the store refused something.
+
+        The reason is the hold on the deletion, if there is one, else a lost claim.
+        """
         deletion, _steps, now = self._worker.store.load(self._deletion.id)
         held = hold(deletion, now, self._worker.windows) if destructive(deletion, self._step) else None
         if held is not None:
@@ -72,7 +78,7 @@ class WriteGuard:
         return Stopped(f"{what} withheld: the deletion was cancelled, or the worker does not hold step {name} any more")
 
     def _expect_gone(self, method: str) -> None:
-        """Ask Keystone, at most every few seconds, whether it still does not know the project.
+        """Ask Keystone every few seconds whether the project is still unknown.
 
         The question is outside the rate limits: the write call that waits for it already has a permit.
 

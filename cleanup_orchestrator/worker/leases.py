@@ -1,4 +1,4 @@
-"""Carries out leased work: claims it, renews its lease, and finishes it once or gives it back.
+"""Carries out leased work: claim, renew, and finish once or give back.
 
 Two kinds of work are leased: steps of deletions (``worker.task``) and parts of orphan scans (``worker.orphan_scan``).
 The store decides who holds a claim: it refuses to renew, to finish or to release a claim that another worker took over.
@@ -26,7 +26,7 @@ _STORE_AWAY = 1.0
 
 
 class LeasedTask(watchdog.WatchedTask, abc.ABC):
-    """One claimed piece of work, done in a thread of its own while its lease is renewed."""
+    """One claimed piece of work, done in a thread while its lease is renewed."""
 
     def __init__(self, options: Any) -> None:
         """Create the task of a claim.
@@ -98,7 +98,7 @@ class LeasedTask(watchdog.WatchedTask, abc.ABC):
             self.thread_ended()
 
     def carry_out(self) -> None:
-        """Run the work in a thread and wait for its end, or give the thread up when it hangs."""
+        """Run the work in a thread; give the thread up when it hangs."""
         thread, why = self.see_through(self.thread_name, self.options, self.renew)
         if not why:
             self.ended()
@@ -131,7 +131,9 @@ class LeasedTask(watchdog.WatchedTask, abc.ABC):
         return True
 
     def save_patiently(self, write: Callable[[], bool]) -> bool:
-        """Save a result, and retry while the database is away; return ``False`` if the claim is lost.
+        """Save a result, and retry while the database is away.
+
+        Returns ``False`` if the claim is lost.
 
         The result may be an hour's work. Retries end after the time of one lease: then another worker may do the work
         again. The store decides whether the worker still holds the claim at that time.

@@ -1,4 +1,6 @@
-"""Does parts of orphan scans: lists one resource type of one region for all projects, and asks Keystone.
+"""Does parts of orphan scans.
+
+A part lists one resource type of one region for all projects and asks Keystone for the owners.
 
 Nothing here writes to the cloud: every session is read-only. Rows are handled one page at a time. The memory holds only
 ids of projects, and everything that has to be reported goes to the store.
@@ -49,7 +51,9 @@ class Census:
         self._lock = threading.Lock()
 
     def knows(self, projects: Projects, project_id: str, own_id: str) -> bool | None:
-        """Return whether Keystone knows a project; ``None``: it does not say so, and answers about others.
+        """Return whether Keystone knows a project.
+
+        ``None``: Keystone does not say so, and answers about other projects.
 
         :raises Exception: Keystone does not answer
         """
@@ -98,7 +102,7 @@ class ScanTask(LeasedTask):
         return bool(self._store.renew_scan_part(self.part, seconds))
 
     def release(self) -> bool:
-        """Return the part to the queue in the store; return ``False`` if the claim is lost."""
+        """Return the part to the queue in the store; ``False``: the claim is lost."""
         return bool(self._store.release_scan_part(self.part))
 
     def requeue(self) -> None:
@@ -147,7 +151,10 @@ class ScanTask(LeasedTask):
         return Projects(self._clouds.identity(self._clouds.admin_session(read_only)))
 
     def _catalog(self) -> ScanPart:
-        """Read which services, regions and types exist, and which of them cannot be listed for all projects."""
+        """Read which services, regions and types exist.
+
+        Types that cannot be listed for all projects are stored as not covered.
+        """
         registry, coverage = self._worker.registry, self._worker.coverage
         identity = self._clouds.identity(self._clouds.admin_session(read_only))
         parts: dict[Key, ScanPart] = {}
@@ -228,7 +235,10 @@ class ScanTask(LeasedTask):
         )
 
     def second(self) -> ScanPart:
-        """Ask Keystone and list again: a resource that still exists, with the same owner, is an orphan."""
+        """Ask Keystone and list again: what still exists is an orphan.
+
+        The resource has to have the same owner as before.
+        """
         projects, own = self._projects(), self._clouds.project_id()
         gone, undecided = set(), 0
         for project_id in self._store.candidate_projects(self.part):
@@ -263,7 +273,7 @@ class ScanTask(LeasedTask):
 
 
 class Scanner(LeasedWorker[ScanTask]):
-    """Takes parts of orphan scans, beside a worker and within its share of the rate limits."""
+    """Takes parts of orphan scans, within the rate limits of a worker."""
 
     def __init__(self, context: WorkerContext) -> None:
         super().__init__()
@@ -289,7 +299,7 @@ class Scanner(LeasedWorker[ScanTask]):
         self._context.bus.orphan_scan_part(work_id)
 
     def census(self, scan: OrphanScan) -> Census:
-        """Return the census of the present read of a scan; those of earlier reads are forgotten."""
+        """Return the census of the present read of a scan; forget earlier ones."""
         with self._lock:
             key = (scan.id, scan.read)
             found = self._census.setdefault(key, Census())

@@ -53,7 +53,7 @@ class StepTask(LeasedTask):
         return f"step-{self.step.id}"
 
     def context(self) -> AbstractContextManager[None]:
-        """Return the logging context: the ids of the deletion, the project and the request."""
+        """Return the logging context with the ids of deletion, project and request."""
         return our_log.context(self.deletion.id, self.deletion.project_id, self.deletion.request_id)
 
     def extend(self, seconds: float) -> bool:
@@ -61,7 +61,7 @@ class StepTask(LeasedTask):
         return bool(self.worker.store.renew(self.step, seconds))
 
     def release(self) -> bool:
-        """Return the step to the queue in the store; return ``False`` if the claim is lost."""
+        """Return the step to the queue in the store; ``False``: the claim is lost."""
         return self.worker.store.release_claim(self.step)
 
     def requeue(self) -> None:

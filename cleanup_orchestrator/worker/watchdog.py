@@ -1,4 +1,6 @@
-"""Watches threads and gives up those that hang. Python cannot end a thread: it is remembered until it ends.
+"""Watches threads and gives up those that hang.
+
+Python cannot end a thread, so that a thread that was given up is remembered until it ends.
 
 A plugin that hangs must not occupy the worker, also when it hangs again and again. A step whose thread still hangs is
 not started again in the same process. While a thread hangs in a type of a region, other steps of this type and region
@@ -25,7 +27,10 @@ LOG = log.getLogger(__name__)
 
 
 class WatchedTask:
-    """Work in a thread of its own that can be given up. API calls of its sessions are its signs of life."""
+    """Work in a separate thread that can be given up.
+
+    The API calls of its sessions are its signs of life.
+    """
 
     def __init__(self) -> None:
         self.sessions: list[GuardedSession] = []  #: every session that was made for the task
@@ -38,7 +43,7 @@ class WatchedTask:
         raise NotImplementedError
 
     def see_through(self, name: str, options: Any, renew: Callable[[], bool]) -> tuple[threading.Thread, str]:
-        """Run it in a thread; return the thread, and why to give it up; empty: it has ended.
+        """Run it in a thread; return the thread and why to give it up, or empty.
 
         :param name: of the thread
         :param options: the configuration group ``[worker]``
@@ -98,7 +103,10 @@ class Hung:
                 metrics.HUNG.inc()
 
     def forget(self) -> float | None:
-        """Forget the calling thread; return since how many seconds it was given up, if it was."""
+        """Forget the calling thread; return the seconds since it was given up.
+
+        ``None``: it was not given up.
+        """
         with self._lock:
             _, since = self._threads.pop(threading.current_thread(), (None, None))
             if since is None:
@@ -107,7 +115,10 @@ class Hung:
             return time.monotonic() - since
 
     def enter(self, step: Step) -> str:
-        """Return why a step must not start now; empty: it may; call :meth:`leave` at its end."""
+        """Return why a step must not start now, or empty.
+
+        If it may start, the caller calls :meth:`leave` at its end.
+        """
         with self._lock:
             hanging = [(other, since) for other, since in self._threads.values() if where(other) == where(step)]
             for other, since in hanging:
@@ -137,7 +148,7 @@ def watch(
     renew: Callable[[], bool],
     every: float,
 ) -> str:
-    """Wait for the end of a thread and renew its lease; return why to give it up; empty: it ended.
+    """Wait for a thread and renew its lease; return why to give it up, or empty.
 
     :param life: returns the monotonic time of the last sign of life
     :param silence: returns the seconds without a sign of life after which the thread hangs, as configured now

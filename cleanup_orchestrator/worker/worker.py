@@ -1,4 +1,4 @@
-"""The worker: claims steps of deletions, carries them out, saves their results, and tells the engines."""
+"""The worker: claims steps of deletions and carries them out."""
 
 from __future__ import annotations
 
@@ -110,7 +110,9 @@ class Worker(LeasedWorker[StepTask]):
         self.context.bus.step(work_id)
 
     def release_claims(self, patience: float) -> None:
-        """Give every step under way back to the queue, because the process ends. Its write calls are withheld.
+        """Give every step under way back to the queue, because the process ends.
+
+        Write calls of these steps are withheld from now on.
 
         A write call that is under way may still take effect, after another worker claimed the step or a user cancelled
         the deletion. The worker waits for its end. If it does not end, the worker keeps the step until the lease ends.

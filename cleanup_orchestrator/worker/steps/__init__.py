@@ -1,4 +1,7 @@
-"""The kinds of steps that workers do. A new kind is a member of ``StepKind``, a module here, and a line below."""
+"""The kinds of steps that workers do.
+
+A new kind is a member of ``StepKind``, a module here, and a line in ``RUNNERS``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disables the project: the last part of the lock, after which Keystone gives no user a token."""
+"""Disables the project: Keystone then gives no user a token for it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,10 @@ Item = TypeVar("Item")
 
 
 class StepContext:
-    """One claimed step: its deletion, guarded access to the clouds, and what goes into the journal with its result."""
+    """One claimed step with its deletion and guarded access to the clouds.
+
+    It collects the journal lines that are saved with the result.
+    """
 
     def __init__(
         self,
@@ -68,7 +71,10 @@ class StepContext:
         return Projects(self.clouds.identity(self.admin(writing)))
 
     def project_is_gone(self) -> bool:
-        """Whether Keystone says that it does not know the project; ``False`` if it does not answer."""
+        """Whether Keystone says that it does not know the project.
+
+        ``False`` if Keystone does not answer.
+        """
         try:
             self.projects().get(self.deletion.project_id)
         except ProjectNotFound:
@@ -110,7 +116,9 @@ class StepContext:
         )
 
     def note_undone_by_users(self, project: Project) -> None:
-        """Note which recorded changes users have undone: the orchestrator does not undo them any more.
+        """Note which recorded changes users have undone.
+
+        The orchestrator does not undo them any more.
 
         Not while the project is being drained: a change that is recorded and not yet made looks undone.
         """
@@ -152,7 +160,9 @@ class StepContext:
         return self.clouds.admin_session(guard)
 
     def planned(self, service: str, type_: ResourceType) -> frozenset[str] | None:
-        """Return the ids of a type in the plan that the deletion is bound to; ``None``: no plan limits the type.
+        """Return the ids of a type in the plan that the deletion is bound to.
+
+        ``None``: no plan limits the type.
 
         No plan has project settings: they are deleted when nothing else is left.
         """
@@ -189,7 +199,10 @@ class StepContext:
 
 
 class StepRunner(abc.ABC):
-    """Does one kind of step. An exception is a result, too: the task turns it into ``unknown``."""
+    """Does one kind of step.
+
+    An exception is a result, too: the task turns it into ``unknown``.
+    """
 
     #: Whether the step changes the project itself, and fails if Keystone does not know it.
     needs_project: ClassVar[bool] = False

@@ -28,7 +28,9 @@ class Drain(StepRunner):
         return StepResult(Outcome.UNKNOWN if blocked else Outcome.CLEAR, result.reason, result.message)
 
     def _regain_access(self, context: drain.DrainContext) -> None:
-        """Give the orchestrator its role on the project again: a drain may fail because a user removed it.
+        """Give the orchestrator its role on the project again.
+
+        A drain may have failed because a user removed the role.
 
         A failure here is only logged. The driver reports what it needs and does not have.
         """

@@ -44,7 +44,10 @@ class Halt(StepRunner):
         self.context.record_intent(drain.RESOURCE_STOPPED, data, "the stop")
 
     def _count(self) -> int:
-        """Return how many resources are on record as stopped: an earlier attempt may have ended in a crash."""
+        """Return how many resources are on record as stopped.
+
+        The result of the last attempt is not enough: an earlier attempt may have ended in a crash.
+        """
         changes = self.context.store.changes(self.deletion.id)
         stopped = [change for change in changes if change.type == drain.RESOURCE_STOPPED]
         return sum(self.context.place.items() <= change.data.items() for change in stopped)

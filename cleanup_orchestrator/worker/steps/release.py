@@ -36,7 +36,7 @@ class Release(StepRunner):
 
 
 def undo_all(context: StepContext, projects: Projects, start: Callable[[Change], str] | None = None) -> int:
-    """Undo the recorded changes of a deletion, the latest first, and return their number.
+    """Undo the recorded changes, the latest first, and return their number.
 
     A change that cannot be undone does not keep the others: they lock the users out. Its error is raised at the end.
 

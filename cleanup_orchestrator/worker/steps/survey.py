@@ -1,4 +1,7 @@
-"""Reads the project and the catalog, and makes the steps of the deletion. Read-only."""
+"""Reads the project and the catalog, and makes the steps of the deletion.
+
+Nothing is written to the cloud.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,7 @@ class Survey(StepRunner):
         return dataclasses.replace(found.result, message=message, learned=tuple(learned))
 
     def _note(self, waivers: Sequence[Waiver]) -> None:
-        """Note for the journal which waivers the deletion relies on from now on, and which not any more."""
+        """Note which waivers the deletion starts and stops to rely on."""
         before = {w.id: w for w in self.deletion.waivers}
         after = {w.id: w for w in waivers}
         for waiver in (w for w in waivers if w.id not in before):
@@ -72,7 +75,10 @@ class Survey(StepRunner):
             self.context.note("waiver.ended", f"not relied upon any more: {waiver}", {"id": waiver.id})
 
     def reopened(self, project: Project) -> bool:
-        """Whether the lock on record does not hold any more: then no inventory that rests on it counts."""
+        """Whether the lock on record does not hold any more.
+
+        If so, no inventory that rests on the lock counts.
+        """
         if self.deletion.closed_at is not None:
             return project.enabled
         return self.deletion.drained_at is not None and not self.worker.driver.held(self.context.drain_context())
@@ -249,6 +255,9 @@ def _out_of_sight(
 
 
 def _waits_for_children(deletion: Deletion) -> bool:
-    """Whether child projects do not prevent the deletion: they have their own, and this one is not locked yet."""
+    """Whether child projects do not prevent the deletion.
+
+    They have deletions of their own, and this project is not locked yet.
+    """
     looking = deletion.status is Status.INVENTORY and (deletion.mode is Mode.REPORT or deletion.dry_run)
     return deletion.include_subtree and (deletion.status is Status.ACCEPTED or looking)

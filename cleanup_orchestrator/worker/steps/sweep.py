@@ -1,4 +1,4 @@
-"""Lists the resources of one type in one region, and deletes them in the rounds for that."""
+"""Lists the resources of one type in one region, or deletes them."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class Sweep(StepRunner):
             raise self.context.guard.refusal("DELETE")
 
     def with_lien(self, result: StepResult, complete: bool) -> StepResult:
-        """Return a result with what other projects use of the type, if the type raises liens.
+        """Return a result with what raises or ends the lien of the type.
 
         A dry run and a report raise no lien: the journal says that a cascade would raise one.
 
@@ -159,7 +159,7 @@ class Sweep(StepRunner):
         return result
 
     def _janitor(self) -> Connection:
-        """Return a connection with the janitor's token for the project; the same one for the whole step.
+        """Return the step's one connection with the janitor's token for the project.
 
         :raises NoJanitor: there is none; it is not asked for again in this step
         """
@@ -178,7 +178,9 @@ class Sweep(StepRunner):
             return self._janitor_connection
 
     def _still_lost(self, look: StepResult) -> StepResult:
-        """Return a listing in which leftovers that cannot be deleted without the project keep their reason.
+        """Return a listing in which undeletable leftovers keep their reason.
+
+        They cannot be deleted because the project is gone.
 
         Otherwise they would count as new, and would be deleted and listed again without end.
         """
