@@ -32,15 +32,15 @@ OPTS = {
         cfg.BoolOpt(
             "listen",
             default=False,
-            help="Whether engines listen for Keystone's notifications, so that a project which somebody deletes past "
-            "the orchestrator is noticed, and what it left behind reported. The bus is that of "
+            help="Whether engines listen for Keystone's notifications. If true, a project that is deleted without the "
+            "orchestrator is recorded, and the resources that it left are reported. The bus is that of "
             "[oslo_messaging_notifications] transport_url, by default the same as for everything else.",
         ),
         cfg.StrOpt(
             "topic",
             default="cleanup_orchestrator",
-            help="A topic of our own among [oslo_messaging_notifications] topics of keystone.conf: whoever shares one "
-            "with others gets only some of the messages.",
+            help="A topic in [oslo_messaging_notifications] topics of keystone.conf that no other service reads: of a "
+            "shared topic each reader gets only some of the messages.",
         ),
         cfg.StrOpt("exchange", default="keystone", help="Keystone's control_exchange."),
     ]

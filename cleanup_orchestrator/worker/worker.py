@@ -21,55 +21,57 @@ OPTS = {
         cfg.BoolOpt(
             "recovery_stop_servers",
             default=False,
-            help="Stop the project's running servers, and what else a plugin says is running, when the recovery window "
-            "opens. A restore starts those that were stopped. Off: they go on running until the window is over.",
+            help="Stop the project's running servers, and other running resources that a plugin can stop, when the "
+            "recovery window opens. A restore starts them again. If false, they run until the window ends.",
         ),
     ],
     "worker": [
-        cfg.IntOpt("threads", default=8, min=1, help="Steps that one worker process works on at once."),
-        cfg.IntOpt("parallel_deletes", default=4, min=1, mutable=True, help="Delete calls at once within one step."),
+        cfg.IntOpt("threads", default=8, min=1, help="Number of steps that one worker process does at the same time."),
+        cfg.IntOpt(
+            "parallel_deletes", default=4, min=1, mutable=True, help="Number of parallel delete calls within one step."
+        ),
         cfg.IntOpt(
             "lease",
             default=60,
             min=5,
-            help="Seconds for which a worker owns a step without a sign of life. After a crash the step is taken "
-            "up again when they are over.",
+            help="Seconds for which a worker holds a step without renewing its lease. After a crash another worker "
+            "takes the step when they have passed.",
         ),
         cfg.FloatOpt(
             "slice",
             default=60.0,
             min=1.0,
             mutable=True,
-            help="Seconds after which a sweep that deletes much begins no further delete. What is left goes to the end "
-            "of the queue, so that a big project does not keep small ones waiting.",
+            help="Seconds after which a sweep starts no further delete. The step then goes to the end of the queue, so "
+            "that a large project does not delay small ones.",
         ),
         cfg.FloatOpt(
             "step_timeout",
             default=300.0,
             min=1.0,
             mutable=True,
-            help="Seconds without a sign of life, that is an API call that begins or ends, after which a step counts "
-            "as hanging: its result is 'unknown' (timed_out), its thread is given up, and it is tried again later. A "
-            "step at work is silent for as long as one call waits for its turn and for its answer: choose more than "
-            "[limits] longest_wait and [orchestrator] call_timeout together.",
+            help="Seconds without an API call that begins or ends after which a step counts as hanging. Its result is "
+            "then 'unknown' (timed_out), its thread is given up, and the step is tried again later. A working step is "
+            "silent while one call waits for its permit and for its answer: set more than the sum of [limits] "
+            "longest_wait and [orchestrator] call_timeout.",
         ),
         cfg.FloatOpt(
             "step_limit",
             default=14400.0,
             min=1.0,
             mutable=True,
-            help="Seconds after which a step is given up in the same way however busy it is: one that asks the same "
-            "for ever gives signs of life, too. A step begins no delete after its 'slice', so that this is for its two "
-            "listings: choose more than the longest of them takes under the [limits].",
+            help="Seconds after which a step is given up in the same way although it makes API calls: a step in an "
+            "endless loop makes calls, too. A step starts no delete after its 'slice', so that this limits its two "
+            "listings: set more than the longest listing takes under the [limits].",
         ),
         cfg.IntOpt(
             "most_listed",
             default=500000,
             min=1,
             mutable=True,
-            help="Resources of one type and one project that a listing has in memory; each takes about half a "
-            "kilobyte. Of a longer list no more is read: a report says that there are at least so many, and a cascade "
-            "deletes these, then lists again. Such a list is never taken for empty.",
+            help="Maximum number of resources of one type and one project that a listing keeps in memory; each takes "
+            "about half a kilobyte. A longer list is not read to its end: a report says that there are at least so "
+            "many, and a cascade deletes these and lists again. Such a list never counts as empty.",
         ),
     ],
     "force": [
@@ -78,14 +80,14 @@ OPTS = {
             default=[],
             mutable=True,
             help="Resource types whose declared force may be used, each as service.type (orchestration.stack). Empty: "
-            "all that declare one; the manual's page of each service says which. Of the others, what cannot be deleted "
-            "is let go of as it is.",
+            "all types that declare one; the manual's page of each service lists them. Resources of other types that "
+            "cannot be deleted are abandoned as they are.",
         ),
         cfg.ListOpt(
             "never",
             default=[],
             mutable=True,
-            help="Resource types whose declared force is never used, whatever 'types' says.",
+            help="Resource types whose declared force is never used, also if 'types' has them.",
         ),
     ],
 }
