@@ -29,6 +29,7 @@ from cleanup_orchestrator.monitoring import health, reports
 from cleanup_orchestrator.monitoring import server as monitoring_server
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.worker import orphan_scan
+from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.worker import Worker
 
 LOG = log.getLogger(__name__)
@@ -101,7 +102,8 @@ class Parts:
         """Return a worker."""
         self.registry.expect_ordinary(protection.lien_types(self.conf), "[protection] lien_types")
         name = f"worker@{self.name}"
-        return Worker(self.conf, name, self.store, self.clouds, self.registry, self.coverage, self.bus)
+        context = WorkerContext(self.conf, name, self.store, self.clouds, self.registry, self.coverage, self.bus)
+        return Worker(context)
 
     def api(self) -> Any:
         """Return the WSGI application."""
@@ -181,11 +183,11 @@ class Running:
         :raises cleanup_orchestrator.errors.CleanupError: if the drain driver does not load, or Keystone gives no token
         """
         part = self.parts.worker()
-        _ = part.driver, part.windows  # fails now, not at the first deletion
+        _ = part.context.driver, part.context.windows  # fails now, not at the first deletion
         self.parts.log_in()
         self._workers.append(part)
         self._names.append("worker")
-        scans = orphan_scan.Scanner(part)
+        scans = orphan_scan.Scanner(part.context)
         self._scanners.append(scans)
         endpoint = rpc.WorkerEndpoint(part.handle, part.force, scans.handle)
         self._serve("worker", endpoint, self.parts.conf.worker.threads)
@@ -311,7 +313,7 @@ class Running:
             self.parts.announcer.close(_LAST_CALLS)
         if self._monitoring is not None:
             _join([_thread("stop", self._monitoring.close)], time.monotonic() + 2)
-        _join([_thread("stop", part.budget.close) for part in self._workers], time.monotonic() + 2)
+        _join([_thread("stop", part.context.budget.close) for part in self._workers], time.monotonic() + 2)
         ended = ended and not any(part.hung for part in self._workers)
         if ended:
             self.parts.store.close()

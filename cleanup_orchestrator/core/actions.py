@@ -1,6 +1,7 @@
-"""What decisions are made of, and what they make of a deletion. Pure.
+"""Turns decisions and results into new values of a deletion and its steps. Pure.
 
-``apply`` turns actions into new values and journal lines; ``record`` does the same with a finished sweep.
+``apply`` applies the actions of a decision; ``record`` applies the result of a step. Nothing else changes a deletion,
+apart from the moves that a user makes (``transitions.move``).
 """
 
 from __future__ import annotations
@@ -8,9 +9,20 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Sequence
+from typing import Any
 
 from cleanup_orchestrator.core import force
 from cleanup_orchestrator.core.deletion import Condition, Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.facts import (
+    Fact,
+    ProjectGone,
+    ProjectReclosed,
+    ProjectReopened,
+    ProjectReturned,
+    ProjectSeen,
+    RemovalStopped,
+    Surveyed,
+)
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
@@ -28,68 +40,68 @@ class Move:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpenRound:
-    """Begin a new round: every result so far is history."""
+    """Open a new round: results of earlier rounds no longer count."""
 
     purpose: RoundPurpose
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Hand a step to the workers."""
+    """Send a step to the workers."""
 
     step_id: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UseForce:
-    """From the next try on, meet what a step left with the force of its type."""
+    """From the next try on, use the force of the step's type on what the step left."""
 
     step_id: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Abandon:
-    """Let go, by force, of what a step left, or of what it could not see."""
+    """Abandon, by force, what a step left or could not list."""
 
     step_id: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CountEmpty:
-    """The round was a complete inventory that found nothing but what was let go of: close it and count it."""
+    """Count a complete round that found nothing but what is abandoned."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MarkDrained:
-    """The drain took hold at this time."""
+    """Record since when the drain holds."""
 
     at: datetime.datetime
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MarkClosed:
-    """The project is disabled since this time: nobody gets a token for it."""
+    """Record since when the project is disabled: no user gets a token for it."""
 
     at: datetime.datetime
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MarkRecoverable:
-    """Nothing is deleted before this time."""
+    """Record until when nothing is deleted."""
 
     until: datetime.datetime
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reprove:
-    """Forget the empty inventories and leave the round of project settings: the project is proven empty anew."""
+    """Forget the empty inventories and leave the round of project settings."""
 
     why: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SetCondition:
-    """State an observed property."""
+    """Set an observed property."""
 
     type: str
     status: bool
@@ -99,7 +111,7 @@ class SetCondition:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wake:
-    """Look again at this time, message or no message."""
+    """Decide again at this time, even without a message."""
 
     at: datetime.datetime
 
@@ -121,191 +133,268 @@ Action = (
 Actions = tuple[Action, ...]
 
 
-#: Kinds whose tries are counted anew in each round.
+#: Kinds whose attempts are counted from 1 in each round.
 _EACH_ROUND = frozenset({StepKind.SWEEP, StepKind.SURVEY, StepKind.DRAIN, StepKind.CLOSE, StepKind.REMOVE})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Applied:
-    """What the actions made of a deletion: to be saved in one transaction, and the casts to send after it."""
+    """What to save in one transaction, and the casts to send after it."""
 
     deletion: Deletion
     steps: tuple[Step, ...]  #: the changed ones
     events: tuple[Event, ...]
     casts: tuple[str, ...]  #: step ids
     changed: bool  #: whether another decision should follow at once
-    abandoned: tuple[str, ...] = ()  #: ids of the steps whose leftovers are let go of
+    abandoned: tuple[str, ...] = ()  #: ids of the steps whose leftovers are abandoned
 
 
 def not_looked_at(deletion: Deletion) -> str:
-    """Say what a result rests on besides what was seen; empty: on nothing else."""
+    """Return the waivers that a result rests on, as text; empty: there are none."""
     return "; not looked at: " + "; ".join(map(str, deletion.waivers)) if deletion.waivers else ""
 
 
 def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: datetime.datetime) -> Applied:
     """Turn actions into new values and journal lines."""
-    after = deletion
-    by_id = {s.id: s for s in steps}
-    changed: dict[str, Step] = {}
-    events: list[Event] = []
-    casts: list[str] = []
-    abandoned: list[str] = []
-    again = False
+    draft = _Draft(deletion, steps, now)
     for action in actions:
-        match action:
-            case Move(to, reason, message):
-                backwards = to in ORDER and after.status in ORDER and ORDER.index(to) < ORDER.index(after.status)
-                data = {"from": str(after.status), "to": str(to), "reason": reason, "backwards": backwards}
-                after = move(after, to, By.ENGINE, now, reason, message)
-                events.append(Event(f"deletion.{to}", message or f"{data['from']} → {to}", data=data))
-                again = to in LIVE
-            case OpenRound(purpose):
-                after = dataclasses.replace(
-                    after, round=after.round + 1, purpose=purpose, round_opened_at=now, progress_at=now
-                )
-                data = {"round": after.round, "purpose": str(purpose)}
-                events.append(Event("round.opened", f"round {after.round}: {purpose}", data=data))
-                again = True
-            case CountEmpty():
-                after = dataclasses.replace(
-                    after, empty_inventories=after.empty_inventories + 1, purpose=RoundPurpose.NONE, progress_at=now
-                )
-                rest = " but for what was let go of" if any(force.is_abandoned(after, s) for s in steps) else ""
-                text = f"inventory {after.round} is complete and empty{rest} ({after.empty_inventories} in a row)"
-                text += not_looked_at(after) + force.summary(after, steps)
-                events.append(Event("inventory.empty", text, data={"round": after.round}))
-                again = True
-            case MarkDrained(at):
-                after = dataclasses.replace(after, drained_at=at, empty_inventories=0, progress_at=now)
-                events.append(Event("drain.held", f"the drain took hold at {at.isoformat()}Z"))
-                again = True
-            case MarkClosed(at):
-                after = dataclasses.replace(
-                    after, closed_at=at, drained_at=after.drained_at or at, empty_inventories=0, progress_at=now
-                )
-                events.append(Event("project.closed", f"the project is disabled since {at.isoformat()}Z"))
-                again = True
-            case Reprove(why):
-                purpose = RoundPurpose.NONE if after.purpose is RoundPurpose.PROJECT_SETTINGS else after.purpose
-                after = dataclasses.replace(after, empty_inventories=0, purpose=purpose)
-                events.append(Event("inventory.void", why))
-                again = True
-            case MarkRecoverable(until):
-                after = dataclasses.replace(after, point_of_no_return_at=until)
-                text = (
-                    f"nothing is deleted before {until.isoformat(timespec='seconds')}Z: until then it can be restored"
-                )
-                events.append(Event("recovery.opened", text, data={"until": until.isoformat(timespec="seconds") + "Z"}))
-            case SetCondition():
-                after, event = _set_condition(after, action, now)
-                events += [event] if event else []
-            case Dispatch(step_id):
-                step = by_id[step_id]
-                fresh = step.round < (after.round if step.kind in _EACH_ROUND else after.since_round)
-                failed = step.state is StepState.DONE and step.reason not in (Reason.QUEUED, Reason.ON_HOLD)
-                attempt = 1 if fresh else step.attempt + failed
-                changed[step_id] = dataclasses.replace(
-                    step,
-                    round=after.round,
-                    attempt=attempt,
-                    forcing=step.forcing and not fresh,
-                    state=StepState.DISPATCHED,
-                    dispatched_at=now,
-                    lease_until=None,
-                )
-                casts.append(step_id)
-            case UseForce(step_id):
-                step = by_id[step_id]
-                changed[step_id] = dataclasses.replace(step, forcing=True, attempt=0)
-                after = dataclasses.replace(after, progress_at=now)
-                text = f"{step.name}: nothing moves any more, force is used on {step.remaining} left"
-                events.append(Event("force.used", text, data=_place(step)))
-                again = True
-            case Abandon(step_id):
-                step = by_id[step_id]
-                lost = step.outcome is Outcome.UNKNOWN
-                count = step.abandoned if lost else step.remaining
-                changed[step_id] = dataclasses.replace(step, abandoned=count, unseen=lost)
-                after = dataclasses.replace(after, progress_at=now)
-                what = "unknown, abandoned unseen" if lost else f"{step.remaining} abandoned"
-                name = step.name if step.type else step.service
-                text = f"{name}: {what} by force ({step.reason}: {step.message})"
-                data = {**_place(step), "abandoned": count, "unseen": lost, "reason": step.reason}
-                events.append(Event("force.is_abandoned", text, data=data))
-                abandoned.append(step_id)
-                again = True
-            case Wake(at):
-                after = dataclasses.replace(after, wake_at=at)
+        draft.apply(action)
+    after = draft.deletion
     if after != deletion:
         after = dataclasses.replace(after, updated_at=now)
-    return Applied(after, tuple(changed.values()), tuple(events), tuple(casts), again, tuple(abandoned))
+    return Applied(
+        after,
+        tuple(draft.changed.values()),
+        tuple(draft.events),
+        tuple(draft.casts),
+        draft.again,
+        tuple(draft.abandoned),
+    )
+
+
+class _Draft:
+    """A deletion, its steps and its journal, as the actions so far leave them."""
+
+    def __init__(self, deletion: Deletion, steps: Sequence[Step], now: datetime.datetime) -> None:
+        self.deletion = deletion
+        self.changed: dict[str, Step] = {}
+        self.events: list[Event] = []
+        self.casts: list[str] = []
+        self.abandoned: list[str] = []
+        self.again = False
+        self._steps, self._by_id, self._now = steps, {s.id: s for s in steps}, now
+
+    def apply(self, action: Action) -> None:
+        """Apply one action."""
+        match action:
+            case Move():
+                self._move(action)
+            case OpenRound(purpose):
+                self._open_round(purpose)
+            case Dispatch(step_id):
+                self._dispatch(self._by_id[step_id])
+            case UseForce(step_id):
+                self._use_force(self._by_id[step_id])
+            case Abandon(step_id):
+                self._abandon(self._by_id[step_id])
+            case CountEmpty():
+                self._count_empty()
+            case MarkDrained(at):
+                self._set(drained_at=at, empty_inventories=0, progress_at=self._now)
+                self._say("drain.held", f"the drain took hold at {at.isoformat()}Z")
+                self.again = True
+            case MarkClosed(at):
+                drained_at = self.deletion.drained_at or at
+                self._set(closed_at=at, drained_at=drained_at, empty_inventories=0, progress_at=self._now)
+                self._say("project.closed", f"the project is disabled since {at.isoformat()}Z")
+                self.again = True
+            case MarkRecoverable(until):
+                self._mark_recoverable(until)
+            case Reprove(why):
+                self._reprove(why)
+            case SetCondition():
+                self._set_condition(action)
+            case Wake(at):
+                self._set(wake_at=at)
+
+    def _set(self, **values: Any) -> None:
+        self.deletion = dataclasses.replace(self.deletion, **values)
+
+    def _say(self, type_: str, message: str, data: dict[str, Any] | None = None) -> None:
+        self.events.append(Event(type_, message, data=data or {}))
+
+    def _move(self, action: Move) -> None:
+        before, to = self.deletion.status, action.to
+        backwards = to in ORDER and before in ORDER and ORDER.index(to) < ORDER.index(before)
+        data = {"from": str(before), "to": str(to), "reason": action.reason, "backwards": backwards}
+        self.deletion = move(self.deletion, to, By.ENGINE, self._now, action.reason, action.message)
+        self._say(f"deletion.{to}", action.message or f"{before} → {to}", data)
+        self.again = to in LIVE
+
+    def _open_round(self, purpose: RoundPurpose) -> None:
+        number = self.deletion.round + 1
+        self._set(round=number, purpose=purpose, round_opened_at=self._now, progress_at=self._now)
+        self._say("round.opened", f"round {number}: {purpose}", {"round": number, "purpose": str(purpose)})
+        self.again = True
+
+    def _dispatch(self, step: Step) -> None:
+        round_ = self.deletion.round
+        fresh = step.round < (round_ if step.kind in _EACH_ROUND else self.deletion.since_round)
+        failed = step.state is StepState.DONE and step.reason not in (Reason.QUEUED, Reason.ON_HOLD)
+        self.changed[step.id] = dataclasses.replace(
+            step,
+            round=round_,
+            attempt=1 if fresh else step.attempt + failed,
+            forcing=step.forcing and not fresh,
+            state=StepState.DISPATCHED,
+            dispatched_at=self._now,
+            lease_until=None,
+        )
+        self.casts.append(step.id)
+
+    def _use_force(self, step: Step) -> None:
+        self.changed[step.id] = dataclasses.replace(step, forcing=True, attempt=0)
+        self._set(progress_at=self._now)
+        text = f"{step.name}: nothing moves any more, force is used on {step.remaining} left"
+        self._say("force.used", text, _place(step))
+        self.again = True
+
+    def _abandon(self, step: Step) -> None:
+        unseen = step.outcome is Outcome.UNKNOWN
+        count = step.abandoned if unseen else step.remaining
+        self.changed[step.id] = dataclasses.replace(step, abandoned=count, unseen=unseen)
+        self._set(progress_at=self._now)
+        what = "unknown, abandoned unseen" if unseen else f"{step.remaining} abandoned"
+        name = step.name if step.type else step.service
+        text = f"{name}: {what} by force ({step.reason}: {step.message})"
+        data = {**_place(step), "abandoned": count, "unseen": unseen, "reason": step.reason}
+        self._say("force.abandoned", text, data)
+        self.abandoned.append(step.id)
+        self.again = True
+
+    def _count_empty(self) -> None:
+        count = self.deletion.empty_inventories + 1
+        self._set(empty_inventories=count, purpose=RoundPurpose.NONE, progress_at=self._now)
+        after = self.deletion
+        rest = " but for what is abandoned" if any(force.is_abandoned(after, s) for s in self._steps) else ""
+        text = f"inventory {after.round} is complete and empty{rest} ({count} in a row)"
+        text += not_looked_at(after) + force.summary(after, self._steps)
+        self._say("inventory.empty", text, {"round": after.round})
+        self.again = True
+
+    def _mark_recoverable(self, until: datetime.datetime) -> None:
+        self._set(point_of_no_return_at=until)
+        time = until.isoformat(timespec="seconds") + "Z"
+        text = f"nothing is deleted before {time}: until then the project can be restored"
+        self._say("recovery.opened", text, {"until": time})
+
+    def _reprove(self, why: str) -> None:
+        purpose = self.deletion.purpose
+        self._set(
+            empty_inventories=0, purpose=RoundPurpose.NONE if purpose is RoundPurpose.PROJECT_SETTINGS else purpose
+        )
+        self._say("inventory.void", why)
+        self.again = True
+
+    def _set_condition(self, action: SetCondition) -> None:
+        before = self.deletion
+        old = next((c for c in before.conditions if c.type == action.type), None)
+        if old is None and not action.status and action.type in ("stalled", "on_hold"):
+            return
+        if old and (old.status, old.reason, old.message) == (action.status, action.reason, action.message):
+            return
+        flipped = old is None or old.status is not action.status
+        since = self._now if flipped or old is None else old.last_transition_at
+        new = Condition(action.type, action.status, action.reason, action.message, since)
+        conditions = (*(c for c in before.conditions if c.type != action.type), new)
+        # A hold is no lack of progress: when it begins or ends, progress is measured from now on.
+        progress = self._now if action.type == "on_hold" and flipped else before.progress_at
+        self._set(conditions=conditions, progress_at=progress)
+        # Each change of a hold goes into the journal: one lien may go and another one come.
+        if flipped or (action.type == "on_hold" and action.status):
+            data = {"status": action.status, "reason": action.reason}
+            self._say(f"condition.{action.type}", action.message or action.reason, data)
 
 
 def _place(step: Step) -> dict[str, str]:
     return {"region": step.region, "service": step.service, "type": step.type}
 
 
-def _set_condition(d: Deletion, action: SetCondition, now: datetime.datetime) -> tuple[Deletion, Event | None]:
-    old = next((c for c in d.conditions if c.type == action.type), None)
-    if old is None and not action.status and action.type in ("stalled", "on_hold"):
-        return d, None
-    if old and (old.status, old.reason, old.message) == (action.status, action.reason, action.message):
-        return d, None
-    flipped = old is None or old.status is not action.status
-    new = Condition(
-        action.type,
-        action.status,
-        action.reason,
-        action.message,
-        now if flipped or old is None else old.last_transition_at,
-    )
-    conditions = (*(c for c in d.conditions if c.type != action.type), new)
-    event = Event(
-        f"condition.{action.type}",
-        action.message or action.reason,
-        data={"status": action.status, "reason": action.reason},
-    )
-    # What was held has not stood still by itself: from its end on, progress is measured anew.
-    progress = now if action.type == "on_hold" and flipped else d.progress_at
-    # Of what holds it each change is told: one lien may go, and another come.
-    told = flipped or (action.type == "on_hold" and action.status)
-    return dataclasses.replace(d, conditions=conditions, progress_at=progress), event if told else None
-
-
-def record(deletion: Deletion, step: Step, sweep: StepResult, now: datetime.datetime) -> tuple[Deletion, Step]:
-    """Return deletion and step with a finished sweep's result in them."""
+def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.datetime) -> tuple[Deletion, Step]:
+    """Return deletion and step with the result and the learned facts in them."""
+    waived = bool(step.waived)  # it was waived while it ran: its result does not count
     after = dataclasses.replace(
         step,
         state=StepState.DONE,
-        outcome=Outcome.NONE if step.waived else sweep.outcome,  # it was waived while it ran: its result counts no more
-        reason=str(Reason.WAIVED) if step.waived else sweep.reason,
-        message=step.message if step.waived else sweep.message,
-        found=sweep.found,
-        kept=sweep.kept,
-        remaining=len(sweep.leftovers),
-        abandoned=_abandoned(deletion, step, sweep),
-        unseen=step.unseen and sweep.outcome is Outcome.UNKNOWN and force.works(deletion),
-        unplanned=sum(leftover.reason is Reason.NOT_PLANNED for leftover in sweep.leftovers),
-        digest=sweep.digest or step.digest,
-        deleted=step.deleted + len(sweep.deleted),
-        calls=step.calls + sweep.calls,
+        outcome=Outcome.NONE if waived else result.outcome,
+        reason=str(Reason.WAIVED) if waived else result.reason,
+        message=step.message if waived else result.message,
+        found=result.found,
+        kept=result.kept,
+        remaining=len(result.leftovers),
+        abandoned=_abandoned(deletion, step, result),
+        unseen=step.unseen and result.outcome is Outcome.UNKNOWN and force.works(deletion),
+        unplanned=sum(leftover.reason is Reason.NOT_PLANNED for leftover in result.leftovers),
+        digest=result.digest or step.digest,
+        deleted=step.deleted + len(result.deleted),
+        calls=step.calls + result.calls,
         finished_at=now,
         lease_until=None,
     )
-    if deletion.purpose is RoundPurpose.DELETE and sweep.outcome is not Outcome.UNKNOWN:
-        # What an earlier listing had and neither listing of this sweep has went along with something else.
-        along = max(0, step.remaining - sweep.found)
+    if deletion.purpose is RoundPurpose.DELETE and result.outcome is not Outcome.UNKNOWN:
+        # A resource that an earlier listing had and that neither listing of this sweep has was deleted with another.
+        along = max(0, step.remaining - result.found)
         after = dataclasses.replace(after, deleted=after.deleted + along)
     progress = (
-        bool(sweep.deleted)
-        or (sweep.outcome is Outcome.CLEAR and step.outcome is not Outcome.CLEAR)
-        or (sweep.outcome is Outcome.LEFTOVERS and len(sweep.leftovers) < step.remaining)
+        bool(result.deleted)
+        or (result.outcome is Outcome.CLEAR and step.outcome is not Outcome.CLEAR)
+        or (result.outcome is Outcome.LEFTOVERS and len(result.leftovers) < step.remaining)
     )
-    return dataclasses.replace(deletion, progress_at=now if progress else deletion.progress_at, updated_at=now), after
+    values = _learned(result) | {"progress_at": now if progress else deletion.progress_at, "updated_at": now}
+    return dataclasses.replace(deletion, **values), after
 
 
-def _abandoned(deletion: Deletion, step: Step, sweep: StepResult) -> int:
-    """Return how many of a step's leftovers count as let go of; what is not seen now was, and stays on record."""
+def settled(before: Deletion, after: Deletion, result: StepResult) -> frozenset[str]:
+    """Return the names of the deletion's fields that a result sets.
+
+    A field with an equal value has to be written, too: an engine may be writing another one at this moment.
+
+    :param after: what ``record`` made of ``before``
+    """
+    # An unchanged time of progress is not written: an engine or a user may have set a later one meanwhile.
+    progress = {"progress_at"} if after.progress_at != before.progress_at else set()
+    return frozenset(_learned(result).keys() | progress)
+
+
+def _learned(result: StepResult) -> dict[str, Any]:
+    """Return the fields that the facts of a result set, with their values."""
+    values: dict[str, Any] = {}
+    for fact in result.learned:
+        values |= _values(fact)
+    return values
+
+
+def _values(fact: Fact) -> dict[str, Any]:
+    reopened = {"closed_at": None, "drained_at": None, "empty_inventories": 0}
+    match fact:
+        case Surveyed(waivers):
+            return {"waivers": waivers}
+        case ProjectSeen(name, domain_id, member_ids):
+            return {"project_name": name, "domain_id": domain_id, "member_ids": member_ids}
+        case ProjectGone(at, locked):
+            return {"project_gone_at": at} | ({} if locked else {"empty_inventories": 0})
+        case ProjectReturned():
+            return {"project_gone_at": None, **reopened}
+        case ProjectReopened():
+            return reopened
+        case ProjectReclosed(at):
+            return {"closed_at": at, "drained_at": at, "empty_inventories": 0}
+        case RemovalStopped():
+            return {"purpose": RoundPurpose.NONE, "empty_inventories": 0}
+
+
+def _abandoned(deletion: Deletion, step: Step, result: StepResult) -> int:
+    """Return how many leftovers are abandoned; without a listing, as before."""
     if not force.works(deletion):
         return 0
-    return step.abandoned if sweep.outcome is Outcome.UNKNOWN else sum(one.abandoned for one in sweep.leftovers)
+    return step.abandoned if result.outcome is Outcome.UNKNOWN else sum(one.abandoned for one in result.leftovers)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from cleanup_orchestrator.core.facts import Fact
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.redact import redact
 
@@ -146,3 +147,4 @@ class StepResult:
     ] = ()  #: no leftovers, but named: each that is kept, for a plan; what is informational
     in_use: str | None = None  #: for a lien, what others use of it; empty: nothing; none: it was not asked, or not all
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)  #: for the journal
+    learned: tuple[Fact, ...] = ()  #: what the step found out about the deletion as a whole

@@ -1,4 +1,7 @@
-"""The engine: a shell around ``decide``. Load, decide, save with compare-and-swap, cast. Any number may run."""
+"""The engine: loads a deletion, decides, saves, and casts steps.
+
+It saves with compare-and-swap, so that any number of engines may run.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +29,18 @@ OPTS = {
             "resources",
             default=0,
             min=0,
-            help="Resources that one cascade may be about before a second person has to approve it; 0: no limit. "
-            "Counted in its inventory, and again in each look that more deletes follow. A container of objects counts "
-            "as one.",
+            help="Number of resources above which a second person has to approve a cascade; 0: no limit. They are "
+            "counted in its inventory, and again in each later inventory that deletes follow. A container of objects "
+            "counts as one.",
         ),
         cfg.IntOpt(
             "deletions_a_day",
             default=0,
             min=0,
-            help="Cascades in any 24 hours that need no approval; 0: no limit. Counted are those of projects of the "
-            "same domain, whoever asked for them, and those that the same user asked for in any domain. Each one "
-            "beyond that waits for a second person before the project is locked, and so does a retry more than 24 "
-            "hours after the request. Dry runs and reports do not count.",
+            help="Number of cascades in any 24 hours that need no approval; 0: no limit. This counts the cascades of "
+            "projects of the same domain, and those that the same user requested in any domain. Each further cascade "
+            "waits for a second person before its project is locked, and so does a retry more than 24 hours after the "
+            "request. Dry runs and reports do not count.",
         ),
     ],
     "deletion": [
@@ -46,40 +49,51 @@ OPTS = {
             default=0.0,
             min=0.0,
             max=3650.0,
-            help="Days that a cascade rests between its inventory and its first delete; 0: none. The project stays "
-            "locked, nothing of it is deleted, and a restore brings it back as it was.",
+            help="Days that a cascade waits between its inventory and its first delete; 0: none. The project stays "
+            "locked, nothing in it is deleted, and a restore brings it back as it was.",
         ),
     ],
     "engine": [
-        cfg.IntOpt("threads", default=4, min=1, help="Deletions that one engine process decides on at once."),
-        cfg.FloatOpt("tick", default=5.0, min=0.1, help="Seconds between looks for deletions that a message missed."),
+        cfg.IntOpt(
+            "threads", default=4, min=1, help="Number of deletions that one engine process decides on at the same time."
+        ),
+        cfg.FloatOpt("tick", default=5.0, min=0.1, help="Seconds between two searches for deletions that are due."),
         cfg.IntOpt(
             "stall_after",
             default=600,
             min=1,
             mutable=True,
-            help="Seconds without progress after which one is 'stalled'.",
+            help="Seconds without progress after which a deletion is 'stalled'.",
         ),
-        cfg.IntOpt("claim_timeout", default=30, min=1, help="Seconds after which an unclaimed step is cast again."),
+        cfg.IntOpt(
+            "claim_timeout",
+            default=30,
+            min=1,
+            help="Seconds after which a step that no worker has claimed is cast again.",
+        ),
         cfg.IntOpt(
             "steps_at_once",
             default=8,
             min=1,
             mutable=True,
-            help="Sweeps of one deletion that are handed out at once, so that no project takes every worker.",
+            help="Maximum number of sweeps of one deletion under way, so that no project occupies every worker.",
         ),
         cfg.IntOpt(
-            "attempts", default=3, min=1, mutable=True, help="Tries at a listing before a report says 'unknown'."
+            "attempts",
+            default=3,
+            min=1,
+            mutable=True,
+            help="Number of attempts at a listing before a report says 'unknown'.",
         ),
         cfg.FloatOpt(
             "retry_base",
             default=1.0,
             min=0.1,
             mutable=True,
-            help="Seconds before the second try at a step; then doubled.",
+            help="Seconds before the second attempt at a step; doubled before each further one.",
         ),
         cfg.FloatOpt(
-            "retry_cap", default=60.0, min=1.0, mutable=True, help="The longest wait between two tries, in seconds."
+            "retry_cap", default=60.0, min=1.0, mutable=True, help="The longest wait between two attempts, in seconds."
         ),
     ],
     "force": [
@@ -88,28 +102,32 @@ OPTS = {
             default=3,
             min=1,
             mutable=True,
-            help="Tries at a resource type, in a deletion under force, before force takes its next turn with what is "
-            "left: first what the type declares (reset its state, force its delete, abandon it), then letting go.",
+            help="Number of attempts at a resource type, in a deletion under force, before the next means of force is "
+            "used on its leftovers: first the one that the type declares (such as a reset of the state or a forced "
+            "delete), then they are abandoned.",
         ),
         cfg.IntOpt(
             "patience",
             default=300,
             min=0,
             mutable=True,
-            help="Seconds in which nothing of the whole deletion moves, before force takes its next turn. Longer than "
-            "the longest delete that services accept and then work on, such as wiping a large volume: what is merely "
-            "slow would be abandoned.",
+            help="Seconds without progress of the whole deletion before the next means of force is used. Set more than "
+            "the longest delete that a service accepts and then works on, such as wiping a large volume: otherwise a "
+            "slow delete is abandoned.",
         ),
     ],
 }
 
-#: Decisions in a row on one deletion before others get their turn: more would be a defect, not work.
+#: Decisions in a row on one deletion before the engine turns to others. More decisions in a row are a defect.
 _MAX_DECISIONS = 50
 
 
 def rules(conf: cfg.ConfigOpts) -> deciding.Rules:
     """Return the operator's settings as the core reads them."""
-    seconds = lambda n: datetime.timedelta(seconds=n)  # noqa: E731
+
+    def seconds(n: float) -> datetime.timedelta:
+        return datetime.timedelta(seconds=n)
+
     return deciding.Rules(
         settle=seconds(conf.drain.token_cache_time),
         stall_after=seconds(conf.engine.stall_after),
@@ -136,17 +154,18 @@ class Engine:
         self._conf = conf
         self._tick = float(conf.engine.tick)
         self._lock = threading.Lock()
-        self._deciding: dict[str, bool] = {}  #: deletions in hand here, and whether to look at them once more
+        self._deciding: dict[str, bool] = {}  #: deletions that a thread decides on; true: decide once more
 
     def reread(self) -> None:
-        """Take over what was changed in the configuration; decisions under way end as they began."""
+        """Apply a changed configuration to all further decisions."""
         self.rules = rules(self._conf)
 
     def handle(self, deletion_id: str) -> None:
         """Decide on a deletion until there is nothing more to decide now.
 
-        One thread at a time does: several steps of one deletion end at about the same moment, and of those who decide
-        at once all but one decide in vain. Who comes second leaves word that there is news, and goes.
+        One thread at a time decides on a deletion: steps of one deletion often end at the same moment, and of parallel
+        decisions all but one would be lost. If another thread decides on this deletion, mark it for one more decision
+        and return.
         """
         with self._lock:
             busy = deletion_id in self._deciding
@@ -163,7 +182,7 @@ class Engine:
                     self._deciding[deletion_id] = False
         except BaseException:
             with self._lock:
-                self._deciding.pop(deletion_id, None)  # what was left word of is due: the tick finds it
+                self._deciding.pop(deletion_id, None)  # a marked deletion is due: the tick takes it up
             raise
 
     def _decide(self, deletion_id: str) -> None:
@@ -186,7 +205,7 @@ class Engine:
                         LOG.info("%s: %s", event.type, event.message)
             except Conflict:
                 metrics.CONFLICTS.inc()
-                continue  # somebody else wrote first: look again
+                continue  # another process wrote first: load again
             except NotFound:
                 LOG.warning("deletion %s is not in the store", deletion_id)
                 return
@@ -203,7 +222,10 @@ class Engine:
         LOG.error("deletion %s: %d decisions in a row; the tick goes on with it", deletion_id, _MAX_DECISIONS)
 
     def run_ticks(self, stop: threading.Event) -> None:
-        """Until told to stop, take up every deletion whose time has come: what a lost message left."""
+        """Take up every deletion that is due, until told to stop.
+
+        A deletion is due although nothing happens to it if a message was lost.
+        """
         while not stop.is_set():
             try:
                 due = self.store.due()
@@ -215,6 +237,6 @@ class Engine:
                     return
                 try:
                     self.handle(deletion_id)
-                except Exception:  # one that nobody can decide on must not keep the tick from all the others
+                except Exception:  # one deletion that cannot be decided on must not block the others
                     LOG.exception("the tick failed at deletion %s; the next one tries again", deletion_id)
             stop.wait(self._tick)

@@ -1,7 +1,7 @@
-"""Hears from Keystone that a project was deleted, and records it if nobody had handed it to us.
+"""Records projects that Keystone says are deleted.
 
-A notification is a hint: before anything is recorded, Keystone itself is asked. What is recorded is only ever looked at
-(``Origin.NOTICED``): the report says what the project left behind.
+A notification is a hint: Keystone itself is asked before a deletion is recorded. Nothing is written to the resources of
+such a deletion (``Origin.NOTICED``): its report says what the project left behind.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ OPTS = {
         cfg.BoolOpt(
             "listen",
             default=False,
-            help="Whether engines listen for Keystone's notifications, so that a project which somebody deletes past "
-            "the orchestrator is noticed, and what it left behind reported. The bus is that of "
+            help="Whether engines listen for Keystone's notifications. If true, a project that is deleted without the "
+            "orchestrator is recorded, and the resources that it left are reported. The bus is that of "
             "[oslo_messaging_notifications] transport_url, by default the same as for everything else.",
         ),
         cfg.StrOpt(
             "topic",
             default="cleanup_orchestrator",
-            help="A topic of our own among [oslo_messaging_notifications] topics of keystone.conf: whoever shares one "
-            "with others gets only some of the messages.",
+            help="A topic in [oslo_messaging_notifications] topics of keystone.conf that no other service reads: of a "
+            "shared topic each reader gets only some of the messages.",
         ),
         cfg.StrOpt("exchange", default="keystone", help="Keystone's control_exchange."),
     ]
 }
 
-#: Seconds before a hint that could not be followed up is delivered again.
+#: Seconds before a notification that could not be handled is delivered again.
 _PAUSE = 2.0
 
 
@@ -61,7 +61,7 @@ class Listener:
     def info(
         self, context: Any, publisher_id: str, event_type: str, payload: Mapping[str, Any], metadata: Any
     ) -> str | None:
-        """Take one notification; what cannot be followed up now is delivered again."""
+        """Handle one notification; requeue it if it cannot be handled now."""
         project_id, user_id = _read(payload)
         if not is_id(project_id):
             LOG.warning("%s from %s names no project: dropped", event_type, publisher_id)
@@ -76,9 +76,11 @@ class Listener:
         return None
 
     def deleted(self, project_id: str, user_id: str) -> Deletion | None:
-        """Follow up a hint that a project was deleted; return the record, if one was made.
+        """Record a project that Keystone says is deleted; return the record.
 
-        :raises Exception: when the store or Keystone does not answer
+        ``None``: no record was needed.
+
+        :raises Exception: the store or Keystone does not answer
         """
         if live := self._store.live(project_id):
             self._bus.deletion(live.id)
@@ -86,7 +88,7 @@ class Listener:
         before = self._store.list(Page(1), project_id=project_id)
         latest = before[0] if before else None
         if latest and (latest.status is Status.DELETED or latest.origin is Origin.NOTICED):
-            return None  # by ourselves, or heard before
+            return None  # deleted by the orchestrator, or recorded before
         if self._known(project_id):
             LOG.warning("Keystone said that project %s was deleted, and still knows it", project_id)
             return None
@@ -101,11 +103,11 @@ class Listener:
             origin=Origin.NOTICED,
             member_ids=latest.member_ids if latest else (),
         )
-        text = "Keystone says that somebody deleted the project; nobody had asked for it here"
+        text = "Keystone says that a user deleted the project without the orchestrator"
         event = Event("deletion.noticed", text, actor=user_id, data={"earlier": latest.id if latest else ""})
         try:
             self._store.create(record, TASKS, event)
-        except AlreadyUnderWay as other:  # heard twice at once
+        except AlreadyUnderWay as other:  # two notifications at the same moment
             self._bus.deletion(other.existing.id)
             return None
         LOG.info("%s: %s", event.type, event.message)
@@ -121,7 +123,7 @@ class Listener:
 
 
 def _read(payload: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the project's id and that of who deleted it, each empty if it is not there, or is no id."""
+    """Return the ids of the deleted project and of the user; empty: no valid id."""
     initiator, target = (payload.get(name) for name in ("initiator", "target"))
     initiator, target = (each if isinstance(each, Mapping) else {} for each in (initiator, target))
     project_id = str(payload.get("resource_info") or target.get("id") or "")

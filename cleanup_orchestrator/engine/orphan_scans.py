@@ -1,4 +1,4 @@
-"""Drives orphan scans: loads one, decides what happens next, saves it, and casts its parts to the workers."""
+"""Drives orphan scans: loads one, decides, saves it, and casts its parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ LOG = log.getLogger(__name__)
 
 
 class Scans:
-    """Drives orphan scans, and begins them when their time has come. Any number of engines may."""
+    """Drives orphan scans and starts scheduled ones.
+
+    Any number of engines may run.
+    """
 
     def __init__(self, conf: cfg.ConfigOpts, store: Store, bus: Bus) -> None:
         self._conf, self._store, self._bus = conf, store, bus
@@ -44,7 +47,7 @@ class Scans:
                     return
                 self._store.save_orphan_scan(scan, decided.scan, decided.parts)
             except Conflict:
-                continue  # somebody else wrote first: look again
+                continue  # another process wrote first: load again
             except NotFound:
                 LOG.warning("orphan scan %s is not in the store", scan_id)
                 return
@@ -56,18 +59,20 @@ class Scans:
                 return
 
     def tick(self) -> None:
-        """Take up the scan whose time has come, or begin one."""
+        """Take up the scan that is due, or start a scheduled one."""
         self.schedule()
         if (due := self._store.orphan_scan_due()) is not None:
             self.handle(due)
 
     def schedule(self) -> OrphanScan | None:
-        """Begin a scan if its time has come: of all engines that try, one does."""
+        """Start a scan if the schedule says so; of several engines one starts it."""
         hours = self._conf.orphans.schedule_interval
         if not hours:
             return None
         try:
-            scan = self._store.create_orphan_scan(new_scan(self._conf, scheduled=True), datetime.timedelta(hours=hours))
+            scan: OrphanScan | None = self._store.create_orphan_scan(
+                new_scan(self._conf, scheduled=True), datetime.timedelta(hours=hours)
+            )
         except ScanUnderWay:
             return None
         if scan is not None:
@@ -75,7 +80,7 @@ class Scans:
         return scan
 
     def run_ticks(self, stop: threading.Event) -> None:
-        """Until told to stop."""
+        """Tick until told to stop."""
         while not stop.is_set():
             try:
                 self.tick()

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import force
-from cleanup_orchestrator.core.actions import record
+from cleanup_orchestrator.core.actions import record, settled
 from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Change, Event
@@ -139,30 +139,25 @@ class Steps(Repository):
 
     # ----------------------------------------------------------------------------------------------------- results
     def finish(
-        self, step: Step, sweep: StepResult, events: Sequence[Event] = (), yielded: Iterable[Change] = (), **values: Any
+        self, step: Step, result: StepResult, events: Sequence[Event] = (), yielded: Iterable[Change] = ()
     ) -> bool:
         """Save the result of a claimed step.
 
-        With it are saved its leftovers, its journal lines, and the lien that it raises or ends.
+        With it are saved its leftovers, its journal lines, the facts that it learned, and the lien that it raises or
+        ends.
 
         ``False``: the claim does not hold any more, nothing is saved.
 
         :param yielded: recorded changes that others have undone: they are marked, and will not be undone again
-        :param values: fields of the deletion that the result settles (a survey's project name and members)
         """
-        liens = self._finish(step, sweep, events, tuple(yielded), values)
+        liens = self._finish(step, result, events, tuple(yielded))
         for lien in liens or ():
             self._database.listeners.lien_changed(lien)
         return liens is not None
 
     @retry_transient
     def _finish(
-        self,
-        step: Step,
-        sweep: StepResult,
-        events: Sequence[Event],
-        yielded: Sequence[Change],
-        values: Mapping[str, Any],
+        self, step: Step, result: StepResult, events: Sequence[Event], yielded: Sequence[Change]
     ) -> Sequence[Lien] | None:
         """Save a result; return the liens that changed with it.
 
@@ -172,34 +167,31 @@ class Steps(Repository):
             if (found := guard.claimed(c, step)) is None:
                 return None
             now = database_time(c)
-            sweep = force.carried(sweep, abandoned_leftovers(c, found[1]), records.resource_id)
-            deletion, after = record(*found, sweep, now)
+            before, known = found
+            result = force.carried(result, abandoned_leftovers(c, known), records.resource_id)
+            deletion, after = record(before, known, result, now)
             # By fencing token and state, not by version: the lease may be renewed at the same moment.
-            result = c.execute(
+            saved = c.execute(
                 t.steps.update()
                 .where(guard.claim_holds(step))
                 .values(**{**_result_values(after), "version": t.steps.c.version + 1})
             )
-            if result.rowcount != 1:
+            if saved.rowcount != 1:
                 return None
-            replace_leftovers(c, after, (*sweep.leftovers, *sweep.kept_resources))
+            replace_leftovers(c, after, (*result.leftovers, *result.kept_resources))
             mark_undone(c, yielded)
-            stored: dict[str, Any] = {"member_ids": list(values["member_ids"])} if "member_ids" in values else {}
-            if "waivers" in values:
-                stored["waivers"] = records.stored_waivers(values["waivers"])
-            if deletion.progress_at != found[0].progress_at:  # else an engine may have set it since it was read
-                stored["progress_at"] = deletion.progress_at
+            values = records.deletion_values(deletion)
             c.execute(
                 t.deletions.update()
                 .where(t.deletions.c.id == deletion.id)
                 .values(
                     wake_at=now,
                     version=t.deletions.c.version + 1,  # an engine that decided on older steps reads again
-                    **{**values, **stored},
+                    **{name: values[name] for name in settled(before, deletion, result)},
                 )
             )
             write_journal(c, deletion.id, now, events)
-            return settle_lien(c, deletion, after, sweep, now)
+            return settle_lien(c, deletion, after, result, now)
 
     @retry_transient
     def put(self, holder: Step, wanted: Sequence[Step], catalog: Collection[tuple[str, str]] = ()) -> bool:

@@ -1,7 +1,9 @@
-"""Works on parts of orphan scans: lists one resource type of one region for all projects, and asks Keystone.
+"""Does parts of orphan scans.
 
-Nothing here writes to the cloud: each call is made with the guard of a look. Rows pass through one page at a time; of
-all that is seen, the ids of projects are kept, and what has to be reported goes to the store.
+A part lists one resource type of one region for all projects and asks Keystone for the owners.
+
+Nothing here writes to the cloud: every session is read-only. Rows are handled one page at a time. The memory holds only
+ids of projects, and everything that has to be reported goes to the store.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import datetime
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from oslo_log import log
 
@@ -25,99 +26,34 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import BadAnswer, Stopped, classify
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType
-from cleanup_orchestrator.worker import watchdog
+from cleanup_orchestrator.worker.context import WorkerContext
+from cleanup_orchestrator.worker.leases import LeasedTask, LeasedWorker
 from cleanup_orchestrator.worker.sweep import calls
-from cleanup_orchestrator.worker.worker import Worker
 
 LOG = log.getLogger(__name__)
 
-#: Stands where a listing wants a project, in one over all projects. Keystone never gives such an id.
+#: Project id for a listing of all projects. Keystone never gives such an id.
 NOBODY = "0" * 32
 #: Rows that go to the store at once.
 _PAGE = 500
 #: Projects whose state is remembered during a scan: their ids take some hundred bytes each.
 _REMEMBERED = 200_000
 
-
-class Scanner:
-    """Takes parts of scans, beside a worker and within its share of the limits."""
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-        self._census: collections.OrderedDict[tuple[str, int], Census] = collections.OrderedDict()
-        self._lock = threading.Lock()
-        self.stopping = False
-
-    def stop(self) -> None:
-        """Take no further part, and give back those under way: the process ends."""
-        self.stopping = True
-
-    def handle(self, part_id: str) -> None:
-        """Take a part, if it is still there to be taken, and see it through, or give it up when it hangs."""
-        worker = self._worker
-        if self.stopping:
-            worker.bus.orphan_scan_part(part_id)
-            return
-        lease = float(worker.conf.worker.lease)
-        claimed = worker.store.claim_scan_part(part_id, worker.name, lease)
-        if claimed is None:
-            LOG.debug("part %s of an orphan scan is not there to be taken", part_id)
-            return
-        scan, part = claimed
-        task = _Task(worker, scan, part, self.census(scan), lambda: self.stopping)
-        renew = lambda: watchdog.renewed(lambda: worker.store.renew_scan_part(part, lease), part.name)  # noqa: E731
-        thread, why = task.see_through(f"scan-{part.id}", worker.conf.worker, renew)
-        if why:
-            LOG.error("orphan scan: %s: given up: %s; its thread is at %s", part.name, why, watchdog.place(thread))
-            task.give_up(why)
-        try:
-            self._save(task, why)
-        except Exception:  # the lease runs out, and the part is taken up again
-            LOG.exception("orphan scan: %s could not save its result", part.name)
-            return
-        worker.bus.orphan_scan(scan.id)
-
-    def census(self, scan: OrphanScan) -> Census:
-        """Return what this process knows of the projects at this read of a scan; that of earlier ones is forgotten."""
-        with self._lock:
-            key = (scan.id, scan.read)
-            found = self._census.setdefault(key, Census())
-            while len(self._census) > 2:
-                self._census.popitem(last=False)
-            return found
-
-    def _save(self, task: _Task, why: str) -> None:
-        store, part = self._worker.store, task.part
-        if why:
-            result = _unknown(part, Reason.TIMED_OUT, why)
-        elif task.error is None:
-            result = task.result
-        elif isinstance(task.error, Stopped) and self.stopping:
-            if store.release_scan_part(part):
-                self._worker.bus.orphan_scan_part(part.id)
-            return
-        else:
-            failure = classify(task.error)
-            result = _unknown(part, failure.reason, failure.message)
-            LOG.warning("orphan scan: %s: %s: %s", part.name, failure.reason, failure.message)
-        if not store.finish_scan_part(dataclasses.replace(result, calls=part.calls + task.calls)):
-            LOG.warning("orphan scan: %s: not ours any more, its result is dropped", part.name)
-            return
-        LOG.info(
-            "orphan scan: %s, read %d: %s, %d listed, %d calls",
-            part.name, part.read, result.outcome, result.listed, task.calls,
-        )  # fmt: skip
+#: What identifies a part: region, service, type.
+Key = tuple[str, str, str]
 
 
 class Census:
-    """Which projects Keystone knows, as this process was told at one read of a scan."""
+    """Remembers which projects Keystone knows, as it answered at one read of a scan."""
 
     def __init__(self) -> None:
         self._known: collections.OrderedDict[str, bool] = collections.OrderedDict()
         self._lock = threading.Lock()
 
     def knows(self, projects: Projects, project_id: str, own_id: str) -> bool | None:
-        """Whether Keystone knows a project; ``None``: it does not say so, and answers about others.
+        """Return whether Keystone knows a project.
+
+        ``None``: Keystone does not say so, and answers about other projects.
 
         :raises Exception: Keystone does not answer
         """
@@ -127,7 +63,7 @@ class Census:
         try:
             known = projects.knows(project_id, own_id)
         except Exception:
-            projects.get(own_id)  # if it does not answer this either, nothing can be said of any project
+            projects.get(own_id)  # if Keystone does not answer this either, nothing can be said of any project
             try:
                 known = projects.knows(project_id, own_id)
             except Exception as error:
@@ -140,43 +76,89 @@ class Census:
         return known
 
 
-def _unknown(part: ScanPart, reason: Reason, message: str) -> ScanPart:
-    return dataclasses.replace(part, outcome=Outcome.UNKNOWN, reason=str(reason), message=message)
+class ScanTask(LeasedTask):
+    """One claimed part of an orphan scan."""
 
-
-class _Task(watchdog.WatchedTask):
-    """One claimed part."""
-
-    def __init__(
-        self, worker: Worker, scan: OrphanScan, part: ScanPart, census: Census, stopping: Callable[[], bool]
-    ) -> None:
-        super().__init__()
+    def __init__(self, worker: WorkerContext, scan: OrphanScan, part: ScanPart, census: Census) -> None:
+        super().__init__(worker.conf.worker)
         self.scan, self.part = scan, part
         self.result = part
-        self.error: BaseException | None = None
-        self._worker, self._store, self._census, self._stopping = worker, worker.store, census, stopping
+        self._worker, self._store, self._census = worker, worker.store, census
         self._clouds = worker.clouds.seen_by(self.seen)
 
-    def main(self) -> None:
-        """Be the thread."""
-        try:
-            reads = {0: self._catalog, 1: self._first, 2: self._second}
-            self.result = reads[self.part.read if self.part.service else 0]()
-        except BaseException as error:  # a plugin's, too: it ends this part, and neither thread nor process
-            self.error = error
-        finally:
-            self.over.set()
+    # -- what leased work defines
+    @property
+    def name(self) -> str:
+        """What the part is, for the log."""
+        return f"orphan scan: {self.part.name}"
+
+    @property
+    def thread_name(self) -> str:
+        """The name of its thread."""
+        return f"scan-{self.part.id}"
+
+    def extend(self, seconds: float) -> bool:
+        """Extend the lease in the store; return ``False`` if the claim is lost."""
+        return bool(self._store.renew_scan_part(self.part, seconds))
+
+    def release(self) -> bool:
+        """Return the part to the queue in the store; ``False``: the claim is lost."""
+        return bool(self._store.release_scan_part(self.part))
+
+    def requeue(self) -> None:
+        """Cast the released part to the workers."""
+        self._worker.bus.orphan_scan_part(self.part.id)
+
+    def announce(self) -> None:
+        """Tell the engines that the scan has a new result."""
+        self._worker.bus.orphan_scan(self.scan.id)
+
+    def work(self) -> None:
+        """Do the read that the part is for."""
+        reads = {0: self._catalog, 1: self.first, 2: self.second}
+        self.result = reads[self.part.read if self.part.service else 0]()
+
+    def ended(self) -> None:
+        """Save the result, or give the part back if the process ends."""
+        if self.error is None:
+            self._save(self.result)
+        elif isinstance(self.error, Stopped) and self.stopping:
+            self.release_claim()
+        else:
+            failure = classify(self.error)
+            LOG.warning("%s: %s: %s", self.name, failure.reason, failure.message)
+            self._save(self._unknown(failure.reason, failure.message))
+
+    def abandon(self, thread: threading.Thread, why: str) -> None:
+        """Give up a thread that hangs: withhold its calls and save an unknown result."""
+        self.give_up(why)
+        self._save(self._unknown(Reason.TIMED_OUT, why))
+
+    def _save(self, result: ScanPart) -> None:
+        result = dataclasses.replace(result, calls=self.part.calls + self.calls)
+        if self.save_patiently(lambda: self._store.finish_scan_part(result)):
+            text = "%s, read %d: %s, %d listed, %d calls"
+            LOG.info(text, self.name, self.part.read, result.outcome, result.listed, self.calls)
+
+    def _unknown(self, reason: Reason, message: str) -> ScanPart:
+        return dataclasses.replace(self.part, outcome=Outcome.UNKNOWN, reason=str(reason), message=message)
+
+    def _clear(self, message: str = "") -> ScanPart:
+        return dataclasses.replace(self.part, outcome=Outcome.CLEAR, reason="", message=message)
 
     # -- what each read does
     def _projects(self) -> Projects:
         return Projects(self._clouds.identity(self._clouds.admin_session(read_only)))
 
     def _catalog(self) -> ScanPart:
-        """Read which services, regions and types there are, and which of them cannot be listed for all projects."""
+        """Read which services, regions and types exist.
+
+        Types that cannot be listed for all projects are stored as not covered.
+        """
         registry, coverage = self._worker.registry, self._worker.coverage
         identity = self._clouds.identity(self._clouds.admin_session(read_only))
-        parts: dict[tuple[str, str, str], ScanPart] = {}
-        missing: dict[tuple[str, str, str], str] = {}
+        parts: dict[Key, ScanPart] = {}
+        missing: dict[Key, str] = {}
         for answer in (*coverage.answers(identity), coverage.answer(Entry("", "identity", "keystone"))):
             service = registry.services.get(answer.service_type)
             if service is None:
@@ -193,43 +175,43 @@ class _Task(watchdog.WatchedTask):
         names = ("region", "service", "type", "reason")
         not_covered = [dict(zip(names, (*key, why), strict=True)) for key, why in sorted(missing.items())]
         if not self._store.put_scan_parts(self.part, parts.values(), not_covered):
-            raise Stopped("the look at the catalog is not ours any more")
-        return dataclasses.replace(self.part, outcome=Outcome.CLEAR, reason="", message=f"{len(parts)} types")
+            raise Stopped("the read of the catalog is not held by this worker any more")
+        return self._clear(f"{len(parts)} types")
 
     def _listed(self) -> Iterator[Resource]:
-        """Yield everybody's resources of the type, one after the other.
+        """Yield the resources of the type of all projects, one after the other.
 
-        :raises BadAnswer: the list has no end
+        :raises BadAnswer: the list is too long
+        :raises Stopped: the task was given up, or the process ends
         """
         worker, part = self._worker, self.part
         declared: ResourceType = worker.registry.find(part.service, part.type)
         type_ = declared.all_projects_view()
-        if type_ is None:  # another release's worker made the part
+        if type_ is None:  # a worker of another release made the part
             raise BadAnswer(f"{part.name} cannot be listed for all projects")
-        nobody = ProjectDefinition(
-            NOBODY, "", "", part.region, options=worker.registry.options(worker.conf, part.service)
-        )
+        options = worker.registry.options(worker.conf, part.service)
+        nobody = ProjectDefinition(NOBODY, "", "", part.region, options=options)
         connection = self._clouds.connection(self._clouds.admin_session(read_only), part.region)
         most = worker.conf.orphans.most_listed
         for count, resource in enumerate(calls.list_resources(type_, connection, nobody), 1):
             if count > most:
                 raise BadAnswer(f"the list has more than {most} rows ([orphans] most_listed)")
-            if self._given_up or self._stopping():
+            if self._given_up or self.stopping:
                 raise Stopped(self._given_up or "this worker is being stopped")
             yield resource
 
-    def _first(self) -> ScanPart:
-        """List, and note what belongs to a project that Keystone does not know."""
+    def first(self) -> ScanPart:
+        """List, and note the resources of projects that Keystone does not know."""
         projects, own = self._projects(), self._clouds.project_id()
-        numbers: dict[str, Any] = {"listed": 0, "owner_unknown": 0, "too_young": 0}
+        listed = owner_unknown = too_young = 0
         undecided: set[str] = set()
         youngest = self._store.now() - datetime.timedelta(seconds=self.scan.min_age)
         page: list[Orphan] = []
         for resource in self._listed():
-            numbers["listed"] += 1
+            listed += 1
             owner = orphan_scan.owner_of(resource.owner)
             if owner is None:
-                numbers["owner_unknown"] += 1
+                owner_unknown += 1
                 continue
             known = self._census.knows(projects, owner, own)
             if known is None:
@@ -238,17 +220,25 @@ class _Task(watchdog.WatchedTask):
                 continue
             orphan = self._orphan(resource, owner)
             if orphan.created_at is not None and orphan.created_at > youngest:
-                numbers["too_young"] += 1
+                too_young += 1
                 continue
             page.append(orphan)
             if len(page) >= _PAGE:
                 self._write(self._store.note_orphans, page)
         self._write(self._store.note_orphans, page)
-        clear = dataclasses.replace(self.part, outcome=Outcome.CLEAR, reason="", message="")
-        return dataclasses.replace(clear, undecided=len(undecided), **numbers)
+        return dataclasses.replace(
+            self._clear(),
+            undecided=len(undecided),
+            listed=listed,
+            owner_unknown=owner_unknown,
+            too_young=too_young,
+        )
 
-    def _second(self) -> ScanPart:
-        """Ask Keystone again, list again: what is still there, with the same owner, is an orphan."""
+    def second(self) -> ScanPart:
+        """Ask Keystone and list again: what still exists is an orphan.
+
+        The resource has to have the same owner as before.
+        """
         projects, own = self._projects(), self._clouds.project_id()
         gone, undecided = set(), 0
         for project_id in self._store.candidate_projects(self.part):
@@ -263,8 +253,7 @@ class _Task(watchdog.WatchedTask):
                 if len(page) >= _PAGE:
                     self._write(self._store.see_orphans_again, page)
         self._write(self._store.see_orphans_again, page)
-        clear = dataclasses.replace(self.part, outcome=Outcome.CLEAR, reason="", message="")
-        return dataclasses.replace(clear, undecided=self.part.undecided + undecided)
+        return dataclasses.replace(self._clear(), undecided=self.part.undecided + undecided)
 
     def _orphan(self, resource: Resource, owner: str) -> Orphan:
         part = self.part
@@ -274,6 +263,46 @@ class _Task(watchdog.WatchedTask):
         )  # fmt: skip
 
     def _write(self, write: Callable[[ScanPart, Sequence[Orphan]], bool], page: list[Orphan]) -> None:
+        """Write a page of orphans.
+
+        :raises Stopped: the worker does not hold the part any more, or the scan has ended
+        """
         if page and not write(self.part, page):
-            raise Stopped(f"{self.part.name} is not ours any more, or the scan has ended")
+            raise Stopped(f"{self.part.name} is not held by this worker any more, or the scan has ended")
         page.clear()
+
+
+class Scanner(LeasedWorker[ScanTask]):
+    """Takes parts of orphan scans, within the rate limits of a worker."""
+
+    def __init__(self, context: WorkerContext) -> None:
+        super().__init__()
+        self._context = context
+        self._census: collections.OrderedDict[tuple[str, int], Census] = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def stop(self) -> None:
+        """Take no further part, and give back those under way: the process ends."""
+        self.stop_tasks()
+
+    def claim(self, work_id: str) -> ScanTask | None:
+        """Claim a part; ``None``: it is taken, finished, or the scan has ended."""
+        context = self._context
+        claimed = context.store.claim_scan_part(work_id, context.name, float(context.conf.worker.lease))
+        if claimed is None:
+            return None
+        scan, part = claimed
+        return ScanTask(context, scan, part, self.census(scan))
+
+    def pass_on(self, work_id: str) -> None:
+        """Cast a part to another worker."""
+        self._context.bus.orphan_scan_part(work_id)
+
+    def census(self, scan: OrphanScan) -> Census:
+        """Return the census of the present read of a scan; forget earlier ones."""
+        with self._lock:
+            key = (scan.id, scan.read)
+            found = self._census.setdefault(key, Census())
+            while len(self._census) > 2:
+                self._census.popitem(last=False)
+            return found

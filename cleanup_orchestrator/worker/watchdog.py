@@ -1,8 +1,10 @@
-"""What became of threads that hang: a thread cannot be ended, so it is given up, and remembered until it ends.
+"""Watches threads and gives up those that hang.
 
-A plugin that hangs must cost the others little, also when it hangs again and again. So in one process a step whose
-thread still hangs is not begun once more; and as long as a thread hangs in a type of a region, the type's other steps
-there are tried one at a time. What is put off is unknown, and tried again like any other unknown.
+Python cannot end a thread, so that a thread that was given up is remembered until it ends.
+
+A plugin that hangs must not occupy the worker, also when it hangs again and again. A step whose thread still hangs is
+not started again in the same process. While a thread hangs in a type of a region, other steps of this type and region
+run one at a time. A step that has to wait has the outcome ``unknown`` and is tried again like any other.
 """
 
 from __future__ import annotations
@@ -25,24 +27,27 @@ LOG = log.getLogger(__name__)
 
 
 class WatchedTask:
-    """What is done in a thread of its own that can be given up: its sessions are the signs of life that it gives."""
+    """Work in a separate thread that can be given up.
+
+    The API calls of its sessions are its signs of life.
+    """
 
     def __init__(self) -> None:
-        self.sessions: list[GuardedSession] = []  #: every one that is made for it
+        self.sessions: list[GuardedSession] = []  #: every session that was made for the task
         self.began = time.monotonic()
-        self.over = threading.Event()  #: its thread is done
+        self.over = threading.Event()  #: set when the thread has ended
         self._given_up = ""
 
     def main(self) -> None:
-        """Be the thread; ends with ``over``, whatever happens."""
+        """Run in the thread; set ``over`` at the end in every case."""
         raise NotImplementedError
 
     def see_through(self, name: str, options: Any, renew: Callable[[], bool]) -> tuple[threading.Thread, str]:
-        """Have it done; return its thread, and why it has to be given up; empty: it is over.
+        """Run it in a thread; return the thread and why to give it up, or empty.
 
         :param name: of the thread
-        :param options: ``[worker]``
-        :param renew: extends its lease; ``False``: it is lost
+        :param options: the configuration group ``[worker]``
+        :param renew: extends the lease of the task; ``False``: the lease is lost
         """
         thread = threading.Thread(target=self.main, name=name, daemon=True)
         thread.start()
@@ -50,18 +55,18 @@ class WatchedTask:
         return thread, watch(self.over, self.life, *limits, renew, float(options.lease) / 3)
 
     def seen(self, session: GuardedSession) -> None:
-        """Take note of a session that is made for it."""
+        """Remember a session that was made for the task."""
         self.sessions.append(session)
         if self._given_up:
             session.end(self._given_up)
 
     def life(self) -> float:
-        """Return when it last gave a sign of life, monotonic."""
+        """Return the monotonic time of the last sign of life."""
         return max((session.life for session in tuple(self.sessions)), default=self.began)
 
     @property
     def calls(self) -> int:
-        """How many API calls it has made."""
+        """The number of API calls so far."""
         return sum(session.calls for session in tuple(self.sessions))
 
     @property
@@ -70,22 +75,10 @@ class WatchedTask:
         return any(session.writing for session in tuple(self.sessions))
 
     def give_up(self, why: str) -> None:
-        """Let it call nobody any more: its thread hangs."""
+        """Withhold every further API call: the thread hangs."""
         self._given_up = f"given up: {why}"
         for session in tuple(self.sessions):
             session.end(self._given_up)
-
-
-def renewed(renew: Callable[[], bool], what: str) -> bool:
-    """Extend a lease, if the store answers; return whether it may still be ours.
-
-    :param what: whose lease it is, for the log
-    """
-    try:
-        return renew()
-    except Exception as error:
-        LOG.warning("the lease of %s could not be renewed: %s", what, error)
-        return True
 
 
 class Hung:
@@ -93,21 +86,27 @@ class Hung:
 
     def __init__(self) -> None:
         self._threads: dict[threading.Thread, tuple[Step, float]] = {}
-        self._tried: dict[str, str] = {}  #: the step that is being tried, by what it is
+        self._tried: dict[str, str] = {}  #: id of the step that runs alone, by its name and region
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._threads)
 
     def add(self, thread: threading.Thread, step: Step, over: threading.Event) -> None:
-        """Remember a thread that was given up, unless it is ``over`` by now, which it says before :meth:`forget`."""
+        """Remember a thread that was given up, unless it has ended.
+
+        The thread sets ``over`` before it calls :meth:`forget`.
+        """
         with self._lock:
             if not over.is_set():
                 self._threads[thread] = (step, time.monotonic())
                 metrics.HUNG.inc()
 
     def forget(self) -> float | None:
-        """The present thread ends; return for how many seconds it was given up, ``None``: it was not."""
+        """Forget the calling thread; return the seconds since it was given up.
+
+        ``None``: it was not given up.
+        """
         with self._lock:
             _, since = self._threads.pop(threading.current_thread(), (None, None))
             if since is None:
@@ -116,7 +115,10 @@ class Hung:
             return time.monotonic() - since
 
     def enter(self, step: Step) -> str:
-        """Return why a step must not be begun now; empty: begin it, and call :meth:`leave` when it is over."""
+        """Return why a step must not start now, or empty.
+
+        If it may start, the caller calls :meth:`leave` at its end.
+        """
         with self._lock:
             hanging = [(other, since) for other, since in self._threads.values() if where(other) == where(step)]
             for other, since in hanging:
@@ -127,14 +129,14 @@ class Hung:
             return ""
 
     def leave(self, step: Step) -> None:
-        """Let the next one be tried."""
+        """Let the next step of the same type and region start."""
         with self._lock:
             if self._tried.get(where(step)) == step.id:
                 del self._tried[where(step)]
 
 
 def where(step: Step) -> str:
-    """Return what a step is, and in which region."""
+    """Return the name of a step and its region."""
     return f"{step.name}@{step.region or '-'}"
 
 
@@ -146,16 +148,16 @@ def watch(
     renew: Callable[[], bool],
     every: float,
 ) -> str:
-    """Wait until a thread is over, and renew its lease meanwhile; return why it has to be given up; empty: it is over.
+    """Wait for a thread and renew its lease; return why to give it up, or empty.
 
-    :param life: when it last gave a sign of life, monotonic
-    :param silence: seconds without a sign of life after which it hangs, as the configuration has it now
-    :param longest: seconds after which it has to end in any case, the same
-    :param renew: extends the lease; ``False``: it is lost
+    :param life: returns the monotonic time of the last sign of life
+    :param silence: returns the seconds without a sign of life after which the thread hangs, as configured now
+    :param longest: returns the seconds after which it has to end in any case, as configured now
+    :param renew: extends the lease; ``False``: the lease is lost
     :param every: seconds between two renewals
     """
     began = time.monotonic()
-    renewed: float | None = began  #: none: there is nothing to renew any more
+    renewed: float | None = began  #: none: the lease is lost
     while True:
         now = time.monotonic()
         quiet, whole = life() + silence(), began + longest()
@@ -163,7 +165,7 @@ def watch(
             return f"no sign of life for {now - life():.0f} seconds"
         if now >= whole:
             return f"not over after {now - began:.0f} seconds"
-        # Options may change meanwhile, so a look every now and then.
+        # The options may change during the wait: read them again from time to time.
         until = min(quiet, whole, now + every, *([renewed + every] if renewed is not None else []))
         if over.wait(max(0.0, until - now)):
             return ""
@@ -172,6 +174,6 @@ def watch(
 
 
 def place(thread: threading.Thread) -> str:
-    """Return where in the code a thread is."""
+    """Return the line of code that a thread is at."""
     frame = sys._current_frames().get(thread.ident or 0)
     return f"{frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_name})" if frame else "nowhere any more"

@@ -125,7 +125,7 @@ class _Turns:
             "step": self.worker.handle,
             "deletion": parts.engine().handle,
             "orphan_scan": self._scans.handle,
-            "orphan_scan_part": scanning.Scanner(self.worker).handle,
+            "orphan_scan_part": scanning.Scanner(self.worker.context).handle,
         }
         # Of a process that died before: leases run out, and what it cast is taken for lost.
         self.age(LEASE + 1)
@@ -159,7 +159,7 @@ def go(
         records = [turns.store.get(id_) for id_ in deletion_ids]
         live = [record for record in records if record.status in LIVE]
         if not live or UNTIL[until](turns.store, records[0]):
-            turns.worker.budget.close()
+            turns.worker.context.budget.close()
             return
         turns.turn(min(record.wake_at for record in live))
     print(f"it comes to no end: {records}", file=sys.stderr)
@@ -172,7 +172,7 @@ def scan(config: pathlib.Path, fuse: mortal.Fuse, wanted: frozenset[str], scan_i
     for _ in range(300):
         found, _parts, _now = turns.store.orphan_scan(scan_id)
         if found.status not in SCANNING:
-            turns.worker.budget.close()
+            turns.worker.context.budget.close()
             return
         turns.turn(found.wake_at)
     print(f"it comes to no end: {found}", file=sys.stderr)

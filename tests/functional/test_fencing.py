@@ -14,6 +14,7 @@ import sqlalchemy as sa
 import cleanup_orchestrator
 from cleanup_orchestrator.core import rate_limits
 from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.facts import ProjectSeen
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.orphan_scan import ScanPart, ScanStatus
@@ -27,7 +28,7 @@ from tests.unit.world import deletion
 
 SOURCES = Path(cleanup_orchestrator.__path__[0])
 EVENT = Event("note", "of a zombie")
-DONE = StepResult(Outcome.CLEAR, message="of a zombie")
+DONE = StepResult(Outcome.CLEAR, message="of a zombie", learned=(ProjectSeen("of a zombie", "", ()),))
 GRANT = {"actor": "users", "actor_id": "u", "role_id": "r"}
 
 
@@ -105,7 +106,7 @@ class Scene:
 #: How a holder of a step writes: the method, and what it says when it is refused.
 BY_FENCE = {
     "renew": lambda s: s.store.renew(s.mine, 60),
-    "finish": lambda s: s.store.finish(s.mine, DONE, [EVENT], [s.change], project_name="of a zombie"),
+    "finish": lambda s: s.store.finish(s.mine, DONE, [EVENT], [s.change]),
     "release_claim": lambda s: s.store.release_claim(s.mine),
     "put_steps": lambda s: s.store.put_steps(s.mine, [Step("", s.record.id, StepKind.SWEEP, "R", "network", "port")]),
     "append_events": lambda s: s.store.append_events(s.mine, EVENT),

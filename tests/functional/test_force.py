@@ -13,7 +13,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import WriteRefused
 from cleanup_orchestrator.plugins import base, registry
-from cleanup_orchestrator.worker.worker import _on_nothing
+from cleanup_orchestrator.worker.force_check import only_on_nothing
 from tests.emulated.orchestrator import Orchestrator
 from tests.support.stores import cancel, change
 from tests.support.timing import wait
@@ -137,9 +137,9 @@ def test_what_goes_by_force_alone_goes_and_the_rest_is_abandoned_by_name(emulate
     assert {row.leftover.id} == images.eternal
     assert (row.leftover.message, row.leftover.remedy) == ("not even so", f"burn {row.leftover.id} again")
     journal = [each.event.type for each in orchestrator.store.events(deletion_id, 1000)]
-    first = {kind: journal.index(kind) for kind in ("force.used", "resource.forcing", "force.is_abandoned")}
+    first = {kind: journal.index(kind) for kind in ("force.used", "resource.forcing", "force.abandoned")}
     assert list(first) == sorted(first, key=first.get), "the intent is on record before the call"
-    assert journal[journal.index("force.is_abandoned") :].count("inventory.empty") >= 2
+    assert journal[journal.index("force.abandoned") :].count("inventory.empty") >= 2
 
 
 def test_what_a_worker_answers_names_why_not_and_asking_changes_nothing(emulated, images, orchestrator):
@@ -219,7 +219,7 @@ def test_a_cancel_under_force_gives_the_project_back(emulated, images, orchestra
 )
 def test_a_check_writes_on_nothing_but_what_is_not_there(url, may):
     if may:
-        _on_nothing("DELETE", url)
+        only_on_nothing("DELETE", url)
     else:
         with pytest.raises(WriteRefused):
-            _on_nothing("DELETE", url)
+            only_on_nothing("DELETE", url)

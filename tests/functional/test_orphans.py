@@ -305,7 +305,7 @@ def test_a_project_that_keystone_knows_is_never_adopted(emulated, running):
 
 def test_a_project_that_keystone_knows_again_under_way_is_left_alone_at_once(emulated, running, monkeypatch):
     """After the survey said that it is gone, and before the first write."""
-    monkeypatch.setattr("cleanup_orchestrator.worker.worker._GONE", 0.0)
+    monkeypatch.setattr("cleanup_orchestrator.worker.guard._GONE", 0.0)
     dead = emulated.projects[0]
     project, grants = die(emulated, dead)
     things = emulated.left(dead)

@@ -174,7 +174,7 @@ def test_a_worker_leaves_a_step_alone_that_is_not_handed_out(site, state):
     if state != "idle":
         _, held = site.store.claim(site.dispatch(made, StepKind.SWEEP, "port").id, "another", 60)
         if state == "done":
-            site.worker.store.release_claim(held)
+            site.store.release_claim(held)
             site.worker.handle(step.id)
     before = site.step(made)
     site.worker.handle(step.id)

@@ -12,7 +12,7 @@ from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.step import Outcome, StepKind
 from cleanup_orchestrator.core.transitions import LIVE
-from cleanup_orchestrator.worker import worker as working
+from cleanup_orchestrator.worker.steps.remove import Remove
 from tests.emulated.orchestrator import Orchestrator
 from tests.support.emulated_site import LEAN, remove_from_catalog
 from tests.support.timing import wait
@@ -160,7 +160,7 @@ def test_a_waiver_that_ends_right_before_the_project_goes_blocks_again(emulated,
     emulated.faults.down("image", region=SOUTH)
     asked = waive(running, "image", SOUTH)
     removing = []
-    remove = working._Task._remove
+    remove = Remove.run
 
     def ends_first(task):
         removing.append(task)
@@ -174,7 +174,7 @@ def test_a_waiver_that_ends_right_before_the_project_goes_blocks_again(emulated,
                 )
         return remove(task)
 
-    monkeypatch.setattr(working._Task, "_remove", ends_first)
+    monkeypatch.setattr(Remove, "run", ends_first)
     deletion_id = running.request(project)
     until(lambda: removing, lambda: blocked(running, deletion_id))
     images = {(SOUTH, "image")}

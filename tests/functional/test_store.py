@@ -15,6 +15,7 @@ import sqlalchemy.exc
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.core import actions
 from cleanup_orchestrator.core.deletion import Condition, Force, RoundPurpose, Status
+from cleanup_orchestrator.core.facts import Surveyed
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
@@ -623,7 +624,7 @@ def test_a_waiver_is_withdrawn_once_and_stays_on_record(store):
 def test_a_deletion_keeps_the_waivers_that_it_relied_upon(store):
     record, made = create(store), waiver(store)
     _, held = store.claim(dispatched(store, record).id, "w", 60)
-    assert store.finish(held, StepResult(Outcome.CLEAR), waivers=(made,))
+    assert store.finish(held, StepResult(Outcome.CLEAR, learned=(Surveyed((made,)),)))
     store.withdraw_waiver(made.id, "alice")
     assert store.get(record.id).waivers == (made,)
 

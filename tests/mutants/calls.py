@@ -331,8 +331,8 @@ MUTATIONS = (
     Mutation(
         "A domain is deleted like a project",
         SURVEY,
-        "        if project.is_domain:\n",
-        "        if False:\n",
+        "    if project.is_domain:\n",
+        "    if False:\n",
         tests("worker/survey"),
     ),
     Mutation(
@@ -345,15 +345,15 @@ MUTATIONS = (
     Mutation(
         "A project with projects below it is deleted",
         SURVEY,
-        "            if not _waits_for_children(deletion):\n",
-        "            if False:\n",
+        "        if not _waits_for_children(deletion):\n",
+        "        if False:\n",
         tests("worker/survey"),
     ),
     Mutation(
         "A project that Keystone knows is an orphan",
         SURVEY,
-        "        if project is not None:\n            return Survey(\n                _fatal(Reason.PROJECT_KNOWN,",
-        "        if False:\n            return Survey(\n                _fatal(Reason.PROJECT_KNOWN,",
+        "        if project is not None:\n            return _refused(",
+        "        if False:\n            return _refused(",
         tests("worker/survey"),
     ),
     Mutation(

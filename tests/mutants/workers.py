@@ -2,7 +2,14 @@
 
 from tests.mutants.mutation import Mutation, tests
 
-WORKER = "cleanup_orchestrator/worker/worker.py"
+GUARD = "cleanup_orchestrator/worker/guard.py"
+TASK = "cleanup_orchestrator/worker/task.py"
+LEASES = "cleanup_orchestrator/worker/leases.py"
+FORCE_CHECK = "cleanup_orchestrator/worker/force_check.py"
+STEP_CONTEXT = "cleanup_orchestrator/worker/steps/context.py"
+STEP_SWEEP = "cleanup_orchestrator/worker/steps/sweep.py"
+RELEASE = "cleanup_orchestrator/worker/steps/release.py"
+REMOVE = "cleanup_orchestrator/worker/steps/remove.py"
 BASE = "cleanup_orchestrator/drain/base.py"
 REVOKE = "cleanup_orchestrator/drain/revoke.py"
 JANITOR = "cleanup_orchestrator/drain/janitor.py"
@@ -14,142 +21,140 @@ ORPHANS = "cleanup_orchestrator/core/orphan_scan.py"
 MUTATIONS = (
     Mutation(
         "A worker's guard does not ask whether it is a dry run",
-        WORKER,
-        "        if self.deletion.dry_run:\n            read_only(method, url)\n",
+        GUARD,
+        "        if deletion.dry_run:\n            read_only(method, url)\n",
         "",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "A worker's guard does not ask the never-delete list",
-        WORKER,
-        "if why and destructive(self.deletion, self.step):",
+        GUARD,
+        "if listed and destructive(deletion, step):",
         "if False:",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "The never-delete list keeps a drain from being undone",
-        WORKER,
-        "if why and destructive(self.deletion, self.step):",
-        "if why:",
+        GUARD,
+        "if listed and destructive(deletion, step):",
+        "if listed:",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "A worker's guard does not ask the store",
-        WORKER,
-        "        if not self.store.may_write(self.step, self.worker.windows):\n            raise "
-        "self._refusal(method)\n",
+        GUARD,
+        "        if not worker.store.may_write(step, worker.windows):\n            raise self.refusal(method)\n",
         "",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "A worker's guard does not tell the store the hours",
-        WORKER,
-        "if not self.store.may_write(self.step, self.worker.windows):",
-        "if not self.store.may_write(self.step):",
+        GUARD,
+        "if not worker.store.may_write(step, worker.windows):",
+        "if not worker.store.may_write(step):",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "A worker that is being stopped goes on writing",
-        WORKER,
-        '        if self.stopping:\n            raise Stopped(f"{method} withheld',
-        '        if False:\n            raise Stopped(f"{method} withheld',
+        TASK,
+        '        if self.stopping:\n            return f"this worker',
+        '        if False:\n            return f"this worker',
         tests("worker/worker_guard"),
     ),
     Mutation(
         "A step that was given up goes on writing",
-        WORKER,
-        '        if self._given_up:\n            raise Stopped(f"{method} withheld: {self._given_up}")\n',
+        TASK,
+        "        if self._given_up:\n            return self._given_up\n",
         "",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "Leftovers of a dead project are deleted without asking Keystone for it again",
-        WORKER,
-        "        if self.deletion.origin is Origin.ADOPTED:\n            self._expect_gone(method)\n",
+        GUARD,
+        "        if deletion.origin is Origin.ADOPTED:\n            self._expect_gone(method)\n",
         "",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "Leftovers of a project that Keystone knows are deleted",
-        WORKER,
+        GUARD,
         "        if known:\n            raise ProjectKnown(",
         "        if False:\n            raise ProjectKnown(",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "Keystone's silence counts as its word that a project is gone",
-        WORKER,
+        GUARD,
         "            raise Stopped(text) from error\n        if known:",
         "            known = False\n        if known:",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "The result of a step that was given up is saved",
-        WORKER,
+        TASK,
         "        if self._given_up:\n            return\n        if result.reason",
         "        if result.reason",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "A step is given back while a write call is under way",
-        WORKER,
+        LEASES,
         "        if self.writing:\n            return False\n",
         "",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "Changes are undone in the order in which they were made",
-        WORKER,
+        RELEASE,
         "    for change in reversed(changes):\n",
         "    for change in changes:\n",
         tests("drain/undo"),
     ),
     Mutation(
         "One change that cannot be undone keeps all others",
-        WORKER,
+        RELEASE,
         "            failed.append(error)\n            continue\n",
         "            raise\n",
         tests("drain/undo"),
     ),
     Mutation(
         "A change that could not be undone is forgotten without a word",
-        WORKER,
+        RELEASE,
         "    if failed:\n        raise failed[0]\n",
         "",
         tests("drain/undo"),
     ),
     Mutation(
         "A worker that does not hold the step any more goes on undoing",
-        WORKER,
-        '        if not store.undone(step, change, Event("drain.undone", text, actor, {"type": change.type})):\n'
-        '            raise Stopped(f"step {step.name} is not ours any more")\n',
-        '        store.undone(step, change, Event("drain.undone", text, actor, {"type": change.type}))\n',
+        RELEASE,
+        '        if not store.undone(step, change, event):\n            raise Stopped(f"step {step.name} is not held by this worker any more")\n',
+        "        store.undone(step, change, event)\n",
         tests("drain/undo"),
     ),
     Mutation(
         "Any write passes where only a write on nothing may",
-        WORKER,
+        FORCE_CHECK,
         'if NOTHING not in url.partition("?")[0].split("/"):',
         "if NOTHING not in url:",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "A worker deletes in a dry run",
-        WORKER,
+        STEP_SWEEP,
         "(RoundPurpose.DELETE, RoundPurpose.PROJECT_SETTINGS) and not self.deletion.dry_run",
         "(RoundPurpose.DELETE, RoundPurpose.PROJECT_SETTINGS)",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "A worker does not ask for the plan",
-        WORKER,
+        STEP_CONTEXT,
         "if not self.deletion.plan_id or type_.project_setting:",
         "if True:",
         tests("core/plans"),
     ),
     Mutation(
         "Force is used on what another project uses",
-        WORKER,
+        STEP_SWEEP,
         "        Reason.PROTECTED,\n        Reason.FOREIGN,\n        Reason.OWNER_UNKNOWN,\n        "
         "Reason.NOT_PLANNED,",
         "        Reason.PROTECTED,\n        Reason.OWNER_UNKNOWN,\n        Reason.NOT_PLANNED,",
@@ -157,23 +162,23 @@ MUTATIONS = (
     ),
     Mutation(
         "A project that was enabled again is removed",
-        WORKER,
-        "            if project.enabled:\n                self._yield(project)",
-        "            if False:\n                self._yield(project)",
+        REMOVE,
+        "            if project.enabled:\n                self.context.note_undone",
+        "            if False:\n                self.context.note_undone",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "A project is removed although a waiver that it relied upon has ended",
-        WORKER,
-        "        if ended := self._waiver_ended():",
+        REMOVE,
+        "        if ended := self._ended_waiver():",
         "        if ended := None:",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "A project counts as removed although Keystone still knows it",
-        WORKER,
-        '            Outcome.UNKNOWN, str(Reason.ERROR), "Keystone accepted the delete',
-        '            Outcome.CLEAR, "", "Keystone accepted the delete',
+        REMOVE,
+        "        return StepResult(Outcome.UNKNOWN, str(Reason.ERROR), text)\n",
+        "        return StepResult(Outcome.CLEAR, message=text)\n",
         tests("worker/worker_guard"),
     ),
     # -------------------------------------------------------------------------------------------------- drain drivers
@@ -343,15 +348,14 @@ MUTATIONS = (
     Mutation(
         "A decision that another engine overtook is not made anew",
         ENGINE,
-        "                continue  # somebody else wrote first: look again\n",
+        "                continue  # another process wrote first: load again\n",
         "                return\n",
         tests("engine/deletions"),
     ),
     Mutation(
         "One deletion that cannot be decided on keeps the tick from all others",
         ENGINE,
-        "                except Exception:  # one that nobody can decide on must not keep the tick from all "
-        "the others\n"
+        "                except Exception:  # one deletion that cannot be decided on must not block the others\n"
         '                    LOG.exception("the tick failed at deletion %s; the next one tries again", deletion_id)\n',
         "                except Exception:\n                    break\n",
         tests("engine/deletions"),
@@ -395,8 +399,8 @@ MUTATIONS = (
     Mutation(
         "A resource that is too young is noted as an orphan",
         SCANNER,
-        '                numbers["too_young"] += 1\n                continue\n',
-        '                numbers["too_young"] += 1\n',
+        "                too_young += 1\n                continue\n",
+        "                too_young += 1\n",
         tests("worker/orphan_scan"),
     ),
     Mutation(

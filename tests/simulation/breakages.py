@@ -22,11 +22,15 @@ from cleanup_orchestrator.store import deletions, guard, journal, steps
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.changes import Changes
 from cleanup_orchestrator.store.steps import Steps
-from cleanup_orchestrator.worker import worker
+from cleanup_orchestrator.worker.guard import WriteGuard
 from cleanup_orchestrator.worker.orphan_scan import Census
+from cleanup_orchestrator.worker.steps import sweep as sweep_step
+from cleanup_orchestrator.worker.steps.context import StepContext
+from cleanup_orchestrator.worker.steps.release import Release
+from cleanup_orchestrator.worker.steps.survey import Survey
+from cleanup_orchestrator.worker.steps.sweep import Sweep
 from cleanup_orchestrator.worker.sweep import deleting, exclusions, listing, stopping
 from cleanup_orchestrator.worker.sweep.context import SweepContext
-from cleanup_orchestrator.worker.worker import _Task
 from tests.simulation.found import FOUND
 from tests.simulation.plan import OBSTACLES, Deed, Fault, Plan, plan
 from tests.simulation.setting import Patch
@@ -166,7 +170,7 @@ def _revived(seed: int) -> Plan:
 
 
 def _no_guard() -> Iterator[Patch]:
-    yield _Task, "guard", lambda _self, _method, _url: None
+    yield WriteGuard, "__call__", lambda _self, _method, _url: None
 
 
 def _careless_guard() -> Iterator[Patch]:
@@ -180,12 +184,12 @@ def _liens_are_not_asked_for() -> Iterator[Patch]:
 def _finish_without_fence() -> Iterator[Patch]:
     real = Steps.finish
 
-    def finish(self: Steps, step: Any, *args: Any, **values: Any) -> bool:
+    def finish(self: Steps, step: Any, *args: Any) -> bool:
         with self._database.begin() as c:
             row = c.execute(t.steps.select().where(t.steps.c.id == step.id)).first()
             if row is not None:
                 step = dataclasses.replace(step, fencing_token=row.fencing_token)
-        return real(self, step, *args, **values)
+        return real(self, step, *args)
 
     yield Steps, "finish", finish
 
@@ -226,7 +230,7 @@ def _protection_is_forgotten() -> Iterator[Patch]:
 
 
 def _no_intent() -> Iterator[Patch]:
-    yield _Task, "_record_intent", lambda _self, _resources: None
+    yield Sweep, "record_intent", lambda _self, _resources: None
 
 
 def _no_record_of_changes() -> Iterator[Patch]:
@@ -253,7 +257,7 @@ def _everything_is_covered() -> Iterator[Patch]:
 
 def _looks_delete() -> Iterator[Patch]:
     yield listing, "inventory", lambda context, *_, **__: deleting.delete(context)
-    yield worker, "read_only", lambda *_: None
+    yield sweep_step, "read_only", lambda *_: None
 
 
 def _no_tick() -> Iterator[Patch]:
@@ -267,7 +271,7 @@ def _endless_lease() -> Iterator[Patch]:
 
 
 def _new_access_is_not_noticed() -> Iterator[Patch]:
-    yield _Task, "_reopened", lambda _self, _project: False
+    yield Survey, "reopened", lambda _self, _project: False
     yield Revoke, "held_until_closed", lambda _self, _ground: True
 
 
@@ -282,7 +286,7 @@ def _enabled_is_not_noticed() -> Iterator[Patch]:
         return dataclasses.replace(real(self, project_id), enabled=False)
 
     yield Projects, "get_uncached", get
-    yield _Task, "_reopened", lambda _self, _project: False
+    yield Survey, "reopened", lambda _self, _project: False
 
 
 def _keystone_forgets_no_token() -> Iterator[Patch]:
@@ -309,7 +313,7 @@ def _stalled_by_nobody() -> Iterator[Patch]:
 
 
 def _plans_are_forgotten() -> Iterator[Patch]:
-    yield _Task, "_planned", lambda _self, _service, _type: None
+    yield StepContext, "planned", lambda _self, _service, _type: None
 
 
 def _no_approval() -> Iterator[Patch]:
@@ -359,8 +363,8 @@ def _liens_outlive() -> Iterator[Patch]:
 
 
 def _liens_do_not_end() -> Iterator[Patch]:
-    real = _Task._with_lien
-    yield _Task, "_with_lien", lambda self, result, complete: real(self, result, complete=False)
+    real = Sweep.with_lien
+    yield Sweep, "with_lien", lambda self, result, complete: real(self, result, complete=False)
 
 
 def _stops_without_a_record() -> Iterator[Patch]:
@@ -369,7 +373,7 @@ def _stops_without_a_record() -> Iterator[Patch]:
 
 
 def _starts_nothing_again() -> Iterator[Patch]:
-    yield _Task, "_start", lambda _self, _change: "started"
+    yield Release, "_start", lambda _self, _change: "started"
 
 
 def _keystone_knows_no_project() -> Iterator[Patch]:
@@ -387,7 +391,7 @@ def _one_read_is_enough() -> Iterator[Patch]:
 
 
 def _adopts_what_keystone_knows() -> Iterator[Patch]:
-    yield _Task, "_expect_gone", lambda _self, _method: None
+    yield WriteGuard, "_expect_gone", lambda _self, _method: None
 
 
 _FOREIGN = "its owner was not looked at"

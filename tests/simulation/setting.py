@@ -24,9 +24,15 @@ from cleanup_orchestrator.drain.revoke import Revoke
 from cleanup_orchestrator.engine import deletions as engine_module
 from cleanup_orchestrator.monitoring import metrics
 from cleanup_orchestrator.store import orphans as orphans_module
+from cleanup_orchestrator.worker import context as context_module
+from cleanup_orchestrator.worker import guard as guard_module
+from cleanup_orchestrator.worker import leases as leases_module
 from cleanup_orchestrator.worker import orphan_scan as scanner_module
+from cleanup_orchestrator.worker import task as task_module
 from cleanup_orchestrator.worker import watchdog as hung_module
 from cleanup_orchestrator.worker import worker as worker_module
+from cleanup_orchestrator.worker.steps import context as steps_module
+from cleanup_orchestrator.worker.steps import drain as drain_step_module
 from cleanup_orchestrator.worker.sweep import deleting as deleting_module
 from tests.simulation import database as database_module
 from tests.simulation.plan import Plan
@@ -72,14 +78,15 @@ def conf(plan: Plan) -> Any:
 
 def _patches() -> Iterator[Patch]:
     yield from database_module.patches()
-    for module in (worker_module, deleting_module, drain_base, drain_fence, clouds_module, hung_module):
+    worker_modules = (worker_module, guard_module, leases_module, task_module, hung_module, deleting_module)
+    for module in (*worker_modules, drain_base, drain_fence, clouds_module):
         yield module, "time", scheduler.Time
     yield hung_module, "threading", scheduler.Threading
     yield deleting_module, "concurrent", scheduler.Concurrent
-    yield worker_module, "Budget", lambda *_: None
+    yield context_module, "Budget", lambda *_: None
     yield drain_base, "PROBES", 1
     yield drain_fence, "PROBES", 1
-    yield worker_module.drain_drivers, "load", lambda name: _DRIVERS[name]()
+    yield context_module.drain_drivers, "load", lambda name: _DRIVERS[name]()
     numbers = itertools.count(1)
     ids = types.SimpleNamespace(uuid4=lambda: uuid.UUID(int=next(numbers)))
     yield orphans_module, "new_id", lambda: str(ids.uuid4())
@@ -88,8 +95,9 @@ def _patches() -> Iterator[Patch]:
     yield log_module, "context", lambda *_, **__: contextlib.nullcontext()
     yield log_module, "about", lambda *_: None
     quiet = types.SimpleNamespace(**{n: lambda *_: None for n in ("debug", "info", "warning", "error", "exception")})
+    working = (worker_module, leases_module, task_module, scanner_module, steps_module, drain_step_module)
     api = (api_deletions, api_deletion_actions, api_force, api_orphans)
-    logging = (worker_module, engine_module, scanner_module, drain_base, *api)
+    logging = (*working, engine_module, drain_base, *api)
     for module in logging:
         yield module, "LOG", quiet
     yield metrics, "step_ended", lambda *_: None

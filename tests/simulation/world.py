@@ -13,6 +13,7 @@ from cleanup_orchestrator.core.step import Step, StepKind
 from cleanup_orchestrator.engine.deletions import Engine
 from cleanup_orchestrator.engine.orphan_scans import Scans
 from cleanup_orchestrator.store import records, tables
+from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.orphan_scan import Scanner
 from cleanup_orchestrator.worker.worker import Worker
 from tests.simulation.bus import Bus
@@ -185,8 +186,8 @@ class World:
                 spawn(process, "scans", lambda: scans.run_ticks(scheduler.Event()))
             return
         clouds = SimulatedClouds(self.cloud)
-        worker = Worker(self.conf, process.name, self.store, clouds, self.registry, self.coverage, self.bus)
-        scanner = Scanner(worker)
+        context = WorkerContext(self.conf, process.name, self.store, clouds, self.registry, self.coverage, self.bus)
+        worker, scanner = Worker(context), Scanner(context)
         process.worker, process.scanner = worker, scanner  # type: ignore[attr-defined]
         self.bus.worker = worker
         self._workers = [p for p in self._workers if p.alive] + [process]

@@ -1,4 +1,7 @@
-"""The survey: which project, which services and regions, which steps. Read-only."""
+"""Reads the project and the catalog, and makes the steps of the deletion.
+
+Nothing is written to the cloud.
+"""
 
 from __future__ import annotations
 
@@ -11,162 +14,250 @@ from keystoneauth1.adapter import Adapter
 from cleanup_orchestrator.cloud.catalog import CatalogEntryStatus, Entry, ServiceCatalog
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects, Protection
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Status
+from cleanup_orchestrator.core.facts import (
+    Fact,
+    ProjectReopened,
+    ProjectReturned,
+    ProjectSeen,
+    Surveyed,
+)
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult
+from cleanup_orchestrator.errors import Stopped
 from cleanup_orchestrator.plugins.registry import Registry
+from cleanup_orchestrator.worker.steps.context import StepRunner
+
+
+class Survey(StepRunner):
+    """Surveys the project and the catalog, and stores the steps that follow from them."""
+
+    def run(self) -> StepResult:
+        """Survey, store the steps, and return what was learned about the project."""
+        context, worker, deletion = self.context, self.worker, self.deletion
+        found = survey(
+            deletion,
+            context.clouds.identity(context.admin()),
+            Sources(worker.registry, worker.coverage, worker.protection),
+            context.store.waivers_in_force(deletion.project_id),
+            context.store.steps(deletion.id),
+            context.stops_resources,
+        )
+        if not found.steps:
+            return found.result
+        if not context.store.put_steps(self.step, found.steps, found.catalog):
+            raise Stopped("the survey is not held by this worker any more")
+        self._note(found.waivers)
+        learned: list[Fact] = [Surveyed(found.waivers)]
+        message = found.result.message
+        if found.project is None:
+            learned += context.gone_facts()
+            return dataclasses.replace(found.result, learned=tuple(learned))
+        learned.append(ProjectSeen(found.project.name, found.project.domain_id, found.member_ids))
+        if deletion.project_gone_at is not None:
+            message = "Keystone knows the project again: what was concluded without it is void"
+            learned.append(ProjectReturned())
+        else:
+            context.note_undone_by_users(found.project)
+            if self.reopened(found.project):
+                message = "a user opened the project again"
+                learned.append(ProjectReopened())
+        return dataclasses.replace(found.result, message=message, learned=tuple(learned))
+
+    def _note(self, waivers: Sequence[Waiver]) -> None:
+        """Note which waivers the deletion starts and stops to rely on."""
+        before = {w.id: w for w in self.deletion.waivers}
+        after = {w.id: w for w in waivers}
+        for waiver in (w for w in waivers if w.id not in before):
+            text = f"skips what a waiver covers: {waiver}"
+            self.context.note("waiver.relied_upon", text, waiver.to_dict())
+        for waiver in (w for w in before.values() if w.id not in after):
+            self.context.note("waiver.ended", f"not relied upon any more: {waiver}", {"id": waiver.id})
+
+    def reopened(self, project: Project) -> bool:
+        """Whether the lock on record does not hold any more.
+
+        If so, no inventory that rests on the lock counts.
+        """
+        if self.deletion.closed_at is not None:
+            return project.enabled
+        return self.deletion.drained_at is not None and not self.worker.driver.held(self.context.drain_context())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Survey:
+class Sources:
+    """What a survey asks, besides Keystone."""
+
+    registry: Registry
+    coverage: ServiceCatalog
+    protection: Protection
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
     """What a survey found."""
 
-    sweep: StepResult
+    result: StepResult
     project: Project | None = None  #: none: Keystone does not know it
     member_ids: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
-    catalog: frozenset[tuple[str, str]] = frozenset()  #: (region, service) of each entry, whoever answers for it
-    waivers: tuple[Waiver, ...] = ()  #: those that something is left out for
+    catalog: frozenset[tuple[str, str]] = frozenset()  #: (region, service) of each entry, whichever plugin covers it
+    waivers: tuple[Waiver, ...] = ()  #: those that the survey relies on
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Project:
+    """What Keystone says of the project."""
+
+    project: Project | None = None
+    member_ids: tuple[str, ...] = ()
+    reason: str = ""
+    message: str = "Keystone does not know the project any more"
+    refused: StepResult | None = None  #: why it must not be deleted
 
 
 def survey(
     deletion: Deletion,
     identity: Adapter,
-    registry: Registry,
-    coverage: ServiceCatalog,
-    protection: Protection,
+    sources: Sources,
     waivers: Iterable[Waiver] = (),
     known: Sequence[Step] = (),
     halting: bool = False,
-) -> Survey:
-    """Look at the project and the catalog.
+) -> Found:
+    """Read the project and the catalog, and return the steps that follow from them.
 
-    A project that Keystone does not know any more was deleted past us: what it had is looked for all the same.
+    A project that Keystone does not know was deleted without the orchestrator: its resources are listed all the same.
 
-    The never-delete list is asked here, too, and not only where requests come in: it stands above whatever asks.
+    The never-delete list is checked here, too, and not only by the API: it applies to every origin of a deletion.
 
-    Any error of Keystone is raised: a catalog that could not be read has no steps, and no steps would look empty.
+    Every error of Keystone is raised: a catalog that was not read has no steps, and no steps would count as empty.
 
     :param waivers: those in force now, for this project or for all
-    :param halting: whether what runs is to be stopped for the recovery window
-    :param known: the deletion's steps: what an earlier survey saw may have left the catalog, and is answered for, too
+    :param known: the deletion's steps: a service may have left the catalog since an earlier survey
+    :param halting: whether running resources are stopped for the recovery window
     """
     waivers = tuple(waivers)
-    projects = Projects(identity)
-    project: Project | None = None
-    reason, message, members = "", "Keystone does not know the project any more", deletion.member_ids
-    with contextlib.suppress(ProjectNotFound):
-        project = projects.get(deletion.project_id)
-    if why := protection.why(deletion.project_id, project.name if project else deletion.project_name):
-        return Survey(_fatal(Reason.PROJECT_PROTECTED, why), project)
-    if deletion.origin is Origin.ADOPTED:
-        if project is None and projects.knows(deletion.project_id, protection.own_project_id()):
-            project = projects.get(deletion.project_id)
-        if project is not None:
-            return Survey(
-                _fatal(Reason.PROJECT_KNOWN, f"Keystone knows project {project.id}: it is no orphan"), project
-            )
-    if project is not None:
-        if project.is_domain:
-            return Survey(_fatal(Reason.PROJECT_IS_DOMAIN, f"{project.id} is a domain"), project)
-        if children := projects.children(project.id):
-            message = f"it has child projects: {', '.join(children)}"
-            if not _waits_for_children(deletion):
-                return Survey(_fatal(Reason.PROJECT_HAS_CHILDREN, message), project)
-            reason = str(Reason.PROJECT_HAS_CHILDREN)
-        if project.immutable:  # here and not after everything in it is gone
-            message = f"Keystone's option 'immutable' protects {project.id}"
-            return Survey(_fatal(Reason.PROJECT_IMMUTABLE, message), project)
-        members = tuple(sorted({*deletion.member_ids, *projects.members(project.id)}))
-    # Keystone answers us, so it is there, whether the catalog has it or not.
+    registry, coverage = sources.registry, sources.coverage
+    read = _read(deletion, Projects(identity), sources.protection)
+    if read.refused is not None:
+        return Found(read.refused, read.project)
+    project, message = read.project, read.message
+    # Keystone answers, so it exists, whether the catalog has it or not.
     steps: dict[tuple[str, ...], Step] = {}
     catalog: set[tuple[str, str]] = set()
     for answer in (*coverage.answers(identity, waivers), coverage.answer(Entry("", "identity", "keystone"))):
         service = registry.services.get(answer.service_type)
         region = answer.region if service is None or service.regional else ""
         catalog.add((region, answer.service_type))
-        for step in _steps(registry, deletion.id, region, answer, halting, gone=project is None):
+        for step in _steps(registry, Step("", deletion.id, StepKind.SWEEP, region), answer, halting, project is None):
             key = (step.kind, step.region, step.service, step.type)
-            if key not in steps or not step.waived:  # what is swept once for all regions is waived in all or in none
+            if key not in steps or not step.waived:  # a type without regions is waived in all regions or in none
                 steps[key] = step
     for step in _out_of_sight(coverage, waivers, known, catalog):
         steps[(step.kind, step.region, step.service, step.type)] = step
     relied_upon = {step.waived for step in steps.values()}
-    if project is not None and not reason:
+    if project is not None and not read.reason:
         looks = [step for step in steps.values() if step.kind is not StepKind.HALT]
         message = f"{len(looks)} steps over {len({(s.region, s.service) for s in looks})} services"
     if waived := sorted({f"{s.service}@{s.region}" for s in steps.values() if s.waived}):
         message += f"; waived, and not looked at: {', '.join(waived)}"
-    return Survey(
-        StepResult(Outcome.CLEAR, reason, message),
+    return Found(
+        StepResult(Outcome.CLEAR, read.reason, message),
         project,
-        members,
+        read.member_ids,
         tuple(steps.values()),
         frozenset(catalog),
         tuple(waiver for waiver in waivers if waiver.id in relied_upon),
     )
 
 
-def _steps(
-    registry: Registry, deletion_id: str, region: str, answer: CatalogEntryStatus, halting: bool, gone: bool
-) -> Iterator[Step]:
-    """Yield the steps for an entry of the catalog: all that there is to do, or to be left out."""
-    base = ("", deletion_id)
+def _read(deletion: Deletion, projects: Projects, protection: Protection) -> _Project:
+    """Read the project, and check whether it may be deleted."""
+    project: Project | None = None
+    with contextlib.suppress(ProjectNotFound):
+        project = projects.get(deletion.project_id)
+    if why := protection.why(deletion.project_id, project.name if project else deletion.project_name):
+        return _refused(project, Reason.PROJECT_PROTECTED, why)
+    if deletion.origin is Origin.ADOPTED:
+        if project is None and projects.knows(deletion.project_id, protection.own_project_id()):
+            project = projects.get(deletion.project_id)
+        if project is not None:
+            return _refused(project, Reason.PROJECT_KNOWN, f"Keystone knows project {project.id}: it is no orphan")
+    if project is None:
+        return _Project(member_ids=deletion.member_ids)
+    if project.is_domain:
+        return _refused(project, Reason.PROJECT_IS_DOMAIN, f"{project.id} is a domain")
+    reason, message = "", ""
+    if children := projects.children(project.id):
+        message = f"it has child projects: {', '.join(children)}"
+        if not _waits_for_children(deletion):
+            return _refused(project, Reason.PROJECT_HAS_CHILDREN, message)
+        reason = str(Reason.PROJECT_HAS_CHILDREN)
+    if project.immutable:  # checked now, and not after every resource is deleted
+        return _refused(project, Reason.PROJECT_IMMUTABLE, f"Keystone's option 'immutable' protects {project.id}")
+    members = tuple(sorted({*deletion.member_ids, *projects.members(project.id)}))
+    return _Project(project, members, reason, message)
+
+
+def _refused(project: Project | None, reason: Reason, message: str) -> _Project:
+    return _Project(project, refused=StepResult(Outcome.UNKNOWN, str(reason), message))
+
+
+def _steps(registry: Registry, base: Step, answer: CatalogEntryStatus, halting: bool, gone: bool) -> Iterator[Step]:
+    """Yield the steps for an entry of the catalog, also those that a waiver skips.
+
+    :param base: a step in the entry's region
+    :param gone: whether Keystone does not know the project
+    """
     waived = answer.waiver.id if answer.waiver else ""
     service = registry.services.get(answer.service_type)
-    said = {"reason": str(Reason.WAIVED) if waived else "", "message": answer.message if waived else ""}
+    reason, message = (str(Reason.WAIVED), answer.message) if waived else ("", "")
+    base = dataclasses.replace(base, service=answer.service_type, waived=waived, reason=reason, message=message)
     if service is not None:
         for type_ in service.types:
-            yield Step(
-                *base,
-                StepKind.SWEEP,
-                region,
-                answer.service_type,
-                type_.name,
+            yield dataclasses.replace(
+                base,
+                type=type_.name,
                 after=registry.after(service, type_),
                 project_setting=type_.project_setting,
                 informational=type_.informational,
                 token=type_.for_missing_project(gone).token,
-                waived=waived,
-                **said,
             )
             if halting and type_.halt is not None and not waived:
-                yield Step(*base, StepKind.HALT, region, answer.service_type, type_.name, token=type_.token)
+                yield dataclasses.replace(base, kind=StepKind.HALT, type=type_.name, token=type_.token)
     elif waived:
-        yield Step(*base, StepKind.UNSUPPORTED, region, answer.service_type, waived=waived, **said)
+        yield dataclasses.replace(base, kind=StepKind.UNSUPPORTED)
     elif answer.answered_by == "nobody":
-        said = {"reason": str(Reason.NO_PLUGIN), "message": answer.message}
-        yield Step(*base, StepKind.UNSUPPORTED, region, answer.service_type, **said)
+        no_plugin = str(Reason.NO_PLUGIN)
+        yield dataclasses.replace(base, kind=StepKind.UNSUPPORTED, reason=no_plugin, message=answer.message)
 
 
 def _out_of_sight(
     coverage: ServiceCatalog, waivers: Sequence[Waiver], known: Iterable[Step], catalog: set[tuple[str, str]]
 ) -> Iterator[Step]:
-    """Yield what an earlier survey saw and the catalog has no more: out of sight is not gone.
+    """Yield steps of services that left the catalog: what they hold is not gone.
 
-    Of what has a plugin the store keeps the steps by itself, so here are those that are waived. What had none blocks
-    until it is waived, or somebody answers for it.
+    The store keeps the steps of services with a plugin, so that only those with a waiver are here. A service without a
+    plugin blocks until a waiver or a plugin covers it.
     """
     for step in known:
         if step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED) or (step.region, step.service) in catalog:
             continue
         answer = coverage.answer(Entry(step.region, step.service, step.service), waivers)
         if answer.waiver is not None:
-            said = {"reason": str(Reason.WAIVED), "message": answer.message}
-            yield dataclasses.replace(step, waived=answer.waiver.id, **said)
+            reason = str(Reason.WAIVED)
+            yield dataclasses.replace(step, waived=answer.waiver.id, reason=reason, message=answer.message)
         elif step.waived and step.kind is StepKind.SWEEP:
             yield dataclasses.replace(step, waived="", reason="", message="")
         elif step.kind is StepKind.UNSUPPORTED and answer.answered_by != "nothing_to_own":
-            message = f"nobody answered for {step.service} when it left the catalog: what it holds is unknown"
-            said = {"reason": str(Reason.NO_PLUGIN), "message": message}
-            yield dataclasses.replace(step, waived="", **said)
+            message = f"no plugin covered {step.service} when it left the catalog: what it holds is unknown"
+            yield dataclasses.replace(step, waived="", reason=str(Reason.NO_PLUGIN), message=message)
 
 
 def _waits_for_children(deletion: Deletion) -> bool:
-    """Whether projects below are no obstacle yet: they have deletions of their own, and the lock is still to come."""
+    """Whether child projects do not prevent the deletion.
+
+    They have deletions of their own, and this project is not locked yet.
+    """
     looking = deletion.status is Status.INVENTORY and (deletion.mode is Mode.REPORT or deletion.dry_run)
     return deletion.include_subtree and (deletion.status is Status.ACCEPTED or looking)
-
-
-def _fatal(reason: Reason, message: str) -> StepResult:
-    return StepResult(Outcome.UNKNOWN, str(reason), message)

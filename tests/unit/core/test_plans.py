@@ -384,13 +384,13 @@ class Record:
     [("", False, None), (PLAN, False, frozenset({"a"})), (PLAN, True, None)],
 )
 def test_a_worker_asks_for_the_plan_of_each_type_in_its_region(plan_id, project_setting, expected):
-    from cleanup_orchestrator.worker.worker import _Task
+    from cleanup_orchestrator.worker.steps.context import StepContext
 
-    task = object.__new__(_Task)
+    task = object.__new__(StepContext)
     task.deletion, task.step = deletion(plan_id=plan_id), sweep_step("network.port")
     task.store = Record()
     type_ = dataclasses.replace(PARTS, project_setting=project_setting)
-    assert task._planned("network", type_) == expected
+    assert task.planned("network", type_) == expected
     assert task.store.asked == ([(PLAN, "R1", "network", "part")] if expected is not None else [])
 
 

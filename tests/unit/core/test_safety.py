@@ -15,6 +15,7 @@ from cleanup_orchestrator.cloud.catalog import Entry, ServiceCatalog, read_catal
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
 from cleanup_orchestrator.core import actions, decide, transitions
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.facts import ProjectReclosed
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS
@@ -28,7 +29,12 @@ from cleanup_orchestrator.errors import BadAnswer, NoProjectToken
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Service
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.store import Conflict
-from cleanup_orchestrator.worker import worker as working
+from cleanup_orchestrator.worker import watchdog
+from cleanup_orchestrator.worker.steps import RUNNERS
+from cleanup_orchestrator.worker.steps import context as steps_context
+from cleanup_orchestrator.worker.steps.context import StepContext
+from cleanup_orchestrator.worker.steps.release import undo_all
+from cleanup_orchestrator.worker.task import StepTask
 from tests.support import sqlite_stores, sweeps
 from tests.support.examples import examples
 from tests.unit.world import CLEAR, UNKNOWN, World, deletion, sweep_step
@@ -310,14 +316,20 @@ class NeedsNothing:
         return drain.Result(True)
 
 
+def done(worker, record, step, keystone):
+    """Return what comes of a step in this Keystone."""
+    context = StepContext(worker, record, step, str, lambda _made: None)
+    context.drain_context = keystone.ground
+    return RUNNERS[step.kind](context).run()
+
+
 def drained(keystone, attempt, driver):
     """Return whether a worker's try at the drain succeeds."""
     conf = types.SimpleNamespace(drain=types.SimpleNamespace(project_role="name-admin", inherited_grants="close"))
     worker = types.SimpleNamespace(store=None, clouds=keystone, driver=driver, conf=conf)
-    task = working._Task(worker, deletion(), dataclasses.replace(PORT, kind=StepKind.DRAIN, attempt=attempt))
-    task._ground = keystone.ground
+    step = dataclasses.replace(PORT, kind=StepKind.DRAIN, attempt=attempt)
     try:
-        return task._drain()[0].outcome is Outcome.CLEAR
+        return done(worker, deletion(), step, keystone).outcome is Outcome.CLEAR
     except NoProjectToken:
         return False
 
@@ -342,20 +354,18 @@ def closed(keystone, drained_at, monkeypatch):
     store = types.SimpleNamespace(now=lambda: LATER)
     worker = types.SimpleNamespace(store=store, clouds=keystone, driver=Revoke(), conf=None)
     record = deletion(drained_at=drained_at)
-    task = working._Task(worker, record, dataclasses.replace(PORT, kind=StepKind.CLOSE))
-    task._ground = keystone.ground
     monkeypatch.setattr(drain, "disable", lambda _ground: drain.Result(True))
-    result, values = task._close()
+    result = done(worker, record, dataclasses.replace(PORT, kind=StepKind.CLOSE), keystone)
     assert result.outcome is Outcome.CLEAR
-    return values
+    return result.learned
 
 
 def test_who_was_let_in_right_before_the_project_was_closed_voids_all_looks_of_before(monkeypatch):
     since = deletion().created_at
-    assert closed(Keystone(MINE), since, monkeypatch) == {}
+    assert closed(Keystone(MINE), since, monkeypatch) == ()
     guest = Keystone(MINE, ("users", "guest", "member"))
-    assert closed(guest, since, monkeypatch) == {"drained_at": LATER, "closed_at": LATER, "empty_inventories": 0}
-    assert closed(guest, None, monkeypatch) == {}  # it never held as a whole, and nothing rests on it
+    assert closed(guest, since, monkeypatch) == (ProjectReclosed(LATER),)
+    assert closed(guest, None, monkeypatch) == ()  # it never held as a whole, and nothing rests on it
 
 
 def test_a_drain_in_which_others_got_a_role_since_is_not_held():
@@ -365,6 +375,12 @@ def test_a_drain_in_which_others_got_a_role_since_is_not_held():
     assert not Revoke().held(keystone.ground())
 
 
+def undoing(store, step):
+    """Return what the undoing of changes works with."""
+    worker = types.SimpleNamespace(name="w")
+    return types.SimpleNamespace(store=store, step=step, deletion=deletion(), worker=worker)
+
+
 def test_one_change_that_cannot_be_undone_keeps_nobody_else_locked_out(store):
     step = held(store, made(store), StepKind.DRAIN)
     for who in ("u1", "u2", "u3"):
@@ -372,7 +388,7 @@ def test_one_change_that_cannot_be_undone_keeps_nobody_else_locked_out(store):
     keystone = Keystone()
     keystone.broken = {"u2"}
     with pytest.raises(RuntimeError):
-        working.release(store, keystone, step, "p", "w")
+        undo_all(undoing(store, step), keystone)
     assert {who for _, who, _ in keystone.grants} == {"u1", "u3"}
     assert [c.data["actor_id"] for c in store.changes("d")] == ["u2"]
 
@@ -593,7 +609,7 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
     zero = datetime.timedelta(0)
     rules = decide.Rules(zero, datetime.timedelta(1), zero, zero, 3, 0.0, 0.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(working, "Projects", keystone_of(cloud))
+        patch.setattr(steps_context, "Projects", keystone_of(cloud))
         patch.setattr("cleanup_orchestrator.worker.steps.survey.Projects", keystone_of(cloud))
         patch.setattr(drain.time, "sleep", lambda _: None)
         patch.setattr(drain, "_flush_token_cache", lambda _: None)
@@ -638,7 +654,7 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
                 return
             cloud.fuse = fuse
             try:
-                working._Task(worker, *claim).run()
+                StepTask(worker, watchdog.Hung(), *claim).run()
             except Crash:
                 store.renew(claim[1], -1)
             cloud.fuse = -1
@@ -661,7 +677,7 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
                 work(how[0], *how[1:], hang=what == "hang")
         cloud.meddle("revive")
         for claim in hung:
-            working._Task(worker, *claim).run()
+            StepTask(worker, watchdog.Hung(), *claim).run()
         for index in range(300):
             work(index)
             record = store.get("d")

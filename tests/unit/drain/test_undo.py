@@ -16,8 +16,14 @@ from cleanup_orchestrator.drain.revoke import Revoke
 from cleanup_orchestrator.errors import NoProjectToken, Stopped
 from cleanup_orchestrator.keystone import protocol
 from cleanup_orchestrator.store import tables
-from cleanup_orchestrator.worker import worker as working
+from cleanup_orchestrator.worker.steps.release import undo_all
 from tests.unit.world import deletion
+
+
+def undoing(store, step):
+    """Return what the undoing of changes works with."""
+    worker = types.SimpleNamespace(name="w")
+    return types.SimpleNamespace(store=store, step=step, deletion=deletion(), worker=worker)
 
 
 def grant(who, role="member", actor="users"):
@@ -102,7 +108,7 @@ def step(store):
 def test_changes_are_undone_in_reverse(store, step):
     """Users get their roles back once the project is open, and the orchestrator goes last: it does all the rest."""
     keystone = Keystone(fence="d")
-    assert working.release(store, keystone, step, "p", "w") == 5
+    assert undo_all(undoing(store, step), keystone) == 5
     assert keystone.did == UNDONE
     assert store.changes("d") == ()
 
@@ -111,7 +117,7 @@ def test_what_is_undone_is_not_undone_again(store, step):
     first = store.changes("d")[-1]
     assert store.undone(step, first, Event("drain.undone", ""))
     keystone = Keystone(fence="d")
-    assert working.release(store, keystone, step, "p", "w") == 4
+    assert undo_all(undoing(store, step), keystone) == 4
     assert keystone.did == UNDONE[1:]
 
 
@@ -119,7 +125,7 @@ def test_one_that_cannot_be_undone_keeps_no_other_and_is_told_at_the_end(store, 
     keystone = Keystone(fence="d")
     keystone.broken = {"u2"}
     with pytest.raises(RuntimeError):
-        working.release(store, keystone, step, "p", "w")
+        undo_all(undoing(store, step), keystone)
     assert keystone.did == [each for each in UNDONE if each[1:2] != ("u2",)]
     assert [change.data["actor_id"] for change in store.changes("d")] == ["u2"]
 
@@ -128,7 +134,7 @@ def test_a_worker_that_does_not_hold_the_step_any_more_stops_at_once(store, step
     assert store.renew(step, -1)
     keystone = Keystone(fence="d")
     with pytest.raises(Stopped):
-        working.release(store, keystone, step, "p", "w")
+        undo_all(undoing(store, step), keystone)
     assert keystone.did == UNDONE[:1]
 
 

@@ -44,8 +44,9 @@ class Records:
 def task(store, *resources, part=PART):
     census = types.SimpleNamespace(knows=lambda _projects, project_id, _own: KNOWN[project_id])
     clouds = types.SimpleNamespace(project_id=lambda: "own", seen_by=lambda _: clouds)
-    worker = types.SimpleNamespace(store=store, clouds=clouds)
-    made = scanning._Task(worker, SCAN, part, census, lambda: False)
+    conf = types.SimpleNamespace(worker=None)
+    worker = types.SimpleNamespace(store=store, clouds=clouds, conf=conf)
+    made = scanning.ScanTask(worker, SCAN, part, census)
     made._projects = lambda: None
     made._listed = lambda: iter(resources)
     return made
@@ -67,7 +68,7 @@ def test_the_first_read_notes_what_is_old_enough_of_projects_that_keystone_does_
         resource("6", "dead", age=3599),
         resource("7", "dead", age=3600),
     ]
-    result = task(store, *resources)._first()
+    result = task(store, *resources).first()
     assert store.noted == [("dead", "2"), ("dead", "7")]
     assert (result.outcome, result.listed, result.owner_unknown, result.too_young) == (Outcome.CLEAR, 7, 2, 1)
     assert result.undecided == 1
@@ -77,7 +78,7 @@ def test_the_first_read_notes_what_is_old_enough_of_projects_that_keystone_does_
 def test_the_second_read_sees_again_what_still_belongs_to_a_project_that_is_still_dead(candidates):
     store = Records(candidates)
     resources = [resource("2", "dead"), resource("3", "silent"), resource("8", "back"), resource("9", "alive")]
-    result = task(store, *resources)._second()
+    result = task(store, *resources).second()
     assert store.seen == ([("dead", "2")] if "dead" in candidates else [])
     assert result.undecided == (1 if candidates else 0)
 

@@ -8,7 +8,9 @@ import sqlalchemy.exc
 
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
-from cleanup_orchestrator.worker import worker
+from cleanup_orchestrator.worker import leases, steps, watchdog
+from cleanup_orchestrator.worker.steps.context import StepRunner
+from cleanup_orchestrator.worker.task import StepTask
 from tests.support.timing import SleepClock
 from tests.unit.world import T0, deletion
 
@@ -22,17 +24,23 @@ class Records:
     def __init__(self, *errors):
         self.errors, self.saved = list(errors), []
 
-    def finish(self, step, result, events, yielded, **values):
+    def finish(self, step, result, events, yielded):
         if self.errors:
             raise self.errors.pop(0)
         self.saved.append(result)
         return True
 
 
+class FindsNothing(StepRunner):
+    def run(self):
+        return StepResult(Outcome.CLEAR)
+
+
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
     clock = SleepClock()
-    monkeypatch.setattr(worker, "time", clock)
+    monkeypatch.setattr(leases, "time", clock)
+    monkeypatch.setitem(steps.RUNNERS, StepKind.SWEEP, FindsNothing)
     return clock
 
 
@@ -41,9 +49,8 @@ def task(records, lease=60):
     clouds = types.SimpleNamespace(seen_by=lambda _: None)
     owner = types.SimpleNamespace(store=records, clouds=clouds, conf=conf, name="w", bus=None)
     step = Step("s", "d", StepKind.SWEEP, "R1", "network", "port", state=StepState.RUNNING, lease_until=T0)
-    made = worker._Task(owner, deletion(status=Status.DELETING, updated_at=T0 + datetime.timedelta(1)), step)
-    made._sweep = lambda: (StepResult(Outcome.CLEAR), {})
-    return made
+    record = deletion(status=Status.DELETING, updated_at=T0 + datetime.timedelta(1))
+    return StepTask(owner, watchdog.Hung(), record, step)
 
 
 def test_a_result_waits_for_a_database_that_is_away(clock):
@@ -85,6 +92,6 @@ def test_while_a_drain_may_be_at_work_nothing_that_it_recorded_is_taken_for_undo
             raise AssertionError("nobody looks at them now")
 
     made = task(Recorded())
-    made.deletion = deletion(status=Status.DRAINING)
-    made._yield(None)
-    assert made.yielded == []
+    made.work_on.deletion = deletion(status=Status.DRAINING)
+    made.work_on.note_undone_by_users(None)
+    assert made.work_on.yielded == []

@@ -64,7 +64,7 @@ def look(keystone, never=(), record=None, waivers=(), known=()):
     covered = catalog.ServiceCatalog(conf, names)
     protection = Protection(tuple(never), lambda: "own")
     record = record or deletion(member_ids=("u1",))
-    return survey.survey(record, keystone, REGISTRY, covered, protection, waivers, known)
+    return survey.survey(record, keystone, survey.Sources(REGISTRY, covered, protection), waivers, known)
 
 
 def steps(found):
@@ -81,7 +81,7 @@ def test_every_type_in_every_region_and_identity_once():
         (StepKind.SWEEP, "R2", "block-storage.volume"),
         (StepKind.SWEEP, "R2", "network.port"),
     ]
-    assert found.sweep.outcome is Outcome.CLEAR
+    assert found.result.outcome is Outcome.CLEAR
 
 
 def test_two_names_of_one_service_are_one():
@@ -119,11 +119,11 @@ def test_members_that_were_seen_are_never_forgotten():
 )
 def test_what_must_not_be_deleted_is_said_before_anything_is_touched(keystone, never, reason):
     found = look(keystone, never)
-    assert (found.sweep.outcome, found.sweep.reason, found.steps) == (Outcome.UNKNOWN, reason, ())
+    assert (found.result.outcome, found.result.reason, found.steps) == (Outcome.UNKNOWN, reason, ())
 
 
 def test_all_children_are_named():
-    message = look(Keystone(("network", "R1"), subtree={"c1": {"c2": None}, "c3": None})).sweep.message
+    message = look(Keystone(("network", "R1"), subtree={"c1": {"c2": None}, "c3": None})).result.message
     assert all(child in message for child in ("c1", "c2", "c3"))
 
 
@@ -218,7 +218,7 @@ def test_a_second_service_of_a_type_that_owns_nothing_owns_nothing():
 
 def test_a_project_that_keystone_knows_is_no_orphan():
     found = look(Keystone(("network", "R1")), record=deletion(origin=Origin.ADOPTED))
-    assert (found.sweep.outcome, found.sweep.reason, found.steps) == (Outcome.UNKNOWN, "project_known", ())
+    assert (found.result.outcome, found.result.reason, found.steps) == (Outcome.UNKNOWN, "project_known", ())
 
 
 def test_a_catalog_without_any_endpoint_is_no_catalog():

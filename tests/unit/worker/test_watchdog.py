@@ -24,7 +24,8 @@ from cleanup_orchestrator.errors import Stopped
 from cleanup_orchestrator.monitoring import health, metrics
 from cleanup_orchestrator.plugins.base import ResourceType, Service, Verdict
 from cleanup_orchestrator.plugins.registry import Registry
-from cleanup_orchestrator.worker import watchdog, worker
+from cleanup_orchestrator.worker import guard, leases, task, watchdog, worker
+from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.sweep import deleting
 from cleanup_orchestrator.worker.worker import Worker
 from tests.support import scheduler, sqlite_stores, timing
@@ -104,7 +105,7 @@ class Site:
     def with_types(self, *types_):
         """Have a plugin with these types."""
         made = Registry([Service("network", types_)])
-        self.worker = Worker(self.conf, "w", self.store, self.clouds, made, None, self.bus)
+        self.worker = Worker(WorkerContext(self.conf, "w", self.store, self.clouds, made, None, self.bus))
         return self
 
     def with_hooks(self, **hooks):
@@ -156,7 +157,7 @@ class Site:
 
 @pytest.fixture
 def time():
-    with virtual_time(cloud_session, watchdog, deleting, worker) as made:
+    with virtual_time(cloud_session, watchdog, deleting, worker, guard, leases, task) as made:
         yield made
 
 

@@ -7,6 +7,8 @@ import pytest
 from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Protection
+from cleanup_orchestrator.cloud.session import read_only
+from cleanup_orchestrator.core import actions
 from cleanup_orchestrator.core.deletion import Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake, Waiver
 from cleanup_orchestrator.core.maintenance_windows import Windows
@@ -14,7 +16,11 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.errors import ProjectKnown, ProjectProtected, Stopped, WriteRefused
 from cleanup_orchestrator.plugins.base import NOTHING, ResourceType
-from cleanup_orchestrator.worker import worker as working
+from cleanup_orchestrator.worker import force_check, guard, watchdog
+from cleanup_orchestrator.worker.steps import RUNNERS
+from cleanup_orchestrator.worker.steps import context as steps_context
+from cleanup_orchestrator.worker.steps import sweep as sweep_step_module
+from cleanup_orchestrator.worker.task import StepTask
 from tests.unit.world import CLEAR, T0, deletion, sweep_step
 
 CLOSED = Windows.of(["thu 20:00-22:00"], "UTC")
@@ -34,8 +40,8 @@ class Records:
     def load(self, _deletion_id):
         return self.record, (), T0
 
-    def finish(self, step, result, events, yielded, **values):
-        self.saved.append((result, values))
+    def finish(self, step, result, events, yielded):
+        self.saved.append(result)
         return True
 
     def release_claim(self, step):
@@ -61,7 +67,7 @@ class Clouds:
     def seen_by(self, _made):
         return self
 
-    def admin_session(self, guard=working.read_only):
+    def admin_session(self, guard=read_only):
         self.guards.append(guard)
         return types.SimpleNamespace(guard=guard)
 
@@ -95,32 +101,38 @@ def task(record=None, step=None, store=None, **conf):
         ),
         registry=conf.get("registry"),
     )
-    return working._Task(worker, record, step)
+    return StepTask(worker, watchdog.Hung(), record, step)
+
+
+def done(made):
+    return RUNNERS[made.step.kind](made.work_on).run()
 
 
 def refused(made, error):
     with pytest.raises(error) as caught:
-        made.guard("DELETE", "http://cloud/ports/1")
+        made.work_on.guard("DELETE", "http://cloud/ports/1")
     return caught.value
 
 
 # ------------------------------------------------------------------------------------------------------- the guard
 def test_a_write_passes_when_the_store_lets_it_by_the_hours_of_now():
     made = task()
-    made.guard("DELETE", "http://cloud/ports/1")
-    assert made.store.asked == [CLOSED]
+    made.work_on.guard("DELETE", "http://cloud/ports/1")
+    assert made.worker.store.asked == [CLOSED]
 
 
 def test_a_write_does_not_pass_when_the_store_does_not_let_it():
     made = task(windows=Windows())
-    made.store.may = False
+    made.worker.store.may = False
     assert type(refused(made, Stopped)) is Stopped
 
 
 def test_what_holds_the_deletion_is_named():
     made = task(windows=Windows())
-    made.store.may = False
-    made.store.record = dataclasses.replace(made.store.record, brake=Brake(True, "the storage misbehaves", T0))
+    made.worker.store.may = False
+    made.worker.store.record = dataclasses.replace(
+        made.worker.store.record, brake=Brake(True, "the storage misbehaves", T0)
+    )
     assert "the storage misbehaves" in str(refused(made, Stopped))
 
 
@@ -132,12 +144,12 @@ def test_a_dry_run_writes_nothing_even_if_the_store_would_let_it():
 def test_a_project_that_came_upon_the_never_delete_list_is_left_alone(never):
     made = task(never=(never,))
     refused(made, ProjectProtected)
-    assert made.store.asked == []
+    assert made.worker.store.asked == []
 
 
 @pytest.mark.parametrize("kind", [StepKind.RELEASE, StepKind.ACCESS])
 def test_the_never_delete_list_keeps_nothing_from_being_undone(kind):
-    task(step=Step("s", "d", kind, round=1), never=("p",)).guard("PUT", "http://cloud/projects/p")
+    task(step=Step("s", "d", kind, round=1), never=("p",)).work_on.guard("PUT", "http://cloud/projects/p")
 
 
 def test_a_worker_that_is_stopped_and_a_step_that_was_given_up_write_nothing():
@@ -147,7 +159,7 @@ def test_a_worker_that_is_stopped_and_a_step_that_was_given_up_write_nothing():
     hanging = task()
     hanging.give_up("it hangs")
     assert "it hangs" in str(refused(hanging, Stopped))
-    assert stopping.store.asked == hanging.store.asked == []
+    assert stopping.worker.store.asked == hanging.worker.store.asked == []
 
 
 def known(answer):
@@ -171,14 +183,14 @@ def known(answer):
 )
 def test_what_a_dead_project_left_is_deleted_while_keystone_says_that_it_is_dead(monkeypatch, answer, error):
     record = deletion(origin=Origin.ADOPTED, status=Status.DELETING, purpose=RoundPurpose.DELETE)
-    monkeypatch.setattr(working, "Projects", known(answer))
+    monkeypatch.setattr(guard, "Projects", known(answer))
     made = task(record)
     if error is None:
-        made.guard("DELETE", "http://cloud/ports/1")
-        assert len(made.store.asked) == 1
+        made.work_on.guard("DELETE", "http://cloud/ports/1")
+        assert len(made.worker.store.asked) == 1
         return
     assert type(refused(made, error)) is error
-    assert made.store.asked == []
+    assert made.worker.store.asked == []
 
 
 @pytest.mark.parametrize(
@@ -192,10 +204,10 @@ def test_what_a_dead_project_left_is_deleted_while_keystone_says_that_it_is_dead
 )
 def test_a_check_may_write_on_what_is_not_there_alone(url, passes):
     if passes:
-        working._on_nothing("DELETE", url)
+        force_check.only_on_nothing("DELETE", url)
         return
     with pytest.raises(WriteRefused):
-        working._on_nothing("DELETE", url)
+        force_check.only_on_nothing("DELETE", url)
 
 
 # ---------------------------------------------------------------------------------------------------------- results
@@ -203,18 +215,18 @@ def test_the_result_of_a_step_that_was_given_up_is_not_saved():
     made = task()
     made.give_up("it hangs")
     made.save(CLEAR)
-    assert made.store.saved == []
+    assert made.worker.store.saved == []
     other = task()
     other.save(CLEAR)
-    assert len(other.store.saved) == 1
+    assert len(other.worker.store.saved) == 1
 
 
 @pytest.mark.parametrize("writing", [0, 1])
 def test_a_step_is_given_back_when_no_write_call_of_it_may_still_take_effect(writing):
     made = task()
     made.seen(types.SimpleNamespace(writing=writing, calls=0, end=lambda _: None))
-    assert made.release_claims() is not bool(writing)
-    assert made.store.given_back == ([] if writing else ["network.port"])
+    assert made.release_claim() is not bool(writing)
+    assert made.worker.store.given_back == ([] if writing else ["network.port"])
 
 
 # ----------------------------------------------------------------------------------------------------------- sweeps
@@ -254,10 +266,10 @@ class Ports:
 def test_a_sweep_deletes_in_a_round_of_deletes_and_never_in_a_dry_run(values, deleted):
     ports = Ports()
     made = task(deletion(status=Status.DELETING, **values), registry=ports)
-    made.store.append_events = lambda *_: True
-    made._sweep()
+    made.worker.store.append_events = lambda *_: True
+    done(made)
     assert ports.deleted == deleted
-    assert [guard == made.guard for guard in made.clouds.guards] == [bool(deleted)]
+    assert [each == made.work_on.guard for each in made.worker.clouds.guards] == [bool(deleted)]
 
 
 @pytest.mark.parametrize(
@@ -276,13 +288,13 @@ def test_a_sweep_deletes_in_a_round_of_deletes_and_never_in_a_dry_run(values, de
     ],
 )
 def test_force_is_used_on_what_an_ordinary_delete_left_and_no_other_project_uses(monkeypatch, reason, forced):
-    monkeypatch.setattr(working.forcing, "works", lambda _: True)
+    monkeypatch.setattr(sweep_step_module.forcing, "works", lambda _: True)
     ports = Ports()
     step = dataclasses.replace(sweep_step("network.port"), state=StepState.RUNNING, round=1, forcing=True)
     made = task(step=step, registry=ports)
-    made.store.append_events = lambda *_: True
-    made.store.left = [Leftover("1", "one", reason)]
-    made._sweep()
+    made.worker.store.append_events = lambda *_: True
+    made.worker.store.left = [Leftover("1", "one", reason)]
+    done(made)
     assert ports.deleted == (["1 by force"] if forced else ["1"])
 
 
@@ -324,15 +336,16 @@ WAIVER = Waiver("w", "dns", "gone for good", T0, T0)
 )
 def test_what_the_removal_asks_and_believes(monkeypatch, projects, waivers, in_force, outcome, deleted):
     projects = Removal(projects.enabled, projects.goes)
-    monkeypatch.setattr(working, "Projects", projects)
+    monkeypatch.setattr(steps_context, "Projects", projects)
     record = deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS, waivers=waivers)
     made = task(record, Step("s", "d", StepKind.REMOVE, round=1))
-    made.store.waivers = in_force
-    result, values = made._remove()
+    made.worker.store.waivers = in_force
+    result = done(made)
     assert result.outcome is outcome
     assert bool(projects.deleted) is deleted
     if outcome is Outcome.UNKNOWN and not deleted:
-        assert (values["purpose"], values["empty_inventories"]) == ("", 0), "it is proven empty anew"
+        after, _ = actions.record(dataclasses.replace(record, empty_inventories=2), made.step, result, T0)
+        assert (after.purpose, after.empty_inventories) == (RoundPurpose.NONE, 0), "it is proven empty anew"
     assert isinstance(result, StepResult)
 
 
@@ -364,13 +377,13 @@ class Refusing(Removal):
     ids=["rights are missing", "immutable", "child projects"],
 )
 def test_why_keystone_keeps_a_project_is_said(monkeypatch, what, projects, reason, named):
-    monkeypatch.setattr(working, "Projects", projects)
+    monkeypatch.setattr(steps_context, "Projects", projects)
     made = task(
         deletion(status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS),
         Step("s", "d", StepKind(what), round=1),
     )
     made.worker.driver = types.SimpleNamespace(close=projects.delete)
-    monkeypatch.setattr(made, "_ground", lambda: types.SimpleNamespace(projects=projects))
-    result, values = getattr(made, f"_{what}")()
-    assert (result.outcome, result.reason, values) == (Outcome.UNKNOWN, reason, {})
+    monkeypatch.setattr(made.work_on, "drain_context", lambda: types.SimpleNamespace(projects=projects))
+    result = done(made)
+    assert (result.outcome, result.reason, result.learned) == (Outcome.UNKNOWN, reason, ())
     assert named in result.message

@@ -1,0 +1,60 @@
+"""What the tasks of one worker share, such as the store and the clouds."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+from oslo_config import cfg
+
+from cleanup_orchestrator import drain as drain_drivers
+from cleanup_orchestrator.cloud import protection
+from cleanup_orchestrator.cloud.catalog import ServiceCatalog
+from cleanup_orchestrator.cloud.projects import Protection
+from cleanup_orchestrator.cloud.rate_limiter import Budget
+from cleanup_orchestrator.cloud.session import Clouds
+from cleanup_orchestrator.core.maintenance_windows import Windows
+from cleanup_orchestrator.drain import base as drain
+from cleanup_orchestrator.messaging.rpc import Bus
+from cleanup_orchestrator.monitoring import metrics
+from cleanup_orchestrator.plugins.registry import Registry
+from cleanup_orchestrator.store import Store
+
+
+@dataclasses.dataclass
+class WorkerContext:
+    """What a worker and its tasks are given."""
+
+    conf: cfg.ConfigOpts
+    name: str  #: of the worker, for the journal and for claims
+    store: Store
+    unlimited: Clouds  #: sessions outside the rate limits
+    registry: Registry
+    coverage: ServiceCatalog
+    bus: Bus
+
+    budget: Budget = dataclasses.field(init=False)  #: the worker's share of the rate limits
+    clouds: Clouds = dataclasses.field(init=False)  #: the same clouds, in sessions that keep the rate limits
+
+    def __post_init__(self) -> None:
+        """Connect the clouds with the rate limits."""
+        self.budget = Budget(self.conf, self.store, metrics.waited)
+        self.clouds = self.unlimited.within(self.budget)
+
+    @property
+    def protection(self) -> Protection:
+        """Which projects are never deleted, as the configuration says now."""
+        return Protection(tuple(self.conf.deletion.never_delete_projects), self.clouds.project_id)
+
+    @property
+    def windows(self) -> Windows:
+        """The hours in which projects are locked and deleted, as configured now."""
+        return protection.windows(self.conf)
+
+    @functools.cached_property
+    def driver(self) -> drain.Driver:
+        """The drain driver that the operator chose.
+
+        :raises CleanupError: it does not load
+        """
+        return drain_drivers.load(self.conf.drain.driver)

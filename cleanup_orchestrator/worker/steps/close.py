@@ -1,0 +1,47 @@
+"""Disables the project: Keystone then gives no user a token for it."""
+
+from __future__ import annotations
+
+from keystoneauth1 import exceptions as ka_exceptions
+
+from cleanup_orchestrator.cloud.projects import Projects
+from cleanup_orchestrator.core.facts import ProjectReclosed
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome, StepResult
+from cleanup_orchestrator.errors import classify
+from cleanup_orchestrator.worker.steps.context import StepRunner
+
+
+class Close(StepRunner):
+    """Disables the project."""
+
+    needs_project = True
+
+    def run(self) -> StepResult:
+        """Disable the project; report if a user had regained access before."""
+        context, driver = self.context.drain_context(), self.worker.driver
+        try:
+            result = driver.close(context)
+        except ka_exceptions.Forbidden as error:
+            return why_keystone_refuses(context.projects, self.deletion.project_id, error)
+        if self.deletion.drained_at is None or driver.held_until_closed(context):
+            return StepResult(Outcome.CLEAR, result.reason, result.message)
+        # A user had access after the last inventory: only inventories from the closing on prove anything.
+        text = f"{result.message}; a user had regained access right before: the project is proven empty again"
+        learned = (ProjectReclosed(self.context.store.now()),)
+        return StepResult(Outcome.CLEAR, result.reason, text, learned=learned)
+
+
+def why_keystone_refuses(projects: Projects, project_id: str, error: ka_exceptions.Forbidden) -> StepResult:
+    """Return why Keystone refuses to disable or to delete a project.
+
+    Keystone deletes no project that has child projects, and disables none that has enabled child projects.
+    """
+    text = classify(error).message
+    project = projects.get(project_id)
+    if project.immutable:
+        return StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), text)
+    if children := projects.children(project.id):
+        text = f"it has child projects: {', '.join(children)}; Keystone says: {text}"
+        return StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_HAS_CHILDREN), text)
+    return StepResult(Outcome.UNKNOWN, str(Reason.FORBIDDEN), text)

@@ -1,0 +1,261 @@
+"""What the steps of a deletion work with, and their common base class."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from openstack.connection import Connection
+from oslo_log import log
+
+from cleanup_orchestrator import errors
+from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects
+from cleanup_orchestrator.cloud.session import Guard, GuardedSession, read_only
+from cleanup_orchestrator.core import plugin_liens
+from cleanup_orchestrator.core.deletion import Deletion, Origin, Status
+from cleanup_orchestrator.core.facts import Fact, ProjectGone
+from cleanup_orchestrator.core.journal import Change, Event
+from cleanup_orchestrator.core.step import Step, StepResult, Token
+from cleanup_orchestrator.drain import base as drain
+from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
+from cleanup_orchestrator.worker.context import WorkerContext
+from cleanup_orchestrator.worker.guard import WriteGuard
+from cleanup_orchestrator.worker.sweep.context import RelatedType, SweepContext
+from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+
+LOG = log.getLogger(__name__)
+
+#: Ids in one journal line.
+_CHUNK = 100
+
+Item = TypeVar("Item")
+
+
+class StepContext:
+    """One claimed step with its deletion and guarded access to the clouds.
+
+    It collects the journal lines that are saved with the result.
+    """
+
+    def __init__(
+        self,
+        worker: WorkerContext,
+        deletion: Deletion,
+        step: Step,
+        withheld: Callable[[], str],
+        made: Callable[[GuardedSession], None],
+    ) -> None:
+        """Create the context of a claimed step.
+
+        :param withheld: returns why the step writes nothing any more; empty: it may write
+        :param made: called with each new session
+        """
+        self.worker, self.deletion, self.step = worker, deletion, step
+        self.store, self.clouds = worker.store, worker.clouds.seen_by(made)
+        self.guard = WriteGuard(worker, deletion, step, withheld, made)
+        self.yielded: list[Change] = []  #: recorded changes that a user has undone meanwhile
+        self.notes: list[Event] = []  #: for the journal, with the result
+
+    @property
+    def place(self) -> dict[str, str]:
+        """Region, service and type of the step, as the journal names them."""
+        return {"region": self.step.region, "service": self.step.service, "type": self.step.type}
+
+    # -- Keystone
+    def admin(self, writing: bool = False) -> GuardedSession:
+        """Return a session with the orchestrator's own token."""
+        return self.clouds.admin_session(self.guard if writing else read_only)
+
+    def projects(self, writing: bool = False) -> Projects:
+        """Return Keystone's projects."""
+        return Projects(self.clouds.identity(self.admin(writing)))
+
+    def project_is_gone(self) -> bool:
+        """Whether Keystone says that it does not know the project.
+
+        ``False`` if Keystone does not answer.
+        """
+        try:
+            self.projects().get(self.deletion.project_id)
+        except ProjectNotFound:
+            return True
+        except Exception as error:
+            LOG.debug("project %s could not be read: %s", self.deletion.project_id, error)
+        return False
+
+    def gone_facts(self) -> tuple[Fact, ...]:
+        """Return the fact that the project is gone, unless it is on record."""
+        if self.deletion.project_gone_at is not None:
+            return ()
+        locked = self.deletion.drained_at is not None or self.deletion.closed_at is not None
+        return (ProjectGone(self.store.now(), locked),)
+
+    def drain_context(self) -> drain.DrainContext:
+        """Return what a drain driver works with."""
+        user_id = self.clouds.user_id()
+
+        def record_intent(type_: str, data: Mapping[str, Any]) -> None:
+            self.record_intent(type_, data, type_)
+
+        def added() -> frozenset[str]:
+            changes = self.store.changes(self.deletion.id)
+            return frozenset(
+                c.data["role_id"] for c in changes if c.type == drain.GRANT_ADDED and c.data["actor_id"] == user_id
+            )
+
+        return drain.DrainContext(
+            self.deletion.id,
+            self.deletion.project_id,
+            user_id,
+            self.clouds,
+            self.projects(writing=True),
+            self.guard,
+            record_intent,
+            added,
+            self.clouds.janitor_id,
+        )
+
+    def note_undone_by_users(self, project: Project) -> None:
+        """Note which recorded changes users have undone.
+
+        The orchestrator does not undo them any more.
+
+        Not while the project is being drained: a change that is recorded and not yet made looks undone.
+        """
+        if self.deletion.status is Status.DRAINING:
+            return
+        if changes := self.store.changes(self.deletion.id):
+            closed = self.deletion.closed_at is not None
+            self.yielded = drain.undone_by_others(self.projects(), project, changes, closed)
+
+    # -- the journal
+    def note(self, type_: str, message: str, data: Mapping[str, Any]) -> None:
+        """Write a journal line with the result."""
+        self.notes.append(Event(type_, message, self.worker.name, data))
+
+    def record_intent(self, type_: str, data: Mapping[str, Any], what: str) -> None:
+        """Record a change before it is made.
+
+        :param what: what is refused, for the error
+        :raises Stopped: the change must not be made
+        """
+        if self.store.record_intent(self.step, type_, data) is None:
+            raise self.guard.refusal(what)
+
+    # -- resource types
+    def definition(self) -> ProjectDefinition:
+        """Return what a plugin may know of the project."""
+        return project_definition(self.worker, self.deletion, self.step)
+
+    def session(self, type_: ResourceType, guard: Guard, gone: bool = False) -> GuardedSession:
+        """Return a session with the token that a resource type needs.
+
+        :param gone: whether Keystone does not know the project
+        :raises errors.ProjectGone: the type needs a token of the project
+        """
+        if type_.token is Token.PROJECT:
+            if gone:
+                raise errors.ProjectGone(_not_listed(type_))
+            return self.clouds.project_session(self.deletion.project_id, guard)
+        return self.clouds.admin_session(guard)
+
+    def planned(self, service: str, type_: ResourceType) -> frozenset[str] | None:
+        """Return the ids of a type in the plan that the deletion is bound to.
+
+        ``None``: no plan limits the type.
+
+        No plan has project settings: they are deleted when nothing else is left.
+        """
+        if not self.deletion.plan_id or type_.project_setting:
+            return None
+        planned: frozenset[str] = self.store.planned(self.deletion.plan_id, self.step.region, service, type_.name)
+        return planned
+
+    def related_types(self, type_: ResourceType, project: ProjectDefinition) -> list[RelatedType]:
+        """Return the types whose keep marks count for the step's type, too."""
+        registry = self.worker.registry
+        found = []
+        for service, other, whole, attribute in registry.related_types(registry.services[self.step.service], type_):
+            same = service.service_type == self.step.service
+            options = registry.options(self.worker.conf, service.service_type)
+            found.append(
+                RelatedType(
+                    other.name if same else f"{service.service_type}.{other.name}",
+                    other.for_missing_project(project.gone),
+                    dataclasses.replace(project, options=options),
+                    whole,
+                    attribute,
+                    None if whole else self.planned(service.service_type, other),
+                )
+            )
+        return found
+
+    def sweep(self, type_: ResourceType, connection: Connection, project: ProjectDefinition) -> SweepContext:
+        """Return the parameters of a sweep of a resource type with a connection."""
+        return SweepContext(
+            type_,
+            connection,
+            project,
+            KeepMarks.from_conf(self.worker.conf),
+            self.related_types(type_, project),
+            self.planned(self.step.service, type_),
+            self.worker.conf.worker.most_listed,
+        )
+
+    @property
+    def stops_resources(self) -> bool:
+        """Whether running resources are stopped for the recovery window."""
+        options = self.worker.conf.deletion
+        wanted = options.recovery_stop_servers and options.recovery_window > 0
+        return bool(wanted) and plugin_liens.binding(self.deletion) and self.deletion.origin is Origin.REQUEST
+
+
+class StepRunner(abc.ABC):
+    """Does one kind of step.
+
+    An exception is a result, too: the task turns it into ``unknown``.
+    """
+
+    #: Whether the step changes the project itself, and fails if Keystone does not know it.
+    needs_project: ClassVar[bool] = False
+
+    def __init__(self, context: StepContext) -> None:
+        self.context = context
+        self.worker, self.deletion, self.step = context.worker, context.deletion, context.step
+
+    @abc.abstractmethod
+    def run(self) -> StepResult:
+        """Do the step and return its result with the facts that it learned."""
+
+
+def project_definition(worker: WorkerContext, deletion: Deletion, step: Step) -> ProjectDefinition:
+    """Return what a plugin may know of the project that a step is about."""
+    return ProjectDefinition(
+        id=deletion.project_id,
+        name=deletion.project_name,
+        domain_id=deletion.domain_id,
+        region=step.region,
+        member_ids=deletion.member_ids,
+        options=worker.registry.options(worker.conf, step.service),
+        gone=deletion.project_gone_at is not None,
+    )
+
+
+def chunks(items: Sequence[Item]) -> list[Sequence[Item]]:
+    """Return items in portions for one journal line each."""
+    return [items[i : i + _CHUNK] for i in range(0, len(items), _CHUNK)]
+
+
+def named(pairs: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    """Return pairs of id and name as the journal has resources."""
+    return [{"id": id_, "name": name} for id_, name in pairs]
+
+
+def _not_listed(type_: ResourceType) -> str:
+    """Return why the resources of a type cannot be listed for a project that is gone."""
+    why = f": {type_.all_projects}" if isinstance(type_.all_projects, str) and type_.all_projects else ""
+    return (
+        f"Keystone gives no token for the project any more, and with no other token its {type_.name}s are listed{why}"
+    )

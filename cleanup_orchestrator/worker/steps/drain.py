@@ -1,0 +1,42 @@
+"""Locks the project with the drain driver."""
+
+from __future__ import annotations
+
+from oslo_log import log
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome, StepResult
+from cleanup_orchestrator.drain import base as drain
+from cleanup_orchestrator.errors import Stopped
+from cleanup_orchestrator.worker.steps.context import StepRunner
+
+LOG = log.getLogger(__name__)
+
+
+class Drain(StepRunner):
+    """Locks the project so that users cannot create resources."""
+
+    needs_project = True
+
+    def run(self) -> StepResult:
+        """Lock the project as far as the driver can."""
+        context = self.context.drain_context()
+        if self.step.attempt > 1:
+            self._regain_access(context)
+        result = self.worker.driver.drain(context)
+        blocked = result.reason == Reason.INHERITED_GRANTS and self.worker.conf.drain.inherited_grants == "block"
+        return StepResult(Outcome.UNKNOWN if blocked else Outcome.CLEAR, result.reason, result.message)
+
+    def _regain_access(self, context: drain.DrainContext) -> None:
+        """Give the orchestrator its role on the project again.
+
+        A drain may have failed because a user removed the role.
+
+        A failure here is only logged. The driver reports what it needs and does not have.
+        """
+        try:
+            drain.ensure_access(context, self.worker.conf.drain.project_role)
+        except Stopped:
+            raise
+        except Exception as error:
+            LOG.info("no token of project %s before it is drained again: %s", context.project_id, error)

@@ -1,0 +1,64 @@
+"""Undoes what the orchestrator changed in the project, and starts what it stopped."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from cleanup_orchestrator.cloud.projects import Projects
+from cleanup_orchestrator.core.journal import Change, Event
+from cleanup_orchestrator.core.step import Outcome, StepResult
+from cleanup_orchestrator.drain import base as drain
+from cleanup_orchestrator.errors import CleanupError, Stopped
+from cleanup_orchestrator.worker.steps.context import StepContext, StepRunner, project_definition
+from cleanup_orchestrator.worker.sweep import stopping
+from cleanup_orchestrator.worker.sweep.context import SweepContext
+
+
+class Release(StepRunner):
+    """Undoes every recorded change."""
+
+    def run(self) -> StepResult:
+        """Undo the changes, the latest first."""
+        count = undo_all(self.context, self.context.projects(writing=True), self._start)
+        return StepResult(Outcome.CLEAR, message=f"{count} changes undone")
+
+    def _start(self, change: Change) -> str:
+        """Start a resource that was stopped for the recovery window; see ``stopping.start``."""
+        data, context = change.data, self.context
+        try:
+            type_ = self.worker.registry.find(data["service"], data["type"])
+        except (KeyError, StopIteration):
+            raise CleanupError(f"no plugin knows how to start {drain.describe(change)}") from None
+        session = context.session(type_, context.guard)
+        place = dataclasses.replace(self.step, region=data["region"], service=data["service"], type=data["type"])
+        project = project_definition(self.worker, self.deletion, place)
+        sweep = SweepContext(type_, context.clouds.connection(session, data["region"]), project)
+        return stopping.start(sweep, data["id"])
+
+
+def undo_all(context: StepContext, projects: Projects, start: Callable[[Change], str] | None = None) -> int:
+    """Undo the recorded changes, the latest first, and return their number.
+
+    A change that cannot be undone does not keep the others: they lock the users out. Its error is raised at the end.
+
+    :param start: starts a resource that was stopped for the recovery window
+    :raises Stopped: the worker does not hold the step any more
+    """
+    store, step = context.store, context.step
+    changes = store.changes(step.deletion_id)
+    failed: list[Exception] = []
+    for change in reversed(changes):
+        try:
+            text = drain.undo(projects, context.deletion.project_id, change, start)
+        except Stopped:
+            raise
+        except Exception as error:
+            failed.append(error)
+            continue
+        event = Event("drain.undone", text, context.worker.name, {"type": change.type})
+        if not store.undone(step, change, event):
+            raise Stopped(f"step {step.name} is not held by this worker any more")
+    if failed:
+        raise failed[0]
+    return len(changes)

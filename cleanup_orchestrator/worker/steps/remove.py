@@ -1,0 +1,67 @@
+"""Deletes the project in Keystone."""
+
+from __future__ import annotations
+
+from keystoneauth1 import exceptions as ka_exceptions
+
+from cleanup_orchestrator.cloud.projects import ProjectNotFound, Projects
+from cleanup_orchestrator.core.facts import ProjectReopened, RemovalStopped
+from cleanup_orchestrator.core.holds import Waiver
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome, StepResult
+from cleanup_orchestrator.errors import Stopped
+from cleanup_orchestrator.worker.steps.close import why_keystone_refuses
+from cleanup_orchestrator.worker.steps.context import StepRunner
+
+
+class Remove(StepRunner):
+    """Deletes the project, unless a waiver has ended or the project is enabled again."""
+
+    def run(self) -> StepResult:
+        """Delete the project and ask Keystone whether it is gone."""
+        if ended := self._ended_waiver():
+            # What the waiver covered is listed again, or blocks.
+            text = f"it has expired, or was withdrawn, before the project went: {ended}"
+            return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), text, learned=(RemovalStopped(),))
+        projects = self.context.projects(writing=True)
+        if (kept := self._delete(projects)) is not None:
+            return kept
+        try:
+            projects.get(self.deletion.project_id)
+        except ProjectNotFound:
+            self._forget_changes()
+            return StepResult(Outcome.CLEAR, message="Keystone does not know the project any more")
+        text = "Keystone accepted the delete and still knows the project"
+        return StepResult(Outcome.UNKNOWN, str(Reason.ERROR), text)
+
+    def _ended_waiver(self) -> Waiver | None:
+        """Return a waiver that the deletion relies on and that is not in force any more."""
+        in_force = {w.id for w in self.context.store.waivers_in_force(self.deletion.project_id)}
+        return next((w for w in self.deletion.waivers if w.id not in in_force), None)
+
+    def _delete(self, projects: Projects) -> StepResult | None:
+        """Delete the project; return why not, or ``None``."""
+        try:
+            # Not from a cache: a user who enabled the project a moment ago may have created a resource in it.
+            project = projects.get_uncached(self.deletion.project_id)
+            if project.enabled:
+                self.context.note_undone_by_users(project)
+                # Every inventory since the closing is void.
+                text = "a user enabled the project again: it is closed and proven empty again"
+                learned = (ProjectReopened(), RemovalStopped())
+                return StepResult(Outcome.UNKNOWN, str(Reason.STOPPED), text, learned=learned)
+            projects.delete(self.deletion.project_id, self.deletion.id)
+        except ProjectNotFound:
+            return None
+        except ka_exceptions.Forbidden as error:
+            return why_keystone_refuses(projects, self.deletion.project_id, error)
+        return None
+
+    def _forget_changes(self) -> None:
+        """Mark every recorded change as undone: they went with the project."""
+        store = self.context.store
+        for change in store.changes(self.deletion.id):
+            event = Event("drain.undone", f"{change.type}: gone with the project", self.worker.name)
+            if not store.undone(self.step, change, event):
+                raise Stopped(f"step {self.step.name} is not held by this worker any more")

@@ -1,0 +1,192 @@
+"""Lists the resources of one type in one region, or deletes them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+from collections.abc import Sequence
+
+from openstack.connection import Connection
+
+from cleanup_orchestrator.cloud import protection
+from cleanup_orchestrator.cloud.session import read_only
+from cleanup_orchestrator.core import force as forcing
+from cleanup_orchestrator.core import plugin_liens
+from cleanup_orchestrator.core.deletion import RoundPurpose
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult, Token
+from cleanup_orchestrator.drain import janitor
+from cleanup_orchestrator.errors import NoJanitor
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType
+from cleanup_orchestrator.worker.steps.context import StepContext, StepRunner, named
+from cleanup_orchestrator.worker.sweep import deleting as sweep_deleting
+from cleanup_orchestrator.worker.sweep import listing
+from cleanup_orchestrator.worker.sweep.context import SweepContext
+from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+
+#: Reasons for which force is not used: another project or the operator is concerned, or no delete was tried.
+_NOT_BY_FORCE = frozenset(
+    {
+        Reason.PROTECTED,
+        Reason.FOREIGN,
+        Reason.OWNER_UNKNOWN,
+        Reason.NOT_PLANNED,
+        Reason.ON_HOLD,
+        Reason.PRESENT,
+        Reason.QUEUED,
+        Reason.RATE_LIMITED,
+    }
+)
+
+
+class Sweep(StepRunner):
+    """Sweeps one resource type in one region."""
+
+    def __init__(self, context: StepContext) -> None:
+        super().__init__(context)
+        self._stuck: frozenset[str] = frozenset()  #: ids of the resources that force is used on
+        self._janitor_lock = threading.Lock()
+        self._janitor_connection: Connection | None = None
+        self._no_janitor: NoJanitor | None = None  #: why there is no such connection
+
+    def run(self) -> StepResult:
+        """List the resources, and delete them if the round is for that."""
+        context = self.context
+        project = context.definition()
+        type_ = self.worker.registry.find(self.step.service, self.step.type).for_missing_project(project.gone)
+        deleting = (
+            self.deletion.purpose in (RoundPurpose.DELETE, RoundPurpose.PROJECT_SETTINGS) and not self.deletion.dry_run
+        )
+        outside = type_.all_projects_view() if type_.token is Token.PROJECT and project.gone else None
+        if outside is not None:
+            # Keystone gives no token of the project any more: an admin's token lists the resources and deletes none.
+            session = context.session(outside, read_only, project.gone)
+            connection = context.clouds.connection(session, self.step.region)
+            marks = KeepMarks.from_conf(self.worker.conf)
+            sweep = SweepContext(outside, connection, project, marks, most_listed=self.worker.conf.worker.most_listed)
+            return listing.inventory(sweep, Reason.PROJECT_GONE)
+        session = context.session(type_, context.guard if deleting else read_only, project.gone)
+        connection = context.clouds.connection(session, self.step.region)
+        sweep = context.sweep(type_, connection, project)
+        return self._delete(sweep) if deleting else self._list(sweep)
+
+    def _list(self, sweep: SweepContext) -> StepResult:
+        """List the resources and change nothing."""
+        found = listing.inventory(
+            sweep,
+            each_kept=self.deletion.dry_run,
+            find_users=self.step.name in protection.lien_types(self.worker.conf),
+        )
+        result = self._still_lost(found) if sweep.project.gone else found
+        return self.with_lien(result, complete=not found.more)
+
+    def _delete(self, sweep: SweepContext) -> StepResult:
+        """List the resources, delete them, and list again."""
+        options = self.worker.conf.worker
+        forced = self.deletion.purpose is RoundPurpose.DELETE and forcing.works(self.deletion)
+        if forced and self.step.forcing:
+            left = self._left(options.most_listed)
+            self._stuck = frozenset(one.id for one in left if one.reason not in _NOT_BY_FORCE)
+        # There are few project settings, and after the point of no return nothing is put off.
+        seconds = options.slice if self.deletion.purpose is RoundPurpose.DELETE else math.inf
+        how = sweep_deleting.DeleteOptions(
+            self.record_intent, options.parallel_deletes, seconds, self.step.attempt, self._stuck, self._janitor
+        )
+        result = sweep_deleting.delete(sweep, how)
+        if forced or sweep.project.gone:  # a leftover may be abandoned, or stay: then the report says all that is known of it
+            leftovers = tuple(_with_remedy(sweep.type, sweep.project, one) for one in result.leftovers)
+            result = dataclasses.replace(result, leftovers=leftovers)
+        return self.with_lien(result, complete=False)
+
+    def record_intent(self, resources: Sequence[Resource]) -> None:
+        """Write into the journal which resources are going to be deleted.
+
+        :raises Stopped: nothing may be deleted
+        """
+        by_force = [r for r in resources if r.id in self._stuck]
+        ordinary = [r for r in resources if r.id not in self._stuck]
+        events = [
+            Event(
+                type_,
+                f"{self.step.name}: {what} {len(chunk)}",
+                self.worker.name,
+                {**self.context.place, "resources": named([(r.id, r.name) for r in chunk])},
+            )
+            for type_, what, chunk in (
+                ("resource.deleting", "going to delete", ordinary),
+                ("resource.forcing", "going to use force on", by_force),
+            )
+            if chunk
+        ]
+        if not self.context.store.append_events(self.step, *events):
+            raise self.context.guard.refusal("DELETE")
+
+    def with_lien(self, result: StepResult, complete: bool) -> StepResult:
+        """Return a result with what raises or ends the lien of the type.
+
+        A dry run and a report raise no lien: the journal says that a cascade would raise one.
+
+        :param complete: whether each resource was asked about, so that a lien ends with its reason
+        """
+        if self.step.name not in protection.lien_types(self.worker.conf) or result.outcome is Outcome.UNKNOWN:
+            return result
+        in_use = plugin_liens.sentence(result.leftovers)
+        if plugin_liens.binding(self.deletion):
+            return dataclasses.replace(result, in_use=in_use) if in_use or complete else result
+        if in_use:
+            text = f"a cascade would raise a lien, and delete nothing: {self.step.name}: {in_use}"
+            self.context.note("lien.foreseen", text, self.context.place)
+        return result
+
+    def _janitor(self) -> Connection:
+        """Return the step's one connection with the janitor's token for the project.
+
+        :raises NoJanitor: there is none; it is not asked for again in this step
+        """
+        with self._janitor_lock:
+            if self._no_janitor is not None:
+                raise self._no_janitor
+            if self._janitor_connection is None:
+                conf = self.worker.conf
+                fenced = conf.drain.driver == "fence"
+                try:
+                    session = janitor.session(self.context.drain_context(), conf.janitor.roles, fenced)
+                except NoJanitor as error:
+                    self._no_janitor = error
+                    raise
+                self._janitor_connection = self.context.clouds.connection(session, self.step.region)
+            return self._janitor_connection
+
+    def _still_lost(self, look: StepResult) -> StepResult:
+        """Return a listing in which undeletable leftovers keep their reason.
+
+        They cannot be deleted because the project is gone.
+
+        Otherwise they would count as new, and would be deleted and listed again without end.
+        """
+        lost = {one.id: one for one in self._left(self.worker.conf.worker.most_listed) if _is_lost(one)}
+        if not lost:
+            return look
+        left = tuple(lost.get(one.id, one) for one in look.leftovers)
+        worst = next((one for one in left if _is_lost(one)), None)
+        if worst is None:
+            return dataclasses.replace(look, leftovers=left)
+        return dataclasses.replace(look, leftovers=left, reason=str(worst.reason), message=worst.message)
+
+    def _left(self, most: int) -> list[Leftover]:
+        """Return what the attempt before this one left."""
+        rows = self.context.store.leftovers(self.deletion.id, most, **self.context.place)
+        return [row.leftover for row in rows]
+
+
+def _with_remedy(type_: ResourceType, project: ProjectDefinition, leftover: Leftover) -> Leftover:
+    """Return a leftover with its owner and with what a person can do about it."""
+    owner = "" if leftover.reason is Reason.OWNER_UNKNOWN else project.id
+    return dataclasses.replace(leftover, owner=owner, remedy=type_.remedy(leftover.id, project))
+
+
+def _is_lost(leftover: Leftover) -> bool:
+    """Whether a leftover cannot be deleted because the project is gone."""
+    return leftover.reason is Reason.PROJECT_GONE
