@@ -95,7 +95,9 @@ class Sweep(StepRunner):
             self.record_intent, options.parallel_deletes, seconds, self.step.attempt, self._stuck, self._janitor
         )
         result = sweep_deleting.delete(sweep, how)
-        if forced or sweep.project.gone:  # a leftover may be abandoned, or stay: then the report says all that is known of it
+        if (
+            forced or sweep.project.gone
+        ):  # a leftover may be abandoned, or stay: then the report says all that is known of it
             leftovers = tuple(_with_remedy(sweep.type, sweep.project, one) for one in result.leftovers)
             result = dataclasses.replace(result, leftovers=leftovers)
         return self.with_lien(result, complete=False)
