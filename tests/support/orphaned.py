@@ -49,6 +49,7 @@ def begin(store: Store, **values: Any) -> OrphanScan:
     scan = store.create_orphan_scan(
         OrphanScan(str(uuid.uuid4()), ScanStatus.ACCEPTED, NEVER, NEVER, NEVER, 3600, 600, **values)
     )
+    assert scan is not None
     catalog = claim(store, scan.id, "", 1)
     types = [("port", False), ("default_security_group", True)]
     wanted = [

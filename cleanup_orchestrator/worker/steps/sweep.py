@@ -179,7 +179,10 @@ class Sweep(StepRunner):
 
     def _left(self, most: int) -> list[Leftover]:
         """Return what the attempt before this one left."""
-        rows = self.context.store.leftovers(self.deletion.id, most, **self.context.place)
+        step = self.step
+        rows = self.context.store.leftovers(
+            self.deletion.id, most, region=step.region, service=step.service, type=step.type
+        )
         return [row.leftover for row in rows]
 
 
