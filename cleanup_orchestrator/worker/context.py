@@ -10,9 +10,9 @@ from oslo_config import cfg
 from cleanup_orchestrator import drain as drain_drivers
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.cloud.catalog import ServiceCatalog
+from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Protection
 from cleanup_orchestrator.cloud.rate_limiter import Budget
-from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.messaging.rpc import Bus
