@@ -10,7 +10,7 @@ import datetime
 from collections.abc import Sequence
 
 from cleanup_orchestrator.core import force
-from cleanup_orchestrator.core.deletion import Condition, Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Condition, ConditionType, Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
@@ -91,7 +91,7 @@ class Reprove:
 class SetCondition:
     """State an observed property."""
 
-    type: str
+    type: ConditionType
     status: bool
     reason: str
     message: str
@@ -247,7 +247,7 @@ def _place(step: Step) -> dict[str, str]:
 
 def _set_condition(d: Deletion, action: SetCondition, now: datetime.datetime) -> tuple[Deletion, Event | None]:
     old = next((c for c in d.conditions if c.type == action.type), None)
-    if old is None and not action.status and action.type in ("stalled", "on_hold"):
+    if old is None and not action.status and action.type in (ConditionType.STALLED, ConditionType.ON_HOLD):
         return d, None
     if old and (old.status, old.reason, old.message) == (action.status, action.reason, action.message):
         return d, None
@@ -266,9 +266,9 @@ def _set_condition(d: Deletion, action: SetCondition, now: datetime.datetime) ->
         data={"status": action.status, "reason": action.reason},
     )
     # What was held has not stood still by itself: from its end on, progress is measured anew.
-    progress = now if action.type == "on_hold" and flipped else d.progress_at
+    progress = now if action.type == ConditionType.ON_HOLD and flipped else d.progress_at
     # Of what holds it each change is told: one lien may go, and another come.
-    told = flipped or (action.type == "on_hold" and action.status)
+    told = flipped or (action.type == ConditionType.ON_HOLD and action.status)
     return dataclasses.replace(d, conditions=conditions, progress_at=progress), event if told else None
 
 

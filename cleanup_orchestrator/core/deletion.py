@@ -52,13 +52,26 @@ class RoundPurpose(StrEnum):
     PROJECT_SETTINGS = "project_settings"
 
 
+class ConditionType(StrEnum):
+    """The properties of a deletion that are observed."""
+
+    APPROVAL = "approval"  #: it waits for the approval of a second person
+    DRAINED = "drained"  #: the project is locked against new resources
+    FORCED = "forced"  #: an admin asked for force
+    HALTED = "halted"  #: what runs is stopped for the recovery window
+    ON_HOLD = "on_hold"  #: a hold withholds locks and deletes
+    PROJECT_GONE = "project_gone"  #: another client deleted the project
+    SETTLED = "settled"  #: tokens from before the drain have left every cache
+    STALLED = "stalled"  #: it has made no progress for too long
+    WAITING = "waiting"  #: it waits for the deletions of the projects below
+    WAIVED = "waived"  #: it relies on waivers
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Condition:
-    """One observed property of a deletion, Kubernetes style. It never changes the status by itself."""
+    """One observed property of a deletion, as in Kubernetes. It never changes the status."""
 
-    #: ``approval``, ``drained``, ``forced``, ``halted``, ``on_hold``, ``project_gone``, ``settled``, ``stalled``,
-    #: ``waiting`` or ``waived``
-    type: str
+    type: ConditionType
     status: bool
     reason: str
     message: str
@@ -181,12 +194,12 @@ class Deletion:
         return next(asking, "")
 
 
-#: Conditions under which a deletion that is under way waits for somebody: type, and reason where that matters.
+#: Conditions under which a live deletion waits for a person: type, and reason where that matters.
 _ASKING = {
-    "stalled": ("stalled", ""),
-    "approval": ("approval", ""),
-    "lien": ("on_hold", "lien"),
-    "brake": ("on_hold", "brake"),
+    "stalled": (ConditionType.STALLED, ""),
+    "approval": (ConditionType.APPROVAL, ""),
+    "lien": (ConditionType.ON_HOLD, "lien"),
+    "brake": (ConditionType.ON_HOLD, "brake"),
 }
 
 

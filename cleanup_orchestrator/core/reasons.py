@@ -41,6 +41,32 @@ class Reason(StrEnum):
     STOPPED = "stopped"  #: the deletion was cancelled or the lease lost while the step ran
 
 
+class StatusReason(StrEnum):
+    """Why the engine entered a status, besides the codes of ``Reason``. Stable, machine-readable codes of the API."""
+
+    DRY_RUN = "dry_run"  #: the inventory of a dry run begins
+    LOOK_FIRST = "look_first"  #: a report takes an inventory before it locks anything
+    CASCADE = "cascade"  #: the deletion does what was requested
+    PROJECT_GONE = "project_gone"  #: another client deleted the project
+    DRAINED = "drained"  #: the drain took hold
+    DRAINED_IN_PART = "drained_in_part"  #: the drain took hold, but some users still get tokens
+    DRAIN_FAILED = "drain_failed"
+    RECOVERY_WINDOW = "recovery_window"  #: nothing is deleted before the window is over
+    LOOK_AGAIN = "look_again"  #: another inventory, right before the first delete
+    DRY_RUN_OVER = "dry_run_over"
+    LEFTOVERS = "leftovers"
+    UNKNOWN = "unknown"
+    LOOK_FOUND_NOTHING = "look_found_nothing"  #: the inventory of a report was empty
+    INVENTORY_EMPTY = "inventory_empty"
+    ALL_DELETED = "all_deleted"
+    FOUND_AGAIN = "found_while_verifying"  #: the verification found resources that were confirmed gone
+    FORCED = "forced"  #: force was asked for
+    UNPLANNED = "unplanned"  #: what is left is not in the plan
+    DELETED = "deleted"
+    DELETED_BY_FORCE = "deleted_by_force"
+    CANCELLED = "cancelled"
+
+
 #: What a person does about a reason; shown with every blocker.
 REMEDIES: dict[str, str] = {
     Reason.IN_USE: "see what blocks it; it is tried again by itself",

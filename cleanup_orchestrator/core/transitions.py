@@ -6,8 +6,7 @@ import dataclasses
 import datetime
 from enum import StrEnum
 
-from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, RoundPurpose, Status
-from cleanup_orchestrator.core.step import Step, StepKind
+from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Origin, RoundPurpose, Status
 
 
 class By(StrEnum):
@@ -67,7 +66,7 @@ RESTING = frozenset(Status) - LIVE - FINAL
 
 
 #: Conditions that only what is under way has.
-_OF_LIVE = frozenset({"stalled", "on_hold", "halted"})
+_OF_LIVE = frozenset({ConditionType.STALLED, ConditionType.ON_HOLD, ConditionType.HALTED})
 
 
 class IllegalMove(Exception):
@@ -109,6 +108,7 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
         raise IllegalMove(deletion.status, to)
     if to is S.CANCELLING and not cancellable(deletion):
         raise IllegalMove(deletion.status, to, "the project is being removed")
+    ended = {ConditionType.STALLED} if to in LIVE else _OF_LIVE
     after = dataclasses.replace(
         deletion,
         status=to,
@@ -122,10 +122,10 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
         round_opened_at=None,
         empty_inventories=0,
         finished_at=None if to in LIVE else now,
-        conditions=tuple(c for c in deletion.conditions if c.type not in ({"stalled"} if to in LIVE else _OF_LIVE)),
+        conditions=tuple(c for c in deletion.conditions if c.type not in ended),
     )
     if to in (S.CANCELLING, S.ACCEPTED):
-        kept = tuple(c for c in after.conditions if c.type not in ("forced", "halted"))
+        kept = tuple(c for c in after.conditions if c.type not in (ConditionType.FORCED, ConditionType.HALTED))
         after = dataclasses.replace(after, forced=None, conditions=kept)
     if to is S.DELETING and deletion.status is S.INVENTORY:
         after = dataclasses.replace(after, point_of_no_return_at=now)
@@ -144,50 +144,3 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
             approvals=(),  # each was given for what the earlier attempt was about
         )
     return after
-
-
-def destructive(deletion: Deletion, step: Step) -> bool:
-    """Whether a step locks the project, deletes, or stops what runs: what a lien, the brake and the hours withhold.
-
-    Looks, the orchestrator's own access and all undoing go on. ``CLOSE`` is a lock, and ``REMOVE`` a delete.
-    """
-    if step.kind is StepKind.SWEEP:
-        return deletion.purpose in (RoundPurpose.DELETE, RoundPurpose.PROJECT_SETTINGS)
-    return step.kind in (StepKind.DRAIN, StepKind.HALT, StepKind.CLOSE, StepKind.REMOVE)
-
-
-def early(deletion: Deletion, step: Step) -> bool:
-    """Whether a step of project settings has its turn in the rounds of deletes already.
-
-    Of a project that is gone something may stay unknown for ever, and then the last round never comes. What anybody may
-    have put there does not wait for that.
-    """
-    return step.informational and deletion.purpose is RoundPurpose.DELETE and deletion.project_gone_at is not None
-
-
-def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
-    """Whether a step may run, or (``writing``) make a write call, in the status that its deletion has now."""
-    if deletion.status not in LIVE or step.round < deletion.since_round:
-        return False
-    if step.kind is StepKind.SWEEP and step.round != deletion.round:
-        return False
-    if step.kind is StepKind.RELEASE:
-        return True
-    if deletion.status is Status.CANCELLING:
-        return False
-    if step.kind is StepKind.HALT and deletion.status is not Status.RECOVERABLE:
-        return False
-    if not writing:
-        return True
-    if deletion.dry_run or deletion.origin is Origin.NOTICED:
-        return False
-    if deletion.origin is Origin.ADOPTED and step.kind is not StepKind.SWEEP:  # there is no project to do anything to
-        return False
-    if (deletion.liens or deletion.brake is not None) and destructive(deletion, step):
-        return False
-    if step.kind is StepKind.SWEEP:
-        own = RoundPurpose.PROJECT_SETTINGS if step.project_setting else RoundPurpose.DELETE
-        return deletion.purpose is own or early(deletion, step)
-    if step.kind is StepKind.REMOVE:
-        return deletion.purpose is RoundPurpose.PROJECT_SETTINGS
-    return step.kind in (StepKind.ACCESS, StepKind.DRAIN, StepKind.HALT, StepKind.CLOSE)

@@ -12,6 +12,7 @@ from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.core import decide as deciding
 from cleanup_orchestrator.core.actions import apply
+from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import StepState
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.messaging.rpc import Bus
@@ -107,10 +108,10 @@ OPTS = {
 _MAX_DECISIONS = 50
 
 
-def rules(conf: cfg.ConfigOpts) -> deciding.Rules:
+def rules(conf: cfg.ConfigOpts) -> Rules:
     """Return the operator's settings as the core reads them."""
     seconds = lambda n: datetime.timedelta(seconds=n)  # noqa: E731
-    return deciding.Rules(
+    return Rules(
         settle=seconds(conf.drain.token_cache_time),
         stall_after=seconds(conf.engine.stall_after),
         claim_timeout=seconds(conf.engine.claim_timeout),

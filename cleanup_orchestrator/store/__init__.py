@@ -19,12 +19,13 @@ from sqlalchemy.engine import Connection
 from cleanup_orchestrator.core import approvals, force, plugin_liens
 from cleanup_orchestrator.core.actions import record
 from cleanup_orchestrator.core.deletion import Child, Deletion, Status
+from cleanup_orchestrator.core.guard import Facts, allowed, may_write
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Change, Event
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState
-from cleanup_orchestrator.core.transitions import LIVE, allowed, destructive
+from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.brake import Brakes, current_brake
@@ -662,13 +663,9 @@ def _may_write(c: Connection, step: Step, windows: Windows = ALWAYS, undoing: bo
     if held is None:
         return False
     (deletion, current), now = held, database_time(c)
-    if current.lease_until is None or current.lease_until <= now:
-        return False
     if not undoing:
         deletion = _with_holds(c, deletion, now)
-        if destructive(deletion, current) and not windows.open(now):
-            return False
-    return allowed(deletion, current, writing=True)
+    return may_write(Facts(deletion, now, windows, step.fencing_token), current)
 
 
 def _with_holds(c: Connection, deletion: Deletion, now: datetime.datetime) -> Deletion:

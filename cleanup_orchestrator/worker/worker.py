@@ -26,14 +26,13 @@ from cleanup_orchestrator.cloud.rate_limiter import Budget
 from cleanup_orchestrator.cloud.session import Clouds, Guard, GuardedSession, read_only
 from cleanup_orchestrator.core import force as forcing
 from cleanup_orchestrator.core import plugin_liens
-from cleanup_orchestrator.core.decide import hold
 from cleanup_orchestrator.core.deletion import Deletion, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.guard import Facts, NeverDelete, destructive, hold
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Change, Event
 from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, Token
-from cleanup_orchestrator.core.transitions import destructive
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain import janitor
 from cleanup_orchestrator.errors import (
@@ -420,7 +419,7 @@ class _Task(watchdog.WatchedTask):
             read_only(method, url)
         # An operator may have put it there while it goes: none of the looks before knows of it.
         why = self.worker.protection.listed(self.deletion.project_id, self.deletion.project_name)
-        if why and destructive(self.deletion, self.step):
+        if NeverDelete().holds(Facts(self.deletion, never_delete=why), self.step):
             raise ProjectProtected(f"{method} withheld: {why}")
         if self.deletion.origin is Origin.ADOPTED:
             self._expect_gone(method)

@@ -2,6 +2,7 @@
 
 from tests.mutants.mutation import Mutation, tests
 
+GUARD = "cleanup_orchestrator/core/guard.py"
 STORE = "cleanup_orchestrator/store/__init__.py"
 LIENS = "cleanup_orchestrator/store/liens.py"
 BRAKES = "cleanup_orchestrator/store/brake.py"
@@ -98,16 +99,16 @@ MUTATIONS = (
     ),
     Mutation(
         "A worker may write past its lease",
-        STORE,
-        "    if current.lease_until is None or current.lease_until <= now:\n        return False\n",
-        "",
+        GUARD,
+        "if not claimed or step.lease_until is None or step.lease_until <= facts.now:",
+        "if not claimed:",
         tests("store/fencing_rules"),
     ),
     Mutation(
         "A worker may write while a lien is in force",
         STORE,
-        "        deletion = _with_holds(c, deletion, now)\n        if destructive",
-        "        if destructive",
+        "        deletion = _with_holds(c, deletion, now)\n    return may_write",
+        "        pass\n    return may_write",
         tests("store/fencing_rules"),
     ),
     Mutation(
@@ -126,8 +127,8 @@ MUTATIONS = (
     ),
     Mutation(
         "A worker may write outside of the hours",
-        STORE,
-        "        if destructive(deletion, current) and not windows.open(now):\n            return False\n",
+        GUARD,
+        "    OutsideWindows(),\n",
         "",
         tests("store/fencing_rules"),
     ),

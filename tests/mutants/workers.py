@@ -22,14 +22,14 @@ MUTATIONS = (
     Mutation(
         "A worker's guard does not ask the never-delete list",
         WORKER,
-        "if why and destructive(self.deletion, self.step):",
+        "if NeverDelete().holds(Facts(self.deletion, never_delete=why), self.step):",
         "if False:",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "The never-delete list keeps a drain from being undone",
         WORKER,
-        "if why and destructive(self.deletion, self.step):",
+        "if NeverDelete().holds(Facts(self.deletion, never_delete=why), self.step):",
         "if why:",
         tests("worker/worker_guard"),
     ),
