@@ -1,6 +1,6 @@
-"""What decisions are made of, and what they make of a deletion. Pure.
+"""The actions that a decision consists of, and their effect on a deletion. Pure.
 
-``apply`` turns actions into new values and journal lines; ``record`` does the same with a finished sweep.
+``apply`` turns actions into new values and journal lines. ``record`` does the same with the result of a step.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from cleanup_orchestrator.core import force
 from cleanup_orchestrator.core.deletion import Condition, ConditionType, Deletion, RoundPurpose, Status
-from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import LIVE, ORDER, By, move
@@ -19,7 +19,7 @@ from cleanup_orchestrator.core.transitions import LIVE, ORDER, By, move
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """Change the status; the reason goes into the journal."""
+    """Change the status. The reason is written to the journal."""
 
     to: Status
     reason: str
@@ -28,7 +28,7 @@ class Move:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpenRound:
-    """Begin a new round: every result so far is history."""
+    """Open a new round. Results of earlier rounds do not count any more."""
 
     purpose: RoundPurpose
 
@@ -42,54 +42,54 @@ class Dispatch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UseForce:
-    """From the next try on, meet what a step left with the force of its type."""
+    """Use the force of the step's type on its leftovers, from the next try on."""
 
     step_id: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Abandon:
-    """Let go, by force, of what a step left, or of what it could not see."""
+    """Abandon, by force, the leftovers of a step, or what it could not list."""
 
     step_id: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CountEmpty:
-    """The round was a complete inventory that found nothing but what was let go of: close it and count it."""
+    """Close the round and count it: it was a complete inventory that found nothing but abandoned resources."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MarkDrained:
-    """The drain took hold at this time."""
+    """Record when the drain took hold."""
 
     at: datetime.datetime
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MarkClosed:
-    """The project is disabled since this time: nobody gets a token for it."""
+    """Record since when the project is disabled. No user gets a token for it since then."""
 
     at: datetime.datetime
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MarkRecoverable:
-    """Nothing is deleted before this time."""
+    """Record the end of the recovery window. Nothing is deleted before it."""
 
     until: datetime.datetime
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reprove:
-    """Forget the empty inventories and leave the round of project settings: the project is proven empty anew."""
+    """Discard the empty inventories and leave the round of project settings. The project is proven empty again."""
 
     why: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SetCondition:
-    """State an observed property."""
+    """Set a condition: an observed property of the deletion."""
 
     type: ConditionType
     status: bool
@@ -99,7 +99,7 @@ class SetCondition:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wake:
-    """Look again at this time, message or no message."""
+    """Decide again at this time, also without a message."""
 
     at: datetime.datetime
 
@@ -121,24 +121,24 @@ Action = (
 Actions = tuple[Action, ...]
 
 
-#: Kinds whose tries are counted anew in each round.
+#: Kinds whose tries are counted from one in each round.
 _EACH_ROUND = frozenset({StepKind.SWEEP, StepKind.SURVEY, StepKind.DRAIN, StepKind.CLOSE, StepKind.REMOVE})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Applied:
-    """What the actions made of a deletion: to be saved in one transaction, and the casts to send after it."""
+    """The effect of actions on a deletion: what to save in one transaction, and the casts to send afterwards."""
 
     deletion: Deletion
-    steps: tuple[Step, ...]  #: the changed ones
+    steps: tuple[Step, ...]  #: only those that changed
     events: tuple[Event, ...]
     casts: tuple[str, ...]  #: step ids
     changed: bool  #: whether another decision should follow at once
-    abandoned: tuple[str, ...] = ()  #: ids of the steps whose leftovers are let go of
+    abandoned: tuple[str, ...] = ()  #: ids of the steps whose leftovers are abandoned
 
 
 def not_looked_at(deletion: Deletion) -> str:
-    """Say what a result rests on besides what was seen; empty: on nothing else."""
+    """Name the waivers that a result relies on; empty: it relies on none."""
     return "; not looked at: " + "; ".join(map(str, deletion.waivers)) if deletion.waivers else ""
 
 
@@ -164,38 +164,40 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
                     after, round=after.round + 1, purpose=purpose, round_opened_at=now, progress_at=now
                 )
                 data = {"round": after.round, "purpose": str(purpose)}
-                events.append(Event("round.opened", f"round {after.round}: {purpose}", data=data))
+                events.append(Event(EventType.ROUND_OPENED, f"round {after.round}: {purpose}", data=data))
                 again = True
             case CountEmpty():
                 after = dataclasses.replace(
                     after, empty_inventories=after.empty_inventories + 1, purpose=RoundPurpose.NONE, progress_at=now
                 )
-                rest = " but for what was let go of" if any(force.is_abandoned(after, s) for s in steps) else ""
+                rest = " but for what was abandoned" if any(force.is_abandoned(after, s) for s in steps) else ""
                 text = f"inventory {after.round} is complete and empty{rest} ({after.empty_inventories} in a row)"
                 text += not_looked_at(after) + force.summary(after, steps)
-                events.append(Event("inventory.empty", text, data={"round": after.round}))
+                events.append(Event(EventType.INVENTORY_EMPTY, text, data={"round": after.round}))
                 again = True
             case MarkDrained(at):
                 after = dataclasses.replace(after, drained_at=at, empty_inventories=0, progress_at=now)
-                events.append(Event("drain.held", f"the drain took hold at {at.isoformat()}Z"))
+                events.append(Event(EventType.DRAIN_HELD, f"the drain took hold at {at.isoformat()}Z"))
                 again = True
             case MarkClosed(at):
                 after = dataclasses.replace(
                     after, closed_at=at, drained_at=after.drained_at or at, empty_inventories=0, progress_at=now
                 )
-                events.append(Event("project.closed", f"the project is disabled since {at.isoformat()}Z"))
+                events.append(Event(EventType.PROJECT_CLOSED, f"the project is disabled since {at.isoformat()}Z"))
                 again = True
             case Reprove(why):
                 purpose = RoundPurpose.NONE if after.purpose is RoundPurpose.PROJECT_SETTINGS else after.purpose
                 after = dataclasses.replace(after, empty_inventories=0, purpose=purpose)
-                events.append(Event("inventory.void", why))
+                events.append(Event(EventType.INVENTORY_VOID, why))
                 again = True
             case MarkRecoverable(until):
                 after = dataclasses.replace(after, point_of_no_return_at=until)
                 text = (
                     f"nothing is deleted before {until.isoformat(timespec='seconds')}Z: until then it can be restored"
                 )
-                events.append(Event("recovery.opened", text, data={"until": until.isoformat(timespec="seconds") + "Z"}))
+                events.append(
+                    Event(EventType.RECOVERY_OPENED, text, data={"until": until.isoformat(timespec="seconds") + "Z"})
+                )
             case SetCondition():
                 after, event = _set_condition(after, action, now)
                 events += [event] if event else []
@@ -219,7 +221,7 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
                 changed[step_id] = dataclasses.replace(step, forcing=True, attempt=0)
                 after = dataclasses.replace(after, progress_at=now)
                 text = f"{step.name}: nothing moves any more, force is used on {step.remaining} left"
-                events.append(Event("force.used", text, data=_place(step)))
+                events.append(Event(EventType.FORCE_USED, text, data=_place(step)))
                 again = True
             case Abandon(step_id):
                 step = by_id[step_id]
@@ -231,7 +233,7 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
                 name = step.name if step.type else step.service
                 text = f"{name}: {what} by force ({step.reason}: {step.message})"
                 data = {**_place(step), "abandoned": count, "unseen": lost, "reason": step.reason}
-                events.append(Event("force.is_abandoned", text, data=data))
+                events.append(Event(EventType.FORCE_ABANDONED, text, data=data))
                 abandoned.append(step_id)
                 again = True
             case Wake(at):
@@ -265,9 +267,9 @@ def _set_condition(d: Deletion, action: SetCondition, now: datetime.datetime) ->
         action.message or action.reason,
         data={"status": action.status, "reason": action.reason},
     )
-    # What was held has not stood still by itself: from its end on, progress is measured anew.
+    # A hold is no lack of progress: after its end, the time without progress begins anew.
     progress = now if action.type == ConditionType.ON_HOLD and flipped else d.progress_at
-    # Of what holds it each change is told: one lien may go, and another come.
+    # Each change of a hold is written to the journal: one lien may end while another begins.
     told = flipped or (action.type == ConditionType.ON_HOLD and action.status)
     return dataclasses.replace(d, conditions=conditions, progress_at=progress), event if told else None
 

@@ -1,14 +1,14 @@
-"""What all processes together may ask of one service in one region. Pure: no I/O, no clock, no configuration.
+"""The calls that all processes together may make to one service in one region. Pure: no I/O, no clock.
 
-Each service and region has one account in the store. A process visits it now and then, never for each call: it takes
-turns (times at which it may make a call) for the next moment, and slots (calls that it may have under way at once).
+Each service and region has one account in the store. A process visits it from time to time, not for each call. It takes
+turns (times at which it may make a call) for the near future, and slots (calls that it may have under way at once).
 
-- Turns are GCRA, the virtual scheduling algorithm of ITU-T I.371: the account knows the time of the next turn, each
-  turn is one interval later than the one before, and whoever comes first is first. One that is not used within
-  ``HORIZON`` is lost. So in *any* span of t seconds there are at most ``rate * (t + 2 * HORIZON) + 1`` calls.
-- Slots are leased. A process that died keeps its own until its lease is over; what all leases hold together is never
-  more than the limit. Where processes want more than there is, each gets its fair share, and where there are more
-  processes than slots, they take turns of ``TURN`` seconds.
+- Turns follow GCRA, the virtual scheduling algorithm of ITU-T I.371. The account has the time of the next turn. Each
+  turn is one interval later than the one before, and they are given in the order of the visits. A turn that is not used
+  within ``HORIZON`` is lost. So any span of t seconds has at most ``rate * (t + 2 * HORIZON) + 1`` calls.
+- Slots are leased. A process that died keeps its slots until its lease ends. All leases together never hold more slots
+  than the limit. If processes want more slots than there are, each gets its fair share. If there are more processes
+  than slots, they take turns of ``TURN`` seconds.
 """
 
 from __future__ import annotations
@@ -19,57 +19,59 @@ import email.utils
 import math
 from collections.abc import Sequence
 
-HORIZON = 0.5  #: seconds of turns that one visit may take; also what may be made up for, and how long a turn is good
-LEASE = 10.0  #: seconds after which the slots of a process that gave no sign of life are free
-TURN = 2.0  #: seconds for which a process keeps a slot that others wait for
+HORIZON = (
+    0.5  #: seconds of turns that one visit may take; also how long a turn is valid, and how much may be made up for
+)
+LEASE = 10.0  #: seconds without a visit after which the slots of a process are free
+TURN = 2.0  #: seconds that a process keeps a slot while others wait for one
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """What the operator allows for one service in one region; 0 is no limit."""
+    """The operator's limits for one service in one region; 0: no limit."""
 
-    calls: float = 0  #: a second
+    calls: float = 0  #: per second
     at_once: int = 0
-    deletes: float = 0  #: a second; each of them is a call, too
+    deletes: float = 0  #: per second; each delete is a call, too
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Account:
-    """What the store knows of one service in one region. All times are the database's."""
+    """The account of one service in one region, as stored. All times are the database's."""
 
-    calls_at: datetime.datetime | None = None  #: the next turn for a call; none: there was none yet
+    calls_at: datetime.datetime | None = None  #: the next turn for a call; none: no turn was taken yet
     deletes_at: datetime.datetime | None = None
-    paused_until: datetime.datetime | None = None  #: the service asked to be left alone until then
+    paused_until: datetime.datetime | None = None  #: the service asked for no calls until then
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lease:
-    """A process's part of the slots."""
+    """The slots that one process holds."""
 
     holder: str
-    slots: int  #: held, whether a call is under way in them or not
-    wanted: int  #: how many it could use
-    since: datetime.datetime  #: when it got its first one, or began to wait for it
-    until: datetime.datetime  #: it is void from then on
+    slots: int  #: held, with or without a call under way
+    wanted: int  #: how many the process could use
+    since: datetime.datetime  #: when it got its first slot, or began to wait for one
+    until: datetime.datetime  #: the lease ends then
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ask:
-    """What a process asks for on a visit."""
+    """The request of a process on a visit."""
 
     holder: str
     limits: Limits
-    calls: int = 0  #: that wait for a turn; no more turns are given for them than there are slots for
-    deletes: int = 0  #: of these
-    more_calls: int = 0  #: turns for calls that are likely to come, as some just did
+    calls: int = 0  #: calls that wait for a turn; no more turns are given than there are slots
+    deletes: int = 0  #: of these calls
+    more_calls: int = 0  #: turns for calls that are expected, because calls were made just before
     more_deletes: int = 0
     in_use: int = 0  #: calls under way
-    wanted: int = 0  #: calls that could be under way at once; 0 gives every slot back
+    wanted: int = 0  #: calls that could be under way at once; 0 returns every slot
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Turns:
-    """Turns at ``first``, ``first + interval``, … as many as ``count``, in seconds from now; negative is now."""
+    """``count`` turns at ``first``, ``first + interval``, … in seconds from now; negative: now."""
 
     first: float = 0.0
     interval: float = 0.0
@@ -78,18 +80,18 @@ class Turns:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Grant:
-    """What a visit brought."""
+    """The result of a visit."""
 
     calls: Turns | None  #: none: no limit
     deletes: Turns | None
     slots: int | None  #: calls that the process may have under way at once from now on; none: no limit
-    paused: float  #: seconds for which nobody may call
+    paused: float  #: seconds in which no process may call
 
 
 def take(
     at: datetime.datetime | None, now: datetime.datetime, rate: float, count: int
 ) -> tuple[Turns, datetime.datetime | None]:
-    """Take so many turns; return them, and the time of the next.
+    """Return ``count`` turns, and the time of the turn after them.
 
     :param at: the time of the next turn so far
     :param rate: turns a second, more than 0
@@ -97,7 +99,7 @@ def take(
     if count <= 0:
         return Turns(), at
     interval = 1 / rate
-    first = now - datetime.timedelta(seconds=HORIZON)  # what was not used just before may be made up for
+    first = now - datetime.timedelta(seconds=HORIZON)  # unused turns of this time may be made up for
     if at is not None:
         first = max(first, at)
     turns = Turns((first - now).total_seconds(), interval, count)
@@ -105,9 +107,9 @@ def take(
 
 
 def shares(limit: int, wanted: Sequence[int]) -> list[int]:
-    """Divide slots: nobody gets more than it wants, and nobody less than another that wants no more (max-min fair).
+    """Divide slots max-min fairly: no process gets more than it wants, nor less than one that wants no more.
 
-    Where there are fewer slots than processes, the first ones get one each.
+    If there are fewer slots than processes, the first processes get one each.
     """
     if limit < len(wanted):
         return [1] * limit + [0] * (len(wanted) - limit)
@@ -120,9 +122,9 @@ def shares(limit: int, wanted: Sequence[int]) -> list[int]:
 
 
 def _rank(lease: Lease, now: datetime.datetime) -> tuple[int, datetime.datetime, str]:
-    """Sort: those whose turn it is; those who wait, the longest first; those who had their turn.
+    """Return a sort key: processes that have their turn, then those that wait (the longest first), then the rest.
 
-    The same for everybody who looks: where each saw another one first, nobody would go.
+    The order is the same for every process. Otherwise each could see another one first, and none would go.
     """
     had_its_turn = (now - lease.since).total_seconds() >= TURN
     return (1 if not lease.slots else 2 if had_its_turn else 0), lease.since, lease.holder
@@ -137,7 +139,7 @@ def _slots(ask: Ask, mine: Lease, others: Sequence[Lease], now: datetime.datetim
     rivals = sorted([*(lease for lease in others if lease.wanted), mine], key=lambda lease: _rank(lease, now))
     fair = shares(limit, [min(lease.wanted, limit) for lease in rivals])
     short = any(lease is not mine and lease.slots < share for lease, share in zip(rivals, fair, strict=True))
-    if short:  # somebody else has less than its share: what is free beyond mine is for them
+    if short:  # another process has less than its share: free slots beyond mine are for it
         free = min(free, fair[rivals.index(mine)])
     return min(ask.wanted, free)
 
@@ -145,9 +147,9 @@ def _slots(ask: Ask, mine: Lease, others: Sequence[Lease], now: datetime.datetim
 def visit(
     account: Account, leases: Sequence[Lease], ask: Ask, now: datetime.datetime
 ) -> tuple[Account, Lease | None, Grant]:
-    """Return what becomes of an account when a process visits it: the account, the process's lease, and what it gets.
+    """Return the account after a visit of a process, the lease of the process, and what it gets.
 
-    :param leases: all of them, void ones and the process's own included
+    :param leases: all of them, also those that have ended, and that of the process
     """
     others = [lease for lease in leases if lease.holder != ask.holder and lease.until > now]
     old = next((lease for lease in leases if lease.holder == ask.holder and lease.until > now), None)
@@ -157,7 +159,7 @@ def visit(
         mine = old or Lease(ask.holder, 0, 0, now, until)
         mine = dataclasses.replace(mine, slots=max(mine.slots, ask.in_use), wanted=ask.wanted, until=until)
         slots = _slots(ask, mine, others, now) if ask.limits.at_once else ask.wanted
-        # What is under way is held, whatever the share is: it goes back when it is over.
+        # A slot with a call under way is held, whatever the share is. It is returned when the call ends.
         held = max(slots, ask.in_use)
         had = old.slots if old else 0
         since = mine.since if bool(held) == bool(had) else now
@@ -173,7 +175,7 @@ def visit(
             return None, at
         if paused > 0:
             return Turns(), at
-        # The more processes, the fewer at a time: so everybody's next turn is about HORIZON away at most.
+        # With more processes each takes fewer turns, so that the next turn of each is about HORIZON away at most.
         most = max(1, math.ceil(rate * HORIZON / rivals))
         return take(at, now, rate, min(max(min(waiting, free), more), most))
 
@@ -184,10 +186,10 @@ def visit(
 
 
 def retry_after(text: str | None, date: str | None, now: datetime.datetime) -> float | None:
-    """Return the seconds that a ``Retry-After`` header asks for, in either form of RFC 9110; ``None`` for garbage.
+    """Return the seconds that a ``Retry-After`` header (RFC 9110) asks for; ``None`` if it is malformed.
 
-    :param date: the answer's own ``Date`` header: its clock and the one in ``Retry-After`` are the same
-    :param now: UTC with its time zone, where the answer has no date
+    :param date: the ``Date`` header of the same response: both headers use the same clock
+    :param now: UTC with a time zone, used if the response has no date
     """
     text = (text or "").strip()
     if text.isascii() and text.isdigit():

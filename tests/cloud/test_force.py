@@ -84,7 +84,7 @@ def test_what_another_project_holds_is_let_go_of_by_name_and_the_project_goes(li
     assert all(row["Remedy"].startswith("as an admin") and row["ID"] in row["Remedy"] for row in listed)
     journal = light.ask("project", "deletion", "events", "--long", shown["id"])
     kinds = [row["Type"] for row in journal]
-    assert kinds.index("deletion.forced") < kinds.index("force.is_abandoned") < kinds.index("resource.abandoned")
+    assert kinds.index("deletion.forced") < kinds.index("force.abandoned") < kinds.index("resource.abandoned")
     after = kinds[kinds.index("resource.abandoned") :]
     assert after.count("inventory.empty") >= 2 and after[-1] == "deletion.deleted"
     named = [each["id"] for row in journal if row["Type"] == "resource.abandoned" for each in row["Data"]["resources"]]

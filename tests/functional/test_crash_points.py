@@ -371,7 +371,7 @@ class Forced(Way):
         assert [(row.id, row.owner) for row in rows] == [(self.image.id, self.project)]
         told = [r["id"] for event in self.journal("resource.abandoned") for r in event.data["resources"]]
         assert told == [self.image.id]
-        assert [event.data["abandoned"] for event in self.journal("force.is_abandoned")] == [1]
+        assert [event.data["abandoned"] for event in self.journal("force.abandoned")] == [1]
         self.not_empty = ((self.project, {"image.image": 1}),)
         self.check_always()
 

@@ -137,9 +137,9 @@ def test_what_goes_by_force_alone_goes_and_the_rest_is_let_go_of_by_name(emulate
     assert {row.leftover.id} == images.eternal
     assert (row.leftover.message, row.leftover.remedy) == ("not even so", f"burn {row.leftover.id} again")
     journal = [each.event.type for each in orchestrator.store.events(deletion_id, 1000)]
-    first = {kind: journal.index(kind) for kind in ("force.used", "resource.forcing", "force.is_abandoned")}
+    first = {kind: journal.index(kind) for kind in ("force.used", "resource.forcing", "force.abandoned")}
     assert list(first) == sorted(first, key=first.get), "the intent is on record before the call"
-    assert journal[journal.index("force.is_abandoned") :].count("inventory.empty") >= 2
+    assert journal[journal.index("force.abandoned") :].count("inventory.empty") >= 2
 
 
 def test_what_a_worker_answers_names_why_not_and_asking_changes_nothing(emulated, images, orchestrator):

@@ -86,7 +86,7 @@ def types_of(world, name):
 def test_a_deletion_waits_for_ever_as_long_as_nobody_forces_it():
     world, project = stuck(VOLUME, block_storage__volume={"v": "by_force"})
     assert project.by_force == []
-    assert not types_of(world, "force.used") and not types_of(world, "force.is_abandoned")
+    assert not types_of(world, "force.used") and not types_of(world, "force.abandoned")
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_first_ordinary_then_by_force_then_let_go_and_then_proven_twice():
     assert set(world.left["block-storage.volume"]) == {"e"}
     assert world.left["block-storage.volume"]["e"].abandoned
     assert len(world.empty_rounds) - before >= 2, "verification is not skipped"
-    order = [e.type for e in world.events if e.type in ("force.used", "force.is_abandoned", "inventory.empty")]
-    assert order[:2] == ["force.used", "force.is_abandoned"]
+    order = [e.type for e in world.events if e.type in ("force.used", "force.abandoned", "inventory.empty")]
+    assert order[:2] == ["force.used", "force.abandoned"]
     assert set(order[2:]) == {"inventory.empty"}
     assert world.deletion.reason == "deleted_by_force"
     assert "by force of alice (the storage burnt down): 1 abandoned: 1 block-storage.volume in R1" in (
@@ -181,7 +181,7 @@ def test_slow_is_not_stuck():
         if world.steps["network.port"].remaining <= 1:
             break
         if world.now - world.deletion.progress_at < world.rules.force_patience:
-            assert not types_of(world, "force.is_abandoned")
+            assert not types_of(world, "force.abandoned")
 
 
 def test_it_takes_effect_with_the_next_round_and_counts_tries_anew():
@@ -323,10 +323,10 @@ def test_a_retry_is_an_ordinary_deletion_again():
     del world.answers["remove"]
     # A process of the release before does not know the word, and leaves it there.
     world.deletion = dataclasses.replace(world.deletion, forced=old)
-    count = len(types_of(world, "force.is_abandoned"))
+    count = len(types_of(world, "force.abandoned"))
     wait(world, datetime.timedelta(hours=2))
     assert world.deletion.status is Status.DELETING
-    assert len(types_of(world, "force.is_abandoned")) == count
+    assert len(types_of(world, "force.abandoned")) == count
     assert world.steps["block-storage.volume"].abandoned == 0
 
 
@@ -444,7 +444,7 @@ def test_a_decision_that_lets_go_is_recorded_with_place_and_reason():
     world, _ = stuck(VOLUME, block_storage__volume={"v": "stays"})
     world.force()
     world.run(limit=5000, until=Status.VERIFYING)
-    [event] = types_of(world, "force.is_abandoned")
+    [event] = types_of(world, "force.abandoned")
     assert event.data == {
         "region": "R1",
         "service": "block-storage",
