@@ -306,9 +306,6 @@ HOLDS: tuple[Hold, ...] = (
     WrongRound(),
 )
 
-#: The names of the holds that show as the condition ``on_hold``.
-WAITING = tuple(one.name for one in HOLDS if isinstance(one, WaitingHold))
-
 
 # ---------------------------------------------------------------------------------------------------- the questions
 def causes(facts: Facts, step: Step, writing: bool = True) -> Iterator[Cause]:

@@ -185,7 +185,7 @@ def _finish_without_fence() -> Iterator[Patch]:
         with self._begin() as c:
             row = c.execute(t.steps.select().where(t.steps.c.id == step.id)).first()
             if row is not None:
-                step = dataclasses.replace(step, fence=row.fencing_token)
+                step = dataclasses.replace(step, fencing_token=row.fencing_token)
         return real(self, step, *args, **values)
 
     yield Store, "finish", finish
@@ -226,11 +226,11 @@ def _protection_is_forgotten() -> Iterator[Patch]:
 
 
 def _no_intent() -> Iterator[Patch]:
-    yield _Task, "_intend", lambda _self, _resources: None
+    yield _Task, "_record_intent", lambda _self, _resources: None
 
 
 def _no_record_of_changes() -> Iterator[Patch]:
-    yield Store, "intend", lambda _self, step, type_, data: Change("x", step.deletion_id, 1, type_, data)
+    yield Store, "record_intent", lambda _self, step, type_, data: Change("x", step.deletion_id, 1, type_, data)
 
 
 def _undoes_nothing() -> Iterator[Patch]:
