@@ -22,7 +22,7 @@ from cleanup_orchestrator.api.context import ApiContext, EngineCaster
 from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Projects, Protection
-from cleanup_orchestrator.core.decide import Rules
+from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.monitoring import health
 from cleanup_orchestrator.store import Store

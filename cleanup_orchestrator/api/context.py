@@ -12,9 +12,9 @@ from oslo_log import log
 from cleanup_orchestrator.api.policies import PolicyEnforcer
 from cleanup_orchestrator.cloud.catalog import CatalogEntryStatus
 from cleanup_orchestrator.cloud.projects import Projects, Protection
-from cleanup_orchestrator.core.decide import Rules
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.orphan_scan import OrphanScan
+from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.store import Store
 
 LOG = log.getLogger(__name__)

@@ -7,11 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from cleanup_orchestrator.core import force, plans
-from cleanup_orchestrator.core.decide import Rules, blockers, done, in_scope, settle_until
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import Reason, remedy
+from cleanup_orchestrator.core.rounds import in_scope
+from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.core.snapshot import done, settle_until
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import cancellable, restorable, retryable
 

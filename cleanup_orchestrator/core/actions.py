@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cleanup_orchestrator.core import force
-from cleanup_orchestrator.core.deletion import Condition, Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Condition, ConditionType, Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.facts import (
     Fact,
     ProjectGone,
@@ -23,7 +23,7 @@ from cleanup_orchestrator.core.facts import (
     RemovalStopped,
     Surveyed,
 )
-from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import LIVE, ORDER, By, move
@@ -103,7 +103,7 @@ class Reprove:
 class SetCondition:
     """Set an observed property."""
 
-    type: str
+    type: ConditionType
     status: bool
     reason: str
     message: str
@@ -201,12 +201,12 @@ class _Draft:
                 self._count_empty()
             case MarkDrained(at):
                 self._set(drained_at=at, empty_inventories=0, progress_at=self._now)
-                self._say("drain.held", f"the drain took hold at {at.isoformat()}Z")
+                self._say(EventType.DRAIN_HELD, f"the drain took hold at {at.isoformat()}Z")
                 self.again = True
             case MarkClosed(at):
                 drained_at = self.deletion.drained_at or at
                 self._set(closed_at=at, drained_at=drained_at, empty_inventories=0, progress_at=self._now)
-                self._say("project.closed", f"the project is disabled since {at.isoformat()}Z")
+                self._say(EventType.PROJECT_CLOSED, f"the project is disabled since {at.isoformat()}Z")
                 self.again = True
             case MarkRecoverable(until):
                 self._mark_recoverable(until)
@@ -234,7 +234,7 @@ class _Draft:
     def _open_round(self, purpose: RoundPurpose) -> None:
         number = self.deletion.round + 1
         self._set(round=number, purpose=purpose, round_opened_at=self._now, progress_at=self._now)
-        self._say("round.opened", f"round {number}: {purpose}", {"round": number, "purpose": str(purpose)})
+        self._say(EventType.ROUND_OPENED, f"round {number}: {purpose}", {"round": number, "purpose": str(purpose)})
         self.again = True
 
     def _dispatch(self, step: Step) -> None:
@@ -256,7 +256,7 @@ class _Draft:
         self.changed[step.id] = dataclasses.replace(step, forcing=True, attempt=0)
         self._set(progress_at=self._now)
         text = f"{step.name}: nothing moves any more, force is used on {step.remaining} left"
-        self._say("force.used", text, _place(step))
+        self._say(EventType.FORCE_USED, text, _place(step))
         self.again = True
 
     def _abandon(self, step: Step) -> None:
@@ -268,7 +268,7 @@ class _Draft:
         name = step.name if step.type else step.service
         text = f"{name}: {what} by force ({step.reason}: {step.message})"
         data = {**_place(step), "abandoned": count, "unseen": unseen, "reason": step.reason}
-        self._say("force.abandoned", text, data)
+        self._say(EventType.FORCE_ABANDONED, text, data)
         self.abandoned.append(step.id)
         self.again = True
 
@@ -279,27 +279,27 @@ class _Draft:
         rest = " but for what is abandoned" if any(force.is_abandoned(after, s) for s in self._steps) else ""
         text = f"inventory {after.round} is complete and empty{rest} ({count} in a row)"
         text += not_looked_at(after) + force.summary(after, self._steps)
-        self._say("inventory.empty", text, {"round": after.round})
+        self._say(EventType.INVENTORY_EMPTY, text, {"round": after.round})
         self.again = True
 
     def _mark_recoverable(self, until: datetime.datetime) -> None:
         self._set(point_of_no_return_at=until)
         time = until.isoformat(timespec="seconds") + "Z"
         text = f"nothing is deleted before {time}: until then the project can be restored"
-        self._say("recovery.opened", text, {"until": time})
+        self._say(EventType.RECOVERY_OPENED, text, {"until": time})
 
     def _reprove(self, why: str) -> None:
         purpose = self.deletion.purpose
         self._set(
             empty_inventories=0, purpose=RoundPurpose.NONE if purpose is RoundPurpose.PROJECT_SETTINGS else purpose
         )
-        self._say("inventory.void", why)
+        self._say(EventType.INVENTORY_VOID, why)
         self.again = True
 
     def _set_condition(self, action: SetCondition) -> None:
         before = self.deletion
         old = next((c for c in before.conditions if c.type == action.type), None)
-        if old is None and not action.status and action.type in ("stalled", "on_hold"):
+        if old is None and not action.status and action.type in (ConditionType.STALLED, ConditionType.ON_HOLD):
             return
         if old and (old.status, old.reason, old.message) == (action.status, action.reason, action.message):
             return
@@ -308,10 +308,10 @@ class _Draft:
         new = Condition(action.type, action.status, action.reason, action.message, since)
         conditions = (*(c for c in before.conditions if c.type != action.type), new)
         # A hold is no lack of progress: when it begins or ends, progress is measured from now on.
-        progress = self._now if action.type == "on_hold" and flipped else before.progress_at
+        progress = self._now if action.type is ConditionType.ON_HOLD and flipped else before.progress_at
         self._set(conditions=conditions, progress_at=progress)
         # Each change of a hold goes into the journal: one lien may go and another one come.
-        if flipped or (action.type == "on_hold" and action.status):
+        if flipped or (action.type is ConditionType.ON_HOLD and action.status):
             data = {"status": action.status, "reason": action.reason}
             self._say(f"condition.{action.type}", action.message or action.reason, data)
 

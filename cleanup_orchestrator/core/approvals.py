@@ -1,4 +1,4 @@
-"""When a deletion needs a second person's word, and how much that word covers. Pure."""
+"""When a deletion needs the approval of a second person, and how much an approval covers. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Iterable
 
 from cleanup_orchestrator.core.deletion import Deletion, Mode
-from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import Step, StepKind
 
 TOO_MANY_DELETIONS = "too_many_deletions"
@@ -15,14 +15,19 @@ TOO_MANY_RESOURCES = "too_many_resources"
 
 DAY = datetime.timedelta(days=1)
 
-#: Types of the journal lines by which a user begins an attempt at a deletion, or pushes it on.
-ASKED = ("deletion.accepted", "deletion.adopted", "deletion.retried", "deletion.forced")
-#: In the data of such a line, where the token was one of a trust: the ids of trustor and trustee.
+#: Types of the journal lines that record a user's request to begin, retry or force a deletion.
+ASKED = (
+    EventType.DELETION_ACCEPTED,
+    EventType.DELETION_ADOPTED,
+    EventType.DELETION_RETRIED,
+    EventType.DELETION_FORCED,
+)
+#: Key in the data of such a line, if the token was one of a trust: the ids of trustor and trustee.
 TRUST_USER_IDS = "trust_user_ids"
 
 
 def askers(deletion: Deletion, events: Iterable[Event]) -> frozenset[str]:
-    """Return the ids of the users who may not approve a deletion: those who asked for it, in whatever attempt.
+    """Return the ids of the users who asked for a deletion in any attempt: they may not approve it.
 
     :param events: journal lines of the types ``ASKED``
     """
@@ -36,15 +41,15 @@ def askers(deletion: Deletion, events: Iterable[Event]) -> frozenset[str]:
 class Needed:
     """An approval that is missing."""
 
-    reason: str  #: which limit it is beyond
+    reason: str  #: the limit that is exceeded
     message: str
 
 
 def to_go(deletion: Deletion, steps: Iterable[Step]) -> int:
-    """Return how many resources the deletion is about: those that are gone by it, and those of the latest look.
+    """Return how many resources the deletion affects: those that it deleted, and those of the latest list.
 
-    What is kept, goes with the project (quotas and the like) or is not in the deletion's plan does not count; what is
-    protected does, for it may not stay so. A container of objects counts as one.
+    Kept resources, project settings (quotas and the like) and resources that are not in the plan do not count.
+    Protected resources count, because their protection may end. A container of objects counts as one.
     """
     sweeps = [s for s in steps if s.kind is StepKind.SWEEP and not s.project_setting and not s.waived]
     left = sum(s.remaining - s.unplanned for s in sweeps if s.round >= deletion.since_round)
@@ -52,12 +57,12 @@ def to_go(deletion: Deletion, steps: Iterable[Step]) -> int:
 
 
 def for_deletion(deletion: Deletion, limit: int) -> Needed | None:
-    """Return what is missing before a cascade may begin: there were many in the 24 hours before it was asked for.
+    """Return the approval that is missing before a cascade may begin: too many were requested within 24 hours.
 
-    The 24 hours are those before it was recorded. A retry after more than that is in no such count: many could be
-    recorded over days so that they fail, and all be retried on one. So it needs an approval in any case.
+    The count covers the 24 hours before the deletion was recorded. A retry after more than that always needs an
+    approval. Otherwise many deletions could be recorded over days so that they fail, and be retried on one day.
 
-    :param limit: cascades in 24 hours that need nobody's approval; 0: no limit
+    :param limit: cascades in 24 hours that need no approval; 0: no limit
     """
     if not limit or not counts(deletion) or any(a.needed == TOO_MANY_DELETIONS for a in deletion.approvals):
         return None
@@ -72,7 +77,7 @@ def for_deletion(deletion: Deletion, limit: int) -> Needed | None:
 
 
 def for_resources(deletion: Deletion, steps: Iterable[Step], limit: int) -> Needed | None:
-    """Return what is missing before a cascade may delete: it is about more than the limit, and than was approved.
+    """Return the approval that is missing before a cascade may delete more resources than limit and approvals cover.
 
     :param limit: resources that one deletion may delete without an approval; 0: no limit
     """

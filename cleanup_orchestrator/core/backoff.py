@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt. Pure: the same attempt gives the same wait."""
+"""The wait before the next attempt. Pure: the same attempt gives the same wait."""
 
 from __future__ import annotations
 

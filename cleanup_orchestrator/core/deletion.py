@@ -1,4 +1,4 @@
-"""What a deletion is made of, as frozen data: no I/O, no clock, no configuration."""
+"""The data of a deletion, frozen. Pure: no I/O, no clock, no configuration."""
 
 from __future__ import annotations
 
@@ -11,27 +11,33 @@ from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 
 
 class Mode(StrEnum):
-    """What the requester wants done with what the project still owns."""
+    """What the requester wants done with the resources that the project still owns."""
 
-    REPORT = "report"  #: list it and touch nothing; the project is removed only if it owns nothing
-    CASCADE = "cascade"  #: delete it, prove it gone, then remove the project
+    REPORT = "report"  #: list them and change nothing; the project is removed only if it owns nothing
+    CASCADE = "cascade"  #: delete them, prove them gone, then remove the project
 
 
 class Origin(StrEnum):
-    """How we came to know that a project is to go, or went."""
+    """How this service learned that a project is to be deleted, or was deleted."""
 
-    REQUEST = "request"  #: somebody asked for its deletion
-    NOTICED = "noticed"  #: Keystone said that it was deleted, and nobody had asked us: looked at, never written to
-    ADOPTED = "adopted"  #: an orphan scan found what a dead project left behind, and an admin asked for its deletion
+    REQUEST = "request"  #: a user requested its deletion
+    NOTICED = (
+        "noticed"  #: Keystone announced its deletion without a request to this service: listed only, never written
+    )
+    ADOPTED = (
+        "adopted"  #: an orphan scan found resources of a project that is gone, and an admin requested their deletion
+    )
 
 
 class Status(StrEnum):
-    """Where a deletion stands. The legal moves between them are ``transitions.MOVES``."""
+    """The status of a deletion. The legal moves are in ``transitions.MOVES``."""
 
     ACCEPTED = "accepted"  #: recorded; the catalog is being surveyed
     DRAINING = "draining"  #: the project is being locked against new resources
     INVENTORY = "inventory"  #: every type of every service in every region is being listed
-    RECOVERABLE = "recoverable"  #: nothing is deleted yet: for an approval, or until the recovery window is over
+    RECOVERABLE = (
+        "recoverable"  #: nothing is deleted yet: it waits for an approval, or for the end of the recovery window
+    )
     DELETING = "deleting"  #: resources are being deleted in dependency order
     VERIFYING = "verifying"  #: waiting for cached tokens to run out, then proving the project empty twice
     DELETED = "deleted"  #: the project is gone and was proven empty before
@@ -46,19 +52,32 @@ class RoundPurpose(StrEnum):
     """What a round of sweeps is for."""
 
     NONE = ""
-    INVENTORY = "inventory"  #: list only: an inventory
+    INVENTORY = "inventory"  #: list only
     DELETE = "delete"  #: list, delete, list again
-    #: quota rows and the like, right before the project goes: the point of no return
+    #: delete quotas and the like, right before the project is removed: it cannot be cancelled any more
     PROJECT_SETTINGS = "project_settings"
+
+
+class ConditionType(StrEnum):
+    """The properties of a deletion that are observed."""
+
+    APPROVAL = "approval"  #: it waits for the approval of a second person
+    DRAINED = "drained"  #: the project is locked against new resources
+    FORCED = "forced"  #: an admin asked for force
+    HALTED = "halted"  #: what runs is stopped for the recovery window
+    ON_HOLD = "on_hold"  #: a hold withholds locks and deletes
+    PROJECT_GONE = "project_gone"  #: another client deleted the project
+    SETTLED = "settled"  #: tokens from before the drain have left every cache
+    STALLED = "stalled"  #: it has made no progress for too long
+    WAITING = "waiting"  #: it waits for the deletions of the projects below
+    WAIVED = "waived"  #: it relies on waivers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Condition:
-    """One observed property of a deletion, Kubernetes style. It never changes the status by itself."""
+    """One observed property of a deletion, as in Kubernetes. It never changes the status."""
 
-    #: ``approval``, ``drained``, ``forced``, ``halted``, ``on_hold``, ``project_gone``, ``settled``, ``stalled``,
-    #: ``waiting`` or ``waived``
-    type: str
+    type: ConditionType
     status: bool
     reason: str
     message: str
@@ -72,52 +91,52 @@ class Child:
     deletion_id: str
     project_id: str
     status: Status
-    status_at: datetime.datetime  #: since when
+    status_at: datetime.datetime  #: since when the status holds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Approval:
-    """A second person's recorded word that a deletion goes on although it is beyond a limit."""
+    """A second person's recorded decision that a deletion continues although it exceeds a limit."""
 
-    needed: str  #: for which limit: ``too_many_resources``, ``too_many_deletions``
-    reason: str  #: why, in that person's words
+    needed: str  #: the limit: ``too_many_resources``, ``too_many_deletions``
+    reason: str  #: as that person gave it
     at: datetime.datetime  #: UTC
-    resources: int = 0  #: so many were found when it was given, and so many it covers
-    hash: str = ""  #: of what was going to be deleted then; see ``plans``
+    resources: int = 0  #: how many were found when it was given: it covers so many
+    hash: str = ""  #: of what would have been deleted then; see ``plans``
     user_id: str = ""
     user_name: str = ""
     request_id: str = ""  #: of the API call
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it with its time as text, for JSON."""
+        """Return the values for JSON, with the time as text."""
         return {**dataclasses.asdict(self), "at": self.at.isoformat()}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Force:
-    """An admin's recorded word, for one attempt at a deletion, to let go of what cannot be deleted."""
+    """An admin's recorded decision, for one attempt at a deletion, to abandon what cannot be deleted."""
 
     reason: str
     types: tuple[str, ...]  #: ``service.type`` names whose declared force may be used
     at: datetime.datetime
-    attempt: int  #: of the deletion; a later one is an ordinary deletion again
-    round: int  #: the deletion's round then; it works from the next one on
-    user_id: str = ""  #: who said so
+    attempt: int  #: of the deletion; force does not work in a later attempt
+    round: int  #: the deletion's round at that time; force works from the next round on
+    user_id: str = ""  #: the admin who asked for it
     user_name: str = ""
     request_id: str = ""  #: of the API call that recorded it
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it with its time as text, for JSON."""
+        """Return the values for JSON, with the time as text."""
         return dataclasses.asdict(self) | {"types": list(self.types), "at": self.at.isoformat()}
 
     def __str__(self) -> str:
-        """Say whose it is and why, for people."""
+        """Say for people who asked for force, and why."""
         return f"by force of {self.user_name or self.user_id or 'somebody'} ({self.reason})"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Deletion:
-    """One project's request and its record. All times are UTC and come from the database's clock."""
+    """The deletion of one project. All times are UTC and come from the database's clock."""
 
     id: str
     project_id: str
@@ -129,40 +148,44 @@ class Deletion:
     created_at: datetime.datetime
     updated_at: datetime.datetime
     status_at: datetime.datetime  #: since when the status holds
-    progress_at: datetime.datetime  #: when something last moved; what ``stalled`` is measured from
-    wake_at: datetime.datetime  #: when the engine's tick has to look at it again, message or no message
-    request_id: str = ""  #: of the API call that asked for it
-    user_id: str = ""  #: who asked
+    progress_at: datetime.datetime  #: when it last made progress; ``stalled`` is measured from this time
+    wake_at: datetime.datetime  #: when the engine has to decide again, also without a message
+    request_id: str = ""  #: of the API call that requested it
+    user_id: str = ""  #: the requester
     user_name: str = ""
     origin: Origin = Origin.REQUEST
-    include_subtree: bool = False  #: the projects below have deletions of their own, and this one waits for them
-    parent_deletion_id: str = ""  #: the deletion that waits for this one; empty: none does
-    reason: str = ""  #: why the status was entered, one code
-    message: str = ""  #: the same for a person
-    attempt: int = 1  #: one more with each retry
-    round: int = 1  #: number of the present round of sweeps; grows over all attempts
+    include_subtree: bool = False  #: this deletion waits for the deletions of the projects below
+    parent_deletion_id: str = ""  #: the deletion that waits for this one; empty: none
+    reason: str = ""  #: why the status was entered: a code of ``Reason`` or ``StatusReason``, or an action of the API
+    message: str = ""  #: why the status was entered, for a person
+    attempt: int = 1  #: incremented by each retry
+    round: int = 1  #: number of the present round of sweeps; it grows over all attempts
     since_round: int = 1  #: the round in which the present attempt began: older results do not count
     purpose: RoundPurpose = RoundPurpose.NONE  #: what the present round is for; none: no round is open
     round_opened_at: datetime.datetime | None = None
-    empty_inventories: int = 0  #: complete and empty ones in a row in the present verification
-    drained_at: datetime.datetime | None = None  #: when the drain took hold; none: it did not (yet)
+    empty_inventories: int = 0  #: complete and empty inventories in a row in the present verification
+    drained_at: datetime.datetime | None = None  #: when the drain took hold; none: it did not, or not yet
     closed_at: datetime.datetime | None = None  #: when the project was found or made disabled
-    project_gone_at: datetime.datetime | None = None  #: when we saw that somebody else had deleted the project
-    member_ids: tuple[str, ...] = ()  #: users with an effective role on the project when first looked
+    project_gone_at: datetime.datetime | None = None  #: when it was seen that another client had deleted the project
+    member_ids: tuple[str, ...] = ()  #: users with an effective role on the project at the first survey
     conditions: tuple[Condition, ...] = ()
-    waivers: tuple[Waiver, ...] = ()  #: those that the latest survey relied upon, as they were then
-    plan_id: str = ""  #: of the dry run whose plan it is bound to; empty: to none, it deletes what it finds
+    waivers: tuple[Waiver, ...] = ()  #: the waivers that the latest survey relied on, as they were then
+    plan_id: str = ""  #: of the dry run whose plan it follows; empty: none, it deletes what it finds
     plan_hash: str = ""  #: of that plan
-    point_of_no_return_at: datetime.datetime | None = None  #: no delete of this attempt before it; later: since when
+    point_of_no_return_at: datetime.datetime | None = (
+        None  #: before the first delete: the earliest time for it; afterwards: when deletes began
+    )
     approvals: tuple[Approval, ...] = ()
     forced: Force | None = None  #: see ``force.asked`` for whether it still holds
     finished_at: datetime.datetime | None = None
-    holding: bool = False  #: recorded changes of ours that are not undone (derived from the changes table)
-    held_back: bool = False  #: a lien on the project, or the brake, is on record; in force or not (derived)
-    liens: tuple[Lien, ...] = ()  #: those in force now: derived, and there where it matters, see ``Store.load``
-    brake: Brake | None = None  #: if it is on: derived, likewise
-    children: tuple[Child, ...] = ()  #: derived, and there only where a whole deletion is loaded with its steps
-    cascades_before: int = 0  #: of its domain or user in 24 hours; derived, and loaded only while it is ``accepted``
+    holding: bool = False  #: whether recorded changes are not undone yet (derived from the changes table)
+    held_back: bool = False  #: whether a lien on the project or the brake is on record, in force or not (derived)
+    liens: tuple[Lien, ...] = ()  #: those in force now (derived, and loaded only where needed, see ``Store.load``)
+    brake: Brake | None = None  #: if it is on (derived, loaded likewise)
+    children: tuple[Child, ...] = ()  #: derived, and loaded only together with the steps
+    cascades_before: int = (
+        0  #: of its domain or requester in the 24 hours before it (derived, loaded only while ``accepted``)
+    )
     version: int = 0  #: of the row, for compare-and-swap
 
     @property
@@ -186,17 +209,17 @@ class Deletion:
 
 #: Conditions under which a live deletion waits for a person: type, and reason where that matters.
 _ASKING = {
-    "stalled": ("stalled", ""),
-    "approval": ("approval", ""),
-    "lien": ("on_hold", "lien"),
-    "brake": ("on_hold", "brake"),
+    "stalled": (ConditionType.STALLED, ""),
+    "approval": (ConditionType.APPROVAL, ""),
+    "lien": (ConditionType.ON_HOLD, "lien"),
+    "brake": (ConditionType.ON_HOLD, "brake"),
 }
 
 
 def accepted(**values: Any) -> Deletion:
-    """Return a deletion as it is first recorded. Its times are none yet: the store puts the database's in their place.
+    """Return a deletion as it is first recorded. The store replaces its times with the database's time.
 
-    :param values: fields of the deletion, but for its status and its times
+    :param values: fields of the deletion without its status and its times
     """
     never = datetime.datetime(1970, 1, 1)
     return Deletion(

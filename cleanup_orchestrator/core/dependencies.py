@@ -1,9 +1,9 @@
-"""The graph of resource types: what must be confirmed gone before what. Pure.
+"""The graph of resource types: which type must be confirmed gone before which. Pure.
 
-A node is ``service.type``. Edges come from ``ResourceType.after``, with own-service short names already spelt out
-by the registry; ``*`` is every other type that does not itself say ``*``. A name that has no step in a deletion
-(its service is not in the catalog) is satisfied, and so is one that is waived; one that has a step must be clear in
-every region that matters; one whose service is in the catalog with nobody to answer for it is never satisfied.
+A node is ``service.type``. Edges come from ``ResourceType.after``, in which the registry has completed short names.
+``*`` stands for every other type that does not declare ``*`` itself. A name is satisfied if it has no step in the
+deletion (its service is not in the catalog), or if the step is waived. If it has a step, the step must be clear in
+every region that matters. A name of an unsupported service is never satisfied.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from graphlib import CycleError, TopologicalSorter
 
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
-#: In ``Step.after``: every other type that does not itself say so.
+#: In ``Step.after``: every other type that does not declare this itself.
 EVERYTHING = "*"
 
 
 class Cycle(ValueError):
-    """The declared order has a cycle; ``names`` walks it."""
+    """The declared order has a cycle. ``names`` lists its nodes in order."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__("cycle in 'after': " + " -> ".join(names))
@@ -26,10 +26,10 @@ class Cycle(ValueError):
 
 
 def check(graph: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """Return the nodes in an order in which every edge is kept.
+    """Return the nodes in an order that respects every edge.
 
     :param graph: node to the nodes that must be gone before it
-    :raises Cycle: when there is none
+    :raises Cycle: there is no such order
     """
     try:
         return tuple(TopologicalSorter(graph).static_order())
@@ -43,15 +43,15 @@ def confirmed_gone(step: Step, round_: int) -> bool:
 
 
 def only_unplanned(step: Step, round_: int) -> bool:
-    """Whether the present round left nothing of this type but what is not in the deletion's plan, and so stays."""
+    """Whether all leftovers of this type in the present round are not in the deletion's plan: they stay."""
     left = step.round == round_ and step.state is StepState.DONE and step.outcome is Outcome.LEFTOVERS
     return left and 0 < step.unplanned == step.remaining
 
 
 def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]:
-    """Return the names that this step still has to wait for: one failed or unlistable region is enough.
+    """Return the names that this step still waits for. One failed or unlistable region is enough.
 
-    Regions do not wait for each other; a step without a region (identity) waits for, and is waited for by, all.
+    Regions do not wait for each other. A step without a region (identity) waits for all regions, and all wait for it.
     """
     return tuple(
         sorted(
@@ -65,7 +65,7 @@ def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]
 
 
 def behind(steps: Collection[Step], ids: Collection[str]) -> frozenset[str]:
-    """Return the ids of all steps that wait for one of these, directly or by way of others."""
+    """Return the ids of all steps that wait for one of these, directly or through other steps."""
     found: set[str] = set()
     news = set(ids)
     while news:
@@ -76,16 +76,16 @@ def behind(steps: Collection[Step], ids: Collection[str]) -> frozenset[str]:
 
 
 def _edge(step: Step, other: Step) -> bool:
-    """Whether ``step`` waits for ``other``, as long as that one is not confirmed gone."""
+    """Whether ``step`` waits for ``other`` until ``other`` is confirmed gone."""
     here = not step.region or not other.region or step.region == other.region
     return other.id != step.id and here and _matters(step, other)
 
 
 def _matters(step: Step, other: Step) -> bool:
     """Whether an edge leads from ``step`` to ``other``."""
-    if other.waived:  # an admin's word: go on without it
+    if other.waived:  # an admin decided to go on without it
         return False
-    if step.project_setting:  # by then everything else is proven gone: only project settings waits for project settings
+    if step.project_setting:  # everything else is proven gone by then: settings wait for settings only
         return other.project_setting and other.name in step.after
     if other.kind is StepKind.UNSUPPORTED:
         return EVERYTHING in step.after or any(name.split(".")[0] == other.service for name in step.after)

@@ -1,9 +1,9 @@
 """What force means for a deletion. Pure.
 
-Force is an admin's word about a deletion that is under way and does not come to its end. It works in rounds of deletes:
-what is left when nothing moves any more is met with what its type declares (``ResourceType.force``), and what is left
-then is let go of, by name. Nothing is skipped: what was let go of is looked for in each inventory like all else, and
-what an inventory finds besides sends the deletion back.
+An admin asks for force on a deletion that is under way and cannot complete. Force works in delete rounds. When nothing
+moves any more, it is used on the leftovers in the way that their type declares (``ResourceType.force``). What is left
+after that is abandoned, by name. Nothing is skipped: each inventory lists abandoned resources like all others, and
+sends the deletion back if it finds anything else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, St
 
 
 def asked(deletion: Deletion) -> Force | None:
-    """Return the force that was asked for in the present attempt; a cancel withdraws it."""
+    """Return the force that was asked for in the present attempt. A cancel withdraws it."""
     force = deletion.forced
     if force is None or force.attempt != deletion.attempt or deletion.status in (Status.CANCELLING, Status.CANCELLED):
         return None
@@ -25,28 +25,28 @@ def asked(deletion: Deletion) -> Force | None:
 
 
 def pending(deletion: Deletion) -> bool:
-    """Whether it was asked for in the present round: the next one has to be one of deletes."""
+    """Whether force was asked for in the present round: the next round has to be a delete round."""
     force = asked(deletion)
     return force is not None and deletion.round <= force.round
 
 
 def works(deletion: Deletion) -> bool:
-    """Whether the present round is one in which it works."""
+    """Whether force works in the present round."""
     force = asked(deletion)
     return force is not None and deletion.round > force.round
 
 
 def usable(deletion: Deletion, step: Step) -> bool:
-    """Whether the force of its type is still to be tried on what a step left."""
+    """Whether the force of its type was not yet used on the leftovers of a step."""
     force = asked(deletion)
     left = step.outcome is Outcome.LEFTOVERS and not step.forcing
     return force is not None and left and step.name in force.types
 
 
 def is_abandoned(deletion: Deletion, step: Step) -> bool:
-    """Whether all that its latest result has was let go of: it is on the report, and neither blocks nor is waited for.
+    """Whether everything in a step's latest result was abandoned: it is reported, and no round waits for it.
 
-    A single new leftover, or not knowing where something was known before, is not covered by that.
+    This does not cover a new leftover, nor an unknown result where the leftovers were known before.
     """
     if not works(deletion) or step.waived:
         return False
@@ -56,10 +56,10 @@ def is_abandoned(deletion: Deletion, step: Step) -> bool:
 
 
 def carried(sweep: StepResult, before: Mapping[str, Leftover], key: Callable[[str], str] = str) -> StepResult:
-    """Return a result in which what was let go of before is still marked so, with what was said of it.
+    """Return a result in which resources that were abandoned before are still marked so, with their reasons.
 
-    :param before: what was let go of, by id
-    :param key: what an id is on record
+    :param before: the abandoned leftovers, by id
+    :param key: returns an id as it is stored
     """
     if not before:
         return sweep
@@ -67,19 +67,19 @@ def carried(sweep: StepResult, before: Mapping[str, Leftover], key: Callable[[st
     for one in sweep.leftovers:
         if (old := before.get(key(one.id))) is not None:
             one = dataclasses.replace(one, abandoned=True, owner=old.owner, remedy=one.remedy or old.remedy)
-            if one.reason is Reason.PRESENT:  # a look only says that it is there, and not why it could not go
+            if one.reason is Reason.PRESENT:  # an inventory says that it is there, and not why it cannot be deleted
                 one = dataclasses.replace(one, reason=old.reason, message=old.message, blocked_by=old.blocked_by)
         leftovers.append(one)
     return dataclasses.replace(sweep, leftovers=tuple(leftovers))
 
 
 def abandoned(steps: Iterable[Step]) -> int:
-    """Return how many resources are let go of."""
+    """Return how many resources are abandoned."""
     return sum(step.abandoned for step in steps)
 
 
 def unseen(deletion: Deletion, steps: Iterable[Step]) -> list[Step]:
-    """Return what was let go of without knowing what is there: it is named, for nobody can list it."""
+    """Return the steps that were abandoned unseen, because their resources could not be listed."""
     if asked(deletion) is None:
         return []
     found = [s for s in steps if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED) and s.unseen and not s.waived]
@@ -87,7 +87,7 @@ def unseen(deletion: Deletion, steps: Iterable[Step]) -> list[Step]:
 
 
 def summary(deletion: Deletion, steps: Iterable[Step]) -> str:
-    """Say by whose force a result stands, and what it leaves behind; empty: there was none."""
+    """Say who asked for force and why, and what was abandoned; empty: force was not asked for."""
     force, steps = asked(deletion), list(steps)
     if force is None:
         return ""

@@ -1,4 +1,4 @@
-"""What an admin or a plugin records to hold deletions or to let them go on: the brake, liens and waivers."""
+"""What an admin or a plugin records to hold deletions or to let them continue: the brake, liens and waivers."""
 
 from __future__ import annotations
 
@@ -9,64 +9,64 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Brake:
-    """The one switch that stops every deletion of the cloud: no lock, no delete, until it is lifted."""
+    """The switch that stops every deletion of the cloud: no lock and no delete until it is lifted."""
 
     on: bool
-    reason: str = ""  #: why it was pulled; it stays when it is lifted
-    since: datetime.datetime | None = None  #: when it was pulled or lifted; none: it never was
-    user_id: str = ""  #: who did
+    reason: str = ""  #: why it was set; kept when it is lifted
+    since: datetime.datetime | None = None  #: when it was set or lifted; none: never
+    user_id: str = ""  #: the user who did
     user_name: str = ""
-    request_id: str = ""  #: of the API call that did
+    request_id: str = ""  #: of that API call
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it with its time as text, for JSON."""
+        """Return the values for JSON, with the time as text."""
         return _plain(dataclasses.asdict(self))
 
     @property
     def explained(self) -> str:
-        """Say who pulled it, when and why: only for those who may read the brake."""
+        """Say who set the brake, when and why: only for users who may read the brake."""
         since = f" at {self.since.isoformat(timespec='seconds')}Z" if self.since else ""
         return f"the brake, pulled by {self.user_name or self.user_id or 'somebody'}{since}: {self.reason}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lien:
-    """A protection of one project: as long as it is in force, nothing of the project is locked or deleted."""
+    """A protection of one project: while it is in force, the project is not locked and nothing in it is deleted."""
 
     id: str
-    project_id: str  #: whether Keystone knows it or not
-    origin: str  #: on whose behalf, such as ``billing`` or ``legal``
+    project_id: str  #: Keystone may not know it
+    origin: str  #: the department or system that needs it, such as ``billing`` or ``legal``
     reason: str
     created_at: datetime.datetime
-    expires_at: datetime.datetime | None = None  #: none: until it is removed
-    user_id: str = ""  #: who recorded it
+    expires_at: datetime.datetime | None = None  #: none: it is in force until it is removed
+    user_id: str = ""  #: the user who recorded it
     user_name: str = ""
     request_id: str = ""  #: of the API call that recorded it
-    deleted_at: datetime.datetime | None = None  #: when it was removed; the record stays
-    deleted_by: str = ""  #: user id of who removed it
+    deleted_at: datetime.datetime | None = None  #: when it was removed; the record is kept
+    deleted_by: str = ""  #: id of the user who removed it
 
     def in_force(self, now: datetime.datetime) -> bool:
-        """Whether it holds at a time of the database's clock."""
+        """Whether it is in force at a time of the database's clock."""
         return self.deleted_at is None and (self.expires_at is None or now < self.expires_at)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it with its times as text, for JSON."""
+        """Return the values for JSON, with times as text."""
         return _plain(dataclasses.asdict(self))
 
     def __str__(self) -> str:
-        """Say on whose behalf what is protected, and until when: for all who see the deletion of the project."""
+        """Say which project is protected for whom and until when: for all users who see its deletion."""
         until = f"until {self.expires_at.isoformat(timespec='seconds')}Z" if self.expires_at else "until it is removed"
         return f"lien {self.id} of {self.origin} on project {self.project_id} {until}"
 
     @property
     def explained(self) -> str:
-        """Say why, too: only for those who may read liens."""
+        """Say also why: only for users who may read liens."""
         return f"{self}: {self.reason}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Waiver:
-    """An admin's recorded "go on without this service": what it holds is not looked at. Empty strings: not limited."""
+    """An admin's recorded decision to skip a service: its resources are not listed. Empty strings: not limited."""
 
     id: str
     service_type: str  #: official
@@ -75,26 +75,26 @@ class Waiver:
     expires_at: datetime.datetime
     region: str = ""  #: empty: in every region
     project_id: str = ""  #: empty: for every project
-    user_id: str = ""  #: who recorded it
+    user_id: str = ""  #: the user who recorded it
     user_name: str = ""
     request_id: str = ""  #: of the API call that recorded it
-    deleted_at: datetime.datetime | None = None  #: when it was withdrawn; the record stays
-    deleted_by: str = ""  #: user id of who withdrew it
+    deleted_at: datetime.datetime | None = None  #: when it was withdrawn; the record is kept
+    deleted_by: str = ""  #: id of the user who withdrew it
 
     def in_force(self, now: datetime.datetime) -> bool:
-        """Whether it holds at a time of the database's clock."""
+        """Whether it is in force at a time of the database's clock."""
         return self.deleted_at is None and now < self.expires_at
 
     def covers(self, service_type: str, region: str) -> bool:
-        """Whether it is about a catalog entry."""
+        """Whether it covers a catalog entry."""
         return self.service_type == service_type and self.region in ("", region)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it with its times as text, for JSON."""
+        """Return the values for JSON, with times as text."""
         return _plain(dataclasses.asdict(self))
 
     def __str__(self) -> str:
-        """Say who waived what, and until when: for all who see a deletion that relies on it."""
+        """Say who waived what and until when: for all users who see a deletion that relies on it."""
         where = f"in region {self.region}" if self.region else "in every region"
         until = self.expires_at.isoformat(timespec="seconds")
         who = self.user_name or self.user_id or "somebody"
@@ -102,7 +102,7 @@ class Waiver:
 
     @property
     def explained(self) -> str:
-        """Say why, too: only for those who may read waivers."""
+        """Say also why: only for users who may read waivers."""
         return f"{self}: {self.reason}"
 
 

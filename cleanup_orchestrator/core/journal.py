@@ -1,30 +1,77 @@
-"""What a deletion writes down: journal lines, and changes that a cancel undoes."""
+"""What a deletion records: journal lines, and the changes that a cancel undoes."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
+
+
+class EventType(StrEnum):
+    """The types of journal lines with a fixed name. The API returns them.
+
+    Other types are made of two parts: ``deletion.<status or verb>``, ``condition.<type>``, ``step.<kind>`` and
+    ``sweep.<outcome>``.
+    """
+
+    DELETION_ACCEPTED = "deletion.accepted"
+    DELETION_ADOPTED = "deletion.adopted"
+    DELETION_APPROVED = "deletion.approved"
+    DELETION_FORCED = "deletion.forced"
+    DELETION_NOTICED = "deletion.noticed"
+    DELETION_RETRIED = "deletion.retried"
+    DRAIN_HELD = "drain.held"
+    DRAIN_UNDONE = "drain.undone"
+    DRAIN_YIELDED = "drain.yielded"
+    FORCE_ABANDONED = "force.abandoned"
+    FORCE_USED = "force.used"
+    INVENTORY_EMPTY = "inventory.empty"
+    INVENTORY_VOID = "inventory.void"
+    LIEN_ENDED = "lien.ended"
+    LIEN_FORESEEN = "lien.foreseen"
+    LIEN_RAISED = "lien.raised"
+    PROJECT_CLOSED = "project.closed"
+    RECOVERY_OPENED = "recovery.opened"
+    RESOURCE_ABANDONED = "resource.abandoned"
+    RESOURCE_DELETED = "resource.deleted"
+    RESOURCE_DELETING = "resource.deleting"
+    RESOURCE_FORCING = "resource.forcing"
+    RESOURCE_STOPPED = "resource.stopped"
+    ROUND_OPENED = "round.opened"
+    SURVEY_DROPPED = "survey.dropped"
+    WAIVER_ENDED = "waiver.ended"
+    WAIVER_RELIED_UPON = "waiver.relied_upon"
+
+
+class ChangeType(StrEnum):
+    """The kinds of changes that are recorded before they are made."""
+
+    GRANT_ADDED = "grant_added"
+    GRANT_REMOVED = "grant_removed"
+    PROJECT_DISABLED = "project_disabled"
+    PROJECT_FENCED = "project_fenced"
+    RESOURCE_STOPPED = "resource_stopped"  #: not for the lock: a resource that ran until the recovery window opened
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Event:
     """One line of the append-only journal."""
 
-    type: str  #: such as ``deletion.accepted``, ``resource.deleted``
+    type: str  #: one of ``EventType``, or made of two parts as described there
     message: str
-    actor: str = ""  #: user id, or the name of the engine or worker
+    actor: str = ""  #: a user's id, or the name of the engine or worker
     data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     request_id: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """Something that we changed and give back on cancel: written down before the call, undone in reverse."""
+    """A change by this service that a cancel undoes: recorded before the call, undone in reverse order."""
 
     id: str
     deletion_id: str
     sequence: int
-    type: str  #: ``grant_added``, ``grant_removed``, ``project_disabled``, ``project_fenced``, ``resource_stopped``
+    type: str  #: one of ``ChangeType``; a later version may have recorded others
     data: Mapping[str, Any]
     undone: bool = False

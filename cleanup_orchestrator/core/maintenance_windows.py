@@ -1,8 +1,8 @@
-"""The hours in which projects are locked and deleted: a pure module, by the wall clock of one time zone.
+"""The hours in which projects are locked and deleted, by the local time of one time zone. Pure.
 
-An entry reads ``[<day>|<day>-<day>] HH:MM-HH:MM``: ``mon-fri 20:00-06:00``, ``sat 00:00-24:00``, ``22:00-05:00`` (every
-day). One that ends before it begins goes over midnight, and belongs to the day on which it begins. What counts is what
-a clock on the wall shows: an hour that a change to summer time skips is never open, one that comes twice is open twice.
+An entry has the form ``[<day>|<day>-<day>] HH:MM-HH:MM``: ``mon-fri 20:00-06:00``, ``sat 00:00-24:00``, ``22:00-05:00``
+(every day). A window that ends before it begins continues after midnight, and belongs to the day on which it begins.
+Local time counts: an hour that a change to summer time skips is never open, an hour that occurs twice is open twice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ENTRY = re.compile(
     rf"(?:(?P<first>{'|'.join(DAYS)})(?:-(?P<last>{'|'.join(DAYS)}))?\s+)?"
     r"(?P<begin>\d\d?:\d\d)\s*-\s*(?P<end>\d\d?:\d\d)"
 )
-#: Minutes that are looked ahead for the next opening: a window may be skipped once, by a change to summer time.
+#: Minutes to search for the next opening. A change to summer time may skip a weekly window once.
 _AHEAD = 15 * _DAY
 _MINUTE = datetime.timedelta(minutes=1)
 
@@ -32,18 +32,18 @@ class Window:
 
     days: frozenset[int]  #: 0 is Monday
     begin: int
-    end: int  #: not in it; beyond 24 hours where it goes over midnight
+    end: int  #: exclusive; beyond 24 hours if it continues after midnight
 
     def has(self, weekday: int, minute: int) -> bool:
-        """Whether a minute of a weekday is in it."""
+        """Whether a minute of a weekday is in the window."""
         today = weekday in self.days and self.begin <= minute < self.end
         return today or ((weekday - 1) % 7 in self.days and minute + _DAY < self.end)
 
 
 def window(entry: str) -> Window:
-    """Return what an entry says.
+    """Return the window of an entry.
 
-    :raises ValueError: it is none
+    :raises ValueError: the entry is malformed
     """
     found = _ENTRY.fullmatch(entry.strip().lower())
     if found is None:
@@ -73,22 +73,22 @@ class Windows:
 
     @classmethod
     def of(cls, entries: Iterable[str], zone: str) -> Windows:
-        """Return what the entries say.
+        """Return the windows of the entries.
 
-        :raises ValueError: one of them is no window, or nobody knows the time zone
+        :raises ValueError: an entry is malformed, or the time zone is not known
         """
         _zone(zone)
         return cls(tuple(window(entry) for entry in entries if entry.strip()), zone)
 
     def open(self, at: datetime.datetime) -> bool:
-        """Whether it is open at a time (UTC, naive: the database's)."""
+        """Whether a window is open at a time (UTC, naive: the database's)."""
         if not self.windows:
             return True
         local = at.replace(tzinfo=datetime.UTC).astimezone(_zone(self.zone))
         return any(w.has(local.weekday(), local.hour * 60 + local.minute) for w in self.windows)
 
     def opens(self, at: datetime.datetime) -> datetime.datetime:
-        """Return when it is open next, to the minute: this minute, if it is open (UTC, naive)."""
+        """Return the next minute in which a window is open; this minute if one is open now (UTC, naive)."""
         return _opens(self, at.replace(second=0, microsecond=0))
 
 
@@ -98,7 +98,7 @@ ALWAYS = Windows()
 
 @functools.lru_cache(maxsize=64)
 def _opens(windows: Windows, minute: datetime.datetime) -> datetime.datetime:
-    # Minute by minute, for no rule of any time zone has to be known for that; once a minute for all deletions.
+    # Minute by minute, because that needs no rules of time zones. The cache makes it once a minute for all deletions.
     for _ in range(_AHEAD):
         if windows.open(minute):
             break
@@ -109,7 +109,7 @@ def _opens(windows: Windows, minute: datetime.datetime) -> datetime.datetime:
 def _zone(name: str) -> datetime.tzinfo:
     """Return a time zone.
 
-    :raises ValueError: nobody knows it
+    :raises ValueError: it is not known
     """
     if name == "UTC":  # also where the system has no time zones
         return datetime.UTC

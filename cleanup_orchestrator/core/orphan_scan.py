@@ -1,8 +1,8 @@
-"""What happens next in an orphan scan, and what counts as an orphan. Pure: no I/O, no clock.
+"""Decides what happens next in an orphan scan, and what counts as an orphan. Pure: no I/O, no clock.
 
-A resource is reported only if Keystone did not know its project when it was first listed, nor ``reread_after`` seconds
-later, when it was listed again with the same owner. All else (an error, a doubt, a list that failed) makes the scan
-incomplete, and nothing an orphan.
+A resource is reported only if Keystone did not know its project at two times: when it was first listed, and when it was
+listed again with the same owner ``reread_after`` seconds later. An error, a doubt or a failed list makes the scan
+incomplete, and no resource an orphan.
 """
 
 from __future__ import annotations
@@ -20,47 +20,49 @@ from cleanup_orchestrator.core.step import Outcome, StepState
 
 
 class ScanStatus(StrEnum):
-    """Where an orphan scan stands."""
+    """The status of an orphan scan."""
 
     ACCEPTED = "accepted"  #: recorded; the catalog is being read
     RUNNING = "running"  #: a read is under way: the first, or after ``waiting`` the second
     WAITING = "waiting"  #: between the two reads
-    COMPLETED = "completed"  #: every list that there is was read twice, where the first read gave reason to
-    INCOMPLETE = "incomplete"  #: it ended without some of the answers; what it reports holds all the same
-    FAILED = "failed"  #: not even the catalog could be read
+    COMPLETED = "completed"  #: every list was read, and read again if the first read found candidates
+    INCOMPLETE = "incomplete"  #: it ended without some of the answers; what it reports is valid
+    FAILED = "failed"  #: the catalog could not be read
     CANCELLED = "cancelled"
 
 
-#: Of an orphan scan that has not ended.
+#: The statuses of an orphan scan that has not ended.
 SCANNING = frozenset({ScanStatus.ACCEPTED, ScanStatus.RUNNING, ScanStatus.WAITING})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OrphanScan:
-    """A search through every service for resources whose project Keystone does not know. Times as in a deletion."""
+    """A search of every service for resources whose project Keystone does not know. Times as in a deletion."""
 
     id: str
     status: ScanStatus
     created_at: datetime.datetime
     status_at: datetime.datetime
-    wake_at: datetime.datetime  #: when the engines' tick has to look at it again
-    min_age: int  #: seconds; a resource that says it is younger is not looked at
+    wake_at: datetime.datetime  #: when the engine has to decide again
+    min_age: int  #: seconds; a younger resource is skipped
     reread_after: int  #: seconds between the end of the first read and the beginning of the second
-    scheduled: bool = False  #: nobody asked for it: its time had come
-    read: int = 1  #: which of the two reads it is at
-    message: str = ""  #: of the latest status
+    scheduled: bool = False  #: whether the schedule started it, and not a user
+    read: int = 1  #: the number of the present read, 1 or 2
+    message: str = ""  #: why the latest status was entered
     user_id: str = ""
     user_name: str = ""
     request_id: str = ""
     reread_at: datetime.datetime | None = None  #: when the second read may begin
     finished_at: datetime.datetime | None = None
-    not_covered: tuple[Mapping[str, str], ...] = ()  #: ``{"region", "service", "type", "reason"}``: never looked at
+    not_covered: tuple[
+        Mapping[str, str], ...
+    ] = ()  #: ``{"region", "service", "type", "reason"}`` of what is not listed
     version: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScanPart:
-    """One resource type in one region within an orphan scan; without a service: the look at the catalog."""
+    """One resource type in one region within an orphan scan; without a service: the list of the catalog."""
 
     id: str
     scan_id: str
@@ -68,20 +70,20 @@ class ScanPart:
     service: str = ""
     type: str = ""
     project_setting: bool = False
-    read: int = 0  #: which read it was last dispatched for; 0: for none
-    attempt: int = 0  #: at that read
+    read: int = 0  #: the read that it was last dispatched for; 0: none
+    attempt: int = 0  #: within that read
     state: StepState = StepState.IDLE
     outcome: Outcome = Outcome.NONE  #: of the latest attempt
     reason: str = ""
     message: str = ""
-    listed: int = 0  #: rows of the first read, whosever
-    owner_unknown: int = 0  #: of these, without an owner, or with one that cannot be a project's id
-    too_young: int = 0  #: of these, of a project that Keystone does not know, and younger than the minimum age
-    undecided: int = 0  #: projects of which Keystone did not tell whether it knows them
+    listed: int = 0  #: rows of the first read, of all owners
+    owner_unknown: int = 0  #: of these, those without an owner, or with one that cannot be a project's id
+    too_young: int = 0  #: of these, those of unknown projects that are younger than the minimum age
+    undecided: int = 0  #: projects for which Keystone gave no answer
     candidates: int = 0  #: resources of projects that Keystone did not know at the first read
-    orphans: int = 0  #: of these, still there at the second read, when Keystone still did not know their project
+    orphans: int = 0  #: of these, those that are still there, with an unknown project, at the second read
     calls: int = 0
-    fencing_token: int = 0  #: one more with each claim
+    fencing_token: int = 0  #: incremented by each claim
     worker: str = ""
     dispatched_at: datetime.datetime | None = None
     lease_until: datetime.datetime | None = None
@@ -104,25 +106,25 @@ class Orphan:
     type: str
     resource_id: str
     name: str
-    project_setting: bool = False  #: quota rows, default groups and the like: nothing that anybody made
-    created_at: datetime.datetime | None = None  #: as its service says; none: it does not say
+    project_setting: bool = False  #: a quota, a default group or the like, which no user created
+    created_at: datetime.datetime | None = None  #: as its service reports it; none: not reported
     first_seen_at: datetime.datetime | None = None
     last_seen_at: datetime.datetime | None = None
 
 
-#: What can be a project's id. Zeros alone stand for nobody: Designate's managed zones have such an owner.
+#: What can be a project's id. Zeros alone are no project: Designate's managed zones have such an owner.
 _PROJECT_ID = re.compile(r"(?=.*[^0-])[0-9A-Za-z_-]{1,64}")
 
-#: Where services say when a resource was made; the first that is there counts.
+#: The fields in which services report the time of creation. The first one that is set counts.
 _CREATED = ("created_at", "created", "creation_time")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rules:
-    """The operator's settings that decisions depend on."""
+    """The operator's settings that decisions on orphan scans depend on."""
 
-    claim_timeout: datetime.timedelta = datetime.timedelta(seconds=30)  #: a cast that nobody claimed is repeated
-    heartbeat: datetime.timedelta = datetime.timedelta(seconds=60)  #: looked at again at least this often
+    claim_timeout: datetime.timedelta = datetime.timedelta(seconds=30)  #: an unclaimed cast is sent again after this
+    heartbeat: datetime.timedelta = datetime.timedelta(seconds=60)  #: the longest time between two decisions
     attempts: int = 3  #: at each read of a part, before it counts as unknown
     retry_base: float = 1.0  #: seconds
     retry_cap: float = 60.0  #: seconds
@@ -131,21 +133,21 @@ class Rules:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Advance:
-    """What a decision made of a scan: to be saved in one transaction, and the casts to send after it."""
+    """The effect of a decision on a scan: what to save in one transaction, and the casts to send afterwards."""
 
     scan: OrphanScan
-    parts: tuple[ScanPart, ...] = ()  #: the changed ones
+    parts: tuple[ScanPart, ...] = ()  #: only those that changed
     casts: tuple[str, ...] = ()  #: part ids
     again: bool = False  #: whether another decision should follow at once
 
 
 def owner_of(project_id: str | None) -> str | None:
-    """Return the id of a project that Keystone can be asked about, ``None`` if an owner is none."""
+    """Return a project's id that can be looked up in Keystone; ``None`` if the owner cannot be a project."""
     return project_id if project_id and _PROJECT_ID.fullmatch(project_id) else None
 
 
 def created_at(row: Mapping[str, Any]) -> datetime.datetime | None:
-    """Return when a listed resource was made, UTC, naive; ``None``: its service does not say so."""
+    """Return when a listed resource was created (UTC, naive); ``None`` if its service does not report it."""
     text = next((row[name] for name in _CREATED if row.get(name)), None)
     try:
         when = datetime.datetime.fromisoformat(str(text))
@@ -155,7 +157,7 @@ def created_at(row: Mapping[str, Any]) -> datetime.datetime | None:
 
 
 def advance(scan: OrphanScan, parts: Sequence[ScanPart], now: datetime.datetime, rules: Rules) -> Advance:
-    """Return what is to be done next with a scan; deciding twice on the same facts gives the same answer."""
+    """Return what to do next with a scan. The same facts give the same decision."""
     if scan.status not in SCANNING:
         return Advance(scan)
     catalog = next(part for part in parts if not part.service)
@@ -186,14 +188,14 @@ def advance(scan: OrphanScan, parts: Sequence[ScanPart], now: datetime.datetime,
 
 
 def _again(part: ScanPart) -> bool:
-    """Whether there is reason to read it a second time."""
+    """Whether the part has to be read a second time."""
     return part.read == 1 and part.outcome is Outcome.CLEAR and part.candidates > 0
 
 
 def _drive(
     scan: OrphanScan, parts: Iterable[ScanPart], read: int, now: datetime.datetime, rules: Rules
 ) -> Advance | None:
-    """Hand out what is due of these parts; ``None``: each has its final result of this read."""
+    """Dispatch the parts that are due; return ``None`` if each part has its final result of this read."""
     changed: list[ScanPart] = []
     casts: list[str] = []
     wakes: list[datetime.datetime] = []
@@ -233,7 +235,7 @@ def _drive(
 
 
 def _until(part: ScanPart, read: int, rules: Rules) -> datetime.datetime | None:
-    """Return when a part that is under way counts as lost; ``None``: it is not under way."""
+    """Return when a part that is under way counts as lost; ``None`` if it is not under way."""
     if part.read != read or part.state not in (StepState.DISPATCHED, StepState.RUNNING):
         return None
     if part.state is StepState.RUNNING:

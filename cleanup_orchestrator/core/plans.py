@@ -1,6 +1,6 @@
-"""What a dry run leaves: what would go, in which order, and a hash that tells two of them apart. Pure.
+"""The plan that a dry run leaves: what would be deleted, in which order, and a hash to compare plans. Pure.
 
-The record of a dry run that ended in ``planned`` is the plan; its leftovers are what it found.
+The record of a dry run that ended in ``planned`` is the plan. Its leftovers are what the dry run found.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
 
 def digest(ids: Iterable[str]) -> str:
-    """Return the SHA-256 of ids, whatever their order: sorted, each as a JSON string on a line of its own."""
+    """Return the SHA-256 of ids in any order: they are sorted, each is a JSON string on a separate line."""
     found = hashlib.sha256()
     for each in sorted(ids):
         found.update(json.dumps(each).encode() + b"\n")
     return found.hexdigest()
 
 
-#: Of no ids at all: there is nothing to delete.
+#: The digest of no ids: there is nothing to delete.
 NOTHING = digest(())
 
 
 def hash_of(steps: Iterable[Step]) -> str:
-    """Return a hash of what would go: SHA-256 over ``[region, service, type, digest]`` of each type that has any.
+    """Return a hash of what would be deleted: SHA-256 over ``[region, service, type, digest]`` of each type.
 
-    Each is JSON without spaces on a line of its own, and the lines are sorted. Nothing in it depends on a database, nor
-    on the order in which services list.
+    Types without resources are left out. Each entry is JSON without spaces on a separate line, and the lines are
+    sorted. The hash does not depend on a database, nor on the order in which services list.
     """
     rows = [[s.region, s.service, s.type, s.digest] for s in _sweeps(steps) if s.digest not in ("", NOTHING)]
     lines = sorted(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
@@ -44,7 +44,7 @@ def is_plan(deletion: Deletion) -> bool:
 
 
 def gaps(deletion: Deletion, steps: Iterable[Step]) -> tuple[str, ...]:
-    """Return what a plan does not know, by name: types that could not be listed, services without an answer."""
+    """Return what a plan does not cover, by name: types that could not be listed, and unsupported services."""
     found = []
     for step in steps:
         if step.waived or step.project_setting or step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED):
@@ -56,7 +56,7 @@ def gaps(deletion: Deletion, steps: Iterable[Step]) -> tuple[str, ...]:
 
 
 def levels(steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]:
-    """Return the types that have something to delete, in the order in which they go; those of a level go side by side.
+    """Return the types with resources to delete, level by level; the types of a level are deleted at once.
 
     Regions do not wait for each other, so a name stands for its type in every region.
     """

@@ -1,4 +1,4 @@
-"""Reason codes, and what a person does about each."""
+"""Reason codes, and what a person does about each. Pure."""
 
 from __future__ import annotations
 
@@ -8,42 +8,68 @@ from enum import StrEnum
 class Reason(StrEnum):
     """Why a resource is left over, or why a step does not know. Stable, machine-readable codes of the API."""
 
-    PRESENT = "present"  #: it is there (a look deletes nothing)
-    QUEUED = "queued"  #: its turn has not come: a sweep ends after a while, so that others get theirs, then goes on
+    PRESENT = "present"  #: it is there (an inventory deletes nothing)
+    QUEUED = "queued"  #: its turn has not come: a sweep ends after a while and continues after other sweeps
     IN_USE = "in_use"  #: its service refuses (409): something still uses it
-    PROTECTED = "protected"  #: public, shared out or otherwise guarded; not deleted without an operator's word
-    FOREIGN = "foreign"  #: another project's resource stands in the way; never deleted
+    PROTECTED = "protected"  #: public, shared or protected otherwise; deleted only if the operator allows it
+    FOREIGN = "foreign"  #: another project's resource blocks it; that resource is never deleted
     OWNER_UNKNOWN = "owner_unknown"  #: its owner is missing or changed; never deleted
-    NOT_PLANNED = "not_planned"  #: the plan that the deletion is bound to does not have it: it is not deleted
-    DELETING = "deleting"  #: its service accepted the delete, and it is not gone yet
+    NOT_PLANNED = "not_planned"  #: not in the plan that the deletion follows: not deleted
+    DELETING = "deleting"  #: its service accepted the delete, but it is still there
     FORBIDDEN = "forbidden"  #: its service answered 401 or 403
     REFUSED = "refused"  #: its service answered another 4xx
-    ERROR = "error"  #: its service answered 5xx, or the call broke
+    ERROR = "error"  #: its service answered 5xx, or the call failed
     UNREACHABLE = "unreachable"  #: no connection, or a time-out
-    TIMED_OUT = "timed_out"  #: the step gave no sign of life for too long, or took too long: it was given up
-    ON_HOLD = "on_hold"  #: a lien, the brake or the hours withheld its delete; the condition ``on_hold`` names them
-    RATE_LIMITED = "rate_limited"  #: its service asked to slow down (429)
-    NOT_SUPPORTED = "not_supported"  #: the list call is unknown there (404, 405); unknown, never empty
-    BAD_ANSWER = "bad_answer"  #: the service answered in a shape that cannot be trusted
-    NO_PLUGIN = "no_plugin"  #: a catalog entry that nobody answers for
-    INFORMATIONAL = "informational"  #: a user's, and only names the project: it goes last, and keeps nothing from going
-    KEPT = "kept"  #: not the user's, or gone with its parent; only the plan that a dry run leaves says so of each
-    WAIVED = "waived"  #: an admin's waiver says to go on without the service: it is not looked at
-    NO_PROJECT_TOKEN = "no_project_token"  #: no token scoped into the project can be had
+    TIMED_OUT = "timed_out"  #: the step sent no heartbeat for too long, or took too long, and was given up
+    ON_HOLD = "on_hold"  #: a lien, the brake or the delete windows withheld its delete; see the condition ``on_hold``
+    RATE_LIMITED = "rate_limited"  #: its service limits the rate of calls (429)
+    NOT_SUPPORTED = "not_supported"  #: its service does not know the list call (404, 405); unknown, never empty
+    BAD_ANSWER = "bad_answer"  #: its service sent an unexpected answer
+    NO_PLUGIN = "no_plugin"  #: a catalog entry without a plugin
+    INFORMATIONAL = "informational"  #: a user's, and only names the project: it is deleted last, and blocks nothing
+    KEPT = "kept"  #: not the user's, or deleted with its parent; only a plan lists each of them
+    WAIVED = "waived"  #: an admin waived the service: it is not listed
+    NO_PROJECT_TOKEN = "no_project_token"  #: no token that is scoped into the project can be obtained
     NO_JANITOR = "no_janitor"  #: its delete acts on what users wrote, and the janitor gets no token for the project
-    INHERITED_GRANTS = "inherited_grants"  #: users keep getting tokens through inherited or system-wide roles
-    PROJECT_GONE = "project_gone"  #: somebody else deleted the project, and only it could tell
-    PROJECT_KNOWN = "project_known"  #: Keystone knows the project, which was to be deleted as one that it does not
+    INHERITED_GRANTS = "inherited_grants"  #: users still get tokens through inherited or system-wide roles
+    PROJECT_GONE = "project_gone"  #: another client deleted the project, and the list needs the project
+    PROJECT_KNOWN = "project_known"  #: Keystone knows the project, although the deletion is of an unknown one
     PROJECT_IS_DOMAIN = "project_is_domain"
     PROJECT_HAS_CHILDREN = "project_has_children"
-    PROJECT_PROTECTED = "project_protected"  #: the orchestrator's own, or on the never-delete list
+    PROJECT_PROTECTED = "project_protected"  #: the orchestrator's own project, or one on the never-delete list
     PROJECT_IMMUTABLE = "project_immutable"
     STOPPED = "stopped"  #: the deletion was cancelled or the lease lost while the step ran
 
 
-#: What a person does about a reason; shown with every blocker.
+class StatusReason(StrEnum):
+    """Why the engine entered a status, besides the codes of ``Reason``. Stable, machine-readable codes of the API."""
+
+    DRY_RUN = "dry_run"  #: the inventory of a dry run begins
+    LOOK_FIRST = "look_first"  #: a report takes an inventory before it locks anything
+    CASCADE = "cascade"  #: the deletion does what was requested
+    PROJECT_GONE = "project_gone"  #: another client deleted the project
+    DRAINED = "drained"  #: the drain took hold
+    DRAINED_IN_PART = "drained_in_part"  #: the drain took hold, but some users still get tokens
+    DRAIN_FAILED = "drain_failed"
+    RECOVERY_WINDOW = "recovery_window"  #: nothing is deleted before the window is over
+    LOOK_AGAIN = "look_again"  #: another inventory, right before the first delete
+    DRY_RUN_OVER = "dry_run_over"
+    LEFTOVERS = "leftovers"
+    UNKNOWN = "unknown"
+    LOOK_FOUND_NOTHING = "look_found_nothing"  #: the inventory of a report was empty
+    INVENTORY_EMPTY = "inventory_empty"
+    ALL_DELETED = "all_deleted"
+    FOUND_AGAIN = "found_while_verifying"  #: the verification found resources that were confirmed gone
+    FORCED = "forced"  #: force was asked for
+    UNPLANNED = "unplanned"  #: what is left is not in the plan
+    DELETED = "deleted"
+    DELETED_BY_FORCE = "deleted_by_force"
+    CANCELLED = "cancelled"
+
+
+#: What a person does about a reason. Every blocker shows it.
 REMEDIES: dict[str, str] = {
-    Reason.IN_USE: "see what blocks it; it is tried again by itself",
+    Reason.IN_USE: "see what blocks it; it is tried again automatically",
     Reason.PROTECTED: "remove the sharing or the keep mark, or let the operator switch this protection off",
     Reason.FOREIGN: "ask the owner of the blocking resource, or an admin, to remove it",
     Reason.OWNER_UNKNOWN: "an admin has to look at it: it is never deleted without a known owner",
@@ -51,17 +77,17 @@ REMEDIES: dict[str, str] = {
     Reason.DELETING: "wait: its service has accepted the delete",
     Reason.FORBIDDEN: "give the orchestrator's user the role that the service asks for",
     Reason.REFUSED: "read the service's message; the resource may need a change by hand",
-    Reason.ERROR: "look into the service's log; it is tried again by itself",
+    Reason.ERROR: "read the log of the service; it is tried again automatically",
     Reason.UNREACHABLE: "bring the endpoint back (it is tried again); if it is gone for good, let an admin waive it",
-    Reason.TIMED_OUT: "look for a plugin or a service that hangs; it is tried again by itself, in a thread of its own",
-    Reason.ON_HOLD: "nothing: it goes on by itself; the condition 'on_hold' says what holds it and how that is cleared",
-    Reason.RATE_LIMITED: "wait: it is tried again by itself",
+    Reason.TIMED_OUT: "look for a plugin or a service that hangs; it is tried again automatically, in a new thread",
+    Reason.ON_HOLD: "nothing: it continues automatically; condition 'on_hold' says what holds it and how to clear it",
+    Reason.RATE_LIMITED: "wait: it is tried again automatically",
     Reason.NOT_SUPPORTED: "the service does not know the list call: check its version and endpoint",
     Reason.BAD_ANSWER: "check what answers at the service's endpoint",
     Reason.NO_PLUGIN: "install a plugin for it, declare in [catalog] that it owns nothing, or let an admin waive it",
-    Reason.INFORMATIONAL: "nothing: it goes with the project; until then its owner, or an admin, may delete it",
-    Reason.KEPT: "nothing: it is not the user's, or goes with what it belongs to",
-    Reason.WAIVED: "nothing: an admin decided to go on without it; withdraw the waiver to have it looked at",
+    Reason.INFORMATIONAL: "nothing: it is deleted with the project; until then its owner or an admin may delete it",
+    Reason.KEPT: "nothing: it is not the user's, or is deleted with its parent",
+    Reason.WAIVED: "nothing: an admin waived it; withdraw the waiver to have it listed",
     Reason.NO_PROJECT_TOKEN: "enable the project, or give the orchestrator an inherited admin role on its domain",
     Reason.NO_JANITOR: "set up the janitor as the message says ([janitor] in the worker's configuration); see the page "
     "about security in the administration guide",
@@ -72,9 +98,9 @@ REMEDIES: dict[str, str] = {
     Reason.PROJECT_HAS_CHILDREN: "delete its child projects first",
     Reason.PROJECT_PROTECTED: "nothing: an operator may change the never-delete list",
     Reason.PROJECT_IMMUTABLE: "unset the project's immutable option",
-    Reason.QUEUED: "nothing: its turn comes by itself",
+    Reason.QUEUED: "nothing: its turn comes automatically",
     Reason.PRESENT: "delete it, or ask for a cascade deletion",
-    Reason.STOPPED: "nothing: it is taken up again by itself",
+    Reason.STOPPED: "nothing: it is taken up again automatically",
 }
 
 

@@ -1,8 +1,8 @@
-"""Makes text fit for a person to read: without secrets, and without characters that do something to a screen or a log.
+"""Removes secrets, and characters that control a terminal or a log, from text for people. Pure.
 
-Nothing here writes a secret on purpose. But services put what they were sent into their errors, and libraries put URLs
-with passwords into theirs. Users choose names, and services repeat them. All of it takes time in proportion to the
-length of the text, whatever is in it. Pure.
+No code of this service writes a secret into a message. But services repeat requests in their errors, libraries repeat
+URLs with passwords, and services repeat names that users choose. Every function takes time in proportion to the length
+of the text, whatever the text contains.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 MASK = "***"
 
-#: Characters of a longer text that are looked at: a message is far shorter.
+#: At most this many characters of a text are processed. A message is far shorter.
 LONGEST = 64 * 1024
 _CUT = "..."
 
@@ -20,7 +20,7 @@ _QUOTE = r"\\*+['\"]"
 #: Begins a value that is in no quotes. A backslash before a quote is part of the quote.
 _FIRST = r"(?:[^\s'\",;&}\])\\]|\\++(?!['\"]))"
 _VALUE = rf"(?!b?{_QUOTE}){_FIRST}++"
-#: Names that are never a heading of ours: a colon or an equals sign is followed by the value.
+#: Names of secrets. No message uses them as a heading, so a value follows a colon or an equals sign.
 _NAME = (
     r"(?:password|passwd|passphrase|admin_?pass|x-(?:auth|subject|service|storage)-token|auth_token|api_?key|"
     r"(?:access|private|secret)_key|client_secret|temp_url_(?:key|sig))"
@@ -39,7 +39,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         rf"\1{MASK}",
     ),
     (re.compile(rf"({_NAME}(?:{_QUOTE})?+{_IS}){_VALUE}", re.I), rf"\1{MASK}"),
-    # "secret: 3 gone" is a line of ours about Barbican's secrets: here the colon counts only in JSON.
+    # "secret: 3 gone" is a message about Barbican's secrets: here the colon counts only in JSON.
     (re.compile(rf"(\b(?:token|secret)\s*+=\s*+){_VALUE}", re.I), rf"\1{MASK}"),
     (
         re.compile(
@@ -74,16 +74,16 @@ _PLACE = re.compile(
 )
 _LOGIN = re.compile(r"([^:@,'\"]*+:).+", re.S)
 _FURTHER_LOGIN = re.compile(r"([^,]*+,[^:@,'\"]*+:).+", re.S)
-#: What does something to a terminal, or begins a new line in a log: control characters, other line ends, and those that
-#: turn the direction of writing.
+#: Characters that control a terminal or begin a new line in a log: control characters, line ends, and those that change
+#: the direction of writing.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def redact(text: str, most: int = LONGEST) -> str:
-    """Return the text with every secret that can be told from its form replaced by ``***``.
+    """Return the text with every secret that has a known form replaced by ``***``.
 
-    A text of more than ``most`` characters is cut first, at the end of a word: a secret that is cut in two would not be
-    told from its form. One without a word's end is masked as a whole.
+    A text of more than ``most`` characters is cut first, at the end of a word, because a part of a secret has no known
+    form. A text without the end of a word is replaced as a whole.
     """
     cut = ""
     if len(text) > most:
@@ -100,12 +100,12 @@ def short(text: str, most: int) -> str:
     """Return the text as one line without secrets, and of ``most`` characters at most."""
     words = text[:LONGEST].split()
     if len(text) > LONGEST:
-        words = words[:-1]  # it may be half a secret
+        words = words[:-1]  # the last word may be a part of a secret
     return redact(" ".join(words), 8 * most)[:most]
 
 
 def printable(text: str) -> str:
-    r"""Return the text with each character that is no text in Python's notation (``\x1b``), line ends included."""
+    r"""Return the text with each unprintable character, also line ends, in Python's notation (``\x1b``)."""
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
@@ -143,6 +143,6 @@ def _without_logins(found: re.Match[str]) -> str:
     if not login and not further:
         return found[0]
     masked = [_LOGIN.sub(rf"\1{MASK}", login)]
-    # After the first one comes a host, a comma, and the next user; without a comma it is still the password.
+    # A host, a comma and the next user follow the first login. Without a comma the text still belongs to the password.
     masked += [_FURTHER_LOGIN.sub(rf"\1{MASK}", each) if "," in each else MASK for each in further]
     return "://" + "@".join([*masked, host])

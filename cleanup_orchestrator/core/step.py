@@ -1,4 +1,4 @@
-"""A step of a deletion, its result, and the leftovers that it reports."""
+"""A step of a deletion, its result, and the leftovers that it reports. Pure."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from cleanup_orchestrator.core.redact import redact
 
 
 class StepKind(StrEnum):
-    """What a step does. All but ``SWEEP``, ``UNSUPPORTED`` and ``HALT`` exist once in each deletion."""
+    """What a step does. Each deletion has one step of each kind but ``SWEEP``, ``UNSUPPORTED`` and ``HALT``."""
 
     SURVEY = "survey"  #: read the catalog: which services, regions and types there are
     ACCESS = "access"  #: make sure that the orchestrator can get a token scoped into the project
     DRAIN = "drain"  #: lock the project
-    SWEEP = "sweep"  #: one resource type in one region
-    UNSUPPORTED = "unsupported"  #: a catalog entry that nobody answers for: always unknown
-    HALT = "halt"  #: stop what runs of one resource type in one region, while the project can be had back
-    CLOSE = "close"  #: the last turn of the lock, after which nobody gets a token: disable the project
+    SWEEP = "sweep"  #: list, and in delete rounds delete, one resource type in one region
+    UNSUPPORTED = "unsupported"  #: a catalog entry without a plugin: its result is always unknown
+    HALT = "halt"  #: stop what runs of one resource type in one region, while the project can be restored
+    CLOSE = "close"  #: disable the project: no user gets a token for it afterwards
     RELEASE = "release"  #: undo the recorded changes, in reverse
     REMOVE = "remove"  #: delete the project in Keystone
 
 
-#: What every deletion has from its first moment; the survey adds the others.
+#: The steps that every deletion has from the beginning. The survey adds the others.
 TASKS = tuple(kind for kind in StepKind if kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED, StepKind.HALT))
 
 
 class StepState(StrEnum):
-    """Whether a step is under way. ``IDLE`` also means: not yet run in the present round."""
+    """Whether a step is under way."""
 
-    IDLE = "idle"
-    DISPATCHED = "dispatched"  #: cast to the workers, claimed by none yet
+    IDLE = "idle"  #: it has not run
+    DISPATCHED = "dispatched"  #: cast to the workers, and not claimed yet
     RUNNING = "running"  #: claimed by a worker under a lease
     DONE = "done"  #: finished with an outcome
 
 
 class Outcome(StrEnum):
-    """What a step found out, as far as it matters for going on."""
+    """The result of a step, as far as decisions depend on it."""
 
     NONE = ""  #: it has not run
-    CLEAR = "clear"  #: nothing is left; or: the task is done
-    LEFTOVERS = "leftovers"  #: something is still there
-    UNKNOWN = "unknown"  #: the answer could not be had; never treated as empty
+    CLEAR = "clear"  #: nothing is left, or the task is done
+    LEFTOVERS = "leftovers"  #: resources are still there
+    UNKNOWN = "unknown"  #: no reliable answer; never treated as empty
 
 
-#: A header of a request whose path is sent as the header says: HTTP clients resolve ``..`` in a path, also if it is
-#: encoded. It is not sent itself. Only for reads, and for what cannot do harm where a proxy resolves the path.
+#: An internal header with the path to send as it is: HTTP clients resolve ``..`` in a path, also if it is encoded. The
+#: header is not sent. It is only for reads, and for requests that do no harm if a proxy resolves the path.
 LITERAL_PATH = "X-Cleanup-Literal-Path"
 
 
@@ -58,41 +58,41 @@ class Token(StrEnum):
     """Which token a resource type needs to be listed and deleted."""
 
     ADMIN = "admin"  #: the orchestrator's own project, with an owner filter
-    PROJECT = "project"  #: one that is scoped into the project under deletion
+    PROJECT = "project"  #: a token that is scoped into the project under deletion
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """One resource type in one region within a deletion, or one of its few deletion-wide tasks (``StepKind``)."""
+    """One resource type in one region within a deletion, or one of its deletion-wide tasks (``StepKind``)."""
 
     id: str
     deletion_id: str
     kind: StepKind
-    region: str = ""  #: empty for what is not regional
+    region: str = ""  #: empty: not regional
     service: str = ""  #: official service type, such as ``network``
     type: str = ""  #: resource type, such as ``port``
     after: tuple[str, ...] = ()  #: ``service.type`` names that must be confirmed gone first
-    project_setting: bool = False  #: goes with the project; does not count as a leftover
-    informational: bool = False  #: project settings that a look names for the report; nothing waits for it
+    project_setting: bool = False  #: deleted in the last round; it does not count as a leftover
+    informational: bool = False  #: a project setting that inventories list for the report; no round waits for it
     token: Token = Token.ADMIN
-    waived: str = ""  #: id of the waiver that says to go on without it: it is not looked at, and nothing waits for it
+    waived: str = ""  #: id of the waiver that covers it: it is not listed, and no round waits for it
     round: int = 0  #: the round it was last dispatched in
-    attempt: int = 0  #: sweeps within that round
+    attempt: int = 0  #: tries within that round
     state: StepState = StepState.IDLE
     outcome: Outcome = Outcome.NONE
     reason: str = ""
     message: str = ""
     found: int = 0  #: resources of the project in the latest first listing
     remaining: int = 0  #: leftovers in the latest second listing
-    kept: int = 0  #: not the user's, or gone with their parent: never counted as leftovers
-    forcing: bool = False  #: in the present round, what it could not delete is met with its type's force
-    abandoned: int = 0  #: of the leftovers, those that were let go of by force
-    unseen: bool = False  #: it was let go of by force without knowing what is there
-    unplanned: int = 0  #: of the leftovers, those that are not in the plan that the deletion is bound to
-    digest: str = ""  #: of the ids that may be deleted, as of the latest look; empty: it was not looked at
+    kept: int = 0  #: not the user's, or deleted with their parent: never counted as leftovers
+    forcing: bool = False  #: whether the force of its type is used on leftovers in the present round
+    abandoned: int = 0  #: of the leftovers, those that were abandoned by force
+    unseen: bool = False  #: whether it was abandoned by force without a list
+    unplanned: int = 0  #: of the leftovers, those that are not in the plan that the deletion follows
+    digest: str = ""  #: of the ids that may be deleted, as of the latest list; empty: not listed
     deleted: int = 0  #: confirmed gone, over all sweeps
     calls: int = 0  #: API calls, over all sweeps
-    fencing_token: int = 0  #: one more with each claim; a write with an older one is refused
+    fencing_token: int = 0  #: incremented by each claim; a write with an older token is refused
     worker: str = ""
     dispatched_at: datetime.datetime | None = None
     started_at: datetime.datetime | None = None
@@ -106,7 +106,7 @@ class Step:
         return f"{self.service}.{self.type}" if self.service else str(self.kind)
 
 
-#: Characters of a leftover's message, which may name some dozen resources that stand in the way.
+#: The longest message of a leftover, in characters. It may name some dozen blocking resources.
 MOST_MESSAGE = 8192
 
 
@@ -114,17 +114,17 @@ MOST_MESSAGE = 8192
 class Leftover:
     """A resource that is still there, and why."""
 
-    id: str  #: immutable id; for Swift, the container's name
+    id: str  #: the immutable id; in Swift the container's name
     name: str
     reason: Reason
     message: str = ""
     blocked_by: tuple[Mapping[str, str], ...] = ()  #: ``{"type": ..., "id": ..., "owner": ...}`` of each blocker
-    abandoned: bool = False  #: it was let go of by force: the project goes without it
-    owner: str = ""  #: of what may be abandoned: the project that it says it belongs to
-    remedy: str = ""  #: of what may be abandoned: how a person gets rid of it; empty: what its reason says
+    abandoned: bool = False  #: whether it was abandoned by force
+    owner: str = ""  #: if it may be abandoned: the project that it names as its owner
+    remedy: str = ""  #: if it may be abandoned: how a person removes it; empty: see its reason
 
     def __post_init__(self) -> None:
-        """Take secrets out of the message: it repeats what a service said, or what a user wrote."""
+        """Remove secrets from the message: it repeats text from a service or a user."""
         object.__setattr__(self, "message", redact(self.message, MOST_MESSAGE))
 
 

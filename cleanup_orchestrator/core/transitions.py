@@ -1,4 +1,4 @@
-"""The one table of legal moves between statuses. Everything about "may", "live" and "final" is derived from it."""
+"""The table of legal moves between statuses. What is live, final or cancellable is derived from it. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import dataclasses
 import datetime
 from enum import StrEnum
 
-from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, RoundPurpose, Status
-from cleanup_orchestrator.core.step import Step, StepKind
+from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Origin, RoundPurpose, Status
 
 
 class By(StrEnum):
-    """Who makes a move."""
+    """Who makes a move: the engine, or a user through the API."""
 
     ENGINE = "engine"
     USER = "user"
@@ -19,17 +18,17 @@ class By(StrEnum):
 
 S = Status
 
-#: (from, to) -> who may make the move. What is not here is illegal.
+#: (from, to) -> who may make the move. Every other move is illegal.
 MOVES: dict[tuple[Status, Status], By] = {
     (S.ACCEPTED, S.DRAINING): By.ENGINE,  # cascade
-    (S.ACCEPTED, S.INVENTORY): By.ENGINE,  # report and dry run look first, without any drain
+    (S.ACCEPTED, S.INVENTORY): By.ENGINE,  # report and dry run take an inventory without a drain first
     (S.ACCEPTED, S.FAILED): By.ENGINE,
     (S.ACCEPTED, S.CANCELLING): By.USER,
     (S.DRAINING, S.INVENTORY): By.ENGINE,
     (S.DRAINING, S.FAILED): By.ENGINE,
-    (S.DRAINING, S.LEFTOVERS): By.ENGINE,  # report: whatever goes wrong, the user is not locked out
+    (S.DRAINING, S.LEFTOVERS): By.ENGINE,  # report: the user is not locked out, whatever error occurs
     (S.DRAINING, S.CANCELLING): By.USER,
-    (S.INVENTORY, S.DRAINING): By.ENGINE,  # backwards: the first look of report mode found nothing
+    (S.INVENTORY, S.DRAINING): By.ENGINE,  # backwards: the first inventory of report mode was empty
     (S.INVENTORY, S.RECOVERABLE): By.ENGINE,
     (S.INVENTORY, S.DELETING): By.ENGINE,
     (S.INVENTORY, S.VERIFYING): By.ENGINE,
@@ -37,7 +36,7 @@ MOVES: dict[tuple[Status, Status], By] = {
     (S.INVENTORY, S.PLANNED): By.ENGINE,
     (S.INVENTORY, S.FAILED): By.ENGINE,
     (S.INVENTORY, S.CANCELLING): By.USER,
-    (S.RECOVERABLE, S.INVENTORY): By.ENGINE,  # backwards: it looks once more, right before the first delete
+    (S.RECOVERABLE, S.INVENTORY): By.ENGINE,  # backwards: another inventory, right before the first delete
     (S.RECOVERABLE, S.CANCELLING): By.USER,
     (S.DELETING, S.VERIFYING): By.ENGINE,
     (S.DELETING, S.FAILED): By.ENGINE,
@@ -52,26 +51,26 @@ MOVES: dict[tuple[Status, Status], By] = {
     (S.FAILED, S.ACCEPTED): By.USER,  # backwards: retry
 }
 
-#: Statuses in the order of the way; a move to an earlier one is backwards and needs an event that says why.
+#: Statuses in their usual order. A move to an earlier one is backwards and needs an event that says why.
 ORDER = (S.ACCEPTED, S.DRAINING, S.INVENTORY, S.RECOVERABLE, S.DELETING, S.VERIFYING, S.DELETED)
 
-#: Nothing of the present attempt is deleted in these: the point of no return is still to come.
+#: The present attempt has deleted nothing in these statuses: the point of no return is still to come.
 RESTORABLE = frozenset(ORDER[: ORDER.index(S.DELETING)])
 
-#: No move leads out.
+#: Statuses that no move leaves.
 FINAL = frozenset(s for s in Status if not any(a is s for a, _ in MOVES))
-#: The engine has something to do.
+#: Statuses in which the engine has work to do.
 LIVE = frozenset(a for (a, _), by in MOVES.items() if by is By.ENGINE)
-#: Only a person can move it on.
+#: Statuses that only a person can change.
 RESTING = frozenset(Status) - LIVE - FINAL
 
 
-#: Conditions that only what is under way has.
-_OF_LIVE = frozenset({"stalled", "on_hold", "halted"})
+#: Conditions that only a live deletion has.
+_OF_LIVE = frozenset({ConditionType.STALLED, ConditionType.ON_HOLD, ConditionType.HALTED})
 
 
 class IllegalMove(Exception):
-    """A move that the table does not have: a defect, or a user's action that came too late."""
+    """The table does not have this move: a defect, or a user's action that came too late."""
 
     def __init__(self, before: Status, after: Status, why: str = "") -> None:
         super().__init__(f"a deletion that is {before} cannot become {after}" + (f": {why}" if why else ""))
@@ -79,40 +78,41 @@ class IllegalMove(Exception):
 
 
 def cancellable(deletion: Deletion) -> bool:
-    """Whether a cancel would still be taken. Not once the project settings round is open: then the project is going."""
+    """Whether a cancel is accepted. It is not once the round of project settings is open."""
     return (deletion.status, S.CANCELLING) in MOVES and deletion.purpose is not RoundPurpose.PROJECT_SETTINGS
 
 
 def restorable(deletion: Deletion) -> bool:
-    """Whether a restore would be taken: a cancel before anything is deleted."""
+    """Whether a restore is accepted: a cancel before anything is deleted."""
     return deletion.status in RESTORABLE and cancellable(deletion)
 
 
 def retryable(deletion: Deletion) -> bool:
-    """Whether a retry would be taken."""
+    """Whether a retry is accepted."""
     return (deletion.status, S.ACCEPTED) in MOVES
 
 
 def forcible(deletion: Deletion) -> bool:
-    """Whether force would be taken: only where deletes are under way, and not once the project is being removed."""
+    """Whether force is accepted: only while deletes are under way, and before the project is being removed."""
     if deletion.mode is not Mode.CASCADE or deletion.dry_run or deletion.origin is not Origin.REQUEST:
         return False
     return deletion.status in (S.DELETING, S.VERIFYING) and deletion.purpose is not RoundPurpose.PROJECT_SETTINGS
 
 
 def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason: str, message: str = "") -> Deletion:
-    """Return the deletion in its new status, with everything reset that belongs to the old one.
+    """Return the deletion in its new status, with all values of the old status reset.
 
-    :raises IllegalMove: when the table has no such move for ``by``, or the point of no return is passed
+    :raises IllegalMove: the table has no such move for ``by``, or the project is being removed
     """
     if MOVES.get((deletion.status, to)) is not by:
         raise IllegalMove(deletion.status, to)
     if to is S.CANCELLING and not cancellable(deletion):
         raise IllegalMove(deletion.status, to, "the project is being removed")
+    ended = {ConditionType.STALLED} if to in LIVE else _OF_LIVE
     after = dataclasses.replace(
         deletion,
         status=to,
-        reason=reason,
+        reason=str(reason),
         message=message,
         status_at=now,
         updated_at=now,
@@ -122,10 +122,10 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
         round_opened_at=None,
         empty_inventories=0,
         finished_at=None if to in LIVE else now,
-        conditions=tuple(c for c in deletion.conditions if c.type not in ({"stalled"} if to in LIVE else _OF_LIVE)),
+        conditions=tuple(c for c in deletion.conditions if c.type not in ended),
     )
     if to in (S.CANCELLING, S.ACCEPTED):
-        kept = tuple(c for c in after.conditions if c.type not in ("forced", "halted"))
+        kept = tuple(c for c in after.conditions if c.type not in (ConditionType.FORCED, ConditionType.HALTED))
         after = dataclasses.replace(after, forced=None, conditions=kept)
     if to is S.DELETING and deletion.status is S.INVENTORY:
         after = dataclasses.replace(after, point_of_no_return_at=now)
@@ -141,53 +141,6 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
             point_of_no_return_at=None,
             conditions=(),
             waivers=(),
-            approvals=(),  # each was given for what the earlier attempt was about
+            approvals=(),  # each was given for what the earlier attempt found
         )
     return after
-
-
-def destructive(deletion: Deletion, step: Step) -> bool:
-    """Whether a step locks the project, deletes, or stops what runs: what a lien, the brake and the hours withhold.
-
-    Looks, the orchestrator's own access and all undoing go on. ``CLOSE`` is a lock, and ``REMOVE`` a delete.
-    """
-    if step.kind is StepKind.SWEEP:
-        return deletion.purpose in (RoundPurpose.DELETE, RoundPurpose.PROJECT_SETTINGS)
-    return step.kind in (StepKind.DRAIN, StepKind.HALT, StepKind.CLOSE, StepKind.REMOVE)
-
-
-def early(deletion: Deletion, step: Step) -> bool:
-    """Whether a step of project settings has its turn in the rounds of deletes already.
-
-    Of a project that is gone something may stay unknown for ever, and then the last round never comes. What anybody may
-    have put there does not wait for that.
-    """
-    return step.informational and deletion.purpose is RoundPurpose.DELETE and deletion.project_gone_at is not None
-
-
-def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
-    """Whether a step may run, or (``writing``) make a write call, in the status that its deletion has now."""
-    if deletion.status not in LIVE or step.round < deletion.since_round:
-        return False
-    if step.kind is StepKind.SWEEP and step.round != deletion.round:
-        return False
-    if step.kind is StepKind.RELEASE:
-        return True
-    if deletion.status is Status.CANCELLING:
-        return False
-    if step.kind is StepKind.HALT and deletion.status is not Status.RECOVERABLE:
-        return False
-    if not writing:
-        return True
-    if deletion.dry_run or deletion.origin is Origin.NOTICED:
-        return False
-    if deletion.origin is Origin.ADOPTED and step.kind is not StepKind.SWEEP:  # there is no project to do anything to
-        return False
-    if (deletion.liens or deletion.brake is not None) and destructive(deletion, step):
-        return False
-    if step.kind is StepKind.SWEEP:
-        own = RoundPurpose.PROJECT_SETTINGS if step.project_setting else RoundPurpose.DELETE
-        return deletion.purpose is own or early(deletion, step)
-    if step.kind is StepKind.REMOVE:
-        return deletion.purpose is RoundPurpose.PROJECT_SETTINGS
-    return step.kind in (StepKind.ACCESS, StepKind.DRAIN, StepKind.HALT, StepKind.CLOSE)

@@ -20,17 +20,17 @@ from oslo_log import log
 from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects
 from cleanup_orchestrator.cloud.session import Guard, read_only
-from cleanup_orchestrator.core.journal import Change
+from cleanup_orchestrator.core.journal import Change, ChangeType
 from cleanup_orchestrator.errors import CleanupError, NoProjectToken
 
 LOG = log.getLogger(__name__)
 
-GRANT_ADDED = "grant_added"
-GRANT_REMOVED = "grant_removed"
-PROJECT_DISABLED = "project_disabled"
-PROJECT_FENCED = "project_fenced"
-#: No part of the lock: a resource that was stopped for the recovery window.
-RESOURCE_STOPPED = "resource_stopped"
+GRANT_ADDED = ChangeType.GRANT_ADDED
+GRANT_REMOVED = ChangeType.GRANT_REMOVED
+PROJECT_DISABLED = ChangeType.PROJECT_DISABLED
+PROJECT_FENCED = ChangeType.PROJECT_FENCED
+#: Not for the lock: a resource that ran until the recovery window opened.
+RESOURCE_STOPPED = ChangeType.RESOURCE_STOPPED
 
 #: Key in a role assignment's scope: the role applies to the children of the project, not to the project.
 INHERITED = "OS-INHERIT:inherited_to"

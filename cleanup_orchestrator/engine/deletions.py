@@ -15,6 +15,7 @@ from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.core import decide as deciding
 from cleanup_orchestrator.core.actions import apply
+from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import StepState
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.messaging.rpc import Bus
@@ -122,13 +123,13 @@ OPTS = {
 _MAX_DECISIONS = 50
 
 
-def rules(conf: cfg.ConfigOpts) -> deciding.Rules:
+def rules(conf: cfg.ConfigOpts) -> Rules:
     """Return the operator's settings as the core reads them."""
 
     def seconds(n: float) -> datetime.timedelta:
         return datetime.timedelta(seconds=n)
 
-    return deciding.Rules(
+    return Rules(
         settle=seconds(conf.drain.token_cache_time),
         stall_after=seconds(conf.engine.stall_after),
         claim_timeout=seconds(conf.engine.claim_timeout),

@@ -13,10 +13,11 @@ import datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from cleanup_orchestrator.core import guard
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.step import Step, StepState
-from cleanup_orchestrator.core.transitions import LIVE, allowed, destructive
+from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import queries
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.brake import current_brake
@@ -57,13 +58,11 @@ def may_write(c: Connection, step: Step, windows: Windows = ALWAYS, undoing: boo
     if found is None:
         return False
     (deletion, current), now = found, database_time(c)
-    if current.lease_until is None or current.lease_until <= now:
-        return False
-    if not undoing:
+    if undoing:
+        windows = ALWAYS
+    else:
         deletion = with_holds(c, deletion, now)
-        if destructive(deletion, current) and not windows.open(now):
-            return False
-    return allowed(deletion, current, writing=True)
+    return guard.may_write(guard.Facts(deletion, now, windows, step.fencing_token), current)
 
 
 def with_holds(c: Connection, deletion: Deletion, now: datetime.datetime) -> Deletion:

@@ -8,10 +8,9 @@ from collections.abc import Callable
 
 from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.cloud.session import GuardedSession, read_only
-from cleanup_orchestrator.core.decide import hold
 from cleanup_orchestrator.core.deletion import Deletion, Origin
+from cleanup_orchestrator.core.guard import Facts, NeverDelete, destructive, hold
 from cleanup_orchestrator.core.step import Step
-from cleanup_orchestrator.core.transitions import destructive
 from cleanup_orchestrator.errors import OnHold, ProjectKnown, ProjectProtected, Stopped, classify
 from cleanup_orchestrator.worker.context import WorkerContext
 
@@ -58,7 +57,7 @@ class WriteGuard:
             read_only(method, url)
         # An operator may extend the never-delete list while a deletion is under way.
         listed = worker.protection.listed(deletion.project_id, deletion.project_name)
-        if listed and destructive(deletion, step):
+        if NeverDelete().holds(Facts(deletion, never_delete=listed), step):
             raise ProjectProtected(f"{method} withheld: {listed}")
         if deletion.origin is Origin.ADOPTED:
             self._expect_gone(method)

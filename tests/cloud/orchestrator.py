@@ -9,7 +9,7 @@ import uuid
 
 from cleanup_orchestrator import service
 from cleanup_orchestrator.core import transitions
-from cleanup_orchestrator.core.decide import blockers
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS

@@ -26,7 +26,7 @@ from cleanup_orchestrator import service
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.cloud.projects import ProjectNotFound, Projects
 from cleanup_orchestrator.core import transitions
-from cleanup_orchestrator.core.decide import blockers
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.keystone import protocol
 from cleanup_orchestrator.store import tables

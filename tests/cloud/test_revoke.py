@@ -20,7 +20,7 @@ from oslo_config import cfg
 from cleanup_orchestrator import opts
 from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Projects
-from cleanup_orchestrator.core.decide import blockers
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Condition, Deletion, Mode, Status
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import REMEDIES, Reason

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 
 from cleanup_orchestrator import service
-from cleanup_orchestrator.core.decide import blockers
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS

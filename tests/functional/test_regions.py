@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from cleanup_orchestrator.core.decide import blockers
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.step import Outcome, StepKind

@@ -10,6 +10,7 @@ LEFTOVERS = "cleanup_orchestrator/store/leftovers.py"
 CHANGES = "cleanup_orchestrator/store/changes.py"
 JOURNAL = "cleanup_orchestrator/store/journal.py"
 TRANSIENT = "cleanup_orchestrator/store/transient.py"
+CORE_GUARD = "cleanup_orchestrator/core/guard.py"
 LIENS = "cleanup_orchestrator/store/liens.py"
 PLUGIN_LIENS = "cleanup_orchestrator/store/plugin_liens.py"
 BRAKES = "cleanup_orchestrator/store/brake.py"
@@ -107,15 +108,15 @@ MUTATIONS = (
     Mutation(
         "A worker may write past its lease",
         GUARD,
-        "    if current.lease_until is None or current.lease_until <= now:\n        return False\n",
-        "",
+        "if not claimed or step.lease_until is None or step.lease_until <= facts.now:",
+        "if not claimed:",
         tests("store/fencing_rules"),
     ),
     Mutation(
         "A worker may write while a lien is in force",
         GUARD,
-        "        deletion = with_holds(c, deletion, now)\n        if destructive",
-        "        if destructive",
+        "        deletion = with_holds(c, deletion, now)\n    return guard",
+        "        pass\n    return guard",
         tests("store/fencing_rules"),
     ),
     Mutation(
@@ -135,7 +136,9 @@ MUTATIONS = (
     Mutation(
         "A worker may write outside of the hours",
         GUARD,
-        "        if destructive(deletion, current) and not windows.open(now):\n            return False\n",
+        GUARD,
+        "        deletion = with_holds(c, deletion, now)\n    return guard",
+        "        pass\n    return guard",
         "",
         tests("store/fencing_rules"),
     ),

@@ -9,10 +9,13 @@ from typing import Any
 from cleanup_orchestrator.api.deletion_actions import DeletionActions
 from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.cloud.projects import Projects
-from cleanup_orchestrator.core import approvals, decide, force, orphan_scan, plugin_liens
+from cleanup_orchestrator.core import approvals, conditions, decide, force, orphan_scan, plugin_liens, verifying
+from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.actions import Move
 from cleanup_orchestrator.core.deletion import Mode
 from cleanup_orchestrator.core.journal import Change
+from cleanup_orchestrator.core.rounds import Round
+from cleanup_orchestrator.core.snapshot import Snapshot
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain.revoke import Revoke
@@ -195,11 +198,11 @@ def _finish_without_fence() -> Iterator[Patch]:
 
 
 def _no_settling() -> Iterator[Patch]:
-    yield decide, "settle_until", lambda _deletion, _rules: None
+    yield Snapshot, "settle_until", None
 
 
 def _one_look_is_enough() -> Iterator[Patch]:
-    yield decide, "_needed", lambda deletion, _rules: 0 if deletion.closed_at and deletion.drained_at else 1
+    yield verifying, "_needed", lambda deletion, _rules: 0 if deletion.closed_at and deletion.drained_at else 1
 
 
 def _unknown_is_clear() -> Iterator[Patch]:
@@ -242,7 +245,7 @@ def _undoes_nothing() -> Iterator[Patch]:
 
 
 def _rests_without_release() -> Iterator[Patch]:
-    yield decide._View, "rest", lambda _self, to, reason, message="": (Move(to, reason, message),)
+    yield ActionPlan, "end", lambda _self, to, reason, message="": (Move(to, reason, message),)
 
 
 def _everything_is_covered() -> Iterator[Patch]:
@@ -305,11 +308,11 @@ def _journal_is_rewritten() -> Iterator[Patch]:
 
 
 def _never_stalled() -> Iterator[Patch]:
-    yield decide, "_conditions", lambda _view: iter(())
+    yield conditions, "observed", lambda _view, _plan: iter(())
 
 
 def _stalled_by_nobody() -> Iterator[Patch]:
-    yield decide, "blockers", lambda _deletion, _steps: ()
+    yield conditions, "blockers", lambda _deletion, _steps: ()
 
 
 def _plans_are_forgotten() -> Iterator[Patch]:
@@ -321,7 +324,7 @@ def _no_approval() -> Iterator[Patch]:
 
 
 def _no_window() -> Iterator[Patch]:
-    yield decide, "_rest_before_deleting", lambda _view: ()
+    yield decide, "_wait_before_deleting", lambda _view: ()
 
 
 def _abandons_the_unrecorded() -> Iterator[Patch]:
@@ -334,7 +337,7 @@ def _abandons_without_force() -> Iterator[Patch]:
 
 
 def _parents_do_not_wait() -> Iterator[Patch]:
-    yield decide._View, "below", property(lambda _view: "")
+    yield Snapshot, "below", property(lambda _view: "")
 
 
 def _cancel_leaves_what_is_below() -> Iterator[Patch]:
@@ -355,7 +358,7 @@ def _no_lien_is_raised() -> Iterator[Patch]:
 
 
 def _deletes_before_the_look_for_liens() -> Iterator[Patch]:
-    yield decide._View, "to_be_known", lambda _self, _step: False
+    yield Round, "may_raise_lien", lambda _self, _step: False
 
 
 def _liens_outlive() -> Iterator[Patch]:

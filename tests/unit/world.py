@@ -10,6 +10,7 @@ from cleanup_orchestrator.core import actions, decide, force, transitions
 from cleanup_orchestrator.core.deletion import Deletion, Force, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState, Token
 
 T0 = datetime.datetime(2026, 1, 1)
@@ -54,11 +55,11 @@ def sweep_step(name: str, **values: object) -> Step:
 class World:
     """Runs the core as engine and workers would, one effect at a time."""
 
-    def __init__(self, record: Deletion, *sweeps: Step, rules: decide.Rules | None = None) -> None:
+    def __init__(self, record: Deletion, *sweeps: Step, rules: Rules | None = None) -> None:
         self.deletion = record
         tasks = [Step(str(k), "d", k) for k in TASKS]
         self.steps = {s.id: s for s in (*tasks, *sweeps)}
-        self.rules = rules or decide.Rules()
+        self.rules = rules or Rules()
         self.now = T0
         self.events: list[Event] = []
         self.dispatched: list[str] = []  #: every cast, in order

@@ -373,7 +373,7 @@ def test_counts_leftovers_and_blockers(any_site):
     [row] = site.get(path).json["leftovers"]
     assert row == {
         "region": "RegionOne", "service": "network", "type": "port", "id": "port-1", "name": "ünïcode",
-        "reason": "in_use", "message": "still used", "remedy": "see what blocks it; it is tried again by itself",
+        "reason": "in_use", "message": "still used", "remedy": "see what blocks it; it is tried again automatically",
         "abandoned": False, "owner": None, "blocked_by": [{"type": "router", "id": "r1", "owner": ""}],
     }  # fmt: skip
     query = "?region=RegionOne&service=network&type=port&reason=in_use&limit=1"

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cleanup_orchestrator.core import approvals, decide, transitions
+from cleanup_orchestrator.core import approvals, transitions
 from cleanup_orchestrator.core.deletion import Approval, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.guard import allowed
+from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
-from cleanup_orchestrator.core.transitions import allowed
 from tests.support.examples import examples
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
@@ -134,7 +135,7 @@ def approve(world, needed=approvals.TOO_MANY_RESOURCES):
 
 
 def limited(resources=3, rules=None, **there):
-    rules = rules or decide.Rules(approval_resources=resources)
+    rules = rules or Rules(approval_resources=resources)
     world = World(deletion(), PORT, NETWORK, QUOTA, rules=rules)
     return world, Cloud(world, **there)
 
@@ -228,7 +229,7 @@ def test_a_service_that_stays_dead_keeps_nothing_else():
 
 
 def test_beyond_the_limit_of_a_day_nothing_is_locked_before_the_approval():
-    world = World(deletion(cascades_before=2), PORT, rules=decide.Rules(approval_deletions=2))
+    world = World(deletion(cascades_before=2), PORT, rules=Rules(approval_deletions=2))
     world.run(limit=100)
     assert world.deletion.status is Status.ACCEPTED
     assert conditions(world)["approval"] == (True, "too_many_deletions")
@@ -239,7 +240,7 @@ def test_beyond_the_limit_of_a_day_nothing_is_locked_before_the_approval():
 
 @pytest.mark.parametrize("values", [{"mode": Mode.REPORT}, {"dry_run": True}], ids=str)
 def test_what_deletes_nothing_needs_nobodys_approval(values):
-    rules = decide.Rules(approval_resources=1, approval_deletions=1, recovery_window=DAY)
+    rules = Rules(approval_resources=1, approval_deletions=1, recovery_window=DAY)
     world = World(deletion(cascades_before=9, **values), PORT, rules=rules)
     Cloud(world, network__port="abcd")
     assert world.run() is (Status.PLANNED if values.get("dry_run") else Status.LEFTOVERS)
@@ -247,7 +248,7 @@ def test_what_deletes_nothing_needs_nobodys_approval(values):
 
 # -------------------------------------------------------------------------------------------------- the recovery window
 def windowed(**rules):
-    return limited(rules=decide.Rules(recovery_window=7 * DAY, **rules), network__port="abcd")
+    return limited(rules=Rules(recovery_window=7 * DAY, **rules), network__port="abcd")
 
 
 def test_nothing_is_deleted_before_the_window_is_over():
@@ -266,7 +267,7 @@ def test_a_shorter_window_later_does_not_shorten_one_that_was_promised():
     world, _ = windowed()
     world.run(until=Status.RECOVERABLE)
     until = world.deletion.point_of_no_return_at
-    world.rules = decide.Rules(recovery_window=DAY)
+    world.rules = Rules(recovery_window=DAY)
     world.now += 2 * DAY
     world.settle_engine()
     assert (world.deletion.status, world.deletion.point_of_no_return_at) == (Status.RECOVERABLE, until)
@@ -330,7 +331,7 @@ def test_no_sweep_may_write_while_it_rests(purpose):
     unknown=st.booleans(),
 )
 def test_nothing_is_ever_deleted_before_its_time_or_without_the_word_of_somebody(there, limit, days, later, unknown):
-    rules = decide.Rules(approval_resources=limit, recovery_window=days * DAY)
+    rules = Rules(approval_resources=limit, recovery_window=days * DAY)
     world, cloud = limited(rules=rules, network__port="abcdef"[:there], network__network="")
     cloud.broken = {"network.port"} if unknown else set()
     word, began = limit, world.now

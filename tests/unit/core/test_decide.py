@@ -9,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cleanup_orchestrator.core import actions, decide
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
-from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.reasons import Reason, StatusReason
+from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.core.snapshot import FATAL
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState, Token
 from cleanup_orchestrator.core.transitions import LIVE
 from tests.support.examples import examples
@@ -145,7 +148,7 @@ def test_an_uncovered_service_blocks_completion_and_nothing_else():
     world.run(limit=400)
     assert world.deletion.status is Status.DELETING
     assert world.step("network.port").outcome is Outcome.CLEAR
-    assert [b.reason for b in decide.blockers(world.deletion, world.steps.values())] == ["no_plugin"]
+    assert [b.reason for b in blockers(world.deletion, world.steps.values())] == ["no_plugin"]
     assert world.dispatched.count("survey") > 3  # the catalog is read again: somebody may have mended it
 
 
@@ -164,7 +167,7 @@ def test_a_blocker_is_named_also_while_it_is_tried_again(state, attempt, named):
     """Who asks in the middle of a try must not be told that nothing is in the way."""
     stuck = {"outcome": Outcome.LEFTOVERS, "reason": str(Reason.FOREIGN), "remaining": 1}
     step = dataclasses.replace(PORT, state=state, round=1, attempt=attempt, **stuck)
-    found = decide.blockers(deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE), [step])
+    found = blockers(deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE), [step])
     assert [b.reason for b in found] == ([Reason.FOREIGN] if named else [])
 
 
@@ -184,7 +187,7 @@ def test_an_error_that_passes_is_tried_again_with_growing_waits():
     assert [round(w) for w in waits] == [1, 2, 4]
 
 
-@pytest.mark.parametrize("reason", sorted(decide.FATAL))
+@pytest.mark.parametrize("reason", sorted(FATAL))
 def test_a_project_that_cannot_be_deleted_fails_before_anything_is_touched(reason):
     world = World(deletion(), PORT)
     world.answers = {"survey": lambda _: StepResult(Outcome.UNKNOWN, str(reason), "why")}
@@ -220,7 +223,7 @@ def test_what_comes_back_each_time_is_met_with_growing_waits():
         before = len(world.events)
         world.run(limit=1)
         for event in world.events[before:]:
-            backs += [world.deletion.status_at] if event.data.get("reason") == decide.FOUND_AGAIN else []
+            backs += [world.deletion.status_at] if event.data.get("reason") == StatusReason.FOUND_AGAIN else []
             opened += [world.deletion.round_opened_at] if event.data.get("purpose") == RoundPurpose.DELETE else []
         if len(backs) == 12:
             break
@@ -272,7 +275,7 @@ def test_a_cancel_waits_for_the_running_step_then_undoes():
 
 
 def test_slow_is_not_stuck_while_caches_run_out():
-    rules = decide.Rules(stall_after=datetime.timedelta(seconds=10))
+    rules = Rules(stall_after=datetime.timedelta(seconds=10))
     world = World(deletion(), PORT, rules=rules)
     assert world.run() is Status.DELETED
     assert not [e for e in world.events if e.type == "condition.stalled"]

@@ -9,6 +9,9 @@ from cleanup_orchestrator.core import actions, decide, dependencies
 from cleanup_orchestrator.core.deletion import Force, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.rounds import Round, in_scope, keeps_last_result
+from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.core.snapshot import Snapshot, done, settle_until
 from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepState, Token
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
@@ -31,7 +34,7 @@ HOUR = datetime.timedelta(hours=1)
     ],
 )
 def test_a_result_counts_from_its_round_on_and_once_it_is_there(round_, state, expected):
-    assert decide.done(dataclasses.replace(PORT, round=round_, state=state), 5) is expected
+    assert done(dataclasses.replace(PORT, round=round_, state=state), 5) is expected
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_a_result_counts_from_its_round_on_and_once_it_is_there(round_, state, e
 def test_what_needs_a_token_rests_once_the_project_is_closed_and_its_last_look_was_empty(closed, values, rests):
     record = deletion(since_round=3, round=6, closed_at=T0 if closed else None)
     step = dataclasses.replace(SECRET, **{"round": 5, "state": StepState.DONE, "outcome": Outcome.CLEAR, **values})
-    assert decide.rests(record, step) is rests
+    assert keeps_last_result(record, step) is rests
 
 
 @pytest.mark.parametrize(
@@ -70,7 +73,7 @@ def test_what_needs_a_token_rests_once_the_project_is_closed_and_its_last_look_w
     ],
 )
 def test_what_belongs_to_a_round(kind, values, purpose, expected):
-    assert decide.in_scope(deletion(purpose=purpose), dataclasses.replace(PORT, kind=kind, **values)) is expected
+    assert in_scope(deletion(purpose=purpose), dataclasses.replace(PORT, kind=kind, **values)) is expected
 
 
 @pytest.mark.parametrize(
@@ -78,8 +81,8 @@ def test_what_belongs_to_a_round(kind, values, purpose, expected):
     [(None, None, None), (T0, None, T0), (None, T0, T0), (T0, T0 + HOUR, T0 + HOUR), (T0 + HOUR, T0, T0 + HOUR)],
 )
 def test_tokens_are_out_of_every_cache_a_settling_time_after_the_later_of_lock_and_loss(drained, gone, expected):
-    rules = decide.Rules(settle=datetime.timedelta(seconds=7))
-    until = decide.settle_until(deletion(drained_at=drained, project_gone_at=gone), rules)
+    rules = Rules(settle=datetime.timedelta(seconds=7))
+    until = settle_until(deletion(drained_at=drained, project_gone_at=gone), rules)
     assert until == (expected and expected + rules.settle)
 
 
@@ -118,7 +121,7 @@ def test_a_verification_waits_for_what_it_cannot_see_and_deletes_nothing_meanwhi
 
 
 def test_more_than_may_go_without_an_approval_stops_the_deletes_at_once():
-    world = World(deletion(), PORT, rules=decide.Rules(approval_resources=3))
+    world = World(deletion(), PORT, rules=Rules(approval_resources=3))
     more = left(*"12345", reason=Reason.IN_USE)
     world.answers["network.port"] = lambda _: more if world.deletion.purpose is RoundPurpose.DELETE else left("1")
     assert world.run(until=Status.DELETING) is Status.DELETING
@@ -137,7 +140,7 @@ def test_force_waits_for_what_still_runs(state):
     tasks = [Step(str(kind), "d", kind, outcome=Outcome.CLEAR, **ended) for kind in TASKS]
     running = {**stuck, "state": state, "lease_until": now + HOUR}
     steps = (*tasks, dataclasses.replace(PORT, **stuck), sweep_step("image.image", **running))
-    found = decide.decide(record, steps, now, decide.Rules())
+    found = decide.decide(record, steps, now, Rules())
     is_abandoned = {action.step_id for action in found if isinstance(action, actions.Abandon)}
     assert is_abandoned == (set() if state is StepState.RUNNING else {"network.port", "image.image"})
 
@@ -192,4 +195,4 @@ def test_force_takes_no_turn_while_something_holds_the_deletion(held):
     forced = Force("why", (), T0, 1, 1)
     brake = Brake(True, "x") if held else None
     record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, round=3, forced=forced, brake=brake)
-    assert decide._View(record, (), T0 + HOUR, decide.Rules()).retries_exhausted is not held
+    assert Round(Snapshot(record, (), T0 + HOUR, Rules())).force_due is not held

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cleanup_orchestrator.core import decide
+from cleanup_orchestrator.core import dependencies
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.errors import RateLimited, Stopped
@@ -161,7 +163,7 @@ QUEUED = dataclasses.replace(left("a", "b", reason=Reason.QUEUED), deleted=(("c"
 
 def deleting(*steps, **rules):
     """Return a world whose deletion deletes, with its sweeps dispatched."""
-    world = World(deletion(), *steps, rules=decide.Rules(**rules))
+    world = World(deletion(), *steps, rules=Rules(**rules))
     world.run(until=Status.DELETING)
     world.settle_engine()
     return world
@@ -193,7 +195,7 @@ def test_a_slice_blocks_nothing_and_is_no_leftover_to_worry_about():
     world = deleting(PORT)
     world.claim("network.port")
     world.finish("network.port", QUEUED)
-    assert decide.blockers(world.deletion, world.steps.values()) == ()
+    assert blockers(world.deletion, world.steps.values()) == ()
 
 
 def test_a_thousand_slices_are_no_thousand_failures():
@@ -225,7 +227,7 @@ def in_flight(world):
 
 @pytest.mark.parametrize("most", [1, 3, 8, 50])
 def test_no_more_sweeps_of_one_deletion_are_out_at_once_than_the_operator_allows(most):
-    world = World(deletion(), *MANY, rules=decide.Rules(steps_at_once=most))
+    world = World(deletion(), *MANY, rules=Rules(steps_at_once=most))
     seen = set()
     for _ in range(400):
         world.run(limit=1)
@@ -238,7 +240,7 @@ def test_no_more_sweeps_of_one_deletion_are_out_at_once_than_the_operator_allows
 
 
 def test_those_that_have_not_run_go_before_those_that_did():
-    world = World(deletion(), *MANY, rules=decide.Rules(steps_at_once=2))
+    world = World(deletion(), *MANY, rules=Rules(steps_at_once=2))
     world.answers = {
         step.id: lambda _: QUEUED if world.deletion.purpose is RoundPurpose.DELETE else CLEAR for step in MANY
     }
@@ -253,7 +255,7 @@ def test_those_that_have_not_run_go_before_those_that_did():
 
 
 def test_sweeps_whose_workers_died_do_not_take_the_place_of_others_for_ever():
-    world = World(deletion(), *MANY, rules=decide.Rules(steps_at_once=2))
+    world = World(deletion(), *MANY, rules=Rules(steps_at_once=2))
     world.run(until=Status.DELETING)
     world.settle_engine()
     for step in in_flight(world):
@@ -282,7 +284,7 @@ def projects(draw):
 @given(projects(), st.integers(1, 4), st.sampled_from(Mode), st.randoms(use_true_random=False))
 def test_every_sweep_is_dispatched_in_the_end_and_in_order_whatever_goes_wrong(project, most, mode, chance):
     steps, troubles = project
-    world = World(deletion(mode=mode), *steps, rules=decide.Rules(steps_at_once=most))
+    world = World(deletion(mode=mode), *steps, rules=Rules(steps_at_once=most))
     left_over = {name: list(some) for name, some in troubles.items()}
     for _ in range(3000):
         world.settle_engine()
@@ -296,7 +298,7 @@ def test_every_sweep_is_dispatched_in_the_end_and_in_order_whatever_goes_wrong(p
         step = chance.choice(ready)
         if step.kind is StepKind.SWEEP and world.deletion.purpose is RoundPurpose.DELETE:
             for name in step.after:  # the order holds
-                assert decide.dependencies.confirmed_gone(world.steps[name], world.deletion.round) or (
+                assert dependencies.confirmed_gone(world.steps[name], world.deletion.round) or (
                     world.steps[name].project_setting
                 )
         trouble = left_over[step.id].pop() if left_over.get(step.id) else None

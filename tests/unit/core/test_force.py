@@ -8,9 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cleanup_orchestrator.core import decide, force, transitions
+from cleanup_orchestrator.core import force, transitions
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState, Token
 from tests.support.examples import examples
 from tests.unit.world import UNKNOWN, World, deletion, left, sweep_step
@@ -223,7 +225,7 @@ def test_a_catalog_entry_without_a_plugin_is_abandoned_by_name():
 
 def test_what_gives_no_answer_is_abandoned_where_more_than_so_many_need_an_approval_as_well():
     """It is left out of the rounds of deletes until it is counted; under force nobody waits for that."""
-    world = World(deletion(), VOLUME, PORT, NETWORK, rules=decide.Rules(approval_resources=9))
+    world = World(deletion(), VOLUME, PORT, NETWORK, rules=Rules(approval_resources=9))
     kinds = {"block_storage__volume": {"v": "goes"}, "network__port": {"p": "stays"}, "network__network": {"n": "goes"}}
     project = Project(world, **kinds)
     project.dead = {"network.port"}
@@ -454,4 +456,4 @@ def test_a_decision_that_lets_go_is_recorded_with_place_and_reason():
     world.settle_engine()
     [condition] = [c for c in world.deletion.conditions if c.type == "forced"]
     assert condition.status and "1 block-storage.volume in R1" in condition.message
-    assert decide.blockers(world.deletion, tuple(world.steps.values())) == ()
+    assert blockers(world.deletion, tuple(world.steps.values())) == ()

@@ -8,13 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cleanup_orchestrator.api import views
-from cleanup_orchestrator.core import actions, decide
+from cleanup_orchestrator.core import actions, guard
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.guard import allowed, destructive
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.reasons import Reason, remedy
+from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState, Token
-from cleanup_orchestrator.core.transitions import LIVE, allowed, cancellable, destructive
+from cleanup_orchestrator.core.transitions import LIVE, cancellable
 from cleanup_orchestrator.errors import OnHold, classify
 from tests.support.examples import examples
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
@@ -43,7 +46,7 @@ HOLDS = {
 
 def world(hold, *sweeps, **values):
     loaded, windows = HOLDS[hold]
-    return World(deletion(**loaded, **values), *(sweeps or (PORT, SECRET, QUOTA)), rules=decide.Rules(windows=windows))
+    return World(deletion(**loaded, **values), *(sweeps or (PORT, SECRET, QUOTA)), rules=Rules(windows=windows))
 
 
 def put_on(world, hold):
@@ -306,7 +309,7 @@ def test_it_wakes_when_a_lien_expires_and_when_the_hours_begin():
     for hold, until in ((lien(expires_at=T0 + 0.001 * HOUR), T0 + 0.001 * HOUR), (None, T0 + 20 * HOUR)):
         loaded = {"liens": (hold,)} if hold else {}
         now = T0 if hold else T0 + 20 * HOUR - datetime.timedelta(seconds=10)
-        rules = decide.Rules(windows=ALWAYS if hold else CLOSED)
+        rules = Rules(windows=ALWAYS if hold else CLOSED)
         w = World(deletion(status=Status.DRAINING, **loaded), PORT, rules=rules)
         w.now = now
         w.settle_engine()
@@ -327,14 +330,14 @@ def test_tries_that_were_held_are_no_tries():
 def test_of_very_many_liens_the_first_are_named_and_the_others_counted():
     """A column takes 64 kB of text, and a reason may have 4 kB."""
     many = tuple(dataclasses.replace(lien(f"l{n}"), reason="🗑" * 1000) for n in range(200))
-    found = decide.hold(deletion(liens=many), T0, ALWAYS)
+    found = guard.hold(deletion(liens=many), T0, ALWAYS)
     assert "lien l9 " in found.message and "190 more liens" in found.message
     assert len(found.message.encode()) < 60_000
 
 
 def test_several_are_all_named_and_each_change_is_told():
     several = {"liens": (lien("l1"), lien("l2", T0 + 5 * HOUR)), "brake": BRAKE}
-    w = World(deletion(**several), PORT, rules=decide.Rules(windows=CLOSED))
+    w = World(deletion(**several), PORT, rules=Rules(windows=CLOSED))
     w.settle_engine()
     rest(w, 0.1)
     found = condition(w)
@@ -383,7 +386,7 @@ def test_who_may_write_while_something_holds(hold, kind, purpose, status, held):
     ],
 )
 def test_what_writes_nothing_or_gives_back_is_not_held(values, holds):
-    assert (decide.hold(deletion(brake=BRAKE, liens=(lien(),), **values), T0, CLOSED) is not None) is holds
+    assert (guard.hold(deletion(brake=BRAKE, liens=(lien(),), **values), T0, CLOSED) is not None) is holds
 
 
 # ------------------------------------------------------------------------------------------------- what always holds
@@ -395,7 +398,7 @@ class WatchedTask(World):
         self.wrong = []
 
     def engine(self):
-        held = decide.hold(self.deletion, self.now, self.rules.windows) is not None
+        held = guard.hold(self.deletion, self.now, self.rules.windows) is not None
         before = len(self.dispatched)
         changed = super().engine()
         for id_ in self.dispatched[before:]:
@@ -405,7 +408,7 @@ class WatchedTask(World):
 
     def finish(self, step_id, result=None):
         step = self.steps[step_id]
-        held = decide.hold(self.deletion, self.now, self.rules.windows) is not None
+        held = guard.hold(self.deletion, self.now, self.rules.windows) is not None
         if held and destructive(self.deletion, step) and result is None:
             result = ON_HOLD  # the guard's word
             self.deletion, self.steps[step_id] = actions.record(self.deletion, step, result, self.now)
@@ -444,12 +447,12 @@ def test_no_step_that_was_held_is_a_blocker():
         PORT, state=StepState.DONE, round=1, outcome=Outcome.LEFTOVERS, reason=str(Reason.ON_HOLD), remaining=3
     )
     record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE)
-    assert decide.blockers(record, [done]) == ()
-    assert decide.blockers(record, [dataclasses.replace(done, reason=str(Reason.FOREIGN))]) != ()
+    assert blockers(record, [done]) == ()
+    assert blockers(record, [dataclasses.replace(done, reason=str(Reason.FOREIGN))]) != ()
 
 
 def test_a_deletion_shows_the_liens_on_its_project():
-    shown = views.deletion(deletion(liens=(lien(expires_at=T0 + HOUR),)), (), decide.Rules(), "http://x", {"lien"})
+    shown = views.deletion(deletion(liens=(lien(expires_at=T0 + HOUR),)), (), Rules(), "http://x", {"lien"})
     [one] = shown["liens"]
     assert (one["origin"], one["expires_at"]) == ("billing", "2026-01-01T01:00:00Z")
 

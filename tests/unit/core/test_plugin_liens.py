@@ -7,10 +7,12 @@ import pytest
 
 from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.cloud import protection
-from cleanup_orchestrator.core import decide, plugin_liens
+from cleanup_orchestrator.core import plugin_liens
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Leftover, Outcome
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import Resource, ResourceType, Verdict
@@ -19,7 +21,7 @@ from tests.unit.answers import project
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
 IMAGE, PORT = "image.image", "network.port"
-RULES = decide.Rules(lien_types=frozenset({IMAGE}))
+RULES = Rules(lien_types=frozenset({IMAGE}))
 USED = left("1", reason=Reason.PROTECTED)
 
 
@@ -207,13 +209,13 @@ def test_it_comes_before_the_recovery_window_too_and_is_not_skipped_by_it():
 
 @pytest.mark.parametrize(("types", "status"), [({IMAGE}, Status.INVENTORY), (set(), Status.DELETING)], ids=str)
 def test_nothing_is_deleted_before_a_type_that_may_raise_a_lien_was_looked_at(types, status):
-    w = world(decide.Rules(lien_types=frozenset(types)))
+    w = world(Rules(lien_types=frozenset(types)))
     w.answers = {IMAGE: lambda _: UNKNOWN, PORT: lambda _: left("p")}
     run_for(w)
     assert w.deletion.status is status
     assert any(purpose is RoundPurpose.DELETE for _, purpose in w.writes) is (status is Status.DELETING)
     assert condition(w, "stalled"), "and it says why"
-    assert [b.type for b in decide.blockers(w.deletion, w.steps.values())] == ["image"]
+    assert [b.type for b in blockers(w.deletion, w.steps.values())] == ["image"]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +231,7 @@ def test_what_changes_nothing_waits_for_no_such_type(values, end):
 
 @pytest.mark.parametrize(("types", "status"), [({IMAGE}, Status.INVENTORY), (set(), Status.DELETING)], ids=str)
 def test_what_else_holds_it_holds_it_there_so_that_the_last_look_is_no_old_one(types, status):
-    w = world(decide.Rules(lien_types=frozenset(types)))
+    w = world(Rules(lien_types=frozenset(types)))
     w.answers[PORT] = a_port(w)
     assert w.run(until=Status.INVENTORY) is Status.INVENTORY
     w.deletion = dataclasses.replace(w.deletion, brake=Brake(True, "smoke", T0))

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.guard import allowed
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, Token
-from cleanup_orchestrator.core.transitions import allowed
 from tests.unit.world import CLEAR, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")

@@ -13,13 +13,14 @@ from keystoneauth1 import exceptions as ka_exceptions
 
 from cleanup_orchestrator.cloud.catalog import Entry, ServiceCatalog, read_catalog
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
-from cleanup_orchestrator.core import actions, decide, transitions
+from cleanup_orchestrator.core import actions, transitions
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.facts import ProjectReclosed
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import TASKS, Outcome, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By, allowed, move
 from cleanup_orchestrator.drain import base as drain
@@ -607,7 +608,7 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
         cloud.ports.clear()  # else it ends with the first look
         cloud.zones.clear()
     zero = datetime.timedelta(0)
-    rules = decide.Rules(zero, datetime.timedelta(1), zero, zero, 3, 0.0, 0.0)
+    rules = Rules(zero, datetime.timedelta(1), zero, zero, 3, 0.0, 0.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps_context, "Projects", keystone_of(cloud))
         patch.setattr("cleanup_orchestrator.worker.steps.survey.Projects", keystone_of(cloud))

@@ -6,6 +6,7 @@ import itertools
 import pytest
 
 from cleanup_orchestrator.core.deletion import Force, RoundPurpose, Status
+from cleanup_orchestrator.core.guard import allowed
 from cleanup_orchestrator.core.step import Step, StepKind
 from cleanup_orchestrator.core.transitions import (
     FINAL,
@@ -14,7 +15,6 @@ from cleanup_orchestrator.core.transitions import (
     RESTING,
     By,
     IllegalMove,
-    allowed,
     cancellable,
     move,
     retryable,

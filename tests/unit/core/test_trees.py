@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from cleanup_orchestrator.core.decide import blockers
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Child, Mode, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult

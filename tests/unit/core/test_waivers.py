@@ -9,9 +9,11 @@ from oslo_config import cfg
 from cleanup_orchestrator.api import views
 from cleanup_orchestrator.cloud import catalog
 from cleanup_orchestrator.cloud.catalog import Entry, ServiceCatalog
-from cleanup_orchestrator.core import actions, decide
+from cleanup_orchestrator.core import actions
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Waiver
+from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, Token
 from cleanup_orchestrator.store import records
 from tests.unit.worker.test_survey import FIRST, Keystone, look, several
@@ -210,7 +212,7 @@ def test_a_waiver_that_ends_under_way_brings_the_service_back():
     world.answers = {"compute.server": lambda _: UNKNOWN}
     world.run(limit=400)
     assert world.deletion.status is not Status.DELETED
-    assert [b.service for b in decide.blockers(world.deletion, world.steps.values())] == ["compute"]
+    assert [b.service for b in blockers(world.deletion, world.steps.values())] == ["compute"]
     assert not next(c for c in world.deletion.conditions if c.type == "waived").status
     world.answers = {}
     assert world.run() is Status.DELETED
@@ -231,7 +233,7 @@ def test_what_was_waived_until_the_project_was_closed_is_not_taken_for_empty():
     world.run(limit=300)
     assert world.deletion.status is not Status.DELETED
     assert "remove" not in world.dispatched
-    assert [b.reason for b in decide.blockers(world.deletion, world.steps.values())] == ["no_project_token"]
+    assert [b.reason for b in blockers(world.deletion, world.steps.values())] == ["no_project_token"]
 
 
 def test_what_the_closing_rests_on_does_not_name_what_was_waived():
@@ -260,7 +262,7 @@ def test_what_is_waived_is_shown_as_not_looked_at_with_what_was_seen_before():
     assert (count["remaining"], count["found"]) == (2, 2)
     numbers = views.progress(record, [seen])
     assert (numbers["steps"], numbers["unknown"], numbers["remaining"]) == (0, 0, 2)
-    shown = views.deletion(record, [seen], decide.Rules(), "/", {"waiver"})["waivers"]
+    shown = views.deletion(record, [seen], Rules(), "/", {"waiver"})["waivers"]
     assert shown == [
         {
             "id": "w",

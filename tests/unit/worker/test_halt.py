@@ -7,13 +7,14 @@ import types
 import pytest
 
 from cleanup_orchestrator.cloud.projects import ProjectNotFound
-from cleanup_orchestrator.core import decide
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.guard import allowed, destructive
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
-from cleanup_orchestrator.core.transitions import allowed, destructive
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, OnHold
 from cleanup_orchestrator.plugins import compute, conformance
@@ -344,7 +345,7 @@ def test_a_plugin_that_stops_what_it_cannot_show_breaks_the_contract():
 # ---------------------------------------------------------------------------------------------------------- decisions
 DAY = datetime.timedelta(days=1)
 HALT, PORT = "halt", "network.port"
-RULES = decide.Rules(recovery_window=7 * DAY)
+RULES = Rules(recovery_window=7 * DAY)
 
 
 def world(rules=RULES, **values):
@@ -391,8 +392,8 @@ def test_what_runs_is_stopped_once_when_the_window_opens_and_then_it_rests():
     ("rules", "values", "stops"),
     [
         (RULES, {}, 1),
-        (decide.Rules(), {}, 0),
-        (decide.Rules(approval_resources=1, recovery_window=DAY), {}, 1),
+        (Rules(), {}, 0),
+        (Rules(approval_resources=1, recovery_window=DAY), {}, 1),
         (RULES, {"dry_run": True}, 0),
         (RULES, {"mode": Mode.REPORT}, 0),
         (RULES, {"origin": Origin.ADOPTED, "project_gone_at": T0}, 0),
@@ -407,7 +408,7 @@ def test_only_a_window_out_of_which_a_project_comes_back_stops_anything(rules, v
 
 
 def test_what_could_not_be_stopped_is_tried_again_and_told_and_the_window_is_as_long_as_ever():
-    w = world(decide.Rules(recovery_window=DAY / 4))
+    w = world(Rules(recovery_window=DAY / 4))
     w.answers[HALT] = lambda _: UNKNOWN
     in_the_window(w)
     until = w.deletion.point_of_no_return_at
@@ -416,10 +417,10 @@ def test_what_could_not_be_stopped_is_tried_again_and_told_and_the_window_is_as_
     assert not halted(w).status and halted(w).reason == "unreachable"
     while w.steps[HALT].state is not StepState.DONE:
         w.run(limit=1)
-    assert [b.type for b in decide.blockers(w.deletion, w.steps.values())] == ["server"]
+    assert [b.type for b in blockers(w.deletion, w.steps.values())] == ["server"]
     rest(w, 1 / 4)
     assert w.deletion.status is Status.INVENTORY and until <= w.now < until + datetime.timedelta(minutes=2)
-    assert "server" not in [b.type for b in decide.blockers(w.deletion, w.steps.values())], "its time is over"
+    assert "server" not in [b.type for b in blockers(w.deletion, w.steps.values())], "its time is over"
     assert w.run() is Status.DELETED
 
 

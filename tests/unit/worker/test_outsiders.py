@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from cleanup_orchestrator.core import decide, transitions
+from cleanup_orchestrator.core import guard
+from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult
@@ -43,7 +44,7 @@ def test_a_report_looks_at_it_once_and_does_not_count_it():
     assert world.run() is Status.LEFTOVERS
     assert (world.deletion.reason, world.deletion.message) == ("leftovers", "1 left in network.port")
     assert world.dispatched.count("identity.credential") == 1
-    assert decide.blockers(world.deletion, world.steps.values()) == ()
+    assert blockers(world.deletion, world.steps.values()) == ()
 
 
 def test_project_settings_that_are_not_informational_are_in_no_inventory():
@@ -79,9 +80,9 @@ def test_of_a_dead_project_it_goes_though_something_stays_unknown():
 def test_when_it_may_be_deleted(purpose, gone, may):
     record = deletion(status=Status.DELETING, purpose=purpose, project_gone_at=T0 if gone else None)
     step = dataclasses.replace(CREDENTIAL, round=record.round)
-    assert transitions.allowed(record, step, writing=True) is may
+    assert guard.allowed(record, step, writing=True) is may
     quota = dataclasses.replace(QUOTA, round=record.round)
-    assert transitions.allowed(record, quota, writing=True) is (purpose is RoundPurpose.PROJECT_SETTINGS)
+    assert guard.allowed(record, quota, writing=True) is (purpose is RoundPurpose.PROJECT_SETTINGS)
 
 
 def test_a_look_names_each_and_leaves_none():

@@ -1,0 +1,127 @@
+"""Collects what one decision schedules: dispatches, wake-up times, and what the deletion waits for. Pure."""
+
+from __future__ import annotations
+
+import datetime
+
+from cleanup_orchestrator.core import approvals
+from cleanup_orchestrator.core.actions import Actions, Dispatch, Move
+from cleanup_orchestrator.core.deletion import Status
+from cleanup_orchestrator.core.guard import destructive
+from cleanup_orchestrator.core.snapshot import Snapshot, retry_at
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
+
+
+class ActionPlan:
+    """What a decision on one snapshot schedules. Its methods change the plan, never the snapshot."""
+
+    def __init__(self, view: Snapshot) -> None:
+        self.view = view
+        self.dispatches: list[Dispatch] = []
+        self.wakes: list[datetime.datetime] = [view.now + view.rules.heartbeat]
+        self.needs: approvals.Needed | None = None  #: the approval that the deletion waits for
+        self.delete_is_next = False  #: whether the deletion would delete now, but for a hold
+
+    # -- when
+    def wake(self, at: datetime.datetime) -> None:
+        """Decide again at this time at the latest."""
+        self.wakes.append(at)
+
+    def wake_only(self, at: datetime.datetime) -> None:
+        """Decide again at this time, and not at the times that were collected before."""
+        self.wakes = [at]
+
+    # -- steps
+    def dispatch(self, step: Step) -> None:
+        """Dispatch a step now."""
+        self.dispatches.append(Dispatch(step.id))
+
+    def dispatch_at(self, step: Step, at: datetime.datetime) -> None:
+        """Dispatch a step once this time has come."""
+        if self.view.now >= at:
+            self.dispatch(step)
+        else:
+            self.wake(at)
+
+    def retry(self, step: Step) -> None:
+        """Dispatch a finished step again when its back-off is over."""
+        self.dispatch_at(step, retry_at(step, self.view.rules))
+
+    def follow(self, step: Step) -> None:
+        """Dispatch a step that is under way again when its cast or its lease is lost."""
+        until = self.view.under_way_until(step)
+        assert until is not None
+        self.dispatch_at(step, until)
+
+    def run(self, kind: StepKind, since: int | None = None) -> Step | None:
+        """Schedule a deletion-wide step until it is clear; return it once it has a result.
+
+        :param since: the round from which a result counts; without it, the first round of the attempt
+        """
+        step = self.view.task(kind)
+        if step.round < (self.view.deletion.since_round if since is None else since):
+            self.dispatch(step)
+            return None
+        if self.view.under_way(step):
+            self.follow(step)
+            return None
+        if step.outcome is not Outcome.CLEAR:
+            self.retry(step)
+        return step
+
+    def drop(self, step: Step | None = None) -> None:
+        """Forget the dispatches of a step, or without one every dispatch."""
+        self.dispatches = [a for a in self.dispatches if step is not None and a.step_id != step.id]
+
+    # -- the end of a deletion
+    def end(self, to: Status, reason: str, message: str = "") -> Actions:
+        """Move to a status that is not live, once no step runs and every recorded change is undone."""
+        view = self.view
+        running = [s for s in view.steps if s.state is StepState.RUNNING and s.kind is not StepKind.RELEASE]
+        waiting = [s.lease_until for s in running if s.lease_until and s.lease_until > view.now]
+        if waiting:  # a change that is being made right now would not be undone
+            self.wake(min(waiting))
+            return ()
+        if not view.deletion.holding:
+            return (Move(to, reason, message),)
+        release = self.run(StepKind.RELEASE)
+        if release is not None and release.outcome is Outcome.CLEAR:
+            self.retry(release)  # it undid what it found, but a change was recorded meanwhile
+        return ()
+
+    # -- what may be dispatched now
+    def withhold(self) -> None:
+        """Drop the dispatches that a hold forbids now, and decide again when the hold may be over."""
+        hold, view = self.view.hold, self.view
+        if hold is None:
+            return
+        self.dispatches = [a for a in self.dispatches if not destructive(view.deletion, view.by_id[a.step_id])]
+        if hold.until is not None:
+            self.wake(hold.until)
+
+    def limit_sweeps(self) -> None:
+        """Drop the sweeps beyond ``steps_at_once``, so that one deletion does not occupy every worker.
+
+        Lost sweeps come first (their cast or their worker was lost), then those that have not run for the longest time,
+        so that each gets its turn. The end of any step causes another decision. A lost sweep does not count as busy.
+        """
+        view, by_id = self.view, self.view.by_id
+        sweeps = [a for a in self.dispatches if by_id[a.step_id].kind is StepKind.SWEEP]
+        lost = {a.step_id for a in sweeps}
+        others = (view.under_way_until(s) for s in view.steps if s.kind is StepKind.SWEEP and s.id not in lost)
+        busy = [until for until in others if until is not None and until > view.now]
+        free = max(0, view.rules.steps_at_once - len(busy))
+        if len(sweeps) <= free:
+            return
+        chosen = {a.step_id for a in sorted(sweeps, key=self._turn)[:free]}
+        self.wakes += busy
+        self.dispatches = [
+            a for a in self.dispatches if a.step_id in chosen or by_id[a.step_id].kind is not StepKind.SWEEP
+        ]
+
+    def _turn(self, dispatch: Dispatch) -> tuple[bool, bool, datetime.datetime]:
+        """Return the sort key of a sweep: the lowest is dispatched first."""
+        step, round_ = self.view.by_id[dispatch.step_id], self.view.deletion.round
+        again = step.round == round_ and step.finished_at is not None
+        under_way = step.state in (StepState.DISPATCHED, StepState.RUNNING) and step.round == round_
+        return not under_way, again, step.finished_at if again and step.finished_at else self.view.now

@@ -1,0 +1,102 @@
+"""States the observed properties of a deletion: what is drained, settled, on hold, stalled, waited for. Pure."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+
+from cleanup_orchestrator.core import force
+from cleanup_orchestrator.core.action_plan import ActionPlan
+from cleanup_orchestrator.core.actions import SetCondition
+from cleanup_orchestrator.core.blockers import blockers
+from cleanup_orchestrator.core.deletion import ConditionType as Type
+from cleanup_orchestrator.core.deletion import RoundPurpose, Status
+from cleanup_orchestrator.core.snapshot import Snapshot
+
+#: The condition that ends a hold.
+NOT_ON_HOLD = SetCondition(Type.ON_HOLD, False, "over", "nothing holds it any more")
+
+
+def observed(view: Snapshot, plan: ActionPlan) -> Iterator[SetCondition]:
+    """Yield the conditions that this snapshot shows, and the ends of those that it does not show any more."""
+    yield from _drain(view)
+    yield from _project(view)
+    yield from _people(view, plan)
+    yield from _settling(view)
+    if view.hold is not None:
+        yield SetCondition(Type.ON_HOLD, True, view.hold.reason, view.hold.message)
+    elif view.was_on_hold:
+        yield NOT_ON_HOLD
+    at = stalls_at(view, plan)
+    if at is None or view.now < at:
+        yield SetCondition(Type.STALLED, False, "progress", "")
+    else:
+        found = blockers(view.deletion, view.steps)
+        names = sorted({f"{b.service}.{b.type}@{b.region}: {b.reason}" for b in found})
+        text = "blocked by " + ("; ".join(names) or "no answer of a worker")
+        yield SetCondition(Type.STALLED, True, "no_progress", text)
+
+
+def stalls_at(view: Snapshot, plan: ActionPlan) -> datetime.datetime | None:
+    """Return when the deletion counts, or counted, as stalled; ``None`` while it waits for a known end."""
+    d = view.deletion
+    until = view.settle_until
+    settling = until is not None and view.now < until and d.status is Status.VERIFYING
+    waiting = bool(view.below) and view.children_under_way
+    waiting = waiting or d.status is Status.RECOVERABLE or plan.needs is not None  # for a date, or for a person
+    # After a hold, the time without progress begins anew.
+    held = _held(view, plan) or (view.was_on_hold and view.hold is None)
+    return None if settling or waiting or held else d.progress_at + view.rules.stall_after
+
+
+def _held(view: Snapshot, plan: ActionPlan) -> bool:
+    """Whether a hold withholds what the deletion does next: then it waits, and is not stalled."""
+    d = view.deletion
+    before = d.status in (Status.ACCEPTED, Status.INVENTORY, Status.RECOVERABLE)
+    listing = before or d.purpose is RoundPurpose.INVENTORY
+    return view.hold is not None and (plan.delete_is_next or not listing)
+
+
+def _drain(view: Snapshot) -> Iterator[SetCondition]:
+    """Yield the end of a drain that was undone by another client."""
+    if view.settle_until is None and view.has(Type.DRAINED):
+        text = "the project was enabled again, or a role on it was given: it is closed and proven empty anew"
+        yield SetCondition(Type.DRAINED, False, "reopened", text)
+        yield SetCondition(Type.SETTLED, False, "reopened", text)
+
+
+def _settling(view: Snapshot) -> Iterator[SetCondition]:
+    """Yield whether tokens from before the drain may still be cached."""
+    until = view.settle_until
+    if until is None:
+        return
+    settled = view.now >= until
+    text = f"tokens validated before the drain may be cached by services until {until.isoformat(timespec='seconds')}Z"
+    yield SetCondition(Type.SETTLED, settled, "settled" if settled else "token_caches", text)
+
+
+def _project(view: Snapshot) -> Iterator[SetCondition]:
+    """Yield whether another client deleted the project, and whether the projects below are gone."""
+    if gone := view.deletion.project_gone_at:
+        text = f"Keystone did not know the project any more at {gone.isoformat(timespec='seconds')}Z"
+        yield SetCondition(Type.PROJECT_GONE, True, "deleted_elsewhere", f"{text}: another client deleted it")
+    elif view.has(Type.PROJECT_GONE):
+        yield SetCondition(Type.PROJECT_GONE, False, "back", "Keystone knows the project again")
+    if not view.below and view.has(Type.WAITING):
+        yield SetCondition(Type.WAITING, False, "children", "the projects below are gone")
+
+
+def _people(view: Snapshot, plan: ActionPlan) -> Iterator[SetCondition]:
+    """Yield what depends on a person: a missing approval, the waivers in use, force."""
+    d = view.deletion
+    if plan.needs:
+        yield SetCondition(Type.APPROVAL, True, plan.needs.reason, plan.needs.message)
+    elif view.has(Type.APPROVAL):
+        yield SetCondition(Type.APPROVAL, False, "ended", "it does not wait for an approval any more")
+    if d.waivers:
+        text = "; ".join(waiver.explained for waiver in d.waivers)
+        yield SetCondition(Type.WAIVED, True, "waivers", f"it skips {text}")
+    elif view.has(Type.WAIVED):
+        yield SetCondition(Type.WAIVED, False, "ended", "it does not rely on a waiver any more")
+    if force.asked(d) is not None:
+        yield SetCondition(Type.FORCED, True, "forced", force.summary(d, view.steps).removeprefix("; "))

@@ -1,0 +1,252 @@
+"""What a round of sweeps is: which steps are in its scope, which of them it waits for, and when it is over. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+from cleanup_orchestrator.core import dependencies, force, plugin_liens
+from cleanup_orchestrator.core.action_plan import ActionPlan
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.guard import early
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.snapshot import Snapshot, done
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, Token
+
+
+def in_scope(deletion: Deletion, step: Step) -> bool:
+    """Whether a step belongs to the rounds of ``deletion.purpose``.
+
+    A waived step is not in any round. An informational step is in each inventory, for the report. Once the project is
+    disabled no token for it can be had. So a step that needs one keeps its last result, and a step without a result
+    (it was waived until now, or was not in the catalog) stays in scope and is unknown.
+    """
+    if step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED) or step.waived or keeps_last_result(deletion, step):
+        return False
+    if early(deletion, step) or (step.informational and deletion.purpose is RoundPurpose.INVENTORY):
+        return True
+    return step.project_setting is (deletion.purpose is RoundPurpose.PROJECT_SETTINGS)
+
+
+def keeps_last_result(deletion: Deletion, step: Step) -> bool:
+    """Whether a step keeps the result of its last scoped list: it is in no round any more, and no step waits for it."""
+    if deletion.closed_at is None or step.token is not Token.PROJECT:
+        return False
+    proven = step.outcome is Outcome.CLEAR or force.is_abandoned(deletion, step)
+    return step.project_setting or (done(step, deletion.since_round) and proven)
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """How far the present round is."""
+
+    over: bool  #: whether every step of it has its final result
+    moving: bool = True  #: whether a step may still change without force; ``True`` if that is not known
+
+
+@dataclasses.dataclass(frozen=True)
+class Round:
+    """The present round of a deletion. Every method is a question without an effect."""
+
+    view: Snapshot
+
+    @functools.cached_property
+    def subjects(self) -> tuple[Step, ...]:
+        """The steps of the round."""
+        return tuple(s for s in self.view.steps if in_scope(self.view.deletion, s))
+
+    def results(self, outcome: Outcome) -> list[Step]:
+        """Return the steps with this outcome that matter for the deletion: not informational, not abandoned."""
+        ended = (s for s in self.subjects if s.outcome is outcome and not s.informational)
+        return [s for s in ended if not self.is_abandoned(s)]
+
+    @property
+    def protected(self) -> Step | None:
+        """A step whose write was withheld because the project is on the never-delete list now."""
+        refused = (s for s in self.subjects if s.reason == Reason.PROJECT_PROTECTED)
+        return next((s for s in refused if done(s, self.view.deletion.round)), None)
+
+    # -- what the round waits for
+    def count_unknown(self, step: Step) -> bool:
+        """Whether it is unknown how many resources a step would delete, while a limit for approvals is set.
+
+        A delete round leaves such a step out. The inventory that follows waits for its answer, and counts it. Under
+        force no inventory waits: then the step is abandoned unseen, like every step that gives no answer.
+        """
+        d = self.view.deletion
+        limited = d.purpose is RoundPurpose.DELETE and self.view.rules.approval_resources > 0
+        return limited and step.round < d.round and step.outcome in (Outcome.UNKNOWN, Outcome.NONE)
+
+    def unfinished(self, step: Step) -> bool:
+        """Whether another try may change the step's result.
+
+        Leftovers are the final result of an inventory. An inventory does not try an informational step again.
+        """
+        d = self.view.deletion
+        listing = d.purpose is RoundPurpose.INVENTORY
+        if listing and step.informational:
+            return False
+        final = listing or dependencies.only_unplanned(step, d.round)
+        return step.outcome is Outcome.UNKNOWN or (step.outcome is Outcome.LEFTOVERS and not final)
+
+    def waits_indefinitely_for(self, step: Step) -> bool:
+        """Whether the round waits for this step without a limit.
+
+        Project settings never keep an empty project from its removal. No token can be had for a project that is gone.
+        """
+        waits_indefinitely = self.view.waits_indefinitely or self.may_raise_lien(step)
+        return (
+            waits_indefinitely
+            and not step.project_setting
+            and not self.out_of_reach(step)
+            and not self.is_abandoned(step)
+        )
+
+    def may_raise_lien(self, step: Step) -> bool:
+        """Whether nothing is deleted before this type was listed, because it may raise a lien."""
+        d = self.view.deletion
+        return d.status is Status.INVENTORY and plugin_liens.binding(d) and step.name in self.view.rules.lien_types
+
+    def out_of_reach(self, step: Step) -> bool:
+        """Whether a step never gets an answer: it needs a project that is gone, or a token for it."""
+        needs_it = step.token is Token.PROJECT or step.reason == Reason.PROJECT_GONE
+        return self.view.deletion.project_gone_at is not None and needs_it
+
+    @functools.cached_property
+    def behind_out_of_reach(self) -> frozenset[str]:
+        """The ids of steps that never get their turn: they wait for a step that never gets an answer."""
+        lost = {s.id for s in self.subjects if self.out_of_reach(s) and s.outcome is not Outcome.CLEAR}
+        return dependencies.behind(self.view.steps, lost) if lost else frozenset()
+
+    # -- force
+    def is_abandoned(self, step: Step) -> bool:
+        """Whether everything that this round knows of a step was abandoned by force."""
+        d = self.view.deletion
+        here = step.kind is StepKind.UNSUPPORTED or done(step, d.round) or self.count_unknown(step)
+        return here and force.is_abandoned(d, step)
+
+    @property
+    def force_applies(self) -> bool:
+        """Whether force may be used in this round, once nothing moves any more. It may not while a hold is in force."""
+        d = self.view.deletion
+        return self.view.hold is None and d.purpose is RoundPurpose.DELETE and force.works(d)
+
+    @property
+    def force_due(self) -> bool:
+        """Whether nothing has moved for so long that force is used."""
+        idle = self.view.now - self.view.deletion.progress_at
+        return self.force_applies and idle >= self.view.rules.force_patience
+
+    def unrecoverable(self, step: Step) -> bool:
+        """Whether force may be used on a step: enough was tried, and resources are left or not known."""
+        if not self.force_applies or step.project_setting or self.is_abandoned(step):
+            return False
+        if step.unplanned:  # resources that are not in the plan are reported, and the project stays
+            return False
+        if step.kind is StepKind.UNSUPPORTED or (self.count_unknown(step) and step.outcome is Outcome.UNKNOWN):
+            return True
+        tried = done(step, self.view.deletion.round) and step.attempt >= self.view.rules.force_attempts
+        return tried and self.unfinished(step) and step.reason != Reason.QUEUED
+
+
+# --------------------------------------------------------------------------------------------- how a round goes on
+def drive(round_: Round, plan: ActionPlan) -> Progress:
+    """Schedule what the present round needs next, and return how far it is."""
+    view = round_.view
+    survey = _surveyed(view, plan)
+    if survey is None or survey.outcome is not Outcome.CLEAR:
+        return Progress(over=False)
+    over, stuck, moving = True, False, False
+    _restore_access(round_, plan)
+    waiting = _waiting(round_)
+    for step in round_.subjects:
+        if step.kind is StepKind.UNSUPPORTED:
+            if view.waits_indefinitely and not round_.is_abandoned(step):
+                over, stuck = False, True
+        elif round_.count_unknown(step):
+            over = over and not round_.unrecoverable(step)
+        elif step.round < view.deletion.round:
+            if step.id not in waiting:
+                over, moving = False, True
+                plan.dispatch(step)
+            elif waiting[step.id]:
+                over = False
+        elif view.under_way(step):
+            over, moving = False, True
+            plan.follow(step)
+        elif round_.unfinished(step) and step.reason == Reason.QUEUED:
+            over, moving = False, True
+            assert step.finished_at is not None
+            plan.dispatch_at(step, step.finished_at)  # at once, behind the other steps in the queue
+        elif round_.force_due and round_.unrecoverable(step):
+            over = False  # it waits until no other step moves, and then for force
+        elif round_.unfinished(step) and _tries_again(round_, step):
+            over = False
+            moving = moving or not round_.unrecoverable(step)
+            stuck = stuck or step.attempt >= view.rules.attempts
+            plan.retry(step)
+    if stuck:
+        _survey_again(survey, plan)
+    return Progress(over, moving)
+
+
+def _surveyed(view: Snapshot, plan: ActionPlan) -> Step | None:
+    """Schedule the survey that this round needs; return it once it has a result.
+
+    An inventory needs a survey of its own round, because it relies on the catalog as it is now.
+    """
+    if view.deletion.purpose is not RoundPurpose.INVENTORY:
+        return plan.run(StepKind.SURVEY)
+    return plan.run(StepKind.SURVEY, view.deletion.round)
+
+
+def _waiting(round_: Round) -> dict[str, bool]:
+    """Return the ids of steps that wait for others, and whether the round waits for them.
+
+    A step that waits for what this round does not settle is left to a later round.
+    """
+    view, d = round_.view, round_.view.deletion
+    if d.purpose is RoundPurpose.INVENTORY:
+        return {}
+    awaited = [s for s in view.steps if not keeps_last_result(d, s) and not round_.is_abandoned(s)]
+    unsettled = bool(view.unplanned) or any(map(round_.count_unknown, round_.subjects))
+    late = [s for s in round_.subjects if s.round < d.round and dependencies.waits_for(s, awaited, d.round)]
+    # Project settings may wait for other settings that were given up. Then they stay, too.
+    return {s.id: not s.project_setting and not unsettled and s.id not in round_.behind_out_of_reach for s in late}
+
+
+def _tries_again(round_: Round, step: Step) -> bool:
+    """Whether an unfinished step is tried once more in this round."""
+    if round_.waits_indefinitely_for(step) or step.attempt < round_.view.rules.attempts:
+        return True
+    return step.reason == Reason.ON_HOLD
+
+
+def _survey_again(survey: Step, plan: ActionPlan) -> None:
+    """Read catalog and waivers again from time to time, because waiting alone may not settle this round."""
+    assert survey.finished_at is not None
+    plan.dispatch_at(survey, survey.finished_at + plan.view.rules.heartbeat)
+
+
+def _restore_access(round_: Round, plan: ActionPlan) -> None:
+    """Run the access step again if sweeps miss a project token: the project was enabled, or the role was removed."""
+    view = round_.view
+    missing = any(done(s, view.deletion.round) and s.reason == Reason.NO_PROJECT_TOKEN for s in round_.subjects)
+    if not view.waits_indefinitely or not missing or view.deletion.project_gone_at is not None:
+        return
+    access = view.task(StepKind.ACCESS)
+    if view.under_way(access):
+        plan.follow(access)
+    elif access.finished_at is not None:
+        plan.dispatch_at(access, access.finished_at + view.rules.heartbeat)
+
+
+def summary(leftovers: list[Step], unknown: list[Step]) -> str:
+    """Say how many resources are left in which types, and what is unknown."""
+    parts = []
+    if leftovers:
+        names = ", ".join(sorted({s.name for s in leftovers}))
+        parts.append(f"{sum(s.remaining for s in leftovers)} left in {names}")
+    if unknown:
+        parts.append(f"unknown: {', '.join(sorted({s.name if s.type else s.service for s in unknown}))}")
+    return "; ".join(parts) or "nothing left"

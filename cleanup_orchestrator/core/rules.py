@@ -1,0 +1,30 @@
+"""The operator's settings that decisions depend on."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+
+from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rules:
+    """The settings for decisions on deletions. The engine reads them once from the configuration."""
+
+    settle: datetime.timedelta = datetime.timedelta(seconds=300)  #: the longest ``token_cache_time`` of the cloud
+    stall_after: datetime.timedelta = datetime.timedelta(seconds=600)  #: without progress
+    claim_timeout: datetime.timedelta = datetime.timedelta(seconds=30)  #: an unclaimed cast is sent again after this
+    heartbeat: datetime.timedelta = datetime.timedelta(seconds=60)  #: the longest time between two decisions
+    attempts: int = 3  #: tries at a step before it reports "unknown", where an endless wait would lock out a user
+    retry_base: float = 1.0  #: seconds
+    retry_cap: float = 60.0  #: seconds
+    steps_at_once: int = 8  #: sweeps of one deletion that may be dispatched or running at the same time
+    empty_inventories: int = 2  #: complete and empty inventories in a row before the project is removed
+    approval_resources: int = 0  #: resources that one deletion may delete without an approval; 0: no limit
+    approval_deletions: int = 0  #: cascades in 24 hours that need no approval; 0: no limit
+    recovery_window: datetime.timedelta = datetime.timedelta(0)  #: between the inventory and the first delete; 0: none
+    force_attempts: int = 3  #: tries at a step before force is used on what it left
+    force_patience: datetime.timedelta = datetime.timedelta(seconds=300)  #: without progress before force is used
+    windows: Windows = ALWAYS  #: the hours in which projects are locked and deleted
+    lien_types: frozenset[str] = frozenset()  #: types on which a cascade's inventory raises liens

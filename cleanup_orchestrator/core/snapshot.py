@@ -1,0 +1,172 @@
+"""One deletion, its steps, the time and the settings, as one decision sees them. Pure, and immutable.
+
+Every method of ``Snapshot`` is a question without an effect. What a decision schedules is collected in
+``action_plan.ActionPlan``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+from collections.abc import Sequence
+
+from cleanup_orchestrator.core import backoff, force, guard
+from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
+from cleanup_orchestrator.core.transitions import LIVE
+
+#: Survey results with which a deletion cannot begin at all.
+FATAL = frozenset(
+    {
+        Reason.PROJECT_IS_DOMAIN,
+        Reason.PROJECT_KNOWN,
+        Reason.PROJECT_HAS_CHILDREN,
+        Reason.PROJECT_PROTECTED,
+        Reason.PROJECT_IMMUTABLE,
+    }
+)
+
+
+def done(step: Step, since: int) -> bool:
+    """Whether the step has a result that is not older than round ``since``."""
+    return step.round >= since and step.state is StepState.DONE
+
+
+def settle_until(deletion: Deletion, rules: Rules) -> datetime.datetime | None:
+    """Return when the last token validated before the drain has left every cache; ``None`` without a drain.
+
+    A project that is gone counts as drained, because no user gets a token for it. It also resets the time: after the
+    project is gone, nothing shows whether an earlier drain held until then.
+    """
+    since = [at for at in (deletion.drained_at, deletion.project_gone_at) if at is not None]
+    return max(since) + rules.settle if since else None
+
+
+def retry_at(step: Step, rules: Rules) -> datetime.datetime:
+    """Return when a finished step that is not clear may be tried again."""
+    assert step.finished_at is not None
+    return step.finished_at + backoff.delay(step.attempt, rules.retry_base, rules.retry_cap)
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """One deletion as one decision sees it."""
+
+    deletion: Deletion
+    steps: Sequence[Step]  #: all of the deletion
+    now: datetime.datetime  #: the database's time, UTC
+    rules: Rules
+
+    # -- holds and conditions
+    @functools.cached_property
+    def hold(self) -> guard.Withheld | None:
+        """What keeps the deletion from locking and deleting now."""
+        return guard.hold(self.deletion, self.now, self.rules.windows)
+
+    def has(self, type_: ConditionType) -> bool:
+        """Whether the deletion has a condition that is true."""
+        return any(c.type == type_ and c.status for c in self.deletion.conditions)
+
+    @property
+    def was_on_hold(self) -> bool:
+        """Whether the deletion was on hold at the decision before this one."""
+        return self.has(ConditionType.ON_HOLD)
+
+    @functools.cached_property
+    def settle_until(self) -> datetime.datetime | None:
+        """When the last token validated before the drain has left every cache; ``None`` without a drain."""
+        return settle_until(self.deletion, self.rules)
+
+    # -- single steps
+    @functools.cached_property
+    def by_id(self) -> dict[str, Step]:
+        """The steps by their ids."""
+        return {step.id: step for step in self.steps}
+
+    def task(self, kind: StepKind) -> Step:
+        """Return the deletion-wide step of a kind."""
+        return next(s for s in self.steps if s.kind is kind)
+
+    def under_way_until(self, step: Step) -> datetime.datetime | None:
+        """Return when a step that is under way counts, or counted, as lost; ``None`` if it is not under way."""
+        if step.state is StepState.DISPATCHED:
+            assert step.dispatched_at is not None
+            return step.dispatched_at + self.rules.claim_timeout
+        if step.state is StepState.RUNNING:
+            assert step.lease_until is not None
+            return step.lease_until
+        return None
+
+    def under_way(self, step: Step) -> bool:
+        """Whether the step was dispatched or runs. It may be lost by now."""
+        return self.under_way_until(step) is not None
+
+    def retries_exhausted(self, step: Step) -> bool:
+        """Whether a deletion-wide step is not tried again.
+
+        A report gives up after some tries, because it must not lock out its user for ever. A step that the never-delete
+        list withholds is given up at once, because nothing else would end the deletion.
+        """
+        tries = self.deletion.mode is Mode.REPORT and step.attempt >= self.rules.attempts
+        return (tries and step.reason != Reason.ON_HOLD) or step.reason == Reason.PROJECT_PROTECTED
+
+    # -- the whole deletion
+    @property
+    def waits_indefinitely(self) -> bool:
+        """Whether an unknown result is waited for without a limit.
+
+        It is not where that would lock out a user, or keep one waiting. Nor in an inventory under force: an unknown
+        result there sends the deletion back to a delete round, which may abandon it.
+        """
+        d = self.deletion
+        if d.purpose is RoundPurpose.INVENTORY and force.works(d):
+            return False
+        deleting = d.mode is Mode.CASCADE and d.status in (Status.DELETING, Status.VERIFYING) and not d.dry_run
+        return deleting and not self.unplanned
+
+    @functools.cached_property
+    def unplanned(self) -> int:
+        """The number of known resources of this attempt that are not in the deletion's plan.
+
+        They stay, so the deletion cannot complete. Then no unknown result is waited for without a limit, and the
+        project is given back with a report.
+        """
+        return sum(s.unplanned for s in self.steps if s.round >= self.deletion.since_round and not s.waived)
+
+    @property
+    def known(self) -> Step | None:
+        """A step that found in this attempt that Keystone knows the project."""
+        since = self.deletion.since_round
+        return next((s for s in self.steps if done(s, since) and s.reason == Reason.PROJECT_KNOWN), None)
+
+    @property
+    def survey(self) -> Step:
+        """The latest survey."""
+        return self.task(StepKind.SURVEY)
+
+    @property
+    def survey_failed(self) -> Step | None:
+        """The survey, if its result ends the deletion."""
+        fresh = done(self.survey, self.deletion.since_round) and self.survey.outcome is Outcome.UNKNOWN
+        return self.survey if fresh and self.survey.reason in FATAL else None
+
+    # -- project trees
+    @property
+    def below(self) -> str:
+        """What the latest survey says of projects below this one; empty: there are none."""
+        return self.survey.message if self.survey.reason == Reason.PROJECT_HAS_CHILDREN else ""
+
+    @property
+    def child_gone_since_survey(self) -> bool:
+        """Whether a project below was deleted after the latest survey began."""
+        since = self.survey.started_at
+        gone = [c for c in self.deletion.children if c.status is Status.DELETED]
+        return any(since is None or c.status_at >= since for c in gone)
+
+    @property
+    def children_under_way(self) -> bool:
+        """Whether the projects below may still be deleted without a user's action."""
+        return self.child_gone_since_survey or any(c.status in LIVE for c in self.deletion.children)

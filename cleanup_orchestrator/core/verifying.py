@@ -1,0 +1,207 @@
+"""Decides for a deletion in status ``verifying``: drain, prove empty, close, prove empty again, remove. Pure."""
+
+from __future__ import annotations
+
+from cleanup_orchestrator.core import approvals, force
+from cleanup_orchestrator.core.action_plan import ActionPlan
+from cleanup_orchestrator.core.actions import (
+    Actions,
+    CountEmpty,
+    MarkClosed,
+    MarkDrained,
+    Move,
+    OpenRound,
+    Reprove,
+    SetCondition,
+    not_looked_at,
+)
+from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.reasons import Reason, StatusReason
+from cleanup_orchestrator.core.rounds import Round, drive, summary
+from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.core.snapshot import Snapshot, done
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, Token
+
+#: Results of the removal that do not change with time: the project is given back, and a person decides.
+REMOVAL_REFUSED = frozenset({Reason.PROJECT_HAS_CHILDREN, Reason.PROJECT_IMMUTABLE})
+
+
+def verifying(view: Snapshot, plan: ActionPlan) -> Actions:
+    """Return what to do next with a deletion that is being verified."""
+    d = view.deletion
+    if d.purpose is RoundPurpose.PROJECT_SETTINGS:
+        return _remove(view, plan) or _leave_settings_round(view)
+    if force.pending(d):
+        return (Move(Status.DELETING, StatusReason.FORCED, f"going back: {force.asked(d)}"),)
+    if d.purpose is RoundPurpose.INVENTORY:
+        return _inventory(Round(view), plan)
+    return _between_inventories(view, plan)
+
+
+# -------------------------------------------------------------------------------------------------- during an inventory
+def _inventory(round_: Round, plan: ActionPlan) -> Actions:
+    """Drive the inventory, and count it if it is complete and empty."""
+    view = round_.view
+    progress = drive(round_, plan)
+    if failed := view.survey_failed:
+        plan.drop()
+        return plan.end(Status.FAILED, failed.reason, failed.message)
+    if not progress.over:
+        return ()
+    leftovers, unknown = round_.results(Outcome.LEFTOVERS), round_.results(Outcome.UNKNOWN)
+    if not leftovers and not unknown and not view.unplanned:
+        return _empty(view, plan)
+    return _not_empty(round_, plan)
+
+
+def _empty(view: Snapshot, plan: ActionPlan) -> Actions:
+    """Count an empty inventory, unless it began before the settling time was over."""
+    d, until = view.deletion, view.settle_until
+    if until and d.round_opened_at and d.round_opened_at < until:  # the project was deleted during the inventory
+        plan.wake(until)
+        return (OpenRound(RoundPurpose.INVENTORY),) if view.now >= until else ()
+    return (CountEmpty(),)
+
+
+def _not_empty(round_: Round, plan: ActionPlan) -> Actions:
+    """Return what follows an inventory that found something: deletes, an approval, or a report."""
+    view, d = round_.view, round_.view.deletion
+    leftovers, unknown = round_.results(Outcome.LEFTOVERS), round_.results(Outcome.UNKNOWN)
+    found = summary(leftovers, unknown)
+    never = round_.behind_out_of_reach if d.mode is Mode.CASCADE else ()
+    stays = all(round_.out_of_reach(s) or s.id in never for s in leftovers)
+    if d.project_gone_at and stays and all(round_.out_of_reach(s) for s in unknown):
+        text = "another client deleted the project, and no token for it can be had any more: "
+        return plan.end(Status.LEFTOVERS, StatusReason.PROJECT_GONE, text + found)
+    if d.mode is Mode.REPORT:
+        return plan.end(Status.LEFTOVERS, StatusReason.FOUND_AGAIN, found)
+    if view.unplanned:
+        text = f"{view.unplanned} are not in plan {d.plan_id}, and are not deleted: "
+        return plan.end(Status.LEFTOVERS, StatusReason.UNPLANNED, text + found)
+    plan.needs = approvals.for_resources(d, view.steps, view.rules.approval_resources)
+    if plan.needs:
+        return ()
+    if view.has(ConditionType.APPROVAL):
+        # It may have waited for days: only what is there now is deleted, and no more than was approved.
+        given = SetCondition(ConditionType.APPROVAL, False, "ended", "it was given")
+        return (given, OpenRound(RoundPurpose.INVENTORY))
+    return (Move(Status.DELETING, StatusReason.FOUND_AGAIN, f"going back: verification found {found}"),)
+
+
+# ------------------------------------------------------------------------------------------------- between inventories
+def _between_inventories(view: Snapshot, plan: ActionPlan) -> Actions:
+    """Return what precedes the next inventory, or follows the last one."""
+    d = view.deletion
+    if _drain_lost(view):
+        return _drain_again(view, plan)
+    if d.empty_inventories >= _needed(d, view.rules):
+        if d.origin is Origin.NOTICED:
+            text = "another client deleted the project, and none of its members' resources is left"
+            return (Move(Status.DELETED, StatusReason.PROJECT_GONE, text + not_looked_at(d)),)
+        if not d.closed_at and not d.project_gone_at:
+            return _close(view, plan)
+        return (OpenRound(RoundPurpose.PROJECT_SETTINGS),) if view.hold is None else ()
+    until = view.settle_until
+    if until and view.now < until and not view.unplanned:  # with unplanned resources the project cannot become empty
+        plan.wake(until)
+        return ()
+    return (OpenRound(RoundPurpose.INVENTORY),)
+
+
+def _drain_lost(view: Snapshot) -> bool:
+    """Whether the project has to be drained again: it was drained, and another client undid that."""
+    d = view.deletion
+    if d.drained_at or d.closed_at or d.project_gone_at or d.origin is Origin.NOTICED:
+        return False
+    drain = view.task(StepKind.DRAIN)
+    if not done(drain, d.since_round):
+        return True
+    return drain.outcome is Outcome.UNKNOWN or not drain.reason  # with a reason, the drain never held completely
+
+
+def _drain_again(view: Snapshot, plan: ActionPlan) -> Actions:
+    """Lock the project again before an inventory counts: types that need its token are listed for the last time."""
+    drain = plan.run(StepKind.DRAIN, view.deletion.round)
+    if drain is None:
+        return ()
+    if drain.outcome is Outcome.CLEAR:
+        assert drain.finished_at is not None
+        return (MarkDrained(drain.finished_at), SetCondition(ConditionType.DRAINED, True, "drained", drain.message))
+    if view.retries_exhausted(drain):
+        plan.drop()
+        return plan.end(Status.LEFTOVERS, StatusReason.DRAIN_FAILED, drain.message)
+    return ()
+
+
+def _needed(d: Deletion, rules: Rules) -> int:
+    """Return how many empty inventories the verification needs before its next stage.
+
+    ``empty_inventories`` (two) before the project is disabled. One more afterwards if the drain had taken hold by then.
+    If it had not (inherited grants, or no drain), disabling the project was the drain. Then only later inventories
+    prove anything, and all of them are needed again.
+    """
+    if d.closed_at and d.drained_at and d.drained_at < d.closed_at:
+        return 1
+    return rules.empty_inventories
+
+
+def _close(view: Snapshot, plan: ActionPlan) -> Actions:
+    """Disable the project."""
+    close = plan.run(StepKind.CLOSE, view.deletion.round)  # not an earlier one: the project was enabled again since
+    if close is None:
+        return ()
+    if close.outcome is Outcome.CLEAR:
+        assert close.finished_at is not None
+        text = close.message + _last_scoped_lists(view)
+        return (MarkClosed(close.finished_at), SetCondition(ConditionType.DRAINED, True, "project_disabled", text))
+    if view.retries_exhausted(close):
+        plan.drop()
+        return plan.end(Status.FAILED, close.reason, close.message)
+    return ()
+
+
+def _last_scoped_lists(view: Snapshot) -> str:
+    """Name the types that cannot be listed any more once the project is disabled."""
+    d = view.deletion
+    listed = [s for s in view.steps if s.kind is StepKind.SWEEP and not s.waived and not force.is_abandoned(d, s)]
+    scoped = sorted({s.name for s in listed if s.token is Token.PROJECT})
+    if not scoped:
+        return ""
+    when = "behind the drain" if d.drained_at else "while others still got tokens"
+    return f"; empty at the last list with a token of the project, {when}: {', '.join(scoped)}"
+
+
+# ----------------------------------------------------------------------------------------------- the last round
+def _remove(view: Snapshot, plan: ActionPlan) -> Actions:
+    """Drive the round of project settings, and then remove the project."""
+    d = view.deletion
+    if not drive(Round(view), plan).over:
+        return ()
+    if d.origin is Origin.ADOPTED:
+        text = "the project was gone already, and nothing of it is left" + not_looked_at(d)
+        return (Move(Status.DELETED, StatusReason.PROJECT_GONE, text),)
+    remove = plan.run(StepKind.REMOVE, d.round)
+    if remove is None:
+        return ()
+    if remove.outcome is Outcome.CLEAR:
+        text = remove.message + not_looked_at(d)
+        if force.asked(d) is not None:
+            return (Move(Status.DELETED, StatusReason.DELETED_BY_FORCE, text + force.summary(d, view.steps)),)
+        return (Move(Status.DELETED, StatusReason.DELETED, text),)
+    if view.retries_exhausted(remove) or remove.reason in REMOVAL_REFUSED:
+        # A cancel is not possible any more, so the deletion itself has to give the project back.
+        plan.drop()
+        return plan.end(Status.FAILED, remove.reason, remove.message)
+    return ()
+
+
+def _leave_settings_round(view: Snapshot) -> Actions:
+    """Leave the round of project settings while a hold is in force, so that the deletion can be cancelled.
+
+    But not once the removal may have begun. Afterwards the project is proven empty again.
+    """
+    remove = view.task(StepKind.REMOVE)
+    withheld = remove.state is StepState.DONE and remove.reason == Reason.ON_HOLD
+    if view.hold is None or (remove.round == view.deletion.round and not withheld):
+        return ()
+    return (Reprove(f"the project is not removed now: {view.hold.message}"),)
