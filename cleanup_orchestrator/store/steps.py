@@ -17,8 +17,8 @@ from sqlalchemy.engine import Connection
 from cleanup_orchestrator.core import force
 from cleanup_orchestrator.core.actions import record, settled
 from cleanup_orchestrator.core.deletion import Deletion, Status
-from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.guard import allowed
+from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Change, Event
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepResult, StepState

@@ -57,7 +57,7 @@ class WriteGuard:
             read_only(method, url)
         # An operator may extend the never-delete list while a deletion is under way.
         listed = worker.protection.listed(deletion.project_id, deletion.project_name)
-        if NeverDelete().holds(Facts(deletion, never_delete=listed), step):
+        if NeverDelete().holds(Facts(deletion, never_delete=listed or ""), step):
             raise ProjectProtected(f"{method} withheld: {listed}")
         if deletion.origin is Origin.ADOPTED:
             self._expect_gone(method)

@@ -107,7 +107,7 @@ MUTATIONS = (
     ),
     Mutation(
         "A worker may write past its lease",
-        GUARD,
+        CORE_GUARD,
         "if not claimed or step.lease_until is None or step.lease_until <= facts.now:",
         "if not claimed:",
         tests("store/fencing_rules"),
@@ -135,18 +135,16 @@ MUTATIONS = (
     ),
     Mutation(
         "A worker may write outside of the hours",
-        GUARD,
-        GUARD,
-        "        deletion = with_holds(c, deletion, now)\n    return guard",
-        "        pass\n    return guard",
+        CORE_GUARD,
+        "    OutsideWindows(),\n",
         "",
         tests("store/fencing_rules"),
     ),
     Mutation(
         "A lien keeps a drain from being undone",
         GUARD,
-        "    if not undoing:\n        deletion = with_holds",
-        "    if True:\n        deletion = with_holds",
+        "    if undoing:\n        windows = ALWAYS\n    else:\n        deletion",
+        "    if True:\n        deletion",
         tests("store/fencing_rules"),
     ),
     Mutation(

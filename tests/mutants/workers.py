@@ -29,14 +29,14 @@ MUTATIONS = (
     Mutation(
         "A worker's guard does not ask the never-delete list",
         GUARD,
-        "if NeverDelete().holds(Facts(deletion, never_delete=listed), step):",
+        'if NeverDelete().holds(Facts(deletion, never_delete=listed or ""), step):',
         "if False:",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "The never-delete list keeps a drain from being undone",
         GUARD,
-        "if NeverDelete().holds(Facts(deletion, never_delete=listed), step):",
+        'if NeverDelete().holds(Facts(deletion, never_delete=listed or ""), step):',
         "if listed:",
         tests("worker/worker_guard"),
     ),
