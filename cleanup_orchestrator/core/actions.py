@@ -132,6 +132,9 @@ Action = (
 )
 Actions = tuple[Action, ...]
 
+#: Actions that change what a decision depends on. They are saved first, and the next decision follows at once.
+TURNS = Move | OpenRound | UseForce | Abandon | CountEmpty | MarkDrained | MarkClosed | Reprove
+
 
 #: Kinds whose attempts are counted from 1 in each round.
 _EACH_ROUND = frozenset({StepKind.SWEEP, StepKind.SURVEY, StepKind.DRAIN, StepKind.CLOSE, StepKind.REMOVE})

@@ -17,11 +17,10 @@ from collections.abc import Callable, Sequence
 from cleanup_orchestrator.core import approvals, backoff, conditions, force, plugin_liens
 from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.actions import (
+    TURNS,
     Abandon,
     Actions,
-    CountEmpty,
     Dispatch,
-    MarkClosed,
     MarkDrained,
     MarkRecoverable,
     Move,
@@ -41,9 +40,6 @@ from cleanup_orchestrator.core.step import Outcome, Step, StepKind
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.core.verifying import verifying
 
-#: Actions that change what a decision depends on. They are saved first, and the next decision follows at once.
-_TURNS = Move | OpenRound | UseForce | Abandon | CountEmpty | MarkDrained | MarkClosed | Reprove
-
 
 def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, rules: Rules | None = None) -> Actions:
     """Return what to do next with a deletion.
@@ -60,7 +56,7 @@ def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, ru
     if not known and (hold_over := _after_hold(view)):
         return hold_over
     actions = _known(known, plan) if known else _HANDLERS[deletion.status](view, plan)
-    if any(isinstance(a, _TURNS) for a in actions):
+    if any(isinstance(a, TURNS) for a in actions):
         return actions
     plan.withhold()
     plan.limit_sweeps()

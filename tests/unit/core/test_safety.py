@@ -16,13 +16,14 @@ from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
 from cleanup_orchestrator.core import actions, transitions
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.facts import ProjectReclosed
+from cleanup_orchestrator.core.guard import allowed
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import TASKS, Outcome, StepKind, StepResult, StepState
-from cleanup_orchestrator.core.transitions import By, allowed, move
+from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain.revoke import Revoke
 from cleanup_orchestrator.engine.deletions import Engine

@@ -106,7 +106,7 @@ def test_the_record_says_what_rests_on_the_last_look_with_a_token_of_the_project
     world.answers = {"drain": lambda _: dataclasses.replace(drained, outcome=Outcome.CLEAR)}
     assert world.run() is Status.DELETED
     [condition] = [c for c in world.deletion.conditions if c.type == "drained"]
-    assert condition.message.endswith(f"; empty at the last look with a token of the project, {words}: {SECRET.name}")
+    assert condition.message.endswith(f"; empty at the last list with a token of the project, {words}: {SECRET.name}")
 
 
 # ---------------------------------------------------------------------------------------------- the closing disable
