@@ -14,7 +14,7 @@ import time
 import pytest
 from waitress.adjustments import Adjustments
 
-from cleanup_orchestrator.http_server import MAX_BODY, MAX_HEAD, Server, _Request
+from cleanup_orchestrator.http_server import MAX_BODY, MAX_HEAD, Limits, Server, _Request
 from tests.support.timing import wait
 
 LARGE = 5_000_000  #: bytes of an answer that no buffer of the kernel takes as a whole
@@ -36,7 +36,7 @@ def application(environ, start):
 
 @pytest.fixture
 def server():
-    made = Server("127.0.0.1", 0, application, THREADS, PATIENCE, 100)
+    made = Server("127.0.0.1", 0, application, Limits(THREADS, PATIENCE, 100))
     thread = threading.Thread(target=made.serve)
     thread.start()
     yield made
@@ -242,7 +242,7 @@ def answered(port, data, more=b""):
 
 OWN_ANSWERS = {
     "no HTTP": (b"no HTTP" + END, 400, "this is not an HTTP request"),
-    "half a head": (b"GET / HTTP/1.1\r\n", 408, "not there in time"),
+    "half a head": (b"GET / HTTP/1.1\r\n", 408, "did not arrive in time"),
     "a large body": (LINE + b"Content-Length: %d" % MAX_BODY + END, 413, "body is larger"),
     "a large head": (LINE + b"A" * (MAX_HEAD - len(LINE)), 431, "headers are larger"),
     "a broken application": (b"GET /broken HTTP/1.1" + END, 500, "log of the server"),
@@ -281,11 +281,11 @@ def test_a_request_that_is_there_is_answered_though_it_expects_100(port):
 
 LIMITED = """
 import resource, sys
-from cleanup_orchestrator.http_server import Server
+from cleanup_orchestrator.http_server import Limits, Server
 soft, hard, connections = map(int, sys.argv[1:])
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 try:
-    Server("127.0.0.1", 0, None, 1, 1.0, connections).stop()
+    Server("127.0.0.1", 0, None, Limits(1, 1.0, connections)).stop()
 except OSError as error:
     print(error)
 else:

@@ -333,7 +333,7 @@ def _abandons_the_unrecorded() -> Iterator[Patch]:
 
 def _abandons_without_force() -> Iterator[Patch]:
     yield force, "works", lambda _deletion: True
-    yield decide._View, "retries_exhausted", property(lambda _view: True)
+    yield Round, "force_due", property(lambda _round: True)
 
 
 def _parents_do_not_wait() -> Iterator[Patch]:

@@ -250,7 +250,7 @@ class Ports:
     def options(self, *_):
         return {}
 
-    def kin(self, *_):
+    def related_types(self, *_):
         return ()
 
 
