@@ -125,7 +125,7 @@ class Parts:
         """
         parts = [health.Part("store", self.store.ping, needed=True)]
         if {"api", "worker"} & set(names):  # an engine makes no call to Keystone
-            parts.append(health.Part("keystone", lambda: health.keystone(self.clouds), needed=True))
+            parts.append(health.Part("keystone", self.clouds.check, needed=True))
         if broker := self.broker():
             parts.append(health.Part("bus", broker, needed=False, without="the tick starts the work, later"))
         parts += [health.Part("steps", part.sound, needed=True) for part in workers]

@@ -122,7 +122,7 @@ def parts(store: Store, clouds: Clouds, bus: Callable[[], Any] | None) -> list[h
     """
     needed = [
         health.Part("store", store.ping, needed=True),
-        health.Part("keystone", lambda: health.keystone(clouds), needed=True),
+        health.Part("keystone", clouds.check, needed=True),
     ]
     without = "requests are recorded, and start with the next tick of an engine"
     return [*needed, *([health.Part("bus", bus, needed=False, without=without)] if bus else [])]

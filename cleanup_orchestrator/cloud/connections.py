@@ -16,12 +16,14 @@ from keystoneauth1.identity.base import BaseIdentityPlugin
 from openstack.config import cloud_region
 from openstack.connection import Connection
 from oslo_config import cfg
+from oslo_log import log
 
 from cleanup_orchestrator.cloud.rate_limiter import Budget
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession, http_pool, read_only
 from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoJanitor, NoProjectToken
 
 #: Group of the orchestrator's own user.
+LOG = log.getLogger(__name__)
 GROUP = "orchestrator"
 #: Group of the janitor, a second user that can do no more than a member of the project.
 JANITOR = "janitor"
@@ -257,6 +259,19 @@ class Clouds:
             version="3",
             raise_exc=True,
         )
+
+    def check(self) -> None:
+        """Have Keystone validate the orchestrator's token.
+
+        This covers Keystone's database, its cache and the orchestrator's password.
+
+        :raises keystoneauth1.exceptions.ClientException: if Keystone does not answer, or gives no token
+        """
+        session = self.admin_session()
+        try:
+            self.identity(session).get("/auth/tokens?nocatalog", headers={"X-Subject-Token": session.get_token()})
+        except ka_exceptions.NotFound:  # it had expired, and another one was issued: Keystone answers
+            LOG.debug("the token was replaced during the check")
 
     def connection(self, session: GuardedSession, region: str) -> Connection:
         """Return an openstacksdk connection to one region; empty: the region of Keystone."""

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import webob
 import webob.dec
-from keystoneauth1 import exceptions as ka_exceptions
 from oslo_log import log
 
 from cleanup_orchestrator.monitoring.probe import CachedProbe, NoAnswer
 
 if TYPE_CHECKING:
-    from cleanup_orchestrator.cloud.connections import Clouds
+    pass
 
 LOG = log.getLogger(__name__)
 
@@ -58,20 +57,6 @@ class Answer:
     def __str__(self) -> str:
         """Return the line in the plain text answer."""
         return f"{self.part.name} unavailable" + (f": {self.part.without}" if not self.part.needed else "")
-
-
-def keystone(clouds: Clouds) -> None:
-    """Have Keystone validate the orchestrator's token.
-
-    This covers Keystone's database, its cache and the orchestrator's password.
-
-    :raises keystoneauth1.exceptions.ClientException: if Keystone does not answer, or gives no token
-    """
-    session = clouds.admin_session()
-    try:
-        clouds.identity(session).get("/auth/tokens?nocatalog", headers={"X-Subject-Token": session.get_token()})
-    except ka_exceptions.NotFound:  # it had expired, and another one was issued: Keystone answers
-        LOG.debug("the token was replaced during the check")
 
 
 class Health:

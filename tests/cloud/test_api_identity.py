@@ -15,7 +15,6 @@ from openstack.connection import Connection
 from cleanup_orchestrator import service
 from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.errors import CleanupError
-from cleanup_orchestrator.monitoring import health
 from cleanup_orchestrator.store import tables
 from tests.cloud.conftest import Sweeper
 from tests.cloud.launcher import Cloud
@@ -96,7 +95,7 @@ def test_a_reader_of_the_system_is_enough_for_the_api(full_cloud, full_admin, fu
     api = Api(full_cloud, tmp_path, reader, SYSTEM, f"own_project_id = {own}")
     admin = full_admin.session.get_token()
 
-    assert health.keystone(api.parts.clouds) is None
+    assert api.parts.clouds.check() is None
     assert api("GET", "/v1", admin)[0] == 200
     status, services = api("GET", "/v1/services", admin)
     assert status == 200 and "identity" in {one["service_type"] for one in services["services"]}
