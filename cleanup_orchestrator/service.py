@@ -183,7 +183,7 @@ class Running:
         :raises cleanup_orchestrator.errors.CleanupError: if the drain driver does not load, or Keystone gives no token
         """
         part = self.parts.worker()
-        _ = part.context.driver, part.context.windows  # fails now, not at the first deletion
+        _ = part.context.driver, part.context.hold_options  # fails now, not at the first deletion
         self.parts.log_in()
         self._workers.append(part)
         self._names.append("worker")

@@ -6,6 +6,7 @@ from typing import Any
 
 from oslo_config import cfg, types
 
+from cleanup_orchestrator.core.guard import HoldOptions
 from cleanup_orchestrator.core.maintenance_windows import Windows, window
 
 
@@ -61,9 +62,10 @@ OPTS = {
 }
 
 
-def windows(conf: cfg.ConfigOpts) -> Windows:
-    """Return the maintenance windows of ``[deletion] delete_windows``."""
-    return Windows.of(conf.deletion.delete_windows, conf.deletion.delete_windows_time_zone)
+def hold_options(conf: cfg.ConfigOpts) -> HoldOptions:
+    """Return the options that holds read, as configured now."""
+    windows = Windows.of(conf.deletion.delete_windows, conf.deletion.delete_windows_time_zone)
+    return HoldOptions(windows)
 
 
 def lien_types(conf: cfg.ConfigOpts) -> frozenset[str]:

@@ -48,12 +48,23 @@ class HoldName(StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class HoldOptions:
+    """The operator's options that holds read; ``cloud.protection.hold_options`` reads them from the configuration."""
+
+    windows: Windows = ALWAYS  #: the hours in which projects are locked and deleted
+
+
+#: No option holds anything.
+NO_OPTIONS = HoldOptions()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
     """What the holds read besides the step."""
 
     deletion: Deletion  #: with ``liens`` and ``brake`` as they are in force now
     now: datetime.datetime = _ANY_TIME  #: the database's time, UTC; needed with windows or a fencing token
-    windows: Windows = ALWAYS
+    options: HoldOptions = NO_OPTIONS
     fencing_token: int | None = None  #: the caller's; none: the caller holds no claim, and none is checked
     never_delete: str = ""  #: why the project is on the never-delete list; empty: it is not, or the list was not read
 
@@ -263,8 +274,8 @@ class OutsideWindows(WaitingHold):
 
     def causes_for_deletion(self, facts: Facts) -> Iterator[Cause]:
         """Yield when the windows open next, while they are closed."""
-        if not facts.windows.open(facts.now):
-            opens = facts.windows.opens(facts.now)
+        if not facts.options.windows.open(facts.now):
+            opens = facts.options.windows.opens(facts.now)
             text = f"outside of [deletion] delete_windows: they open next at {opens.isoformat(timespec='seconds')}Z"
             yield Cause(self.name, text, opens)
 
@@ -289,7 +300,8 @@ class WrongRound(Hold):
         return step.kind in (StepKind.ACCESS, StepKind.DRAIN, StepKind.HALT, StepKind.CLOSE)
 
 
-#: Every hold. The order of the waiting ones is the order in which a message names them.
+#: Every hold. The order of the waiting ones is the order in which a message names them. The first one gives the reason
+#: of the condition, and the API hides the message by that reason: holds with a text that needs a permission come first.
 HOLDS: tuple[Hold, ...] = (
     Ended(),
     EarlierRound(),
@@ -325,14 +337,14 @@ def may_write(facts: Facts, step: Step) -> bool:
     return next(causes(facts, step), None) is None
 
 
-def hold(deletion: Deletion, now: datetime.datetime, windows: Windows) -> Withheld | None:
+def hold(deletion: Deletion, now: datetime.datetime, options: HoldOptions) -> Withheld | None:
     """Return what keeps a deletion from locking and deleting now; ``None`` if nothing does, or if it never writes.
 
     A cancel is never held: it gives the project back.
     """
     if deletion.dry_run or deletion.origin is Origin.NOTICED or deletion.status is Status.CANCELLING:
         return None
-    facts = Facts(deletion, now, windows)
+    facts = Facts(deletion, now, options)
     found = [cause for one in HOLDS if isinstance(one, WaitingHold) for cause in one.causes_for_deletion(facts)]
     if not found:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 
-from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
+from cleanup_orchestrator.core.guard import NO_OPTIONS, HoldOptions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,5 +26,5 @@ class Rules:
     recovery_window: datetime.timedelta = datetime.timedelta(0)  #: between the inventory and the first delete; 0: none
     force_attempts: int = 3  #: tries at a step before force is used on what it left
     force_patience: datetime.timedelta = datetime.timedelta(seconds=300)  #: without progress before force is used
-    windows: Windows = ALWAYS  #: the hours in which projects are locked and deleted
+    hold_options: HoldOptions = NO_OPTIONS
     lien_types: frozenset[str] = frozenset()  #: types on which a cascade's inventory raises liens

@@ -64,7 +64,7 @@ class Snapshot:
     @functools.cached_property
     def hold(self) -> guard.Withheld | None:
         """What keeps the deletion from locking and deleting now."""
-        return guard.hold(self.deletion, self.now, self.rules.windows)
+        return guard.hold(self.deletion, self.now, self.rules.hold_options)
 
     def has(self, type_: ConditionType) -> bool:
         """Whether the deletion has a condition that is true."""

@@ -142,7 +142,7 @@ def rules(conf: cfg.ConfigOpts) -> Rules:
         recovery_window=datetime.timedelta(days=conf.deletion.recovery_window),
         force_attempts=conf.force.attempts,
         force_patience=seconds(conf.force.patience),
-        windows=protection.windows(conf),
+        hold_options=protection.hold_options(conf),
         lien_types=protection.lien_types(conf),
     )
 

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import guard
 from cleanup_orchestrator.core.deletion import Deletion
-from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
+from cleanup_orchestrator.core.guard import NO_OPTIONS, HoldOptions
 from cleanup_orchestrator.core.step import Step, StepState
 from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import queries
@@ -48,10 +48,10 @@ def claim_holds(step: Step) -> sa.ColumnElement[bool]:
     return sa.and_(*mine, columns.state == StepState.RUNNING)
 
 
-def may_write(c: Connection, step: Step, windows: Windows = ALWAYS, undoing: bool = False) -> bool:
+def may_write(c: Connection, step: Step, options: HoldOptions = NO_OPTIONS, undoing: bool = False) -> bool:
     """Return whether the worker that claimed a step may make a write call now.
 
-    :param windows: the hours in which destructive calls are allowed
+    :param options: what holds read of the configuration
     :param undoing: the call gives back what a drain took: liens, the brake and the hours do not apply
     """
     found = claimed(c, step)
@@ -59,10 +59,10 @@ def may_write(c: Connection, step: Step, windows: Windows = ALWAYS, undoing: boo
         return False
     (deletion, current), now = found, database_time(c)
     if undoing:
-        windows = ALWAYS
+        options = NO_OPTIONS
     else:
         deletion = with_holds(c, deletion, now)
-    return guard.may_write(guard.Facts(deletion, now, windows, step.fencing_token), current)
+    return guard.may_write(guard.Facts(deletion, now, options, step.fencing_token), current)
 
 
 def with_holds(c: Connection, deletion: Deletion, now: datetime.datetime) -> Deletion:

@@ -17,10 +17,9 @@ from sqlalchemy.engine import Connection
 from cleanup_orchestrator.core import force
 from cleanup_orchestrator.core.actions import record, settled
 from cleanup_orchestrator.core.deletion import Deletion, Status
-from cleanup_orchestrator.core.guard import allowed
+from cleanup_orchestrator.core.guard import NO_OPTIONS, HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Change, Event
-from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.store import guard, queries, records
 from cleanup_orchestrator.store import tables as t
@@ -110,14 +109,14 @@ class Steps(Repository):
             return bool(result.rowcount == 1)
 
     @retry_transient
-    def may_write(self, step: Step, windows: Windows = ALWAYS) -> bool:
+    def may_write(self, step: Step, options: HoldOptions = NO_OPTIONS) -> bool:
         """Return whether the worker that claimed a step may make a write call now.
 
         That requires the fencing token, the lease, and a deletion that is not cancelled. A call that locks or deletes
         also requires that no lien and no brake is in force, and that the time is within the hours for such calls.
         """
         with self._database.begin() as c:
-            return guard.may_write(c, step, windows)
+            return guard.may_write(c, step, options)
 
     def release_claim(self, step: Step) -> bool:
         """Give a claimed step back to the queue, as if it had just been dispatched.

@@ -13,7 +13,7 @@ from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import Protection
 from cleanup_orchestrator.cloud.rate_limiter import Budget
-from cleanup_orchestrator.core.maintenance_windows import Windows
+from cleanup_orchestrator.core.guard import HoldOptions
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.messaging.rpc import Bus
 from cleanup_orchestrator.monitoring import metrics
@@ -47,9 +47,9 @@ class WorkerContext:
         return Protection(tuple(self.conf.deletion.never_delete_projects), self.clouds.project_id)
 
     @property
-    def windows(self) -> Windows:
-        """The hours in which projects are locked and deleted, as configured now."""
-        return protection.windows(self.conf)
+    def hold_options(self) -> HoldOptions:
+        """The options that holds read, as configured now."""
+        return protection.hold_options(self.conf)
 
     @functools.cached_property
     def driver(self) -> drain.Driver:

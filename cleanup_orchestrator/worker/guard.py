@@ -61,7 +61,7 @@ class WriteGuard:
             raise ProjectProtected(f"{method} withheld: {listed}")
         if deletion.origin is Origin.ADOPTED:
             self._expect_gone(method)
-        if not worker.store.may_write(step, worker.windows):
+        if not worker.store.may_write(step, worker.hold_options):
             raise self.refusal(method)
 
     def refusal(self, what: str) -> Stopped:
@@ -70,7 +70,7 @@ class WriteGuard:
         The reason is the hold on the deletion, if there is one, else a lost claim.
         """
         deletion, _steps, now = self._worker.store.load(self._deletion.id)
-        held = hold(deletion, now, self._worker.windows) if destructive(deletion, self._step) else None
+        held = hold(deletion, now, self._worker.hold_options) if destructive(deletion, self._step) else None
         if held is not None:
             return OnHold(f"{what} withheld: {held.message}")
         name = self._step.name

@@ -9,6 +9,7 @@ import uuid
 import pytest
 
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.guard import HoldOptions
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.maintenance_windows import Windows
@@ -62,18 +63,17 @@ def test_only_those_that_hold_are_in_force(store):
 @pytest.mark.parametrize("hold", ["lien", "brake", "window"])
 def test_from_the_commit_on_nothing_is_locked_or_deleted(store, kind, values, held, hold):
     step = claimed(store, create(store), kind, **values)
-    shut = Windows.of(
-        [f"{store.now() + datetime.timedelta(hours=2):%H:%M}-{store.now() + datetime.timedelta(hours=3):%H:%M}"], "UTC"
-    )
+    begin, end = (store.now() + datetime.timedelta(hours=hours) for hours in (2, 3))
+    shut = HoldOptions(Windows.of([f"{begin:%H:%M}-{end:%H:%M}"], "UTC"))
     assert store.may_write(step)
-    windows = (shut,) if hold == "window" else ()
+    options = (shut,) if hold == "window" else ()
     if hold == "lien":
         protect(store, "another")
         assert store.may_write(step), "a lien is about one project"
         made = protect(store)
     elif hold == "brake":
         store.set_brake(Brake(True, "x"))
-    assert store.may_write(step, *windows) is not held
+    assert store.may_write(step, *options) is not held
     if hold == "lien":
         store.remove_lien(made.id, "u")
     elif hold == "brake":

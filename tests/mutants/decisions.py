@@ -309,7 +309,7 @@ MUTATIONS = (
     Mutation(
         "The hours do not hold a deletion",
         GUARD,
-        "        if not facts.windows.open(facts.now):\n            opens",
+        "        if not facts.options.windows.open(facts.now):\n            opens",
         "        if False:\n            opens",
         tests("core/held"),
     ),

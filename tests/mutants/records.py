@@ -143,7 +143,7 @@ MUTATIONS = (
     Mutation(
         "A lien keeps a drain from being undone",
         GUARD,
-        "    if undoing:\n        windows = ALWAYS\n    else:\n        deletion",
+        "    if undoing:\n        options = NO_OPTIONS\n    else:\n        deletion",
         "    if True:\n        deletion",
         tests("store/fencing_rules"),
     ),
@@ -399,22 +399,22 @@ MUTATIONS = (
     Mutation(
         "Every error of SQLite is tried again",
         TRANSIENT,
-        'return getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in sqlite',
-        "return True",
+        "return _Kind.WRONG if wrong else _Kind.OUTAGE",
+        "return _Kind.OUTAGE",
         tests("store/transient"),
     ),
     Mutation(
         "A column that does not exist counts as an outage",
         TRANSIENT,
-        "            return number in mysql\n",
-        "            return number in mysql or number < 1100\n",
+        "        *(1052, 1054,",
+        "        *(1052,",
         tests("store/transient"),
     ),
     Mutation(
         "An error without a code is final",
         TRANSIENT,
-        "    return isinstance(error, sa_exc.OperationalError)\n",
-        "    return False\n",
+        "            return _Kind.REFUSED\n    return _Kind.OUTAGE\n",
+        "            return _Kind.REFUSED\n    return _Kind.WRONG\n",
         tests("store/transient"),
     ),
     Mutation(

@@ -43,14 +43,14 @@ MUTATIONS = (
     Mutation(
         "A worker's guard does not ask the store",
         GUARD,
-        "        if not worker.store.may_write(step, worker.windows):\n            raise self.refusal(method)\n",
+        "        if not worker.store.may_write(step, worker.hold_options):\n            raise self.refusal(method)\n",
         "",
         tests("worker/worker_guard"),
     ),
     Mutation(
         "A worker's guard does not tell the store the hours",
         GUARD,
-        "if not worker.store.may_write(step, worker.windows):",
+        "if not worker.store.may_write(step, worker.hold_options):",
         "if not worker.store.may_write(step):",
         tests("worker/worker_guard"),
     ),

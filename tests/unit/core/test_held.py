@@ -11,7 +11,7 @@ from cleanup_orchestrator.api import views
 from cleanup_orchestrator.core import actions, guard
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
-from cleanup_orchestrator.core.guard import allowed, destructive
+from cleanup_orchestrator.core.guard import HoldOptions, allowed, destructive
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.maintenance_windows import ALWAYS, Windows
 from cleanup_orchestrator.core.reasons import Reason, remedy
@@ -46,18 +46,20 @@ HOLDS = {
 
 def world(hold, *sweeps, **values):
     loaded, windows = HOLDS[hold]
-    return World(deletion(**loaded, **values), *(sweeps or (PORT, SECRET, QUOTA)), rules=Rules(windows=windows))
+    return World(
+        deletion(**loaded, **values), *(sweeps or (PORT, SECRET, QUOTA)), rules=Rules(hold_options=HoldOptions(windows))
+    )
 
 
 def put_on(world, hold):
     loaded, windows = HOLDS[hold]
     world.deletion = dataclasses.replace(world.deletion, **loaded)
-    world.rules = dataclasses.replace(world.rules, windows=windows)
+    world.rules = dataclasses.replace(world.rules, hold_options=HoldOptions(windows))
 
 
 def lift(world):
     world.deletion = dataclasses.replace(world.deletion, liens=(), brake=None)
-    world.rules = dataclasses.replace(world.rules, windows=ALWAYS)
+    world.rules = dataclasses.replace(world.rules, hold_options=HoldOptions())
 
 
 def condition(world, type_="on_hold"):
@@ -309,7 +311,7 @@ def test_it_wakes_when_a_lien_expires_and_when_the_hours_begin():
     for hold, until in ((lien(expires_at=T0 + 0.001 * HOUR), T0 + 0.001 * HOUR), (None, T0 + 20 * HOUR)):
         loaded = {"liens": (hold,)} if hold else {}
         now = T0 if hold else T0 + 20 * HOUR - datetime.timedelta(seconds=10)
-        rules = Rules(windows=ALWAYS if hold else CLOSED)
+        rules = Rules(hold_options=HoldOptions(ALWAYS if hold else CLOSED))
         w = World(deletion(status=Status.DRAINING, **loaded), PORT, rules=rules)
         w.now = now
         w.settle_engine()
@@ -330,14 +332,14 @@ def test_tries_that_were_held_are_no_tries():
 def test_of_very_many_liens_the_first_are_named_and_the_others_counted():
     """A column takes 64 kB of text, and a reason may have 4 kB."""
     many = tuple(dataclasses.replace(lien(f"l{n}"), reason="🗑" * 1000) for n in range(200))
-    found = guard.hold(deletion(liens=many), T0, ALWAYS)
+    found = guard.hold(deletion(liens=many), T0, HoldOptions())
     assert "lien l9 " in found.message and "190 more liens" in found.message
     assert len(found.message.encode()) < 60_000
 
 
 def test_several_are_all_named_and_each_change_is_told():
     several = {"liens": (lien("l1"), lien("l2", T0 + 5 * HOUR)), "brake": BRAKE}
-    w = World(deletion(**several), PORT, rules=Rules(windows=CLOSED))
+    w = World(deletion(**several), PORT, rules=Rules(hold_options=HoldOptions(CLOSED)))
     w.settle_engine()
     rest(w, 0.1)
     found = condition(w)
@@ -386,7 +388,7 @@ def test_who_may_write_while_something_holds(hold, kind, purpose, status, held):
     ],
 )
 def test_what_writes_nothing_or_gives_back_is_not_held(values, holds):
-    assert (guard.hold(deletion(brake=BRAKE, liens=(lien(),), **values), T0, CLOSED) is not None) is holds
+    assert (guard.hold(deletion(brake=BRAKE, liens=(lien(),), **values), T0, HoldOptions(CLOSED)) is not None) is holds
 
 
 # ------------------------------------------------------------------------------------------------- what always holds
@@ -398,7 +400,7 @@ class WatchedTask(World):
         self.wrong = []
 
     def engine(self):
-        held = guard.hold(self.deletion, self.now, self.rules.windows) is not None
+        held = guard.hold(self.deletion, self.now, self.rules.hold_options) is not None
         before = len(self.dispatched)
         changed = super().engine()
         for id_ in self.dispatched[before:]:
@@ -408,7 +410,7 @@ class WatchedTask(World):
 
     def finish(self, step_id, result=None):
         step = self.steps[step_id]
-        held = guard.hold(self.deletion, self.now, self.rules.windows) is not None
+        held = guard.hold(self.deletion, self.now, self.rules.hold_options) is not None
         if held and destructive(self.deletion, step) and result is None:
             result = ON_HOLD  # the guard's word
             self.deletion, self.steps[step_id] = actions.record(self.deletion, step, result, self.now)

@@ -140,9 +140,9 @@ def conf(tmp_path, **values):
 
 def test_the_operator_writes_them_as_a_list(tmp_path):
     values = {"delete_windows": "mon-fri 20:00-06:00, sat-sun 00:00-24:00", "delete_windows_time_zone": BERLIN}
-    windows = protection.windows(conf(tmp_path, **values))
+    windows = protection.hold_options(conf(tmp_path, **values)).windows
     assert windows == Windows.of(["mon-fri 20:00-06:00", "sat-sun 00:00-24:00"], BERLIN)
-    assert protection.windows(conf(tmp_path)) == ALWAYS
+    assert protection.hold_options(conf(tmp_path)).windows == ALWAYS
 
 
 @pytest.mark.parametrize(
@@ -152,4 +152,4 @@ def test_a_mistake_is_found_when_the_configuration_is_read(tmp_path, name, value
     """And not at SIGHUP, where oslo.config would take what it cannot read."""
     assert not any(option.mutable for option in protection.OPTS["deletion"])
     with pytest.raises(ValueError, match="is no"):
-        protection.windows(conf(tmp_path, **{name: value}))
+        protection.hold_options(conf(tmp_path, **{name: value}))

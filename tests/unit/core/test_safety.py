@@ -16,10 +16,9 @@ from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
 from cleanup_orchestrator.core import actions, transitions
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.facts import ProjectReclosed
-from cleanup_orchestrator.core.guard import allowed
+from cleanup_orchestrator.core.guard import HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import Event
-from cleanup_orchestrator.core.maintenance_windows import ALWAYS
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import TASKS, Outcome, StepKind, StepResult, StepState
@@ -633,7 +632,7 @@ def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(ch
             registry=Registry([Service("network", (port, quota)), Service("dns", (zone,))]),
             coverage=cloud,
             driver=Revoke(),
-            windows=ALWAYS,
+            hold_options=HoldOptions(),
             protection=types.SimpleNamespace(why=lambda *_: None, listed=lambda *_: None),
             conf=types.SimpleNamespace(
                 drain=types.SimpleNamespace(project_role="admin"),

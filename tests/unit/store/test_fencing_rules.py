@@ -8,6 +8,7 @@ import pytest
 
 from cleanup_orchestrator.core import actions, plugin_liens
 from cleanup_orchestrator.core.deletion import Force, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.guard import HoldOptions
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.maintenance_windows import Windows
@@ -23,7 +24,7 @@ from tests.unit.world import CLEAR, T0, deletion
 ACCEPTED = Event("deletion.accepted", "")
 NOTE = Event("note", "x")
 HOUR = datetime.timedelta(hours=1)
-CLOSED = Windows.of(["mon 03:00-03:01"], "UTC")  #: all but never open
+CLOSED = HoldOptions(Windows.of(["mon 03:00-03:01"], "UTC"))  #: all but never open
 GRANT = {"actor": "users", "actor_id": "u", "role_id": "r"}
 
 

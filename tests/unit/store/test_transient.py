@@ -23,6 +23,11 @@ def wrapped(kind, orig, **values):
     return kind("SELECT 1", {}, orig, **values)
 
 
+def of_mariadb(number, sqlstate):
+    """Return what PyMySQL 1.2 raises: it gives the number and an SQLSTATE."""
+    return wrapped(exc.OperationalError, of_driver("Error", number, "as MariaDB says it", sqlstate=sqlstate))
+
+
 TRANSIENT = {
     "locked": wrapped(exc.OperationalError, of_sqlite(sqlite3.SQLITE_BUSY)),
     "locked snapshot": wrapped(exc.OperationalError, of_sqlite(sqlite3.SQLITE_BUSY_SNAPSHOT)),
@@ -31,19 +36,27 @@ TRANSIENT = {
     "lock timeout (psycopg2)": wrapped(exc.OperationalError, of_driver("Error", "x", pgcode="55P03")),
     "shutdown (PostgreSQL)": wrapped(exc.OperationalError, of_driver("Error", "x", sqlstate="57P01")),
     "no connection (psycopg)": wrapped(exc.OperationalError, of_driver("Error", "connection refused", sqlstate=None)),
-    "deadlock (MariaDB)": wrapped(exc.OperationalError, of_driver("Error", 1213, "Deadlock found")),
-    "lock timeout (MariaDB)": wrapped(exc.OperationalError, of_driver("Error", 1205, "Lock wait timeout exceeded")),
+    "deadlock (MariaDB)": of_mariadb(1213, "40001"),
+    "lock timeout (MariaDB)": of_mariadb(1205, "HY000"),
+    "lock timeout (MySQLdb)": wrapped(exc.OperationalError, of_driver("Error", 1205, "Lock wait timeout exceeded")),
+    "killed (MariaDB)": of_mariadb(1927, "70100"),
+    "failover to a replica (MariaDB)": of_mariadb(1290, "HY000"),
+    "Galera is not ready (MariaDB)": of_mariadb(1047, "08S01"),
+    "too many connections of the user (MariaDB)": of_mariadb(1203, "42000"),
     "lost (MariaDB)": wrapped(exc.OperationalError, of_driver("Error", 2013, "Lost connection during query")),
+    "hostgroup (ProxySQL)": of_mariadb(9001, "HY000"),
+    "standby (PostgreSQL)": wrapped(exc.OperationalError, of_driver("Error", "x", sqlstate="25006")),
+    "disk full (PostgreSQL)": wrapped(exc.OperationalError, of_driver("Error", "x", sqlstate="53100")),
+    "disk full (SQLite)": wrapped(exc.OperationalError, of_sqlite(sqlite3.SQLITE_FULL)),
+    "no file": wrapped(exc.OperationalError, of_sqlite(sqlite3.SQLITE_CANTOPEN)),
     "invalidated": wrapped(exc.ProgrammingError, of_driver("Error", "x"), connection_invalidated=True),
     "closed socket": wrapped(exc.InterfaceError, of_driver("Error", 0, "")),
 }
 #: An outage that a new transaction at once does not end.
 OUTAGE = {
-    "no file": wrapped(exc.OperationalError, of_sqlite(sqlite3.SQLITE_CANTOPEN)),
-    "disk full (SQLite)": wrapped(exc.OperationalError, of_sqlite(sqlite3.SQLITE_FULL)),
-    "disk full (PostgreSQL)": wrapped(exc.OperationalError, of_driver("Error", "x", sqlstate="53100")),
-    "password (MariaDB)": wrapped(exc.OperationalError, of_driver("Error", 1045, "Access denied")),
-    "read-only (MariaDB)": wrapped(exc.OperationalError, of_driver("Error", 1290, "--read-only")),
+    "password (MariaDB)": of_mariadb(1045, "28000"),
+    "no database (MariaDB)": of_mariadb(1049, "42000"),
+    "password (PostgreSQL)": wrapped(exc.OperationalError, of_driver("Error", "x", sqlstate="28P01")),
     "no connection of the pool is free": exc.TimeoutError("QueuePool limit"),
 }
 WRONG = {
@@ -51,7 +64,7 @@ WRONG = {
     "without a code (SQLite)": wrapped(exc.OperationalError, sqlite3.OperationalError("Could not decode to UTF-8")),
     "no table (PostgreSQL)": wrapped(exc.ProgrammingError, of_driver("Error", "x", sqlstate="42P01")),
     "no table (MariaDB)": wrapped(exc.ProgrammingError, of_driver("Error", 1146, "Table 'x' doesn't exist")),
-    "no column (MariaDB)": wrapped(exc.OperationalError, of_driver("Error", 1054, "Unknown column")),
+    "no column (MariaDB)": of_mariadb(1054, "42S22"),
     "duplicate": wrapped(exc.IntegrityError, of_driver("Error", 1062, "Duplicate entry")),
     "no error of a database": ValueError("x"),
 }

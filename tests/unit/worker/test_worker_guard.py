@@ -10,6 +10,7 @@ from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Protec
 from cleanup_orchestrator.cloud.session import read_only
 from cleanup_orchestrator.core import actions
 from cleanup_orchestrator.core.deletion import Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.guard import HoldOptions
 from cleanup_orchestrator.core.holds import Brake, Waiver
 from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.reasons import Reason
@@ -23,7 +24,7 @@ from cleanup_orchestrator.worker.steps import sweep as sweep_step_module
 from cleanup_orchestrator.worker.task import StepTask
 from tests.unit.world import CLEAR, T0, deletion, sweep_step
 
-CLOSED = Windows.of(["thu 20:00-22:00"], "UTC")
+CLOSED = HoldOptions(Windows.of(["thu 20:00-22:00"], "UTC"))
 
 
 class Records:
@@ -33,8 +34,8 @@ class Records:
         self.record, self.may, self.asked, self.saved, self.waivers = record, may, [], [], ()
         self.left, self.given_back = [], []
 
-    def may_write(self, step, windows=None):
-        self.asked.append(windows)
+    def may_write(self, step, options=None):
+        self.asked.append(options)
         return self.may
 
     def load(self, _deletion_id):
@@ -93,7 +94,7 @@ def task(record=None, step=None, store=None, **conf):
         name="w",
         bus=types.SimpleNamespace(step=lambda _: None),
         protection=Protection(tuple(conf.get("never", ())), lambda: "own"),
-        windows=conf.get("windows", CLOSED),
+        hold_options=conf.get("hold_options", CLOSED),
         conf=types.SimpleNamespace(
             worker=types.SimpleNamespace(lease=60, most_listed=10, slice=60, parallel_deletes=1),
             protection=types.SimpleNamespace(keep_tags=[], keep_properties=[], lien_types=[]),
@@ -122,13 +123,13 @@ def test_a_write_passes_when_the_store_lets_it_by_the_hours_of_now():
 
 
 def test_a_write_does_not_pass_when_the_store_does_not_let_it():
-    made = task(windows=Windows())
+    made = task(hold_options=HoldOptions())
     made.worker.store.may = False
     assert type(refused(made, Stopped)) is Stopped
 
 
 def test_what_holds_the_deletion_is_named():
-    made = task(windows=Windows())
+    made = task(hold_options=HoldOptions())
     made.worker.store.may = False
     made.worker.store.record = dataclasses.replace(
         made.worker.store.record, brake=Brake(True, "the storage misbehaves", T0)
