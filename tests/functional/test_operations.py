@@ -203,7 +203,7 @@ def test_a_guru_meditation_report_says_what_the_process_works_on(processes, keys
 HANGS = """
 import ctypes
 from oslo_config import cfg
-from cleanup_orchestrator import reports
+from cleanup_orchestrator.monitoring import reports
 reports.register(cfg.CONF)
 cfg.CONF([])
 reports.setup(cfg.CONF, "hangs")
