@@ -10,16 +10,13 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import webob
 import webob.dec
 from oslo_log import log
 
 from cleanup_orchestrator.monitoring.probe import CachedProbe, NoAnswer
-
-if TYPE_CHECKING:
-    pass
 
 LOG = log.getLogger(__name__)
 

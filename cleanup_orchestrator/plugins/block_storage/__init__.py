@@ -17,8 +17,6 @@ and that of Glance's Cinder store, belong on the list of projects that are never
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import Rest, Service
@@ -32,9 +30,6 @@ from cleanup_orchestrator.plugins.block_storage.groups import (
 )
 from cleanup_orchestrator.plugins.block_storage.settings import DEFAULT_TYPE, QUOTA_SET, TYPE_ACCESS
 from cleanup_orchestrator.plugins.block_storage.volumes import ATTACHMENT, SNAPSHOT, TRANSFER, VOLUME
-
-if TYPE_CHECKING:
-    pass
 
 OPTIONS = (
     cfg.IntOpt(

@@ -11,17 +11,12 @@ alone. Its guest may run until the host is back, which then removes it (``runnin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import Service
 from cleanup_orchestrator.plugins.compute.groups import SERVER_GROUP
 from cleanup_orchestrator.plugins.compute.servers import SERVER, UNREACHABLE_SERVER
 from cleanup_orchestrator.plugins.compute.settings import AGGREGATE, FLAVOR_ACCESS, KEYPAIR, QUOTA_SET
-
-if TYPE_CHECKING:
-    pass
 
 OPTIONS = (
     cfg.BoolOpt(

@@ -11,8 +11,6 @@ with the names of the resources that block it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import CONTROLLERS, Rest, Service
@@ -24,9 +22,6 @@ from cleanup_orchestrator.plugins.network.routers import ROUTERS
 from cleanup_orchestrator.plugins.network.security import DEFAULTS, SECURITY
 from cleanup_orchestrator.plugins.network.settings import METERS, QUOTA, SETTINGS, SHARING
 from cleanup_orchestrator.plugins.network.vpn import VPN
-
-if TYPE_CHECKING:
-    pass
 
 OPTIONS = (
     cfg.BoolOpt(

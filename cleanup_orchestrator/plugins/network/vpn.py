@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cleanup_orchestrator.plugins.network.common import extension, simple_type
-
-if TYPE_CHECKING:
-    pass
 
 VPN = (
     simple_type(

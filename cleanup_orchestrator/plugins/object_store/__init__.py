@@ -12,16 +12,11 @@ account.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import CONTROLLERS, Service
 from cleanup_orchestrator.plugins.object_store.accounts import ACCOUNT, ACCOUNT_METADATA
 from cleanup_orchestrator.plugins.object_store.containers import CONTAINER
-
-if TYPE_CHECKING:
-    pass
 
 OPTIONS = (
     cfg.BoolOpt(

@@ -15,17 +15,12 @@ Rows of deleted stacks are history (``heat-manage purge_deleted``).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import Rest, Service
 from cleanup_orchestrator.plugins.orchestration.configs import SOFTWARE_CONFIG, SOFTWARE_DEPLOYMENT
 from cleanup_orchestrator.plugins.orchestration.stacks import FAILED_STACK, NESTED_STACK, STACK
 from cleanup_orchestrator.plugins.orchestration.users import STACK_USER_PROJECT
-
-if TYPE_CHECKING:
-    pass
 
 OPTIONS = (
     cfg.StrOpt(

@@ -12,8 +12,6 @@ own project. So before a list is believed, Manila is asked for something that it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import CONTROLLERS, Service
@@ -34,9 +32,6 @@ from cleanup_orchestrator.plugins.shared_file_system.shares import (
     SNAPSHOT,
     TRANSFER,
 )
-
-if TYPE_CHECKING:
-    pass
 
 OPTIONS = (
     cfg.BoolOpt(
