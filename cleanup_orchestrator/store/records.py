@@ -14,7 +14,6 @@ from cleanup_orchestrator.core.deletion import (
     Approval,
     Child,
     Condition,
-    ConditionType,
     Deletion,
     Force,
     Mode,
@@ -99,13 +98,7 @@ def deletion(row: Row[Any]) -> Deletion:
             "purpose": RoundPurpose(row.purpose),
             "member_ids": tuple(row.member_ids),
             "conditions": tuple(
-                Condition(
-                    ConditionType(x["type"]),
-                    x["status"],
-                    x["reason"],
-                    x["message"],
-                    datetime.datetime.fromisoformat(x["last_transition_at"]),
-                )
+                Condition(**{**x, "last_transition_at": datetime.datetime.fromisoformat(x["last_transition_at"])})
                 for x in row.conditions
             ),
             # None: an older release, without waivers, wrote the row.
