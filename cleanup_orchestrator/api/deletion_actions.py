@@ -16,7 +16,7 @@ from cleanup_orchestrator.api import policies, schemas, views
 from cleanup_orchestrator.api.deletion import TRIES, DeletionHandlers, under_way, user_event
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core import approvals, force, plans, transitions
-from cleanup_orchestrator.core.deletion import Approval, Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Approval, ConditionType, Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.step import Step
 
 LOG = log.getLogger(__name__)
@@ -107,7 +107,7 @@ class DeletionActions(DeletionHandlers):
 
         :raises ApiError: 403 self_approval, delegated_approval; 409 not_awaiting_approval
         """
-        asked = next((c for c in d.conditions if c.type == "approval" and c.status), None)
+        asked = d.condition(ConditionType.APPROVAL)
         if asked is None or d.status not in transitions.LIVE or d.status is Status.CANCELLING:
             text = f"the deletion does not wait for an approval (it is {d.status})"
             raise ApiError(409, "not_awaiting_approval", text, status_now=str(d.status))

@@ -77,7 +77,7 @@ class ConditionType(StrEnum):
 class Condition:
     """One observed property of a deletion, as in Kubernetes. It never changes the status."""
 
-    type: ConditionType
+    type: str  #: one of ``ConditionType``; a later version may have recorded others
     status: bool
     reason: str
     message: str
@@ -188,6 +188,10 @@ class Deletion:
     )
     version: int = 0  #: of the row, for compare-and-swap
 
+    def condition(self, type_: ConditionType) -> Condition | None:
+        """Return the condition of a type if it is true."""
+        return next((c for c in self.conditions if c.type == type_ and c.status), None)
+
     @property
     def attention(self) -> str:
         """Return why a person has to look at the deletion: ``failed``, ``leftovers`` or a key of ``_ASKING``.
@@ -198,13 +202,10 @@ class Deletion:
             return ""
         if self.status in (Status.FAILED, Status.LEFTOVERS):
             return str(self.status)
-        asking = (
-            a
-            for a, (type_, reason) in _ASKING.items()
-            for c in self.conditions
-            if c.status and c.type == type_ and reason in ("", c.reason)
-        )
-        return next(asking, "")
+        for name, (type_, reason) in _ASKING.items():
+            if (found := self.condition(type_)) is not None and reason in ("", found.reason):
+                return name
+        return ""
 
 
 #: Conditions under which a live deletion waits for a person: type, and reason where that matters.

@@ -68,7 +68,7 @@ class Snapshot:
 
     def has(self, type_: ConditionType) -> bool:
         """Whether the deletion has a condition that is true."""
-        return any(c.type == type_ and c.status for c in self.deletion.conditions)
+        return self.deletion.condition(type_) is not None
 
     @property
     def was_on_hold(self) -> bool:

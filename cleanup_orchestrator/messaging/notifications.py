@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from oslo_log import log
 
 from cleanup_orchestrator.core import force
-from cleanup_orchestrator.core.deletion import Deletion, Status
+from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanPart, ScanStatus
 from cleanup_orchestrator.core.redact import redact
@@ -56,17 +56,18 @@ class Sender(Protocol):
 
 def stalled(deletion: Deletion) -> bool:
     """Return whether a deletion makes no progress."""
-    return any(c.type == "stalled" and c.status for c in deletion.conditions)
+    return deletion.condition(ConditionType.STALLED) is not None
 
 
 def held(deletion: Deletion) -> bool:
     """Return whether a lien, the brake or the hours hold a deletion."""
-    return any(c.type == "on_hold" and c.status for c in deletion.conditions)
+    return deletion.condition(ConditionType.ON_HOLD) is not None
 
 
 def asking(deletion: Deletion) -> str:
     """Return why a deletion waits for an approval; empty: it does not wait."""
-    return next((c.message for c in deletion.conditions if c.type == "approval" and c.status), "")
+    approval = deletion.condition(ConditionType.APPROVAL)
+    return approval.message if approval else ""
 
 
 def news(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
@@ -102,8 +103,8 @@ def payload(before: Deletion | None, after: Deletion, steps: Iterable[Step]) -> 
     """
     every = [s for s in steps if s.round >= after.since_round]
     sweeps = [s for s in every if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)]
-    blocked = next((c for c in after.conditions if c.type == "stalled" and c.status), None)
-    hold = next((c for c in after.conditions if c.type == "on_hold" and c.status), None)
+    blocked = after.condition(ConditionType.STALLED)
+    hold = after.condition(ConditionType.ON_HOLD)
     return {
         "deletion_id": after.id,
         "project_id": after.project_id,

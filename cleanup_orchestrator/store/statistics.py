@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from cleanup_orchestrator.core.deletion import ConditionType
 from cleanup_orchestrator.core.step import StepState
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.brake import current_brake
@@ -49,7 +50,9 @@ class Statistics(Repository):
         )
         # The text of the column only reduces the rows: it also names conditions that are over.
         conditions_text = sa.cast(t.deletions.c.conditions, sa.Text)
-        maybe_stalled = sa.or_(conditions_text.contains("stalled"), conditions_text.contains("on_hold"))
+        maybe_stalled = sa.or_(
+            conditions_text.contains(ConditionType.STALLED), conditions_text.contains(ConditionType.ON_HOLD)
+        )
         with self._database.begin() as c:
             now = database_time(c)
             counts = c.execute(sa.select(t.deletions.c.status, sa.func.count()).group_by(t.deletions.c.status)).all()
@@ -60,11 +63,11 @@ class Statistics(Repository):
         _, since = states.get(str(StepState.DISPATCHED), (0, None))
         return Figures(
             deletions=dict(row._tuple() for row in counts),
-            stalled=_with_condition(conditions, "stalled"),
+            stalled=_with_condition(conditions, ConditionType.STALLED),
             steps={state: count for state, (count, _) in states.items()},
             unclaimed=_age(since, now),
             overdue=_age(wake_at, now),
-            held=_with_condition(conditions, "on_hold"),
+            held=_with_condition(conditions, ConditionType.ON_HOLD),
             liens=liens,
             brake=brake.on,
         )
