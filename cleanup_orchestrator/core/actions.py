@@ -170,7 +170,7 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
         tuple(draft.changed.values()),
         tuple(draft.events),
         tuple(draft.casts),
-        draft.again,
+        after.status in LIVE and any(isinstance(action, TURNS) for action in actions),
         tuple(draft.abandoned),
     )
 
@@ -184,7 +184,6 @@ class _Draft:
         self.events: list[Event] = []
         self.casts: list[str] = []
         self.abandoned: list[str] = []
-        self.again = False
         self._steps, self._by_id, self._now = steps, {s.id: s for s in steps}, now
 
     def apply(self, action: Action) -> None:
@@ -205,12 +204,10 @@ class _Draft:
             case MarkDrained(at):
                 self._set(drained_at=at, empty_inventories=0, progress_at=self._now)
                 self._say(EventType.DRAIN_HELD, f"the drain took hold at {at.isoformat()}Z")
-                self.again = True
             case MarkClosed(at):
                 drained_at = self.deletion.drained_at or at
                 self._set(closed_at=at, drained_at=drained_at, empty_inventories=0, progress_at=self._now)
                 self._say(EventType.PROJECT_CLOSED, f"the project is disabled since {at.isoformat()}Z")
-                self.again = True
             case MarkRecoverable(until):
                 self._mark_recoverable(until)
             case Reprove(why):
@@ -232,13 +229,11 @@ class _Draft:
         data = {"from": str(before), "to": str(to), "reason": action.reason, "backwards": backwards}
         self.deletion = move(self.deletion, to, By.ENGINE, self._now, action.reason, action.message)
         self._say(f"deletion.{to}", action.message or f"{before} → {to}", data)
-        self.again = to in LIVE
 
     def _open_round(self, purpose: RoundPurpose) -> None:
         number = self.deletion.round + 1
         self._set(round=number, purpose=purpose, round_opened_at=self._now, progress_at=self._now)
         self._say(EventType.ROUND_OPENED, f"round {number}: {purpose}", {"round": number, "purpose": str(purpose)})
-        self.again = True
 
     def _dispatch(self, step: Step) -> None:
         round_ = self.deletion.round
@@ -260,7 +255,6 @@ class _Draft:
         self._set(progress_at=self._now)
         text = f"{step.name}: nothing moves any more, force is used on {step.remaining} left"
         self._say(EventType.FORCE_USED, text, _place(step))
-        self.again = True
 
     def _abandon(self, step: Step) -> None:
         unseen = step.outcome is Outcome.UNKNOWN
@@ -273,7 +267,6 @@ class _Draft:
         data = {**_place(step), "abandoned": count, "unseen": unseen, "reason": step.reason}
         self._say(EventType.FORCE_ABANDONED, text, data)
         self.abandoned.append(step.id)
-        self.again = True
 
     def _count_empty(self) -> None:
         count = self.deletion.empty_inventories + 1
@@ -283,7 +276,6 @@ class _Draft:
         text = f"inventory {after.round} is complete and empty{rest} ({count} in a row)"
         text += not_looked_at(after) + force.summary(after, self._steps)
         self._say(EventType.INVENTORY_EMPTY, text, {"round": after.round})
-        self.again = True
 
     def _mark_recoverable(self, until: datetime.datetime) -> None:
         self._set(point_of_no_return_at=until)
@@ -297,7 +289,6 @@ class _Draft:
             empty_inventories=0, purpose=RoundPurpose.NONE if purpose is RoundPurpose.PROJECT_SETTINGS else purpose
         )
         self._say(EventType.INVENTORY_VOID, why)
-        self.again = True
 
     def _set_condition(self, action: SetCondition) -> None:
         before = self.deletion
