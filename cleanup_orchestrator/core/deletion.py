@@ -131,7 +131,7 @@ class Force:
 
     def __str__(self) -> str:
         """Say for people who asked for force, and why."""
-        return f"by force of {self.user_name or self.user_id or 'somebody'} ({self.reason})"
+        return f"by force of {self.user_name or self.user_id or 'an unknown user'} ({self.reason})"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

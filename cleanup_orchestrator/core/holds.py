@@ -26,7 +26,7 @@ class Brake:
     def explained(self) -> str:
         """Say who set the brake, when and why: only for users who may read the brake."""
         since = f" at {self.since.isoformat(timespec='seconds')}Z" if self.since else ""
-        return f"the brake, pulled by {self.user_name or self.user_id or 'somebody'}{since}: {self.reason}"
+        return f"the brake, pulled by {self.user_name or self.user_id or 'an unknown user'}{since}: {self.reason}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Waiver:
         """Say who waived what and until when: for all users who see a deletion that relies on it."""
         where = f"in region {self.region}" if self.region else "in every region"
         until = self.expires_at.isoformat(timespec="seconds")
-        who = self.user_name or self.user_id or "somebody"
+        who = self.user_name or self.user_id or "an unknown user"
         return f"{self.service_type} {where}: waiver {self.id} of {who} until {until}Z"
 
     @property

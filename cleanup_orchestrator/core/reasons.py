@@ -91,7 +91,7 @@ REMEDIES: dict[str, str] = {
     Reason.NO_PROJECT_TOKEN: "enable the project, or give the orchestrator an inherited admin role on its domain",
     Reason.NO_JANITOR: "set up the janitor as the message says ([janitor] in the worker's configuration); see the page "
     "about security in the administration guide",
-    Reason.INHERITED_GRANTS: "remove these grants; with [drain] inherited_grants = close it goes on without that",
+    Reason.INHERITED_GRANTS: "remove these grants, or set [drain] inherited_grants = close: then they block nothing",
     Reason.PROJECT_GONE: "do what the message says, or look for what has the project's id behind the service's API (in "
     "its database) and remove it; then let an admin waive the service for this project, and retry",
     Reason.PROJECT_KNOWN: "nothing: its resources are no orphans; ask for an ordinary deletion if it is to go",

@@ -180,7 +180,7 @@ def disable(context: DrainContext) -> Result:
         time.sleep(_WAIT)
         # This update drops a cached project that was read right before the write and cached right after it.
         if context.projects.get_uncached(context.project_id).enabled:
-            raise NotHeld(f"somebody enabled project {context.project_id} again while it was being disabled")
+            raise NotHeld(f"a user enabled project {context.project_id} again while it was being disabled")
         _flush_token_cache(context)
         if not _usable(context, canary):
             return Result(True, message="the project is disabled" if project.enabled else "it was disabled already")

@@ -58,5 +58,5 @@ class Revoke(Driver):
     def _others(context: DrainContext) -> set[str]:
         """Return the users and groups, besides the orchestrator and the janitor, that may get a token."""
         users = set(context.projects.members(context.project_id)) - {context.user_id, context.janitor_id()}
-        groups = {f"whoever is in group {group}" for group in context.projects.inherited_groups(context.project_id)}
+        groups = {f"members of group {group}" for group in context.projects.inherited_groups(context.project_id)}
         return {f"user {user}" for user in users} | groups

@@ -85,7 +85,7 @@ def abandon_leftovers(c: Connection, step_id: str) -> list[Event]:
             {"id": r.resource_id, "name": r.name, "owner": r.owner, "reason": r.reason, "remedy": r.remedy or ""}
             for r in chunk
         ]
-        text = f"{chunk[0].service}.{chunk[0].type}: {len(chunk)} let go of by force"
+        text = f"{chunk[0].service}.{chunk[0].type}: {len(chunk)} abandoned by force"
         events.append(Event("resource.abandoned", text, data={**where, "resources": named}))
     return events
 
