@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from keystoneauth1.adapter import Adapter
@@ -50,6 +51,15 @@ class Entry:
     second_of: str = ""  #: its registered type, if another service of that type is the one that is called
 
 
+class AnsweredBy(StrEnum):
+    """How a catalog entry is covered; ``GET /v1/services`` shows the value."""
+
+    PLUGIN = "plugin"  #: an installed plugin lists the service
+    NOTHING_TO_OWN = "nothing_to_own"  #: ``[catalog] owns_nothing`` names the service
+    WAIVED = "waived"  #: a waiver covers the service: it is not listed
+    UNSUPPORTED = "nobody"  #: no plugin lists the service: what it holds is unknown
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class CatalogEntryStatus:
     """How a catalog entry is covered."""
@@ -57,10 +67,10 @@ class CatalogEntryStatus:
     region: str
     service_type: str
     name: str
-    answered_by: str  #: ``plugin``, ``nothing_to_own``, ``waived`` or ``nobody``
+    answered_by: AnsweredBy
     types: tuple[str, ...] = ()
     message: str = ""
-    waiver: Waiver | None = None  #: with ``waived``: the waiver that covers it
+    waiver: Waiver | None = None  #: with ``WAIVED``: the waiver that covers it
 
 
 def official(service_type: str) -> str:
@@ -160,20 +170,19 @@ class ServiceCatalog:
         covering = [w for w in waivers if w.covers(entry.service_type, entry.region)]
         if covering and not nothing and entry.service_type not in NEVER_WAIVED:
             waiver = max(covering, key=lambda w: (w.expires_at, w.id))
-            return CatalogEntryStatus(*base, "waived", message=f"not looked at: {waiver}", waiver=waiver)
+            return CatalogEntryStatus(*base, AnsweredBy.WAIVED, message=f"not looked at: {waiver}", waiver=waiver)
         if plugin:
-            return CatalogEntryStatus(*base, "plugin", self._types[entry.service_type])
+            return CatalogEntryStatus(*base, AnsweredBy.PLUGIN, self._types[entry.service_type])
         if nothing:
-            return CatalogEntryStatus(*base, "nothing_to_own", message="declared in [catalog] owns_nothing")
+            return CatalogEntryStatus(*base, AnsweredBy.NOTHING_TO_OWN, message="declared in [catalog] owns_nothing")
         if entry.second_of:
             message = (
                 f"the catalog has more than one service of type {entry.second_of} here, and only one of them is asked: "
                 f"what {entry.name} holds is unknown"
             )
-            return CatalogEntryStatus(*base, "nobody", message=message)
-        return CatalogEntryStatus(
-            *base, "nobody", message=f"no plugin answers for {entry.service_type}: what it holds is unknown"
-        )
+            return CatalogEntryStatus(*base, AnsweredBy.UNSUPPORTED, message=message)
+        message = f"no plugin answers for {entry.service_type}: what it holds is unknown"
+        return CatalogEntryStatus(*base, AnsweredBy.UNSUPPORTED, message=message)
 
     def _owns_nothing(self, entry: Entry) -> bool:
         declared = self._conf.catalog.owns_nothing

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from oslo_log import log
 
-from cleanup_orchestrator.cloud.catalog import Entry
+from cleanup_orchestrator.cloud.catalog import AnsweredBy, Entry
 from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.cloud.session import read_only
 from cleanup_orchestrator.core import orphan_scan
@@ -32,8 +32,8 @@ from cleanup_orchestrator.worker.sweep import calls
 
 LOG = log.getLogger(__name__)
 
-#: Project id for a listing of all projects. Keystone never gives such an id.
-NOBODY = "0" * 32
+#: Stands for the project in a listing of all projects. Keystone never gives such an id.
+NO_PROJECT = "0" * 32
 #: Rows that go to the store at once.
 _PAGE = 500
 #: Projects whose state is remembered during a scan: their ids take some hundred bytes each.
@@ -162,7 +162,7 @@ class ScanTask(LeasedTask):
         for answer in (*coverage.answers(identity), coverage.answer(Entry("", "identity", "keystone"))):
             service = registry.services.get(answer.service_type)
             if service is None:
-                if answer.answered_by == "nobody":
+                if answer.answered_by is AnsweredBy.UNSUPPORTED:
                     missing[(answer.region, answer.service_type, "")] = answer.message
                 continue
             region = answer.region if service.regional else ""
@@ -190,10 +190,10 @@ class ScanTask(LeasedTask):
         if type_ is None:  # a worker of another release made the part
             raise BadAnswer(f"{part.name} cannot be listed for all projects")
         options = worker.registry.options(worker.conf, part.service)
-        nobody = ProjectDefinition(NOBODY, "", "", part.region, options=options)
+        no_project = ProjectDefinition(NO_PROJECT, "", "", part.region, options=options)
         connection = self._clouds.connection(self._clouds.admin_session(read_only), part.region)
         most = worker.conf.orphans.most_listed
-        for count, resource in enumerate(calls.list_resources(type_, connection, nobody), 1):
+        for count, resource in enumerate(calls.list_resources(type_, connection, no_project), 1):
             if count > most:
                 raise BadAnswer(f"the list has more than {most} rows ([orphans] most_listed)")
             if self._given_up or self.stopping:

@@ -366,14 +366,14 @@ MUTATIONS = (
     Mutation(
         "A service without a plugin has no step that blocks the deletion",
         SURVEY,
-        'elif answer.answered_by == "nobody":',
+        "elif answer.answered_by is AnsweredBy.UNSUPPORTED:",
         "elif False:",
         tests("worker/survey core/waivers"),
     ),
     Mutation(
         "What has left the catalog without an answer blocks no more",
         SURVEY,
-        'elif step.kind is StepKind.UNSUPPORTED and answer.answered_by != "nothing_to_own":',
+        "elif step.kind is StepKind.UNSUPPORTED and answer.answered_by is not AnsweredBy.NOTHING_TO_OWN:",
         "elif False:",
         tests("core/waivers"),
     ),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cleanup_orchestrator.api.deletion_actions import DeletionActions
-from cleanup_orchestrator.cloud.catalog import ServiceCatalog
+from cleanup_orchestrator.cloud.catalog import AnsweredBy, ServiceCatalog
 from cleanup_orchestrator.cloud.projects import Projects
 from cleanup_orchestrator.core import approvals, conditions, decide, force, orphan_scan, plugin_liens, verifying
 from cleanup_orchestrator.core.action_plan import ActionPlan
@@ -253,7 +253,8 @@ def _everything_is_covered() -> Iterator[Patch]:
 
     def answer(self: ServiceCatalog, entry: Any, waivers: Any = ()) -> Any:
         found = real(self, entry, waivers)
-        return dataclasses.replace(found, answered_by="nothing_to_own") if found.answered_by == "nobody" else found
+        uncovered = found.answered_by is AnsweredBy.UNSUPPORTED
+        return dataclasses.replace(found, answered_by=AnsweredBy.NOTHING_TO_OWN) if uncovered else found
 
     yield ServiceCatalog, "answer", answer
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from keystoneauth1.adapter import Adapter
 
-from cleanup_orchestrator.cloud.catalog import CatalogEntryStatus, Entry, ServiceCatalog
+from cleanup_orchestrator.cloud.catalog import AnsweredBy, CatalogEntryStatus, Entry, ServiceCatalog
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects, Protection
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Status
 from cleanup_orchestrator.core.facts import (
@@ -227,7 +227,7 @@ def _steps(registry: Registry, base: Step, answer: CatalogEntryStatus, halting: 
                 yield dataclasses.replace(base, kind=StepKind.HALT, type=type_.name, token=type_.token)
     elif waived:
         yield dataclasses.replace(base, kind=StepKind.UNSUPPORTED)
-    elif answer.answered_by == "nobody":
+    elif answer.answered_by is AnsweredBy.UNSUPPORTED:
         no_plugin = str(Reason.NO_PLUGIN)
         yield dataclasses.replace(base, kind=StepKind.UNSUPPORTED, reason=no_plugin, message=answer.message)
 
@@ -249,7 +249,7 @@ def _out_of_sight(
             yield dataclasses.replace(step, waived=answer.waiver.id, reason=reason, message=answer.message)
         elif step.waived and step.kind is StepKind.SWEEP:
             yield dataclasses.replace(step, waived="", reason="", message="")
-        elif step.kind is StepKind.UNSUPPORTED and answer.answered_by != "nothing_to_own":
+        elif step.kind is StepKind.UNSUPPORTED and answer.answered_by is not AnsweredBy.NOTHING_TO_OWN:
             message = f"no plugin covered {step.service} when it left the catalog: what it holds is unknown"
             yield dataclasses.replace(step, waived="", reason=str(Reason.NO_PLUGIN), message=message)
 
