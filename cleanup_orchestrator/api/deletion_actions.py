@@ -17,6 +17,7 @@ from cleanup_orchestrator.api.deletion import TRIES, DeletionHandlers, under_way
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core import approvals, force, plans, transitions
 from cleanup_orchestrator.core.deletion import Approval, ConditionType, Deletion, RoundPurpose, Status
+from cleanup_orchestrator.core.journal import EventType
 from cleanup_orchestrator.core.step import Step
 
 LOG = log.getLogger(__name__)
@@ -89,7 +90,9 @@ class DeletionActions(DeletionHandlers):
             who = req.context.user_name or req.context.user_id
             text = f"approved by {who} ({given.needed}, {given.resources} resources): {reason}"
             try:
-                self._context.store.save(d, after, (), [user_event(req, "deletion.approved", text, given.to_dict())])
+                self._context.store.save(
+                    d, after, (), [user_event(req, EventType.DELETION_APPROVED, text, given.to_dict())]
+                )
                 break
             except storage.Conflict:
                 continue

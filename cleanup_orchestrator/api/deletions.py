@@ -21,7 +21,7 @@ from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
 from cleanup_orchestrator.core import transitions
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Status, accepted
-from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import TASKS
 
 LOG = log.getLogger(__name__)
@@ -134,7 +134,7 @@ class Deletions(DeletionHandlers):
             data = {"mode": str(mode), "dry_run": dry_run, "project_name": member.name, "user_name": record.user_name}
             data["include_subtree"] = record.include_subtree
             data |= {"plan_id": plan_id, "plan_hash": plan_hash} if plan_id else {}
-            made[member.id] = (record, user_event(req, "deletion.accepted", what, data))
+            made[member.id] = (record, user_event(req, EventType.DELETION_ACCEPTED, what, data))
         return made
 
     @pecan.expose("json")

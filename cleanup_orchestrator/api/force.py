@@ -17,6 +17,7 @@ from cleanup_orchestrator.api.deletion_actions import changes_too_fast
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core import force, transitions
 from cleanup_orchestrator.core.deletion import Deletion, Force, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.journal import EventType
 
 LOG = log.getLogger(__name__)
 
@@ -125,7 +126,7 @@ class Forcing(DeletionHandlers):
             anew = [s for s in steps if s.abandoned or s.unseen or s.forcing]
             cleared = [dataclasses.replace(s, abandoned=0, unseen=False, forcing=False) for s in anew]
             text = f"{asked}: what cannot be deleted is abandoned from now on"
-            event = user_event(req, "deletion.forced", text, {"reason": reason, "types": list(types)})
+            event = user_event(req, EventType.DELETION_FORCED, text, {"reason": reason, "types": list(types)})
             try:
                 self._context.store.save(d, after, cleared, [event])
             except storage.Conflict:

@@ -21,7 +21,7 @@ from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.core import approvals
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Status, accepted
-from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanPart, ScanStatus
 from cleanup_orchestrator.core.step import TASKS
 
@@ -199,7 +199,7 @@ class OrphanScans:
         if req.context.trust_user_ids:
             data[approvals.TRUST_USER_IDS] = list(req.context.trust_user_ids)
         event = Event(
-            "deletion.adopted", text + (", dry run" if dry_run else ""), record.user_id, data, record.request_id
+            EventType.DELETION_ADOPTED, text + (", dry run" if dry_run else ""), record.user_id, data, record.request_id
         )
         try:
             record = self._context.store.create(record, TASKS, event)

@@ -19,7 +19,7 @@ from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.projects import ProjectNotFound, Projects, is_id
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Origin, Status, accepted
-from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import TASKS
 from cleanup_orchestrator.messaging.rpc import Bus
 from cleanup_orchestrator.store import AlreadyUnderWay, Page, Store
@@ -104,7 +104,7 @@ class Listener:
             member_ids=latest.member_ids if latest else (),
         )
         text = "Keystone says that a user deleted the project without the orchestrator"
-        event = Event("deletion.noticed", text, actor=user_id, data={"earlier": latest.id if latest else ""})
+        event = Event(EventType.DELETION_NOTICED, text, actor=user_id, data={"earlier": latest.id if latest else ""})
         try:
             self._store.create(record, TASKS, event)
         except AlreadyUnderWay as other:  # two notifications at the same moment

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step
 from cleanup_orchestrator.store import records
@@ -86,7 +86,7 @@ def abandon_leftovers(c: Connection, step_id: str) -> list[Event]:
             for r in chunk
         ]
         text = f"{chunk[0].service}.{chunk[0].type}: {len(chunk)} abandoned by force"
-        events.append(Event("resource.abandoned", text, data={**where, "resources": named}))
+        events.append(Event(EventType.RESOURCE_ABANDONED, text, data={**where, "resources": named}))
     return events
 
 

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from cleanup_orchestrator.core import plugin_liens
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.holds import Lien
-from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import Step, StepResult
 from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
@@ -62,10 +62,10 @@ def settle_lien(
     if result.in_use is None or not plugin_liens.binding(deletion):
         return []
     if result.in_use:
-        lien, type_ = raise_lien(c, plugin_liens.lien(deletion, step, result.in_use, now), now), "lien.raised"
+        lien, type_ = raise_lien(c, plugin_liens.lien(deletion, step, result.in_use, now), now), EventType.LIEN_RAISED
         text = f"nothing is deleted before it is removed: {lien}"
     else:
-        lien, type_ = end_lien(c, plugin_liens.lien_id(deletion.id, step), now), "lien.ended"
+        lien, type_ = end_lien(c, plugin_liens.lien_id(deletion.id, step), now), EventType.LIEN_ENDED
         text = f"its reason is gone: {lien}"
     if lien is None:
         return []
@@ -78,5 +78,7 @@ def end_liens_of(c: Connection, deletion: Deletion, steps: Iterable[Step], now: 
     ended = [end_lien(c, plugin_liens.lien_id(deletion.id, step), now) for step in steps]
     liens = [lien for lien in ended if lien is not None]
     text = "it was about this deletion, which is not under way any more"
-    write_journal(c, deletion.id, now, [Event("lien.ended", f"{text}: {lien}", data=lien.to_dict()) for lien in liens])
+    write_journal(
+        c, deletion.id, now, [Event(EventType.LIEN_ENDED, f"{text}: {lien}", data=lien.to_dict()) for lien in liens]
+    )
     return liens

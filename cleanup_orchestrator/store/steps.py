@@ -19,7 +19,7 @@ from cleanup_orchestrator.core.actions import record, settled
 from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.guard import NO_OPTIONS, HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Lien
-from cleanup_orchestrator.core.journal import Change, Event
+from cleanup_orchestrator.core.journal import Change, Event, EventType
 from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.store import guard, queries, records
 from cleanup_orchestrator.store import tables as t
@@ -291,7 +291,7 @@ def _drop_steps(c: Connection, holder: Step, dropped: Iterable[Step], now: datet
             names.append(f"{step.name}@{step.region}")
     if names:
         text = f"need not be asked any more: {', '.join(sorted(names))}"
-        write_journal(c, holder.deletion_id, now, [Event("survey.dropped", text)])
+        write_journal(c, holder.deletion_id, now, [Event(EventType.SURVEY_DROPPED, text)])
 
 
 def _result_values(step: Step) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from oslo_log import log
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.core.deletion import Deletion
-from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult
 from cleanup_orchestrator.drain import base as drain
@@ -186,11 +186,16 @@ class StepTask(LeasedTask):
         """Return the journal lines of a result."""
         step, actor, place = self.step, self.worker.name, self.work_on.place
         events = [
-            Event("resource.deleted", f"{step.name}: {len(chunk)} gone", actor, {**place, "resources": named(chunk)})
+            Event(
+                EventType.RESOURCE_DELETED,
+                f"{step.name}: {len(chunk)} gone",
+                actor,
+                {**place, "resources": named(chunk)},
+            )
             for chunk in chunks(result.deleted)
         ]
         events += [
-            Event("drain.yielded", f"a user has undone it: {drain.describe(c)}", actor, {"type": c.type})
+            Event(EventType.DRAIN_YIELDED, f"a user has undone it: {drain.describe(c)}", actor, {"type": c.type})
             for c in self.work_on.yielded
         ]
         events += self.work_on.notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from cleanup_orchestrator.core.journal import EventType
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.plugins.base import Resource
@@ -25,7 +26,7 @@ class Halt(StepRunner):
         result = stopping.halt(context.sweep(type_, connection, project), self._record)
         for chunk in chunks(result.facts.get("stopped", ())):
             text = f"{self.step.name}: {len(chunk)} stopped for the recovery window"
-            context.note("resource.stopped", text, {**context.place, "resources": named(chunk)})
+            context.note(EventType.RESOURCE_STOPPED, text, {**context.place, "resources": named(chunk)})
         said = f"{self.step.name}@{self.step.region or '-'}: {self._count()} stopped"
         return dataclasses.replace(result, message="; ".join(filter(None, (said, result.message))))
 

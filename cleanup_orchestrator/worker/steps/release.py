@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from cleanup_orchestrator.cloud.projects import Projects
-from cleanup_orchestrator.core.journal import Change, Event
+from cleanup_orchestrator.core.journal import Change, Event, EventType
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.errors import CleanupError, Stopped
@@ -56,7 +56,7 @@ def undo_all(context: StepContext, projects: Projects, start: Callable[[Change],
         except Exception as error:
             failed.append(error)
             continue
-        event = Event("drain.undone", text, context.worker.name, {"type": change.type})
+        event = Event(EventType.DRAIN_UNDONE, text, context.worker.name, {"type": change.type})
         if not store.undone(step, change, event):
             raise Stopped(f"step {step.name} is not held by this worker any more")
     if failed:

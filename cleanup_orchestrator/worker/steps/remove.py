@@ -7,7 +7,7 @@ from keystoneauth1 import exceptions as ka_exceptions
 from cleanup_orchestrator.cloud.projects import ProjectNotFound, Projects
 from cleanup_orchestrator.core.facts import ProjectReopened, RemovalStopped
 from cleanup_orchestrator.core.holds import Waiver
-from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.errors import Stopped
@@ -62,6 +62,6 @@ class Remove(StepRunner):
         """Mark every recorded change as undone: they went with the project."""
         store = self.context.store
         for change in store.changes(self.deletion.id):
-            event = Event("drain.undone", f"{change.type}: gone with the project", self.worker.name)
+            event = Event(EventType.DRAIN_UNDONE, f"{change.type}: gone with the project", self.worker.name)
             if not store.undone(self.step, change, event):
                 raise Stopped(f"step {self.step.name} is not held by this worker any more")

@@ -22,6 +22,7 @@ from cleanup_orchestrator.core.facts import (
     Surveyed,
 )
 from cleanup_orchestrator.core.holds import Waiver
+from cleanup_orchestrator.core.journal import EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult
 from cleanup_orchestrator.errors import Stopped
@@ -70,9 +71,9 @@ class Survey(StepRunner):
         after = {w.id: w for w in waivers}
         for waiver in (w for w in waivers if w.id not in before):
             text = f"skips what a waiver covers: {waiver}"
-            self.context.note("waiver.relied_upon", text, waiver.to_dict())
+            self.context.note(EventType.WAIVER_RELIED_UPON, text, waiver.to_dict())
         for waiver in (w for w in before.values() if w.id not in after):
-            self.context.note("waiver.ended", f"not relied upon any more: {waiver}", {"id": waiver.id})
+            self.context.note(EventType.WAIVER_ENDED, f"not relied upon any more: {waiver}", {"id": waiver.id})
 
     def reopened(self, project: Project) -> bool:
         """Whether the lock on record does not hold any more.

@@ -14,7 +14,7 @@ from cleanup_orchestrator.cloud.session import read_only
 from cleanup_orchestrator.core import force as forcing
 from cleanup_orchestrator.core import plugin_liens
 from cleanup_orchestrator.core.deletion import RoundPurpose
-from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult, Token
 from cleanup_orchestrator.drain import janitor
@@ -117,8 +117,8 @@ class Sweep(StepRunner):
                 {**self.context.place, "resources": named([(r.id, r.name) for r in chunk])},
             )
             for type_, what, chunk in (
-                ("resource.deleting", "going to delete", ordinary),
-                ("resource.forcing", "going to use force on", by_force),
+                (EventType.RESOURCE_DELETING, "going to delete", ordinary),
+                (EventType.RESOURCE_FORCING, "going to use force on", by_force),
             )
             if chunk
         ]
@@ -139,7 +139,7 @@ class Sweep(StepRunner):
             return dataclasses.replace(result, in_use=in_use) if in_use or complete else result
         if in_use:
             text = f"a cascade would raise a lien, and delete nothing: {self.step.name}: {in_use}"
-            self.context.note("lien.foreseen", text, self.context.place)
+            self.context.note(EventType.LIEN_FORESEEN, text, self.context.place)
         return result
 
     def _janitor(self) -> Connection:
