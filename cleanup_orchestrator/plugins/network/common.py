@@ -169,31 +169,35 @@ def own_and(connection: Connection, project: ProjectDefinition) -> list[str]:
     return [str(own), project.id]
 
 
-def list_groups(plural: str, names: Iterable[str], defaults: bool) -> Callable[..., Iterator[Row]]:
-    """Return a listing of the service's default resources, or of all others."""
-    default_names = frozenset(names)
+def group_type(name: str, plural: str, names: Iterable[str], *, defaults: bool, **declared: Any) -> ResourceType:
+    """Return a type of the resources that the service creates in each project, or of all others of the collection.
 
-    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-        for row in list_rows(connection, plural, project_id=own_and(connection, project)):
-            if (row.get("name") in default_names) is defaults:
-                yield row
+    Without a filter the list of all projects creates only the orchestrator's default group.
 
-    return listing
-
-
-def all_groups(plural: str, names: Iterable[str], defaults: bool) -> Callable[..., Iterator[Row]]:
-    """Return the same listing over all projects.
-
-    Without a filter it creates only the orchestrator's default group.
+    :param names: by which the service's default resources are recognised
+    :param defaults: whether the type is that of the default resources
     """
     default_names = frozenset(names)
+    singular = name.removeprefix("default_")
 
-    def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-        for row in all_projects_view(plural).rows(connection, project):
-            if (row.get("name") in default_names) is defaults:
-                yield row
+    def chosen(rows: Iterable[Row]) -> Iterator[Row]:
+        return (row for row in rows if (row.get("name") in default_names) is defaults)
 
-    return listing
+    def of_project(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        return chosen(list_rows(connection, plural, project_id=own_and(connection, project)))
+
+    def of_all_projects(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        return chosen(all_projects_view(plural).rows(connection, project))
+
+    return simple_type(
+        name,
+        plural,
+        list=of_project,
+        all_projects=of_all_projects,
+        show=Sdk("network", f"get_{singular}", "{id}"),
+        delete=Sdk("network", f"delete_{singular}", "{id}", ignore_missing=False),
+        **declared,
+    )
 
 
 def explain_by(type_: str, plural: str, attribute: str, query: str = "") -> Callable[..., Verdict | None]:

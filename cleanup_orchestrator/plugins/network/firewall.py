@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, Sdk
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource
 from cleanup_orchestrator.plugins.network.common import (
     DEFAULT_GROUP,
-    all_groups,
     extension,
-    list_groups,
+    group_type,
     shared,
-    simple_type,
 )
 
 if TYPE_CHECKING:
@@ -28,11 +26,11 @@ def release_firewall_ports(connection: Connection, project: ProjectDefinition, r
 
 
 FIREWALL = (
-    simple_type(
+    group_type(
         "firewall_group",
         "firewall_groups",
-        list=list_groups("firewall_groups", (DEFAULT_GROUP,), defaults=False),
-        all_projects=all_groups("firewall_groups", (DEFAULT_GROUP,), defaults=False),
+        (DEFAULT_GROUP,),
+        defaults=False,
         available=extension("fwaas_v2"),
         protect=(shared,),
         prepare=(release_firewall_ports,),
@@ -40,59 +38,53 @@ FIREWALL = (
         "several project ids it creates those of the first one. So the orchestrator's own project comes first.",
         source="DELETE /v2.0/fwaas/firewall_groups/G: 409 FirewallGroupInUse; neutron_fwaas db/firewall/v2",
     ),
-    simple_type(
+    group_type(
         "firewall_policy",
         "firewall_policies",
-        list=list_groups("firewall_policies", DEFAULT_FIREWALL_POLICIES, defaults=False),
-        all_projects=all_groups("firewall_policies", DEFAULT_FIREWALL_POLICIES, defaults=False),
+        DEFAULT_FIREWALL_POLICIES,
+        defaults=False,
         available=extension("fwaas_v2"),
         protect=(shared,),
         after=("firewall_group",),
         source="DELETE /v2.0/fwaas/firewall_policies/P: 409 FirewallPolicyInUse; neutron_fwaas db/firewall/v2",
     ),
-    simple_type(
+    group_type(
         "firewall_rule",
         "firewall_rules",
-        list=list_groups("firewall_rules", DEFAULT_FIREWALL_RULES, defaults=False),
-        all_projects=all_groups("firewall_rules", DEFAULT_FIREWALL_RULES, defaults=False),
+        DEFAULT_FIREWALL_RULES,
+        defaults=False,
         available=extension("fwaas_v2"),
         protect=(shared,),
         after=("firewall_policy",),
         source="DELETE /v2.0/fwaas/firewall_rules/R: 409 FirewallRuleInUse; neutron_fwaas db/firewall/v2",
     ),
-    simple_type(
+    group_type(
         "default_firewall_group",
         "firewall_groups",
-        list=list_groups("firewall_groups", (DEFAULT_GROUP,), defaults=True),
-        all_projects=all_groups("firewall_groups", (DEFAULT_GROUP,), defaults=True),
-        show=Sdk("network", "get_firewall_group", "{id}"),
-        delete=Sdk("network", "delete_firewall_group", "{id}", ignore_missing=False),
+        (DEFAULT_GROUP,),
+        defaults=True,
         available=extension("fwaas_v2"),
         prepare=(release_firewall_ports,),
         project_setting=True,
         note="Only an admin may delete it. Its two policies are deleted with it, but not their four rules.",
         source="neutron_fwaas db/firewall/v2/firewall_db_v2.py, delete_firewall_group",
     ),
-    simple_type(
+    group_type(
         "default_firewall_policy",
         "firewall_policies",
-        list=list_groups("firewall_policies", DEFAULT_FIREWALL_POLICIES, defaults=True),
-        all_projects=all_groups("firewall_policies", DEFAULT_FIREWALL_POLICIES, defaults=True),
-        show=Sdk("network", "get_firewall_policy", "{id}"),
-        delete=Sdk("network", "delete_firewall_policy", "{id}", ignore_missing=False),
+        DEFAULT_FIREWALL_POLICIES,
+        defaults=True,
         available=extension("fwaas_v2"),
         deleted_with=("default_firewall_group",),
         after=("default_firewall_group",),
         project_setting=True,
         source="neutron_fwaas db/firewall/v2/firewall_db_v2.py, delete_firewall_group",
     ),
-    simple_type(
+    group_type(
         "default_firewall_rule",
         "firewall_rules",
-        list=list_groups("firewall_rules", DEFAULT_FIREWALL_RULES, defaults=True),
-        all_projects=all_groups("firewall_rules", DEFAULT_FIREWALL_RULES, defaults=True),
-        show=Sdk("network", "get_firewall_rule", "{id}"),
-        delete=Sdk("network", "delete_firewall_rule", "{id}", ignore_missing=False),
+        DEFAULT_FIREWALL_RULES,
+        defaults=True,
         available=extension("fwaas_v2"),
         after=("default_firewall_policy",),
         project_setting=True,

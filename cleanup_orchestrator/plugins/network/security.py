@@ -9,7 +9,6 @@ from cleanup_orchestrator.plugins.base import (
     ProjectDefinition,
     Refused,
     Resource,
-    Sdk,
     Verdict,
     refuse_foreign,
     to_row,
@@ -17,10 +16,9 @@ from cleanup_orchestrator.plugins.base import (
 )
 from cleanup_orchestrator.plugins.network.common import (
     DEFAULT_GROUP,
-    all_groups,
     explain_by,
     extension,
-    list_groups,
+    group_type,
     list_rows,
     owner_of,
     row_blocker,
@@ -94,11 +92,11 @@ def delete_qos_policy(connection: Connection, project: ProjectDefinition, resour
 
 
 SECURITY = (
-    simple_type(
+    group_type(
         "security_group",
         "security_groups",
-        list=list_groups("security_groups", (DEFAULT_GROUP,), defaults=False),
-        all_projects=all_groups("security_groups", (DEFAULT_GROUP,), defaults=False),
+        (DEFAULT_GROUP,),
+        defaults=False,
         available=extension("security-group"),
         protect=(shared,),
         prepare=(check_security_group,),
@@ -135,13 +133,11 @@ SECURITY = (
 )
 
 DEFAULTS = (
-    simple_type(
+    group_type(
         "default_security_group",
         "security_groups",
-        list=list_groups("security_groups", (DEFAULT_GROUP,), defaults=True),
-        all_projects=all_groups("security_groups", (DEFAULT_GROUP,), defaults=True),
-        show=Sdk("network", "get_security_group", "{id}"),
-        delete=Sdk("network", "delete_security_group", "{id}", ignore_missing=False),
+        (DEFAULT_GROUP,),
+        defaults=True,
         available=extension("security-group"),
         prepare=(check_security_group,),
         explain=explain_security_group,
