@@ -62,7 +62,7 @@ class Statistics(Repository):
             states = {state: (count, since) for state, count, since in c.execute(by_state)}
         _, since = states.get(str(StepState.DISPATCHED), (0, None))
         return Figures(
-            deletions=dict(row._tuple() for row in counts),
+            deletions={str(status): number for status, number in counts},
             stalled=_with_condition(conditions, ConditionType.STALLED),
             steps={state: count for state, (count, _) in states.items()},
             unclaimed=_age(since, now),
