@@ -142,6 +142,6 @@ def test_a_reader_of_a_project_is_not_enough(full_cloud, full_admin, reader, tre
     api.parts.store.close()
 
 
-def test_without_a_project_the_api_is_told_which_one_is_never_deleted(full_cloud, reader, tmp_path):
+def test_without_a_project_the_option_names_the_project_that_is_never_deleted(full_cloud, reader, tmp_path):
     with pytest.raises(CleanupError, match="own_project_id"):
         Api(full_cloud, tmp_path, reader, SYSTEM)

@@ -69,7 +69,7 @@ def target(projects):
     return projects[0]
 
 
-def test_a_look_finds_all_and_changes_nothing(target, full_sweeper, full_cloud):
+def test_an_inventory_finds_all_resources_and_changes_nothing(target, full_sweeper, full_cloud):
     before = rows(full_cloud, target.project_id)
     found = full_sweeper.look(SERVICE, target)
     assert rows(full_cloud, target.project_id) == before
@@ -168,7 +168,7 @@ def test_what_others_have_to_do_with_it_stays_and_is_named(full_admin, neighbour
     assert not any(rows(full_cloud, target.project_id).values())
 
 
-def test_what_is_busy_is_waited_for_and_what_is_stuck_is_reset(full_admin, full_sweeper, full_cloud):
+def test_busy_resources_are_waited_for_and_stuck_ones_are_reset(full_admin, full_sweeper, full_cloud):
     target = make_project(full_admin, once_only("volumes-busy"), password=None, partner=None)
     settings(Filling(full_admin, target, 0, 0))
     everything = cinder(full_admin)
@@ -216,7 +216,7 @@ def test_without_a_backup_service_nothing_is_called_deleted(full_admin, full_swe
 
 
 @pytest.mark.parametrize("name", ["volume", "snapshot", "group", "attachment"])
-def test_who_is_no_admin_sees_nothing_of_others_nor_is_misled(target, neighbour, full_sweeper, name):
+def test_an_inventory_without_admin_rights_is_unknown(target, neighbour, full_sweeper, name):
     """To him Cinder lists his own project's, whatever he asks for: every list is compared, but empty it would be."""
     found = sweeps.inventory(TYPES[name], neighbour.connection, full_sweeper.definition(SERVICE, target))
     assert found.outcome is Outcome.UNKNOWN

@@ -76,7 +76,7 @@ def delete(sweeper, target, until, **options):
     return swept
 
 
-def test_a_look_finds_all_and_changes_nothing(projects, full_sweeper, full_cloud):
+def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_sweeper, full_cloud):
     target, _ = projects
     before = rows(full_cloud, target.project_id)
     found = full_sweeper.look(SERVICE, target)
@@ -105,14 +105,14 @@ def test_every_page_is_read(projects, full_sweeper, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["server", "server_group", "flavor_access", "aggregate"])
-def test_who_is_no_admin_is_not_told_that_there_is_nothing(projects, full_sweeper, name):
+def test_an_inventory_without_admin_rights_is_unknown(projects, full_sweeper, name):
     """A refused list is no empty list; and Nova lists the caller's own groups to him, without a word."""
     _, neighbour = projects
     found = sweeps.inventory(TYPES[name], neighbour.connection, full_sweeper.definition(SERVICE, projects[0]))
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
 
 
-def test_what_is_out_of_reach_is_asked_of_the_project_itself(projects, full_sweeper):
+def test_resources_out_of_reach_are_listed_with_a_project_token(projects, full_sweeper):
     target, _ = projects
     definition = full_sweeper.definition(SERVICE, target)
     found = sweeps.inventory(TYPES["unreachable_server"], full_sweeper.connection(), definition)

@@ -38,7 +38,7 @@ def until(sweeper, filled, enough, **options):
     return swept
 
 
-def test_a_look_finds_all_and_changes_nothing(projects, full_sweeper):
+def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_sweeper):
     target, _ = projects
     before = alive(full_sweeper, target.project_id)
     found = full_sweeper.look(SERVICE, target)

@@ -80,7 +80,7 @@ def name_it(project, ip, name):
     Rest(project.connection.dns).call("PATCH", f"/reverse/floatingips/RegionOne:{ip['id']}", {"ptrdname": name})
 
 
-def test_a_look_finds_all_and_changes_nothing(full_admin, full_sweeper, neighbour):
+def test_an_inventory_finds_all_resources_and_changes_nothing(full_admin, full_sweeper, neighbour):
     target = fill(full_admin, "dns-looked-at", partner=neighbour.project_id, only=["dns"])
     before = alive(full_sweeper, target.project_id)
     looked = full_sweeper.look(SERVICE, target)

@@ -265,7 +265,7 @@ def refusal(connection, service, method, path, body):
     return response.status_code, kind, said
 
 
-def test_what_the_real_services_refuse_the_emulated_ones_refuse_in_the_same_words(admin, sweeper, emulated):
+def test_emulated_services_refuse_with_the_same_text_as_real_ones(admin, sweeper, emulated):
     filled = filler.fill(admin, "like-refused", objects=2)
     sweeper.enter(filled)
     ours = emulated.projects[0]

@@ -110,7 +110,7 @@ class Stranger(Sweeper):
         """Nobody lets him in."""
 
 
-def test_to_who_is_no_admin_no_list_looks_empty(filled_projects, full_cloud, full_sweeper):
+def test_no_inventory_without_admin_rights_is_clear(filled_projects, full_cloud, full_sweeper):
     """Services answer such a one with a success, and his own things. Each type that has something is unknown to him."""
     filled, _ = filled_projects
     stranger, lies, trusted = Stranger(full_cloud), {}, []

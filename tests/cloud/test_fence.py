@@ -210,7 +210,7 @@ def test_a_fenced_project_s_token_opens_nothing_in_keystone_itself(shared):
         assert requests.head(allow_expired, headers=headers, timeout=60).status_code == 404
 
 
-def test_who_has_other_projects_goes_on_working_there(shared):
+def test_users_with_other_projects_keep_their_access_there(shared):
     """The fence is on the project, and on nobody: unscoped, domain-scoped and other projects' tokens are as before."""
     flows = Flows(shared, only=())
     other = shared.admin.call("POST", "/projects", {"project": {"name": "other", "domain_id": flows.domain_id}})
@@ -227,7 +227,7 @@ def test_who_has_other_projects_goes_on_working_there(shared):
         assert flows.validate(url, str(token_of(answer))) == 200
 
 
-def test_a_canary_lets_nobody_through_and_stops_only_the_orchestrator_of_the_named_deletion(shared, tmp_path):
+def test_a_canary_admits_no_user_and_stops_only_the_orchestrator_of_the_named_deletion(shared, tmp_path):
     flows = Flows(shared, USER, shared.site.password, only=("password",))
     orchestrator = Orchestrator(shared, tmp_path, flows.project_id)
     base.ensure_access(orchestrator.ground, "admin")
@@ -469,7 +469,7 @@ def test_the_fence_goes_with_the_project(shared, project):
     assert rows(shared, project) == []
 
 
-def test_a_stock_keystone_is_told_from_a_broken_one(cloud_venv, tmp_path_factory, tmp_path):
+def test_a_stock_keystone_is_distinguished_from_a_broken_one(cloud_venv, tmp_path_factory, tmp_path):
     with keystone(tmp_path_factory.mktemp("stock"), cloud_venv, keystone_module=STOCK_KEYSTONE) as stock:
         made = stock.admin.call("POST", "/projects", {"project": {"name": "stock", "domain_id": "default"}})
         orchestrator = Orchestrator(stock, tmp_path, made["project"]["id"])
@@ -479,7 +479,7 @@ def test_a_stock_keystone_is_told_from_a_broken_one(cloud_venv, tmp_path_factory
         assert len(orchestrator.undo()) == 2, "what was written down for nothing is undone like anything else"
 
 
-def test_one_forgotten_keystone_process_is_found_out(mixed, tmp_path):
+def test_a_keystone_process_without_the_fence_is_detected(mixed, tmp_path):
     """The kernel gives it about every second connection."""
     name = f"project-{uuid.uuid4().hex[:8]}"
     made = mixed.admin.call("POST", "/projects", {"project": {"name": name, "domain_id": "default"}})

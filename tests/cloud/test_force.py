@@ -38,7 +38,7 @@ def light(cloud: Cloud) -> Iterator[Forcing]:
     yield from shipped(cloud, FORCE.format(PATIENCE))
 
 
-def test_what_another_project_holds_is_abandoned_by_name_and_the_project_goes(light, cloud, admin):
+def test_resources_in_use_by_another_project_are_abandoned_by_name_and_the_project_is_removed(light, cloud, admin):
     """A port of the neighbour on the project's network: nobody may delete it, and so nobody can delete the network."""
     tag = secrets.token_hex(2)
     filled = filler.fill(admin, f"forced-{tag}", only=("image", "key-manager"))

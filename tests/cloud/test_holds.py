@@ -25,7 +25,7 @@ def orchestrator(cloud: Cloud) -> Iterator[Forcing]:
     yield from shipped(cloud, APPROVAL)
 
 
-def test_a_lien_refuses_the_brake_holds_and_somebody_has_to_approve(orchestrator, cloud, admin):
+def test_a_lien_refuses_the_brake_holds_and_an_approval_is_needed(orchestrator, cloud, admin):
     filled = filler.fill(admin, f"held-{secrets.token_hex(2)}", only=("image", "key-manager"))
     name, before = filled.project_name, left(cloud, filled.project_id)
 

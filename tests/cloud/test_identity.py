@@ -108,7 +108,7 @@ def test_all_of_it_is_last():
     assert not SERVICE.regional
 
 
-def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
+def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper):
     target, _ = projects
     sweeper.enter(target)
     before = sweeper.dump("keystone")
@@ -132,7 +132,7 @@ def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
     assert (users.outcome, users.found, users.kept) == (Outcome.CLEAR, 0, 2)
 
 
-def test_only_those_who_were_members_are_asked(projects, sweeper):
+def test_only_former_members_are_read(projects, sweeper):
     """Without what was recorded in the beginning, users whose role the drain took away would not be found."""
     target, _ = projects
     role = sweeper.cloud.admin.call("GET", "/roles?name=member")["roles"][0]["id"]
@@ -150,7 +150,7 @@ def test_only_those_who_were_members_are_asked(projects, sweeper):
         sweeper.cloud.admin.call("PUT", path)
 
 
-def test_an_application_credential_must_not_look_for_credentials(projects, sweeper):
+def test_an_application_credential_must_not_list_credentials(projects, sweeper):
     """Keystone shows it an empty list, and says 200."""
     target, _ = projects
     from keystoneauth1.identity.v3 import ApplicationCredential
@@ -168,7 +168,7 @@ def test_an_application_credential_must_not_look_for_credentials(projects, sweep
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
 
-def test_a_member_is_not_told_that_there_is_nothing(projects, sweeper):
+def test_an_inventory_by_a_member_is_unknown(projects, sweeper):
     target, _ = projects
     definition = sweeper.definition(SERVICE, target)
     for name in ("application_credential", "oauth1_access_token", "trust", "endpoint_association"):

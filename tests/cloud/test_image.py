@@ -71,7 +71,7 @@ def alive(sweeper, project_id):
     return {identity for (identity,) in found}
 
 
-def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
+def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper):
     target, _ = projects
     before = sweeper.dump("glance")
     found = sweeper.look(SERVICE, target)
@@ -101,7 +101,7 @@ def test_every_page_is_read(projects, sweeper, monkeypatch):
     assert paged["image"].found > 60
 
 
-def test_a_member_is_not_told_that_there_are_no_tasks(projects, sweeper):
+def test_an_inventory_of_tasks_by_a_member_is_unknown(projects, sweeper):
     """A refused list is no empty list."""
     target, _ = projects
     definition = sweeper.definition(SERVICE, target)

@@ -13,7 +13,7 @@ keep_properties = retention=legal
 """
 
 
-def test_what_is_marked_outlives_a_cascade_with_what_it_is_part_of(cloud, admin, orchestrator):
+def test_a_resource_with_a_keep_mark_survives_a_cascade_with_its_whole(cloud, admin, orchestrator):
     """A marked subnet keeps its network, which Neutron would delete with it; a marked network its subnets."""
     filled = filler.make_project(admin, "marked", password=None, partner=None)
     project = {"project_id": filled.project_id}

@@ -70,7 +70,7 @@ def alive(sweeper, filled):
     }
 
 
-def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
+def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper):
     target, _ = projects
     sweeper.look(SERVICE, target)  # the first call makes the sweeper known to Barbican
     before = sweeper.dump("barbican")
@@ -151,7 +151,7 @@ class Reply:
 
 @pytest.mark.parametrize("newest", ["1.0", "1.1"])
 @pytest.mark.parametrize("consumers", [[], [{"service": "image", "resource_type": "image", "resource_id": "i"}]])
-def test_an_older_barbican_is_asked_for_consumers_first(projects, sweeper, newest, consumers):
+def test_with_an_older_barbican_the_consumers_are_read_before_the_delete(projects, sweeper, newest, consumers):
     target, _ = projects
     definition = sweeper.definition(SERVICE, target)
     barbican = Old(newest, consumers)

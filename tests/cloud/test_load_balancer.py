@@ -49,7 +49,7 @@ def sweep_until(sweeper, target, done):
         time.sleep(1)
 
 
-def test_a_look_finds_all_and_changes_nothing(full_admin, full_sweeper, neighbour):
+def test_an_inventory_finds_all_resources_and_changes_nothing(full_admin, full_sweeper, neighbour):
     target = fill(full_admin, "lb-looked-at", only=["load-balancer"])
     before = everything(full_sweeper, target.project_id)
     looked = full_sweeper.look(SERVICE, target)
@@ -68,7 +68,7 @@ def test_a_look_finds_all_and_changes_nothing(full_admin, full_sweeper, neighbou
     assert all(leftover.message.startswith("VIP ") for leftover in looked["load_balancer"].leftovers)
 
 
-def test_every_page_is_the_projects_own(full_admin, full_sweeper, neighbour, monkeypatch):
+def test_every_page_has_only_resources_of_the_project(full_admin, full_sweeper, neighbour, monkeypatch):
     """Octavia's link to the second page says nothing of the project."""
     target = fill(full_admin, "lb-looked-at", only=["load-balancer"])
     asked = []

@@ -60,7 +60,7 @@ def test_a_dry_run_writes_nothing_at_all_anywhere(cloud, admin, sweeper, orchest
         cloud.admin.call("DELETE", inherited)
 
 
-def test_a_cascade_leaves_nothing_and_touches_nobody_else(cloud, admin, orchestrator, bystander):
+def test_a_cascade_leaves_nothing_and_changes_no_other_project(cloud, admin, orchestrator, bystander):
     kept_resources = left(cloud, bystander.project_id)
     filled = filler.fill(admin, "doomed", partner=bystander.project_id, objects=20)
     image = next(i for i in filled.ids["image"] if admin.image.get_image(i).visibility == "community")

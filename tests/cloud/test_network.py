@@ -61,7 +61,7 @@ def rule_of(rest, group, project, **more):
     return rest.call("POST", "/security-group-rules", {"security_group_rule": body})["security_group_rule"]["id"]
 
 
-def test_a_look_at_a_pristine_project_creates_nothing(admin, sweeper, cloud, neighbour):
+def test_an_inventory_of_a_new_project_creates_nothing(admin, sweeper, cloud, neighbour):
     """Several of Neutron's lists create a default group for the project that they filter by."""
     pristine = make_project(admin, "network-pristine", password=None, partner=None)
     before = sweeper.dump("neutron")

@@ -116,7 +116,7 @@ def on_disk(sweeper, filled):
     return [line[-1] for line in lines if line[0] == "swift" and "disk" in line[1]]
 
 
-def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
+def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper):
     target, _ = projects
     before = everything(target)
     found = sweeper.look(SERVICE, target)
@@ -212,7 +212,7 @@ def signed(filled, name, key):
     return f"{endpoint.scheme}://{endpoint.netloc}{endpoint.path}/{name}?temp_url_sig={signature}&temp_url_expires={expires}"
 
 
-def test_who_writes_from_outside_holds_nothing_up(admin, sweeper, neighbour):
+def test_writes_from_another_project_do_not_delay_the_deletion(admin, sweeper, neighbour):
     """By an access list of everybody's, and by signed addresses: neither asks Keystone about the project."""
     target = fill(admin, "object-doors", only=[])
     store = Rest(target.connection.object_store)
@@ -364,7 +364,7 @@ def test_a_failure_dressed_as_200(status):
     assert caught.value.status_code == int(status[:3])
 
 
-def test_refused_objects_are_told():
+def test_refused_objects_are_reported():
     run = emptying(answer("400 Bad Request", [["/c/%E2%98%83", "403 Forbidden"], ["/c/2", "403 Forbidden"]], deleted=1))
     run.bulk([b"/c/1", b"/c/2", b"/c/3"])
     with pytest.raises(exceptions.HttpException, match=r"2 objects were refused \(2 x 403\), such as '/c/☃'") as caught:

@@ -69,7 +69,7 @@ def test_a_service_without_a_plugin_blocks_completion_until_it_is_dealt_with(clo
     assert left(cloud, filled.project_id) == {}
 
 
-def test_a_dead_endpoint_blocks_its_own_part_and_completion(cloud, admin, orchestrator):
+def test_an_endpoint_that_is_down_blocks_its_steps_and_completion(cloud, admin, orchestrator):
     filled = filler.fill(admin, "dead-endpoint", only=("network", "image"))
     for image in filled.ids["image"]:
         if admin.image.get_image(image).visibility == "community":

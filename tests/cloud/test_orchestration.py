@@ -39,14 +39,14 @@ def look(sweeper, filled, type_, **options):
     return sweeps.inventory(type_, sweeper.connection(project_id), sweeper.definition(SERVICE, filled, **options))
 
 
-def test_a_deployment_that_nobody_can_read_by_its_id_is_found_and_goes(projects, full_admin):
+def test_a_deployment_that_cannot_be_read_by_its_id_is_found_and_deleted(projects, full_admin):
     """Heat acts on what its config says, with the caller's token; that it goes is for the tests that follow."""
     target, _ = projects
     path = f"/software_deployments/{target.first('software deployment')}"
     assert Rest(full_admin.orchestration).raw("GET", path, ok=(400,)).status_code == 400
 
 
-def test_a_look_finds_all_and_changes_nothing(projects, full_sweeper):
+def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_sweeper):
     target, _ = projects
     before = alive(full_sweeper, target.project_id)
     found = full_sweeper.look(SERVICE, target)
@@ -114,7 +114,7 @@ def until(sweeper, filled, enough):
     return swept
 
 
-def test_what_survives_its_stack_is_the_networks_affair(projects, full_admin):
+def test_networks_that_survive_their_stack_are_listed_by_neutron(projects, full_admin):
     """After the test before: a retained network, and that of an abandoned stack."""
     target, _ = projects
     found = Rest(full_admin.network).call("GET", "/networks", params={"project_id": target.project_id})["networks"]

@@ -133,7 +133,7 @@ def test_every_project_of_a_deleted_domain_is_noticed(noisy):
         assert record.origin is Origin.NOTICED
 
 
-def test_our_own_removal_is_not_news(noisy):
+def test_the_removal_by_the_orchestrator_is_not_announced(noisy):
     cloud, orchestrator = noisy
     filled = filler.fill(admin_of(cloud), "by-us", only=("image",))
     orchestrator.wait(orchestrator.request(filled.project_id, Mode.CASCADE), Status.DELETED)
@@ -144,7 +144,7 @@ def test_our_own_removal_is_not_news(noisy):
 
 
 @pytest.mark.parametrize("only", [("image",), ("image", "key-manager")], ids="+".join)
-def test_a_deletion_whose_project_vanishes_goes_on_and_says_so(noisy, only):
+def test_a_deletion_whose_project_vanishes_goes_on_and_reports_it(noisy, only):
     cloud, orchestrator = noisy
     filled = filler.fill(admin_of(cloud), f"vanishing-{len(only)}", only=only)
     deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
@@ -168,7 +168,7 @@ def test_a_deletion_whose_project_vanishes_goes_on_and_says_so(noisy, only):
         assert record.status is Status.DELETED
 
 
-def test_keystone_that_still_knows_the_project_is_believed(noisy):
+def test_a_project_that_keystone_still_finds_is_not_gone(noisy):
     cloud, orchestrator = noisy
     filled = filler.fill(admin_of(cloud), "still-there", only=())
     heard = Listener(orchestrator.store, orchestrator.parts.clouds, orchestrator.parts.bus)

@@ -84,7 +84,7 @@ def test_credentials_that_keep_coming_do_not_keep_the_project(orchestrator, full
     assert len(made) > 5
 
 
-def test_a_report_names_them_and_whose_they_are(orchestrator, full_admin, victim, outsider):
+def test_a_report_names_them_and_their_owners(orchestrator, full_admin, victim, outsider):
     image = victim.connection.image.create_image(name="in-the-way", container_format="bare", disk_format="raw")
     put = put_credential(outsider, victim.project_id)
     deletion_id = orchestrator.request(victim.project_id, Mode.REPORT)
@@ -100,7 +100,7 @@ def test_a_report_names_them_and_whose_they_are(orchestrator, full_admin, victim
     full_admin.image.delete_image(image.id)
 
 
-def test_an_adoption_deletes_them_though_nobody_sees_the_secrets(
+def test_an_adoption_deletes_them_though_the_secrets_cannot_be_listed(
     orchestrator, full_cloud, full_sweeper, victim, outsider
 ):
     """Of a dead project Barbican's secrets stay unknown; what names it in Keystone waits for nothing of that."""

@@ -317,7 +317,7 @@ EVERY = ["always", "opt-in", "filter", "proxy"]
 # -------------------------------------------------------------------------------------------------- it becomes a record
 @pytest.mark.parametrize("who", ["admin", "domain manager", "project admin"])
 @pytest.mark.parametrize("front", INTERCEPTING)
-def test_a_plain_delete_becomes_a_deletion_in_the_name_of_who_asked(world, orchestrator, front, who):
+def test_a_plain_delete_becomes_a_deletion_in_the_name_of_the_caller(world, orchestrator, front, who):
     project_id = world.project()
     user_id, token = world.caller(who, project_id)
     answer = send(world.urls[front], "DELETE", f"/v3/projects/{project_id}", token)
@@ -343,7 +343,7 @@ def test_a_plain_delete_becomes_a_deletion_in_the_name_of_who_asked(world, orche
     ],
 )
 @pytest.mark.parametrize("front", EVERY)
-def test_who_names_a_mode_gets_it(world, orchestrator, front, query, headers, mode):
+def test_the_requested_mode_is_used(world, orchestrator, front, query, headers, mode):
     project_id = world.project()
     _, token = world.caller("admin")
     answer = send(world.urls[front], "DELETE", f"/v3/projects/{project_id}{query}", token, **headers)
@@ -372,7 +372,7 @@ def test_a_mode_that_is_none_deletes_nothing(world, orchestrator, front, query, 
     assert orchestrator.records(project_id) == []
 
 
-def test_without_a_word_opt_in_leaves_the_delete_to_keystone(world, orchestrator):
+def test_in_opt_in_a_delete_without_a_mode_is_left_to_keystone(world, orchestrator):
     project_id = world.project()
     answer = send(world.urls["opt-in"], "DELETE", f"/v3/projects/{project_id}", world.caller("admin")[1])
     assert (answer.status, answer.raw) == (204, b"")
@@ -380,7 +380,7 @@ def test_without_a_word_opt_in_leaves_the_delete_to_keystone(world, orchestrator
     assert orchestrator.records(project_id) == []
 
 
-def test_off_is_stock_whatever_the_request_says(world, orchestrator):
+def test_off_is_stock_for_every_request(world, orchestrator):
     said = []
     for front in ("stock", "off"):
         project_id = world.project()
@@ -395,7 +395,7 @@ def test_off_is_stock_whatever_the_request_says(world, orchestrator):
 # ------------------------------------------------------------------------------------------------- who may not, may not
 @pytest.mark.parametrize("front", ["always", "opt-in", "off", "alone"])
 @pytest.mark.parametrize("case", ["nobody", "bad token", "member", "another domain's manager"])
-def test_who_may_not_delete_gets_what_a_stock_keystone_says_to_the_byte(world, orchestrator, front, case):
+def test_a_user_who_may_not_delete_gets_the_exact_answer_of_a_stock_keystone(world, orchestrator, front, case):
     project_id = world.project()
     for target in (project_id, uuid.uuid4().hex):
         _, token = world.caller(case, project_id)
@@ -412,7 +412,7 @@ def test_who_may_not_delete_gets_what_a_stock_keystone_says_to_the_byte(world, o
 
 
 @pytest.mark.parametrize("front", ["always", "opt-in", "off", "alone"])
-def test_what_is_not_there_or_immutable_gets_what_a_stock_keystone_says_to_the_byte(world, orchestrator, front):
+def test_a_missing_or_immutable_project_gets_the_exact_answer_of_a_stock_keystone(world, orchestrator, front):
     _, token = world.caller("admin")
     immutable = world.project(options={"immutable": True})
     for path, status in (
@@ -432,7 +432,7 @@ def test_what_is_not_there_or_immutable_gets_what_a_stock_keystone_says_to_the_b
 
 @pytest.mark.parametrize("front", ["filter", "proxy"])
 @pytest.mark.parametrize("case", ["nobody", "bad token", "member", "another domain's manager"])
-def test_before_the_filter_too_nobody_gets_further_than_they_may(world, orchestrator, front, case):
+def test_with_the_filter_users_have_no_more_rights_than_without(world, orchestrator, front, case):
     project_id = world.project()
     _, token = world.caller(case, project_id)
     answer = send(world.urls[front], "DELETE", f"/v3/projects/{project_id}", token)
@@ -527,7 +527,7 @@ def test_a_method_in_small_letters_does_not_slip_past(world, front):
 
 
 @pytest.mark.parametrize("front", EVERY)
-def test_other_requests_about_projects_are_none_of_its_business(world, front):
+def test_other_requests_about_projects_are_passed_on(world, front):
     _, token = world.caller("admin")
     project_id = world.project(tags=["a;b", "tag"])
     for method, path, status in (
@@ -544,7 +544,7 @@ def test_other_requests_about_projects_are_none_of_its_business(world, front):
 
 # ---------------------------------------------------------------------------------------------------------- the bypass
 @pytest.mark.parametrize("front", INTERCEPTING)
-def test_only_the_orchestrators_own_user_passes_with_the_header_of_the_final_delete(world, orchestrator, front):
+def test_only_the_user_of_the_orchestrator_passes_with_the_header_of_the_final_delete(world, orchestrator, front):
     project_id = world.project()
     path = f"/v3/projects/{project_id}"
     own = world.token("orchestrator", {"project": {"name": "service", "domain": {"id": "default"}}})
@@ -561,7 +561,7 @@ def test_only_the_orchestrators_own_user_passes_with_the_header_of_the_final_del
 
 
 @pytest.mark.parametrize("front", INTERCEPTING)
-def test_nobody_passes_by_calling_themselves_the_orchestrator(world, orchestrator, front):
+def test_a_user_with_the_name_of_the_orchestrator_does_not_pass(world, orchestrator, front):
     """Headers that Keystone's own middleware sets: whoever sends them must not be believed."""
     project_id = world.project()
     spoofed = {
@@ -612,7 +612,7 @@ def test_from_the_users_delete_to_the_end_of_the_project(world, orchestrator, wo
 
 # ------------------------------------------------------------------------------------------------------- refused: why
 @pytest.mark.parametrize("front", INTERCEPTING)
-def test_the_orchestrators_refusals_are_told_in_keystones_shape(world, orchestrator, front):
+def test_refusals_of_the_orchestrator_have_the_format_of_keystone(world, orchestrator, front):
     _, token = world.caller("admin")
     project_id = world.project()
     assert send(world.urls[front], "DELETE", f"/v3/projects/{project_id}", token).status == 202
@@ -740,7 +740,7 @@ def test_stock_clients_take_202_for_a_success(world, orchestrator, client: Calla
     assert world.exists(project_id)
 
 
-def test_the_orchestrators_own_client_code_passes(world, orchestrator):
+def test_the_client_code_of_the_orchestrator_passes(world, orchestrator):
     project_id = world.project()
     identity = orchestrator.parts.clouds.identity(orchestrator.parts.clouds.admin_session(lambda method, url: None))
     projects = Projects(identity)

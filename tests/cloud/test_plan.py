@@ -77,7 +77,7 @@ def test_a_cascade_by_a_plan_deletes_what_was_planned_and_names_what_came_later(
     assert sweeper.assignments(filled.project_id) == grants, "the lock is undone"
 
 
-def test_a_project_that_rests_is_touched_by_nothing_and_had_back(cloud, admin, sweeper, resting):
+def test_a_recoverable_project_is_not_changed_and_can_be_restored(cloud, admin, sweeper, resting):
     filled = filler.make_project(admin, "recoverable", password=None, partner=None)
     network = admin.network.create_network(name="n", project_id=filled.project_id)
     grants, before = sweeper.assignments(filled.project_id), left(cloud, filled.project_id)

@@ -70,9 +70,7 @@ def blocked(orchestrator, deletion_id):
     return found
 
 
-def test_a_dead_region_blocks_its_own_part_and_completion_and_the_deletion_ends_when_it_is_back(
-    cloud, admin, orchestrator, second
-):
+def test_a_region_that_is_down_blocks_its_steps_and_completion_until_it_is_back(cloud, admin, orchestrator, second):
     filled = fill(admin, "two-regions")
     deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
     seen = {}

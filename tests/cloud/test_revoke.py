@@ -166,7 +166,7 @@ def test_after_the_closing_disable_no_process_accepts_an_old_token(keystones):
     assert driven == 0
 
 
-def test_processes_with_caches_of_their_own_are_noticed(cloud_venv, tmp_path_factory):
+def test_processes_with_separate_caches_are_noticed(cloud_venv, tmp_path_factory):
     with running(cloud_venv, tmp_path_factory, "process") as keystones:
         token = keystones.token()
         assert keystones.takers(token) == 3
@@ -175,7 +175,7 @@ def test_processes_with_caches_of_their_own_are_noticed(cloud_venv, tmp_path_fac
         assert keystones.takers(token) > 0, "it was right to complain"
 
 
-def test_a_group_that_may_let_federated_users_in_is_not_taken_for_nobody(keystones):
+def test_a_group_that_admits_federated_users_is_not_treated_as_empty(keystones):
     admin = keystones.cloud.admin
     group = admin.call("POST", "/groups", {"group": {"name": "federated", "domain_id": "default"}})["group"]["id"]
     inherited = f"/OS-INHERIT/domains/default/groups/{group}/roles/{keystones.roles['member']}/inherited_to_projects"
@@ -278,7 +278,7 @@ def test_where_inherited_grants_block_a_report_ends_with_their_names_and_gives_t
     assert blocking.store.changes(deletion_id) == ()
 
 
-def test_where_they_do_not_block_the_record_says_what_rests_on_the_last_scoped_look(cloud, admin, orchestrator, heir):
+def test_where_they_do_not_block_the_record_names_types_of_the_last_scoped_inventory(cloud, admin, orchestrator, heir):
     filled = filler.fill(admin, "not-blocked", only=("key-manager",))
     deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
     record = orchestrator.wait(deletion_id, Status.DELETED)

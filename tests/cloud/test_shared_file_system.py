@@ -66,7 +66,7 @@ def sweep_until(sweeper, target, done, **options):
         time.sleep(1)
 
 
-def test_a_look_finds_all_and_changes_nothing_and_all_goes_but_the_neighbours(full_admin, full_sweeper, neighbour):
+def test_inventory_and_delete_cover_all_resources_but_those_of_the_neighbour(full_admin, full_sweeper, neighbour):
     target = fill(full_admin, "fs-target", partner=neighbour.project_id, only=["shared-file-system"])
     theirs, ours = (alive(full_sweeper, each.project_id) for each in (neighbour, target))
     looked = full_sweeper.look(SERVICE, target)
@@ -129,7 +129,7 @@ def test_every_page_of_shares_is_read(full_admin, full_sweeper, neighbour, monke
     assert full_sweeper.look(SERVICE, neighbour)["share"] == whole and whole.found > 5
 
 
-def test_a_member_of_another_project_is_not_told_that_there_is_nothing(full_sweeper, neighbour):
+def test_an_inventory_by_a_member_of_another_project_is_unknown(full_sweeper, neighbour):
     """To anybody but an admin Manila lists the caller's own project, whatever was asked for."""
     from tests.support import sweeps
 

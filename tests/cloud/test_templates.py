@@ -260,7 +260,7 @@ def test_with_the_janitors_token_no_template_does_harm(full_sweeper, full_cloud,
     assert harm(full_sweeper, victims) == set()
 
 
-def test_a_pause_that_a_template_orders_holds_up_nothing(full_sweeper, full_admin):
+def test_a_pause_in_a_template_delays_nothing(full_sweeper, full_admin):
     """A hook before or after the delete of a resource: Heat waits there until somebody says to go on."""
     filled = filler.fill(full_admin, f"templates-hooks-{TAG}", only=())
     heat = Rest(filled.connection.orchestration)
@@ -290,7 +290,7 @@ def test_of_a_project_that_is_gone_no_template_does_harm(full_sweeper, full_clou
 
 
 @pytest.mark.parametrize(("path", "named"), [("/domains/default", "on default"), ("/system", "on system")])
-def test_what_keystone_tells_of_a_role_that_the_janitor_has_elsewhere(full_cloud, full_admin, path, named):
+def test_keystone_shows_a_role_that_the_janitor_has_elsewhere(full_cloud, full_admin, path, named):
     """Such a janitor is refused (`tests/unit/drain/test_janitor.py`): here is what a real Keystone lists of one."""
     admin, name = full_cloud.admin, f"reused-{secrets.token_hex(2)}"
     user = admin.ensure("users", "user", {"name": name, "domain_id": "default"}, domain_id="default")["id"]
@@ -312,7 +312,7 @@ def shipped(full_cloud: Cloud) -> Iterator[Job]:
     made.stop()
 
 
-def test_a_cascade_of_such_a_project_reaches_nobody_else(shipped, full_sweeper, full_cloud, full_admin):
+def test_a_cascade_of_such_a_project_changes_no_other_project(shipped, full_sweeper, full_cloud, full_admin):
     victims = Victims(full_cloud, full_admin, "cascade")
     filled = filler.fill(full_admin, f"templates-cascade-{TAG}", only=())
     make(filled, victims)

@@ -59,7 +59,7 @@ def records(api, ids):
     return {name: api.orchestrator.store.list(Page(1), project_id=i)[0] for name, i in ids.items()}
 
 
-def test_without_the_word_a_parent_is_refused_and_every_project_below_named(api, cloud, admin):
+def test_without_the_option_a_parent_is_refused_and_every_project_below_is_named(api, cloud, admin):
     ids = tree(cloud, admin, "refused")
     answer = api.ask(project_id=ids["top"], mode="cascade")
     assert answer.status_code == 409

@@ -248,7 +248,7 @@ def points(effects: list[str]) -> range:
     return range(1 + commit.commit().number % STRIDE, len(effects) + 1, STRIDE)
 
 
-def test_wherever_the_drain_dies_a_cancel_puts_everything_back(record, tenant):
+def test_after_a_crash_of_the_drain_at_any_point_a_cancel_restores_everything(record, tenant):
     before = tenant.state()
 
     def die(die_before: int) -> list[str]:
@@ -266,7 +266,7 @@ def test_wherever_the_drain_dies_a_cancel_puts_everything_back(record, tenant):
     assert tenant.usable()
 
 
-def test_wherever_the_release_dies_the_next_one_ends_it(record, tenant):
+def test_after_a_crash_of_the_release_at_any_point_the_next_one_completes_it(record, tenant):
     before = tenant.state()
 
     def die(die_before: int) -> list[str]:
@@ -301,7 +301,7 @@ def test_what_an_admin_granted_meanwhile_stays(record, tenant):
     assert len(after["assignment"]) == len(before["assignment"]) + 1
 
 
-def test_users_groups_and_roles_that_went_meanwhile_hold_up_nobody_else(record, tenant):
+def test_users_groups_and_roles_that_were_deleted_meanwhile_do_not_stop_the_undo(record, tenant):
     admin = tenant.cloud.admin
     role = admin.call("POST", "/roles", {"role": {"name": tenant.name}})["role"]["id"]
     # Not to the user with the application credential: Keystone would delete that together with the role.
@@ -351,7 +351,7 @@ def test_a_role_that_an_admin_gave_back_and_took_again_stays_taken(record, tenan
     assert tenant.state()["assignment"] == without(before, tenant.roles["manager"])
 
 
-def test_a_survey_that_notices_nothing_lets_go_of_nothing(record, tenant):
+def test_a_survey_that_finds_no_change_releases_nothing(record, tenant):
     deletion_id = record.lock(tenant.id)
     held = record.store.changes(deletion_id)
     assert record.run("survey", deletion_id)[0]

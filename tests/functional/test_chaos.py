@@ -169,7 +169,7 @@ class Wanted:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("database", "driver"), VARIANTS)
-def test_whatever_is_killed_under_way_every_project_goes_or_says_why_not(database, driver, tmp_path, capsys):
+def test_under_kills_every_project_is_deleted_or_names_its_blockers(database, driver, tmp_path, capsys):
     if database.name not in DATABASES:
         pytest.skip("not asked for by CLEANUP_CHAOS_DATABASES")
     chaos_run(database, driver, whole(PROJECTS), tmp_path, capsys)

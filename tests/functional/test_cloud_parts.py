@@ -41,7 +41,7 @@ def runs(pid):
         return False
 
 
-def test_a_guarded_daemon_takes_along_children_with_a_session_of_their_own(tmp_path):
+def test_a_guarded_daemon_ends_its_children_in_other_sessions(tmp_path):
     noted = tmp_path / "pids"
     children = Children(tmp_path / "log")
     command = ["guard", "--", sys.executable, "-c", DAEMON, str(noted)]

@@ -555,13 +555,13 @@ def dies_at(way, places, stage, number):
 
 
 @pytest.mark.parametrize(("way", "point"), [(way, point) for way in HANDFUL for point in way.points])
-def test_a_process_dies_where_it_hurts_most_and_the_next_one_takes_the_way_to_its_end(way, point, places):
+def test_after_a_crash_at_a_critical_point_the_next_process_completes_the_deletion(way, point, places):
     places(way).travel(point.stage, point.occurrence, point.name)
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("way", WAYS)
-def test_a_process_dies_at_this_commits_point_and_the_next_one_takes_the_way_to_its_end(way, places):
+def test_after_a_crash_at_the_point_of_this_commit_the_next_process_completes_the_deletion(way, places):
     points = points_of(effects_of(way, places))
     dies_at(way, places, *points[COMMIT % len(points)])
 
@@ -569,7 +569,7 @@ def test_a_process_dies_at_this_commits_point_and_the_next_one_takes_the_way_to_
 @pytest.mark.long
 @pytest.mark.parametrize("group", range(GROUPS))
 @pytest.mark.parametrize("way", WAYS)
-def test_wherever_a_process_dies_the_next_one_takes_the_way_to_its_end(way, group, places):
+def test_after_a_crash_at_any_point_the_next_process_completes_the_deletion(way, group, places):
     for stage, number in points_of(effects_of(way, places))[::STRIDE][group::GROUPS]:
         dies_at(way, places, stage, number)
 

@@ -138,7 +138,7 @@ def test_an_inventory_writes_nothing(emulated):
     assert set(before) - same == {"RegionOne network.security_group", "RegionOne network.security_group_rule"}
 
 
-def test_regions_have_their_own_resources_and_one_keystone():
+def test_each_region_has_separate_resources_and_all_share_one_keystone():
     with Emulated(projects=1, seed=1, regions=("North", "South"), everything=True) as emulated:
         project = emulated.projects[0]
         assert rows(emulated, "network.network", project, "North")
@@ -149,7 +149,7 @@ def test_regions_have_their_own_resources_and_one_keystone():
         assert {e["region_id"] for e in endpoints if "/identity" in e["url"]} == {"North"}
 
 
-def test_neutron_is_asked_what_holds_for_all_types_once_and_not_once_for_each(emulated):
+def test_neutron_gets_the_requests_that_all_types_share_only_once(emulated):
     """Each step of a deletion has a connection of its own, and the answer is the longest that Neutron has."""
     inventory(emulated, emulated.add_project("nothing in it"))
     types = len(registry.load().services["network"].types)
@@ -166,12 +166,12 @@ def test_without_a_role_there_is_no_token_and_with_one_there_is(emulated):
     assert log_in(emulated, project).json()["token"]["project"]["id"] == project
 
 
-def test_a_role_that_the_domain_hands_down_gives_a_token(emulated):
+def test_a_role_inherited_from_the_domain_gives_a_token(emulated):
     emulated.grant("default", emulated.orchestrator_id, "admin")
     assert log_in(emulated, emulated.projects[0]).status_code == 201
 
 
-def test_a_token_dies_with_the_role_that_it_rests_on(emulated, admin):
+def test_a_token_is_invalid_once_its_role_is_removed(emulated, admin):
     project = emulated.projects[0]
     user, role, _ = next(each for each in emulated.identity.effective(project) if not each[2])
     name = emulated.identity.table("user").rows[user].get("name")
@@ -183,7 +183,7 @@ def test_a_token_dies_with_the_role_that_it_rests_on(emulated, admin):
     assert log_in(emulated, project, name).status_code == 401
 
 
-def test_a_disabled_project_gives_nobody_a_token(emulated, admin):
+def test_a_disabled_project_gives_no_token(emulated, admin):
     project = emulated.projects[0]
     emulated.grant(project, emulated.orchestrator_id, "admin")
     inside = Caller(emulated, project)
@@ -194,7 +194,7 @@ def test_a_disabled_project_gives_nobody_a_token(emulated, admin):
     assert log_in(emulated, project).status_code == 401
 
 
-def test_a_fence_keeps_out_everybody_but_the_orchestrator(emulated, admin):
+def test_a_fence_admits_only_the_orchestrator(emulated, admin):
     project = emulated.projects[0]
     emulated.grant(project, emulated.orchestrator_id, "admin")
     user = next(each for each, _, _ in emulated.identity.effective(project) if each != emulated.orchestrator_id)
@@ -206,7 +206,7 @@ def test_a_fence_keeps_out_everybody_but_the_orchestrator(emulated, admin):
     assert log_in(emulated, project).status_code == 201
 
 
-def test_a_keystone_without_our_part_refuses_the_fence():
+def test_a_keystone_without_the_fence_plugin_refuses_the_fence():
     with Emulated() as emulated:
         body = {"project": {"options": {protocol.FENCE_OPTION: "d"}}}
         answer = Caller(emulated).call("PATCH", f"/projects/{emulated.projects[0]}", "identity", json=body)
@@ -300,7 +300,7 @@ def test_a_container_with_objects_is_not_deleted_and_an_empty_one_is(emulated):
     assert inside.call("DELETE", f"{account}/plain", "object-store").status_code == 204
 
 
-def test_a_secret_with_consumers_goes_only_by_force_or_for_who_knows_no_better(emulated):
+def test_a_secret_with_consumers_needs_force_or_an_old_microversion(emulated):
     project = emulated.projects[0]
     emulated.grant(project, emulated.orchestrator_id, "admin")
     inside = Caller(emulated, project)
@@ -353,7 +353,7 @@ def test_a_marker_that_was_deleted_is_an_error_and_not_the_end(emulated, admin):
     assert admin.get("/v2.0/ports", marker=port, limit=1).status_code == 404
 
 
-def test_glance_gives_25_unless_asked_for_more_and_says_what_is_next(emulated, admin):
+def test_glance_pages_have_25_images_by_default_and_a_next_link(emulated, admin):
     project = emulated.projects[0]
     for _ in range(60):
         emulated.state.add("RegionOne", "image.image", project)
@@ -516,7 +516,7 @@ def test_the_auditor_sees_what_a_service_takes_along_of_others(emulated, admin):
     assert subnet in {touch.id for touch in write.touched}
 
 
-def test_a_refused_write_is_on_record_and_harms_nobody(emulated, admin):
+def test_a_refused_write_is_recorded_and_changes_nothing(emulated, admin):
     network = rows(emulated, "network.network", emulated.bystanders[0])[0].id
     assert admin.call("DELETE", f"/v2.0/networks/{network}").status_code == 409
     assert emulated.audit.writes[-1].status == 409
@@ -567,7 +567,7 @@ def test_a_worker_does_not_keep_in_memory_what_it_lists(emulated, tmp_path):
     assert (int(after) - int(before)) / MANY < LIMIT, "kilobytes for each resource"
 
 
-def test_a_process_obeys_and_tells_what_it_saw():
+def test_a_process_obeys_commands_and_reports_what_it_saw():
     with Process("--seed", "3", "--projects", "2") as process:
         first, second = process.call("projects")
         admin = Caller(process)
@@ -583,7 +583,7 @@ def test_a_process_obeys_and_tells_what_it_saw():
         assert process.call("audit.rates")["network"]["calls"] == 4
 
 
-def test_a_process_dies_with_its_parent():
+def test_a_process_ends_with_its_parent():
     code = "import os, sys; from tests.emulated.server import Process; print(Process().pid, flush=True); os._exit(0)"
     said = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True,
@@ -605,7 +605,7 @@ def alive(pid):
 # ------------------------------------------------------------------------------------------------ the orchestrator
 
 
-def test_looks_through_a_fence_survive_that_a_tenth_of_the_calls_fails(emulated, tmp_path):
+def test_inventories_through_a_fence_survive_failures_of_a_tenth_of_the_calls(emulated, tmp_path):
     """Each asks Keystone some forty times: if every failed call were its end, none would ever come to one."""
     project = emulated.projects[0]
     parts = Orchestrator(emulated, tmp_path).parts

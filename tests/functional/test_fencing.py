@@ -134,7 +134,7 @@ MEANWHILE = {
 
 @pytest.mark.parametrize("method", BY_FENCE)
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
-def test_who_does_not_hold_the_step_any_more_writes_nothing(store, method, meanwhile):
+def test_a_worker_without_the_claim_of_the_step_writes_nothing(store, method, meanwhile):
     scene = Scene(store)
     getattr(scene, meanwhile)()
     before = scene.everything()
@@ -312,7 +312,7 @@ BY_PART = {
 @pytest.mark.parametrize(
     "meanwhile", ["nothing", "taken_over", "handed_out_again", "finished", "given_back", "cancelled", "ended"]
 )
-def test_who_does_not_hold_the_part_of_a_scan_any_more_writes_nothing(store, method, meanwhile):
+def test_a_worker_without_the_claim_of_the_scan_part_writes_nothing(store, method, meanwhile):
     scene = ScanScene(store, read=2 if method == "see_orphans_again" else 1)
     getattr(scene, meanwhile)()
     before = scene.everything()
@@ -385,14 +385,14 @@ OF_SCANS = {
 
 
 @pytest.mark.parametrize("check", OF_SCANS.values(), ids=lambda c: c.__name__)
-def test_who_read_old_facts_of_a_scan_writes_nothing(store, check):
+def test_a_write_based_on_an_old_version_of_a_scan_conflicts(store, check):
     check(store)
 
 
 @pytest.mark.parametrize(
     "check", dict.fromkeys(c for checks in OTHERS.values() for c in checks), ids=lambda c: c.__name__
 )
-def test_who_read_old_facts_writes_nothing(store, check):
+def test_a_write_based_on_an_old_version_of_a_deletion_conflicts(store, check):
     check(Scene(store))
     text = "of a zombie"
     assert text not in {e.event.message for e in store.events(store.live("p").id, 100)}
@@ -429,7 +429,7 @@ OWN_CLOCK = {
 }
 
 
-def test_no_host_compares_its_clock_with_anothers():
+def test_no_host_compares_its_clock_with_that_of_another_host():
     """What is compared is the database's time, or how long something took here, which is monotonic."""
     day = {"now", "utcnow", "today", "fromtimestamp", "time", "gmtime", "localtime"}
     found = set()

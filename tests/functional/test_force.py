@@ -175,7 +175,7 @@ def test_nothing_left_is_nothing_to_ask_about(emulated, images, orchestrator):
     assert images.checked == 0
 
 
-def test_a_dead_service_is_abandoned_unseen_and_named(emulated, images, orchestrator):
+def test_a_service_that_is_down_is_abandoned_unseen_and_named(emulated, images, orchestrator):
     project = emulated.projects[0]
     emulated.faults.down("image")
     deletion_id = orchestrator.request(project)

@@ -54,7 +54,7 @@ def untouched(emulated, project):
     return things
 
 
-def test_a_deletion_that_is_held_from_the_beginning_touches_nothing_and_goes_on_afterwards(emulated, tmp_path):
+def test_a_deletion_on_hold_from_the_start_changes_nothing_and_goes_on_afterwards(emulated, tmp_path):
     with Orchestrator(emulated, tmp_path) as made:
         [project] = emulated.projects
         before = untouched(emulated, project)
@@ -106,7 +106,7 @@ def test_outside_of_the_hours_nothing_is_begun(emulated, tmp_path):
         assert written(emulated, project) == []
 
 
-def test_a_project_that_comes_upon_the_never_delete_list_while_it_goes_loses_nothing_more(emulated, tmp_path):
+def test_a_project_that_gets_on_the_never_delete_list_during_its_deletion_loses_nothing_more(emulated, tmp_path):
     gate = DeleteGate(emulated, free=5)
     with Orchestrator(emulated, tmp_path, **WAITING) as made:
         [project] = emulated.projects

@@ -64,7 +64,7 @@ def connections(server):
 
 
 @pytest.mark.parametrize("requests", [1, 20])
-def test_who_does_not_read_the_answer_keeps_nobody_waiting_and_is_sent_away(server, port, requests):
+def test_a_client_that_does_not_read_its_response_delays_no_other_and_is_disconnected(server, port, requests):
     clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(3 * THREADS)]
     try:
         for client in clients:
@@ -77,7 +77,7 @@ def test_who_does_not_read_the_answer_keeps_nobody_waiting_and_is_sent_away(serv
             client.close()
 
 
-def test_who_reads_gets_all_of_it(port):
+def test_a_client_that_reads_gets_the_whole_response(port):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     with contextlib.closing(connection):
         for _ in range(3):  # one after the other on one connection

@@ -84,7 +84,7 @@ def test_one_image_that_others_use_keeps_all_of_its_project_until_an_admin_remov
     assert emulated.audit.deleted_while_not_empty() == []
 
 
-def test_the_lien_ends_by_itself_when_nobody_uses_the_image_any_more(emulated, image, tmp_path):
+def test_the_lien_ends_when_no_other_project_uses_the_image(emulated, image, tmp_path):
     with Orchestrator(emulated, tmp_path, **LIENS) as made:
         id_, lien, _before = held_by_it(made, emulated, image)
         image.table.change(image, {"members": []})
@@ -93,7 +93,7 @@ def test_the_lien_ends_by_itself_when_nobody_uses_the_image_any_more(emulated, i
         assert made.store.lien(lien.id)[0].deleted_by == "plugin"
 
 
-def test_what_changes_nothing_tells_of_the_lien_and_records_none(emulated, image, tmp_path):
+def test_a_dry_run_and_a_report_announce_the_lien_and_record_none(emulated, image, tmp_path):
     [project] = emulated.projects
     with Orchestrator(emulated, tmp_path, **LIENS) as made:
         dry = made.request(project, dry_run=True)

@@ -168,7 +168,7 @@ def test_an_engine_ignores_the_id_of_what_is_no_deletion(site, what, caplog):
 
 
 @pytest.mark.parametrize("state", ["idle", "running", "done"])
-def test_a_worker_leaves_a_step_alone_that_is_not_handed_out(site, state):
+def test_a_worker_ignores_a_step_that_was_not_dispatched(site, state):
     made = site.record()
     step = site.step(made)
     if state != "idle":
@@ -195,7 +195,7 @@ def test_a_thousand_doubled_messages_do_a_step_once(site):
     assert site.step(made).fencing_token == 1
 
 
-def test_ids_that_no_column_can_hold_are_nobodys_on_every_database(store):
+def test_ids_that_fit_no_column_are_not_found_on_every_database(store):
     """What the bus lets through: letters, digits, dashes. Longer than a column, or another's id, it is not found."""
     made = create(store)
     for odd in ("x" * 64, made.id.upper() + "-", "0", "-" * 36):

@@ -66,7 +66,7 @@ def holders(store):
 
 
 @pytest.mark.parametrize("seed", [0, 5])
-def test_processes_keep_the_limits_whatever_happens_to_them(store, play, seed):
+def test_processes_keep_the_limits_despite_crashes_and_pauses(store, play, seed):
     story = Story(play, store, seed)
     assert story.run() == ""
     assert len(story.wire.visits) > 50
@@ -100,7 +100,7 @@ def test_a_process_that_ends_in_order_gives_its_slots_back_at_once(store, play):
     assert holders(store) == {"second": 3}
 
 
-def test_a_pause_that_one_process_was_told_is_kept_by_another(store, play):
+def test_a_pause_that_one_process_received_applies_to_another(store, play):
     wire = Wire(play, store)
     first, second = make(wire, "first"), make(wire, "second")
     play.finish(*calls(play, second))
@@ -175,7 +175,7 @@ def check_ledger(store, grants):
     assert sum(held.values()) <= visitor.SLOTS
 
 
-def test_threads_that_visit_one_account_at_once_lose_nothing(store, monkeypatch):
+def test_threads_that_acquire_from_one_rate_limit_at_once_lose_no_permit(store, monkeypatch):
     monkeypatch.setattr(rate_limits, "database_time", lambda _: visitor.T0)
     names = [f"p{number}" for number in range(6)]
     with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
@@ -183,7 +183,7 @@ def test_threads_that_visit_one_account_at_once_lose_nothing(store, monkeypatch)
     check_ledger(store, dict(zip(names, grants, strict=True)))
 
 
-def test_processes_that_visit_one_account_at_once_lose_nothing(store, start):
+def test_processes_that_acquire_from_one_rate_limit_at_once_lose_no_permit(store, start):
     names = ["p0", "p1"]
     processes = [start("visitor", holder=name, visits=50) for name in names]
     for process in processes:

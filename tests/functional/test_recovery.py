@@ -131,7 +131,7 @@ def test_what_runs_is_stopped_and_a_restore_starts_exactly_that(emulated, runnin
         assert any("not stopped any more" in text for text in said) and any("is gone" in text for text in said)
 
 
-def test_nobody_who_did_not_ask_for_it_has_anything_stopped(emulated, running, networks, tmp_path):
+def test_nothing_is_stopped_unless_the_option_is_set(emulated, running, networks, tmp_path):
     with orchestrator(emulated, tmp_path, networks, stop=False) as made:
         id_ = made.request(emulated.projects[0])
         wait("it rests", lambda: made.store.get(id_).status is Status.RECOVERABLE, LONG)
@@ -165,7 +165,7 @@ def test_the_brake_withholds_each_stop(emulated, running, networks, tmp_path):
         assert states(running) == [True, True, True, False]
 
 
-def test_what_cannot_be_stopped_is_told_and_tried_again(emulated, running, networks, tmp_path):
+def test_a_failed_stop_is_reported_and_tried_again(emulated, running, networks, tmp_path):
     with orchestrator(emulated, tmp_path, networks) as made:
         broken, real = threading.Event(), networks.log
         refused = base.Refused(base.Verdict("error", "its host burns"))
@@ -189,7 +189,7 @@ def test_what_cannot_be_stopped_is_told_and_tried_again(emulated, running, netwo
         assert states(running) == [True, True, True, False]
 
 
-def test_one_that_does_not_start_keeps_nobody_out_of_the_project_and_is_named(emulated, running, networks, tmp_path):
+def test_a_server_that_does_not_start_is_named_and_the_project_is_restored(emulated, running, networks, tmp_path):
     with orchestrator(emulated, tmp_path, networks) as made:
         [project] = emulated.projects
         id_ = made.request(project)

@@ -87,7 +87,7 @@ def waive(running, service_type, region="", project_id=""):
     indirect=["emulated"],
     ids=["two services", "all services"],
 )
-def test_a_region_that_is_down_blocks_its_own_part_and_completion_and_nothing_else(emulated, running, services):
+def test_a_region_that_is_down_blocks_only_its_steps_and_completion(emulated, running, services):
     project = emulated.projects[0]
     bystander = emulated.left(emulated.bystanders[0])
     before = there(emulated, SOUTH, "network", "image", "key-manager")
@@ -138,7 +138,7 @@ def test_what_is_waived_in_one_region_is_left_there_and_named_for_good(emulated,
     assert empty and all(asked.id in message for message in empty)
 
 
-def test_a_waiver_for_another_project_or_region_helps_nobody(emulated, running):
+def test_a_waiver_for_another_project_or_region_has_no_effect(emulated, running):
     emulated.faults.down("image", region=SOUTH)
     deletion_id = running.request(emulated.projects[0])
     north = waive(running, "image", NORTH)
@@ -189,7 +189,7 @@ def test_a_waiver_that_ends_right_before_the_project_goes_blocks_again(emulated,
     assert "waiver.ended" in {e.event.type for e in running.store.events(deletion_id, 10000)}
 
 
-def test_a_report_says_what_it_did_not_look_at(emulated, running):
+def test_a_report_names_what_it_did_not_list(emulated, running):
     emulated.faults.down("image")
     asked = waive(running, "image")
     deletion_id = running.request(emulated.projects[0], Mode.REPORT)
@@ -202,7 +202,7 @@ def test_a_report_says_what_it_did_not_look_at(emulated, running):
     assert {row.service for row in running.store.leftovers(deletion_id, 10000)} == {"key-manager"}
 
 
-def test_what_nobody_answers_for_blocks_until_it_is_waived_also_when_it_leaves_the_catalog(emulated, running):
+def test_an_unsupported_service_blocks_until_it_is_waived_also_when_it_leaves_the_catalog(emulated, running):
     project = emulated.projects[0]
     emulated.add_service("workflow", "mistral", emulated.url, (SOUTH,))
     deletion_id = running.request(project)

@@ -123,7 +123,7 @@ def test_without_a_worker_the_question_is_given_up(served, monkeypatch):
 
 
 @pytest.mark.real
-def test_who_has_left_gets_no_share_of_the_casts_while_it_still_works_on_something(caplog):
+def test_a_worker_that_stops_gets_no_more_casts_while_it_ends_its_steps(caplog):
     need_broker()
     leaving = Served(RABBITMQ)
     go, busy, heard = threading.Event(), threading.Event(), queue.Queue()

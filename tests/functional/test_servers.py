@@ -21,7 +21,7 @@ ALL = pytest.mark.parametrize("kind", [RabbitMQ, MariaDB, PostgreSQL], ids=lambd
 
 
 @ALL
-def test_a_server_dies_with_the_process_that_started_it(kind, tmp_path):
+def test_a_server_ends_with_the_process_that_started_it(kind, tmp_path):
     kind.need()
     program = f"""
         import os, signal

@@ -112,7 +112,7 @@ SLOWLY = {
 
 @pytest.mark.parametrize("where", ["api", "monitoring"])
 @pytest.mark.parametrize("what", SLOWLY)
-def test_slow_clients_keep_nobody_waiting_and_are_sent_away(api, where, what):
+def test_slow_clients_delay_no_other_and_are_disconnected(api, where, what):
     processes, _child = api
     port = processes.port if where == "api" else processes.metrics
     path = "/" if where == "api" else "/healthcheck"

@@ -136,7 +136,7 @@ def fleet(tmp_path):
         made.close()
 
 
-def test_a_worker_that_comes_back_from_the_dead_deletes_nothing_and_saves_nothing(fleet):
+def test_a_worker_that_resumes_after_its_lease_deletes_and_saves_nothing(fleet):
     """It was stopped between the look at the owner and the delete. Meanwhile the id is somebody else's."""
     hold = Hold(fleet.cloud, "GET", f"/ports/{fleet.port}")
     fleet.start("engine", "engine")
@@ -176,7 +176,7 @@ def test_a_worker_that_comes_back_from_the_dead_deletes_nothing_and_saves_nothin
     assert zombie.popen.poll() is None
 
 
-def test_an_engine_that_comes_back_from_the_dead_overtakes_nobody(fleet):
+def test_an_engine_that_resumes_after_a_pause_overwrites_no_newer_decision(fleet):
     """It was stopped in the midst of a save. Meanwhile the deletion was cancelled, and everything undone."""
     deletion = fleet.request()
     locked = fleet.store.database.engine.connect()
@@ -220,7 +220,7 @@ def record(fleet, project_id):
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
-def test_who_is_stopped_within_a_transaction_holds_nobody_up_for_ever(kind, monkeypatch):
+def test_a_process_that_stops_within_a_transaction_does_not_block_others(kind, monkeypatch):
     """A host that stands still, not one that is gone: its connections stay, and with them what they have locked."""
     monkeypatch.setattr(database, "_IDLE", 2)
     with filled(kind) as url:

@@ -56,7 +56,7 @@ def parts(first: int, runs: int) -> list[range]:
 
 
 @pytest.mark.parametrize("seeds", parts(FIRST, RUNS), ids=lambda seeds: f"seeds {seeds[0]}-{seeds[-1]}")
-def test_the_promises_hold_whatever_goes_wrong(seeds):
+def test_the_promises_hold_under_random_faults(seeds):
     for seed in seeds:
         result = attempt(plan(seed))
         assert not result.broken, explain(seed, result.broken, seeds)
@@ -94,13 +94,13 @@ PLANS = st.builds(
 @pytest.mark.real
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(PLANS)
-def test_no_combination_that_hypothesis_thinks_of_breaks_a_promise(wanted):
+def test_combinations_of_hypothesis_keep_the_promises(wanted):
     result = attempt(wanted)
     assert not result.broken, f"{result.broken}\n{source(wanted)}"
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_what_once_broke_a_promise_does_not_any_more(name):
+def test_earlier_failing_plans_keep_the_promises(name):
     assert attempt(FOUND[name]).broken == ""
 
 

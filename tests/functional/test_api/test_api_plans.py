@@ -209,7 +209,7 @@ def test_a_plan_with_another_hash_is_refused(site):
     ("token", "status"),
     [("admin-token", 200), ("manager-token", 200), ("other-manager-token", 404), ("member-token", 403)],
 )
-def test_who_sees_a_plan(site, token, status):
+def test_which_users_see_a_plan(site, token, status):
     plan_id = planned(site)
     for path in (f"/v1/plans/{plan_id}", f"/v1/plans/{plan_id}/resources"):
         assert site.get(path, token=token).status == status
@@ -249,7 +249,7 @@ def test_a_second_person_approves_what_was_found_on_record(any_site):
     assert [type(a) for a in stored] == [Approval] and stored[0].at.year > 2000
 
 
-def test_nobody_approves_what_they_asked_for(any_site):
+def test_the_requester_cannot_approve(any_site):
     deletion_id = asking(any_site)
     answer = approve(any_site, deletion_id, "admin-token")
     assert (answer.status, answer.error["code"]) == (403, "self_approval")
@@ -306,14 +306,14 @@ def not_by(site, deletion_id, *tokens):
     assert approve(site, deletion_id, ks.THIRD_ADMIN).status == 202
 
 
-def test_who_retried_it_does_not_approve_the_new_attempt(any_site):
+def test_the_user_who_retried_cannot_approve_the_new_attempt(any_site):
     made = any_site.ask(mode="cascade")
     put(any_site, made["id"], Status.FAILED)
     assert any_site.post(f"/v1/deletions/{made['id']}/retry", token=ks.SECOND_ADMIN).status == 202
     not_by(any_site, waits(any_site, made["id"]), ks.SECOND_ADMIN, ks.ADMIN)
 
 
-def test_who_retried_an_earlier_attempt_does_not_approve_a_later_one(any_site):
+def test_the_user_who_retried_an_earlier_attempt_cannot_approve_a_later_one(any_site):
     made = any_site.ask(mode="cascade")
     for token in (ks.SECOND_ADMIN, ks.ADMIN):
         put(any_site, made["id"], Status.FAILED)
@@ -321,7 +321,7 @@ def test_who_retried_an_earlier_attempt_does_not_approve_a_later_one(any_site):
     not_by(any_site, waits(any_site, made["id"]), ks.SECOND_ADMIN)
 
 
-def test_who_forced_it_does_not_approve_it(any_site):
+def test_the_user_who_forced_cannot_approve(any_site):
     made = any_site.ask(mode="cascade")
     put(any_site, made["id"], Status.DELETING)
     call = any_site.call("DELETE", "/v1/projects/p1/force", ks.SECOND_ADMIN, {"reason": "it burnt down"})
@@ -330,7 +330,7 @@ def test_who_forced_it_does_not_approve_it(any_site):
     not_by(any_site, made["id"], ks.SECOND_ADMIN, ks.ADMIN)
 
 
-def test_who_adopted_it_does_not_approve_it(site):
+def test_the_user_who_adopted_cannot_approve(site):
     event = Event("deletion.adopted", "found by a scan", "second-admin-id")
     now = site.store.now()
     made = accepted(
@@ -340,7 +340,7 @@ def test_who_adopted_it_does_not_approve_it(site):
     not_by(site, waits(site, NOBODYS), ks.SECOND_ADMIN)
 
 
-def test_who_asked_for_the_tree_does_not_approve_a_part_of_it(any_site):
+def test_the_requester_of_a_tree_cannot_approve_a_part_of_it(any_site):
     made = any_site.ask("parent", mode="cascade", include_subtree=True)
     below = {d.project_id: d for d in any_site.store.list(storage.Page(10))}
     put(any_site, made["id"], Status.FAILED)
@@ -361,7 +361,7 @@ def trusted(site, token_id, acting_for, trustee, impersonation=True):
 
 
 @pytest.mark.parametrize("impersonation", [True, False])
-def test_nobody_approves_with_a_token_that_somebody_lent(any_site, impersonation):
+def test_a_token_of_a_trust_cannot_approve(any_site, impersonation):
     token = trusted(any_site, "lent-token", "second-admin", "admin", impersonation)
     deletion_id = asking(any_site)
     answer = approve(any_site, deletion_id, token)
@@ -369,7 +369,7 @@ def test_nobody_approves_with_a_token_that_somebody_lent(any_site, impersonation
     assert any_site.store.get(deletion_id).approvals == ()
 
 
-def test_nobody_approves_with_a_token_of_a_consumer(site):
+def test_a_token_of_an_oauth_consumer_cannot_approve(site):
     consumer = {"OS-OAUTH1": {"consumer_id": "c", "access_token_id": "a"}}
     token = site.keystone.token("consumer-token", "admin", ks.OWN_PROJECT, user="second-admin", **consumer)
     assert approve(site, asking(site), token).error["code"] == "delegated_approval"
@@ -377,7 +377,7 @@ def test_nobody_approves_with_a_token_of_a_consumer(site):
 
 @pytest.mark.parametrize("impersonation", [True, False])
 @pytest.mark.parametrize("how", ["asked", "retried", "forced"])
-def test_neither_side_of_a_trust_approves_what_was_asked_for_with_it(site, how, impersonation):
+def test_trustor_and_trustee_cannot_approve_a_request_made_with_the_trust(site, how, impersonation):
     token = trusted(site, "lent-too-token", "admin", "second-admin", impersonation)
     made = site.ask(mode="cascade", token=token if how == "asked" else ks.FOURTH_ADMIN)
     if how == "retried":
@@ -408,7 +408,7 @@ def test_an_approval_is_of_one_attempt(any_site):
     assert len(lines) == 1, "the journal keeps it"
 
 
-def test_a_policy_may_let_managers_approve_what_others_asked_for(tmp_path, keystone):
+def test_a_policy_may_let_managers_approve_requests_of_others(tmp_path, keystone):
     who = "rule:admin_required or role:manager and domain_id:%(target.project.domain_id)s"
     (tmp_path / "policy.yaml").write_text(f'"cleanup:deletions:approve": "{who}"\n')
     site = Site(tmp_path, keystone=keystone, extra=f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")
@@ -452,7 +452,7 @@ def test_more_users_of_a_domain_get_no_more_cascades(any_site):
     assert before(any_site, ("p1", ks.MANAGER), ("child-2", second), ("p2", ks.SECOND_ADMIN)) == [0, 1, 0]
 
 
-def test_the_cascades_of_one_user_count_in_whatever_domain(any_site):
+def test_the_cascades_of_one_user_count_in_all_domains(any_site):
     """An admin's script that goes wrong is to be asked after some projects, and not after some of each domain."""
     assert before(any_site, ("p1", ks.ADMIN), ("p2", ks.ADMIN), ("child-2", ks.SECOND_ADMIN)) == [0, 1, 1]
 
@@ -510,7 +510,7 @@ def test_the_roles_that_a_restore_gives_back_are_shown(any_site):
     assert "grants_removed" not in any_site.get("/v1/deletions").json["deletions"][0]
 
 
-def test_who_may_not_restore_is_not_told_whose_roles_were_taken(tmp_path, keystone):
+def test_a_user_who_may_not_restore_does_not_see_whose_roles_were_removed(tmp_path, keystone):
     rules = ('"cleanup:deletions:restore": "role:admin"', '"cleanup:deletions:cancel": "role:admin"')
     (tmp_path / "policy.yaml").write_text("\n".join(rules) + "\n")
     site = Site(tmp_path, keystone=keystone, extra=f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")

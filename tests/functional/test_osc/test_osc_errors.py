@@ -60,7 +60,7 @@ def test_what_something_in_front_of_the_api_answers(openstack, stub_cloud, statu
     assert one_error(openstack(*LIST)) == expected.replace("HOST", stub_cloud.url.removeprefix("http://"))
 
 
-def test_the_apis_own_error(openstack, stub_cloud):
+def test_an_error_in_the_format_of_the_api(openstack, stub_cloud):
     stub_cloud.answers["GET", DELETIONS] = [
         stub_cloud.error(400, "bad_sort", "There is no key 'x' to sort by.\nTry\x1b[1m id.")
     ]
