@@ -1,10 +1,10 @@
 """An orphan scan over many resources: ``python -m tests.benchmarks.orphan_scan [--resources 100000] [--latency 20]``.
 
 An emulated cloud in a separate process has one project with the given number of ports and images, and a few resources
-of each other type. Engine and worker run in this process, over SQLite. There are two cases: Keystone knows the project, or
-it does not, so that all its resources are orphans. For each case the benchmark prints the listed and found resources,
-the seconds of the scan without the wait between the reads, the calls to the cloud, and the peak memory of this process
-before and after.
+of each other type. Engine and worker run in this process, over SQLite. In the first case Keystone knows the project. In
+the second case it does not, so that all its resources are orphans. For each case the benchmark prints the listed and
+found resources, the seconds of the scan without the wait between the reads, the calls to the cloud, and the peak memory
+of this process before and after.
 """
 
 from __future__ import annotations

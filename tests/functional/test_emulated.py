@@ -41,7 +41,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def log_in(emulated, project_id=None, user=USER):
-    """What Keystone answers to a password."""
+    """Return the answer of Keystone to a password."""
     scope = {"id": project_id} if project_id else {"name": OWN_PROJECT, "domain": {"id": "default"}}
     who = {"name": user, "domain": {"id": "default"}, "password": user}
     identity = {"methods": ["password"], "password": {"user": who}}
@@ -75,7 +75,7 @@ def rows(emulated, kind, project, region="RegionOne"):
 
 
 def inventory(emulated, project_id):
-    """What each plugin's look says about a project."""
+    """Return the inventory of each plugin for a project."""
     found = {}
     there = {"identity", *(type_ for _, type_ in emulated.services)}
     emulated.grant(project_id, emulated.orchestrator_id, "admin")
@@ -100,7 +100,7 @@ def inventory(emulated, project_id):
 
 
 def everything_in(emulated):
-    """All rows of a cloud, as they would be shown; without URLs, which have its port in them."""
+    """Return all rows of a cloud as they are shown, without URLs, which contain its port."""
     tables = {f"{region} {kind}": table for (region, kind), table in emulated.state.tables.items()}
     shown = {name: [row.render() for row in table.rows.values()] for name, table in tables.items()}
     return json.loads(json.dumps(shown).replace(emulated.url, ""))
@@ -120,7 +120,7 @@ def test_every_type_that_the_plugins_list_is_found_in_a_full_project(emulated):
     unknown = {name: swept.message for name, swept in found.items() if swept.outcome is Outcome.UNKNOWN}
     assert unknown == {}
     nothing = {name for name, swept in found.items() if not swept.found and not swept.kept}
-    assert nothing == {"identity.default_project_user"}, "nobody has a default project in the emulated cloud"
+    assert nothing == {"identity.default_project_user"}, "no user has a default project in the emulated cloud"
 
 
 def test_an_inventory_writes_nothing(emulated):
@@ -228,7 +228,7 @@ def test_another_projects_token_opens_neither_account_nor_secrets(emulated):
 
 
 def refused(answer, status, type_=""):
-    """Whether a service said no, in its own way."""
+    """Return whether a service refused, in its format."""
     said = answer.json().get("NeutronError", {}) if "json" in answer.headers.get("Content-Type", "") else {}
     return answer.status_code == status and (not type_ or said.get("type") == type_)
 
@@ -554,7 +554,7 @@ LIMIT = 2.3  #: kilobytes for each; measured 1.6, and 3.2 if the worker keeps wh
 
 @with_cloud(**LEAN, everything=False)
 def test_a_worker_does_not_keep_in_memory_what_it_lists(emulated, tmp_path):
-    """It keeps half a kilobyte of each resource; a resource as the SDK gives it takes several."""
+    """The worker keeps half a kilobyte of each resource. A resource of the SDK takes several."""
     small, large = (emulated.add_project(name) for name in ("small", "large"))
     emulated.audit.under_deletion = {small, large}
     for project, number in ((small, 100), (large, MANY)):
@@ -594,7 +594,7 @@ def test_a_process_ends_with_its_parent():
 
 
 def alive(pid):
-    """Whether a process runs; one that waits to be buried does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         os.kill(pid, signal.SIG_DFL)
         return "Z" not in pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
@@ -606,7 +606,7 @@ def alive(pid):
 
 
 def test_inventories_through_a_fence_survive_failures_of_a_tenth_of_the_calls(emulated, tmp_path):
-    """Each asks Keystone some forty times: if every failed call were its end, none would ever come to one."""
+    """Each makes about forty calls to Keystone: if every failed call ended it, none would ever complete."""
     project = emulated.projects[0]
     parts = Orchestrator(emulated, tmp_path).parts
     emulated.identity.projects[project].options[protocol.FENCE_OPTION] = "d"
@@ -629,7 +629,7 @@ def test_inventories_through_a_fence_survive_failures_of_a_tenth_of_the_calls(em
     ids=["two services", "all services"],
 )
 def test_a_project_with_one_of_everything_goes_to_the_last_row(emulated, tmp_path):
-    """Without faults, by the driver for a stock Keystone, and bookkeeping included."""
+    """Without faults, by the driver for a stock Keystone, with internal rows included."""
     with Orchestrator(emulated, tmp_path, drain={"driver": "revoke"}) as running:
         deletion = running.request(emulated.projects[0])
         assert running.wait([deletion]) == {deletion: Status.DELETED}, running.blockers(deletion)

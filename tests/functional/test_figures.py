@@ -1,4 +1,4 @@
-"""What the store says of everything at once, and how a step is given back, on every kind of database."""
+"""The figures of the store, and the release of claims, on every kind of database."""
 
 import dataclasses
 import datetime
@@ -16,7 +16,7 @@ from tests.unit import world
 
 
 def create(store, **values):
-    """Record a deletion of a project of its own."""
+    """Record a deletion of another project."""
     return stores.create(store, project_id=uuid.uuid4().hex, **values)
 
 
@@ -53,7 +53,7 @@ def test_figures(store):
     one = create(store, status=Status.DELETING, conditions=(stalled,))
     two = create(store, status=Status.DELETING, conditions=(over,))
     create(store, status=Status.DELETED)
-    create(store, status=Status.FAILED, conditions=(stalled,))  # not live: nobody waits for its progress
+    create(store, status=Status.FAILED, conditions=(stalled,))  # not live: no progress is expected
     dispatched(store, one, ago=30)
     dispatched(store, one, StepKind.ACCESS, ago=10)
     store.claim(dispatched(store, two, ago=3600), "w", 60)

@@ -1,4 +1,4 @@
-"""Liens and the brake on every kind of database: from the commit on they hold, and nothing that gives back is held."""
+"""Liens and the brake on every kind of database: they hold from the commit on, and do not hold undo steps."""
 
 import concurrent.futures
 import dataclasses
@@ -90,7 +90,7 @@ def test_an_expired_lien_puts_nothing_on_hold(store):
 
 
 def test_an_undone_change_is_marked_also_on_hold(store):
-    """A project that is gone by its removal has its changes marked: that is no write to the cloud."""
+    """After the removal of a project its changes are marked as undone, which is no write to the cloud."""
     step = claimed(store, create(store))
     change = store.record_intent(step, "project_disabled", {})
     protect(store)
@@ -137,7 +137,7 @@ NOT_ASKED = dataclasses.replace(USED, in_use=None)
 
 
 def looked(store, record, *results):
-    """Save looks at images, one after the other, each by a worker of its own; return what the last was told."""
+    """Save inventories of images, one after the other, each by another worker; return the last result of the store."""
     if not any(step.kind is StepKind.SWEEP for step in store.steps(record.id)):
         survey = claimed(store, record, StepKind.SURVEY)
         assert store.put_steps(survey, [Step("", record.id, StepKind.SWEEP, "R", "image", "image")])

@@ -277,7 +277,7 @@ def test_each_new_status_is_on_the_bus(processes):
 
 
 def test_no_secret_is_in_anything_that_leaves_the_process(processes, keystone, tmp_path, monkeypatch):
-    """Planted: our password, a password in a URL, and a service that puts tokens into its errors."""
+    """The secrets are the password of the orchestrator, a password in a URL, and tokens in errors of a service."""
     fernet, labelled, in_url = f"gAAAAA{uuid.uuid4().hex}{uuid.uuid4().hex}", uuid.uuid4().hex, uuid.uuid4().hex
     tokens = []
     inner = keystone._answer
@@ -292,8 +292,8 @@ def test_no_secret_is_in_anything_that_leaves_the_process(processes, keystone, t
         return inner(method, path, environ)
 
     monkeypatch.setattr(keystone, "_answer", chatty)
-    nobody = f"rabbit://someone:{in_url}@127.0.0.1:1/"
-    more = f"[oslo_messaging_notifications]\ndriver = messagingv2\ndriver = log\ntransport_url = {nobody}\n"
+    unreachable = f"rabbit://someone:{in_url}@127.0.0.1:1/"
+    more = f"[oslo_messaging_notifications]\ndriver = messagingv2\ndriver = log\ntransport_url = {unreachable}\n"
     all_ = processes(default="debug = true", more=more)
     child = all_.start("all_in_one")
     deletion = json.loads(all_.ask("/v1/deletions", method="POST", body={"project_id": "p1", "dry_run": True})[1])
@@ -326,7 +326,7 @@ def test_no_secret_is_in_anything_that_leaves_the_process(processes, keystone, t
 
 
 def test_the_api_process_alone_says_nothing_of_the_store_in_its_metrics(processes):
-    """Each engine does: of many processes that gave the same figures somebody would make a sum."""
+    """Only the engines report them. If every process gave the same figures, a dashboard might add them up."""
     all_ = processes(default="transport_url = fake://")
     all_.start("api")
     names = {key[0] for key in metrics(all_)}

@@ -1,4 +1,4 @@
-"""Messages that no release sends: each is dropped with one line, and the process goes on with the next."""
+"""Messages that no release sends: the process drops each with one log line, and handles the next one."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ from tests.unit.worker.test_watchdog import Site
 
 __all__ = ["served"]
 
-#: What is wrong, and the message.
+#: The defect, and the message.
 ENVELOPES = {
     "no method": {"args": {"deletion_id": "x"}},
     "a method that is no text": {"method": 5, "args": {"deletion_id": "x"}},
@@ -26,7 +26,7 @@ ENVELOPES = {
     "an inner method": {"method": "_handle", "args": {"deletion_id": "x"}},
     "an attribute": {"method": "target", "args": {}},
     "a method of Python's": {"method": "__init__", "args": {"handle": "x"}},
-    "a method of nobody": {"method": "nonsense", "args": {}},
+    "an unknown method": {"method": "nonsense", "args": {}},
     "no arguments": {"method": "deletion"},
     "arguments that are a list": {"method": "deletion", "args": ["x"]},
     "arguments that are none": {"method": "deletion", "args": None},
@@ -196,7 +196,7 @@ def test_a_thousand_doubled_messages_do_a_step_once(site):
 
 
 def test_ids_that_fit_no_column_are_not_found_on_every_database(store):
-    """What the bus lets through: letters, digits, dashes. Longer than a column, or another's id, it is not found."""
+    """The bus accepts letters, digits and dashes. An id that is longer than a column, or unknown, is not found."""
     made = create(store)
     for odd in ("x" * 64, made.id.upper() + "-", "0", "-" * 36):
         assert store.claim(odd, "w", 60) is None

@@ -1,4 +1,4 @@
-"""The recovery window from end to end over the emulated cloud: what ran is stopped, and runs again when it is over.
+"""The recovery window from end to end over the emulated cloud: servers are stopped, and a restore starts them again.
 
 The emulated cloud has no Nova. Networks stand for servers: one that is up runs, and is stopped by taking it down.
 """
@@ -24,7 +24,7 @@ CLOUD = {**LEAN, "without": ("image", "object-store", "key-manager"), "things": 
 
 
 class Networks:
-    """Neutron's plugin with networks alone, which can be stopped; and what was done by it."""
+    """The plugin of Neutron with only networks, which can be stopped, and a record of its calls."""
 
     def __init__(self):
         self.log = []
@@ -77,7 +77,7 @@ def orchestrator(emulated, folder, networks, days=1.0, stop=True, **more):
 
 
 def states(rows):
-    """Which of them are up; none: it is gone."""
+    """Return which of them are up; none: it is gone."""
     return [row.get("admin_state_up") if row.id in row.table.rows else None for row in rows]
 
 
@@ -120,7 +120,7 @@ def test_what_runs_is_stopped_and_a_restore_starts_exactly_that(emulated, runnin
         assert {each["id"] for each in stopped.data["resources"]} == {row.id for row in mine}
         found = [r for r in made.store.leftovers(id_, 10_000) if r.leftover.id == running[0].id]
         assert len(found) == 1, "the inventory is what it was"
-        # Somebody sees to one of them, and deletes another one.
+        # A user starts one of them, and deletes another one.
         running[1].table.change(running[1], {"admin_state_up": True})
         emulated.state.delete("RegionOne", running[2])
         restore(made, id_)

@@ -35,7 +35,7 @@ def running(emulated, tmp_path):
 
 
 def until(condition, what):
-    """Wait until something holds; ``what`` gives what is there instead."""
+    """Wait until a condition is true; ``what`` returns the current state for the message."""
     try:
         wait("the condition holds", condition, PATIENCE, 0.2)
     except AssertionError:
@@ -43,7 +43,7 @@ def until(condition, what):
 
 
 def there(emulated, region, *services):
-    """What the project has in a region, by type, but for what goes with the project itself."""
+    """Return the resources of the project in a region by type, without those that are deleted with the project."""
     found = {}
     for (where, name), table in emulated.state.tables.items():
         if (
@@ -63,7 +63,7 @@ def is_default(row):
 
 
 def blocked(running, deletion_id):
-    """(region, service) of what keeps a deletion from going on, with the reasons."""
+    """Return (region, service) of the blockers of a deletion, with the reasons."""
     found = {}
     for one in blockers(running.store.get(deletion_id), running.store.steps(deletion_id)):
         found.setdefault((one.region, one.service), set()).add(one.reason)
@@ -96,7 +96,7 @@ def test_a_region_that_is_down_blocks_only_its_steps_and_completion(emulated, ru
         emulated.faults.down(service, region=SOUTH, how="reset")
     deletion_id = running.request(project)
     until(lambda: there(emulated, NORTH, *services) == {}, lambda: there(emulated, NORTH, *services))
-    # A blocker is none while it is tried again, and what waits for it (object-store for images) is none at all.
+    # A step is no blocker during its retry. A step that waits for it (object-store for images) is never a blocker.
     seen = {}
     dead = {(SOUTH, service): {"unreachable"} for service in services if service != "object-store"}
     until(lambda: seen.update(blocked(running, deletion_id)) or len(seen) == len(dead), lambda: seen)
@@ -155,7 +155,7 @@ def test_a_waiver_for_another_project_or_region_has_no_effect(emulated, running)
 
 @pytest.mark.parametrize("how", ["withdrawn", pytest.param("expired", marks=pytest.mark.long)])
 def test_a_waiver_that_ends_right_before_the_project_goes_blocks_again(emulated, running, monkeypatch, how):
-    """Its end comes after every look: only the removal itself can see it."""
+    """The waiver ends after every inventory: only the removal can notice it."""
     project = emulated.projects[0]
     emulated.faults.down("image", region=SOUTH)
     asked = waive(running, "image", SOUTH)

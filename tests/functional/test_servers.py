@@ -1,7 +1,7 @@
-"""The servers that a test starts: faults of theirs that no other test would show.
+"""The servers that a test starts: their defects that no other test would show.
 
-A server that does not start, or comes back without its data, fails the test that uses it. A process that stays behind,
-and a server that is missing in CI, would go unseen.
+A server that does not start, or comes back without its data, fails the test that uses it. A process that is not
+stopped, and a server that is missing in CI, would go unnoticed.
 """
 
 import os

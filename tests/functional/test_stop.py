@@ -1,4 +1,4 @@
-"""The orderly end of the real processes: nothing new is taken, what is under way is finished or handed back."""
+"""The orderly stop of the real processes: they claim nothing new, and finish or release what is under way."""
 
 import http.client
 import signal
@@ -15,7 +15,7 @@ from tests.support.timing import wait
 pytestmark = pytest.mark.real
 
 INVENTORY = ("GET", "/v3/projects/p1")  #: the first call of a survey
-UNDO = ("DELETE", "/v3/projects/p1/users/u/roles/r")  #: the write with which a recorded grant is taken back
+UNDO = ("DELETE", "/v3/projects/p1/users/u/roles/r")  #: the write that removes a recorded grant
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_the_claim_of_a_step_that_hangs_in_a_read_is_released_and_another_worker
 
 
 def test_a_step_that_hangs_in_a_write_stays_until_its_lease_is_over(processes):
-    """The write may still take effect: who undid it meanwhile, or did the next thing, would be overtaken by it."""
+    """The write may still take effect: it would overtake another worker that undoes it or makes the next write."""
     all_ = processes(patience=0, lease=30)
     all_.start("engine")
     doomed = all_.start("worker", "doomed")

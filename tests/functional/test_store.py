@@ -1,4 +1,4 @@
-"""The store, on every kind of database: what is written, by whom, and what is refused."""
+"""The store on every kind of database: what each writer writes, and what is refused."""
 
 import concurrent.futures
 import contextlib
@@ -84,7 +84,7 @@ def test_a_step_is_claimed_once(store):
 
 
 class Forgetful(database.Database):
-    """Its connection breaks after a commit as often as a test says: the commit is done, and its answer is lost."""
+    """Its connection breaks after a commit as often as a test defines: the commit is done, and its reply is lost."""
 
     broken = 0
 
@@ -103,7 +103,7 @@ def forgetful(store):
 
 
 def test_a_committed_claim_holds_when_the_reply_to_the_commit_is_lost(forgetful):
-    """Else nobody would have the step until a lease runs out that nobody knows of."""
+    """Else no worker would work on the step until the end of a lease that no worker knows of."""
     step = dispatched(forgetful, create(forgetful))
     forgetful.database.broken = 1
     _, claimed = forgetful.claim(step.id, "w", 60)
@@ -215,7 +215,7 @@ def test_a_result_survives_a_renewal_of_its_lease_at_the_same_time(store):
 @pytest.mark.real
 @pytest.mark.parametrize("kind", sorted(SERVERS))
 def test_a_process_that_freezes_in_a_transaction_loses_its_locks(kind, monkeypatch):
-    """As a process that is stopped does, or a host that is cut off: the database knows nothing of that."""
+    """As a stopped process or a host that is cut off: the database does not notice it."""
     monkeypatch.setattr(database, "_IDLE", 1)
     with filled(kind) as url, contextlib.ExitStack() as stack:
         frozen, other = Store.from_url(url), Store.from_url(url)
@@ -234,7 +234,7 @@ def test_a_process_that_freezes_in_a_transaction_loses_its_locks(kind, monkeypat
 
 
 class Slow(dict):
-    """A value that is not sent before something has happened, or a minute is over."""
+    """A value that is not sent before an event, or the end of a minute."""
 
     def __init__(self, until):
         super().__init__(slow=True)
@@ -278,13 +278,13 @@ def test_a_process_that_freezes_between_two_rows_loses_its_locks(kind, what, mon
 @pytest.mark.real
 @pytest.mark.parametrize("kind", sorted(SERVERS))
 def test_a_result_without_progress_keeps_a_progress_time_that_was_set_meanwhile(kind, monkeypatch):
-    """A new round, or a force that is asked for, after the deletion was read for the result and before it is saved."""
+    """A new round, or a request for force, after the deletion was read for the result and before it is saved."""
     with filled(kind) as url, contextlib.ExitStack() as stack:
-        ours, other = Store.from_url(url), Store.from_url(url)
-        for each in (ours, other):
+        store, other = Store.from_url(url), Store.from_url(url)
+        for each in (store, other):
             stack.callback(each.close)
         record = create(other)
-        _, held = ours.claim(dispatched(other, record).id, "w", 60)
+        _, held = store.claim(dispatched(other, record).id, "w", 60)
         later = record.progress_at + datetime.timedelta(hours=1)
 
         def meanwhile(*args):
@@ -293,11 +293,11 @@ def test_a_result_without_progress_keeps_a_progress_time_that_was_set_meanwhile(
             return actions.record(*args)
 
         monkeypatch.setattr(steps_module, "record", meanwhile)
-        assert ours.finish(held, StepResult(Outcome.UNKNOWN, "unavailable"))
+        assert store.finish(held, StepResult(Outcome.UNKNOWN, "unavailable"))
         assert other.get(record.id).progress_at == later
         monkeypatch.undo()
-        _, held = ours.claim(dispatched(other, record).id, "w", 60)
-        assert ours.finish(held, StepResult(Outcome.CLEAR))
+        _, held = store.claim(dispatched(other, record).id, "w", 60)
+        assert store.finish(held, StepResult(Outcome.CLEAR))
         assert other.get(record.id).progress_at not in (later, record.progress_at), "this one moves it"
 
 
@@ -494,7 +494,7 @@ def test_a_service_that_leaves_the_catalog_during_a_deletion_is_still_called(sto
     port = Step("", "", StepKind.SWEEP, "R1", "network", "port")
     whole = {("R1", "image"), ("R1", "network"), ("R1", "dns")}
     surveying(store, record, image, dns, port, catalog=whole)
-    # Nothing was looked at yet: the catalog is as it is. Whether nobody answers for something, the survey says.
+    # Nothing was listed yet: the catalog is as it is. The survey reports unsupported services.
     surveying(store, record, port, catalog={("R1", "network")})
     assert {s.service for s in store.steps(record.id) if s.service} == {"network"}
 
@@ -503,7 +503,7 @@ def test_a_service_that_leaves_the_catalog_during_a_deletion_is_still_called(sto
     store.save(before, dataclasses.replace(before, status=Status.VERIFYING))
     surveying(store, record, port, catalog={("R1", "network")})
     assert {s.service for s in store.steps(record.id) if s.service} == {"network", "image"}
-    surveying(store, record, port, catalog=whole)  # they are there, and nobody needs to be asked any more
+    surveying(store, record, port, catalog=whole)  # they are in the catalog, so no record is needed any more
     assert {s.service for s in store.steps(record.id) if s.service} == {"network"}
 
 
@@ -511,7 +511,7 @@ WAIVED = {"waived": "w", "reason": "waived", "message": "by alice"}
 
 
 def sweeping(store, record, result, **where):
-    """Dispatch the one sweep step and finish it so."""
+    """Dispatch the one sweep step and finish it with this result."""
     _, held = store.claim(dispatched(store, record, StepKind.SWEEP).id, "w", 60)
     assert store.finish(held, result)
 
@@ -531,7 +531,7 @@ def test_a_waived_step_has_no_result_and_keeps_what_was_seen(store):
 
 @pytest.mark.parametrize("result", [StepResult(Outcome.CLEAR), StepResult(Outcome.UNKNOWN, "unreachable", "no answer")])
 def test_a_step_begins_anew_when_its_waiver_has_ended(store, result):
-    """Its old result, and the round in which it had it, would look like one of the present round."""
+    """Its old result, with its old round, would look like a result of the current round."""
     record = create(store)
     zone = Step("", "", StepKind.SWEEP, "R1", "dns", "zone")
     surveying(store, record, zone)
@@ -571,7 +571,7 @@ def test_a_waived_service_without_a_plugin_is_no_unknown_until_its_waiver_ends(s
 
 
 def test_a_retry_does_not_forget_what_could_not_be_seen(store):
-    """An attempt ends with a dead service; somebody takes it from the catalog; the next attempt asks for it still."""
+    """A service fails in one attempt and leaves the catalog; the next attempt still asks for it."""
     record = create(store)
     image = Step("", "", StepKind.SWEEP, "R1", "image", "image")
     port = Step("", "", StepKind.SWEEP, "R1", "network", "port")
@@ -597,13 +597,13 @@ def test_a_waiver_is_written_and_read(store):
 
 def test_only_unexpired_waivers_for_this_project_are_in_force(store):
     past = store.now() - datetime.timedelta(hours=1)
-    everybody, ours = waiver(store), waiver(store, project_id="p")
+    for_all, for_p = waiver(store), waiver(store, project_id="p")
     waiver(store, project_id="another")
     waiver(store, expires_at=past)
     withdrawn = waiver(store, project_id="p")
     store.withdraw_waiver(withdrawn.id, "admin")
-    assert {w.id for w in store.waivers_in_force("p")} == {everybody.id, ours.id}
-    assert {w.id for w in store.waivers_in_force()} == {everybody.id}
+    assert {w.id for w in store.waivers_in_force("p")} == {for_all.id, for_p.id}
+    assert {w.id for w in store.waivers_in_force()} == {for_all.id}
     held, now = store.waivers(Page(10), in_force=True)
     ended, _ = store.waivers(Page(10), in_force=False)
     assert len(held) == 3 and len(ended) == 2
@@ -639,7 +639,7 @@ LEFT = (
 
 
 def forced(store):
-    """Return a deletion under force, whose one step has just let go of two volumes."""
+    """Return a forced deletion whose one step has just abandoned two volumes."""
     record = create(store)
     surveying(store, record, VOLUME)
     before = store.get(record.id)

@@ -1,4 +1,4 @@
-"""The promises, over many runs that are all different and all the same each time.
+"""The promises, over many different runs, each of which can be repeated exactly.
 
 ``tox`` runs seeds 0 to 99 and the found plans. ``CLEANUP_SIMULATION_RUNS`` and ``CLEANUP_SIMULATION_FIRST`` choose
 other seeds: CI tries 300 for each commit, ``tox -e long`` some thousands. The tests of the simulation itself and the
@@ -114,12 +114,12 @@ def test_a_deliberate_defect_is_noticed(name):
         if broken:
             assert breakage.noticed in broken
             return
-    pytest.fail(f"nobody noticed in {breakage.within} runs that {name}")
+    pytest.fail(f"no promise broke in {breakage.within} runs although {name}")
 
 
 @pytest.mark.real
 def test_it_sees_every_status_and_every_fault():
-    """A simulation that never gets anywhere would hold all promises, too."""
+    """A simulation in which no deletion ends would keep all promises, too."""
     passed, struck = set(), set()
     for seed in range(120):
         if passed >= set(Status) - {Status.FAILED} and struck == set(FAULTS):

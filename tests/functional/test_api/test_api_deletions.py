@@ -1,4 +1,4 @@
-"""What sentences cannot say well: races, lost writes, paging, what is logged, and what happens when others are down."""
+"""Deletions over the API, beyond the sentences of gabbi: races, lost writes, paging, logs, and failures of others."""
 
 import concurrent.futures
 import dataclasses
@@ -103,7 +103,7 @@ def test_a_move_is_tried_again_after_a_conflict(site, monkeypatch):
 
     def slow(*arguments, **kwargs):
         if next(conflicts):
-            raise storage.Conflict("somebody else was first")
+            raise storage.Conflict("another request was first")
         return save(*arguments, **kwargs)
 
     monkeypatch.setattr(site.store, "save", slow)
@@ -199,7 +199,7 @@ def test_the_store_is_down(site, monkeypatch, caplog):
         raise sa_exc.OperationalError("SELECT secret FROM t", {}, Exception("connection refused"))
 
     monkeypatch.setattr(site.store.database.engine, "begin", lambda: refuse())
-    for retry in stores.retries():  # without the 20 seconds of patience
+    for retry in stores.retries():  # without the retries of 20 seconds
         monkeypatch.setattr(retry, "stop", tenacity.stop_after_attempt(1))
     for answer in (
         site.get("/v1/deletions"),
@@ -272,7 +272,7 @@ def test_an_unexpected_error_shows_nothing_and_is_logged_with_its_request(site, 
 # ------------------------------------------------------------------------------------------------------------ the lines
 @pytest.fixture
 def lines(site):
-    """What the log has, formatted as the process would."""
+    """Return the log, formatted as the process does it."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatters.ContextFormatter(config=site.conf))
@@ -291,12 +291,12 @@ def test_every_line_has_the_ids_and_none_a_secret(site, lines, monkeypatch):
     answer = site.post("/v1/deletions", {"project_id": "p1"}, token="gAAAA-secret-token")
     made = answer.json["deletion"]
     request_id = answer.headers["x-openstack-request-id"]
-    ours = [line for line in lines() if " cleanup_orchestrator." in line]
-    assert [line.split("] ", 1)[1][:20] for line in ours if " INFO " in line] == [
+    of_package = [line for line in lines() if " cleanup_orchestrator." in line]
+    assert [line.split("] ", 1)[1][:20] for line in of_package if " INFO " in line] == [
         "accepted: report del",
         "POST /v1/deletions: ",
     ]
-    for line in ours:
+    for line in of_package:
         assert f"[{request_id} deletion={made['id']} project=p1]" in line
     monkeypatch.setattr(site.store, "load", lambda _: {}["x"])
     failed = site.get(f"/v1/deletions/{made['id']}")
@@ -689,13 +689,13 @@ def test_a_default_way_is_ascending(crowd):
 
 
 def test_the_api_moves_deletions_only_as_the_user(site):
-    """The tests above move by the table; this holds that the API itself moves as the user only."""
+    """The tests above move by the table. This one checks that the API moves only as the user."""
     assert {by for (_, to), by in transitions.MOVES.items() if to in (Status.ACCEPTED, Status.CANCELLING)} == {By.USER}
 
 
 # ------------------------------------------------------------------------------------------------------------- the rest
 def test_without_the_token_check_headers_prove_nothing():
-    """Were the token check ever left out of the pipeline, nothing would be handled."""
+    """If the token check is missing in the pipeline, no request is handled."""
     request = webob.Request.blank("/v1/deletions")
     request.headers.update({"X-Identity-Status": "Confirmed", "X-Roles": "admin", "X-User-Id": "mallory"})
     with pytest.raises(ApiError) as caught:
@@ -747,7 +747,7 @@ def test_numbers_of_a_deletion_over_its_life():
 # --------------------------------------------------------------------------------------------- what a tree costs
 @pytest.fixture
 def grove(tmp_path):
-    """A site with a Keystone of its own, in which "top" has 200 projects: 20 with nine below each of them."""
+    """A site with a separate Keystone, in which "top" has 200 projects: 20 with nine below each of them."""
     site = Site(tmp_path, extra="[deletion]\nmax_subtree = 200\n")
     site.keystone.project("top", "top", "d1")
     for n in range(20):

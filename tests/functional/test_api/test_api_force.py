@@ -18,7 +18,7 @@ GOOD = {"reason": "burnt down"}
 
 
 def begun(site, **values):
-    """Return a cascade of p1 that is at its deletes."""
+    """Return a cascade of p1 that is in its deletes."""
     made = site.ask("p1", mode="cascade")
     before = site.store.get(made["id"])
     fields = {"status": Status.DELETING, "purpose": RoundPurpose.DELETE, "round": 3, **values}
@@ -135,7 +135,7 @@ def test_with_heats_abandon_off_it_is_refused_on_purpose_and_nothing_changes(sit
     assert why in answer.error["detail"] and "Nothing was changed" in answer.error["detail"]
     assert rows(site) == before
     assert len(site.bus.casts) == 1, "the request for the deletion itself"
-    # On the admin's word it goes without: stacks are left as they are.
+    # The admin chose to continue without them: stacks stay as they are.
     assert force(site, {**GOOD, "types": ["block-storage.volume"]}).status == 202
 
 
@@ -166,14 +166,14 @@ def test_force_for_all_types_after_force_for_one_is_another_request(site):
     assert one["types"] == ["block-storage.volume"]
     both = ["block-storage.volume", "orchestration.stack"]
     assert force(site).json["deletion"]["forced"]["types"] == both
-    # Asked once more it is the same, also where less may be forced by now.
+    # A repeated request has the same result, also if fewer types may be forced by now.
     forced = site.store.get(d.id).forced
     site.bus.forcible = {"block-storage.volume": ""}
     for body in (GOOD, {**GOOD, "types": None}, {**GOOD, "types": both[::-1]}):
         assert force(site, body).status == 202
         assert site.store.get(d.id).forced == forced
     assert len(site.get(f"/v1/deletions/{d.id}/events?type=deletion.forced").json["events"]) == 2
-    # One of them again is other words as well.
+    # Force for one of them again is another request as well.
     assert force(site, {**GOOD, "types": both[:1]}).json["deletion"]["forced"]["types"] == both[:1]
 
 
@@ -278,7 +278,7 @@ def test_what_is_abandoned_is_shown_with_owner_and_remedy(site):
 
 
 def test_no_other_request_forces(site):
-    """Not a flag that an ordinary deletion falls into."""
+    """Force is a separate request, and no option of an ordinary deletion."""
     for path, body in (
         ("/v1/deletions", {"project_id": "p1", "mode": "cascade", "force": True}),
         ("/v1/deletions", {"project_id": "p1", "mode": "force"}),

@@ -85,7 +85,7 @@ LATER = "2099-01-31T00:00:00Z"
     ],
 )
 def test_an_unpaired_surrogate_is_refused(site, method, path, body, field, text):
-    """No database takes it: it was a server's error."""
+    """No database stores it. Once it caused a server error."""
     made = site.ask("p1", mode="cascade")
     before = site.store.get(made["id"])
     before = site.store.save(before, dataclasses.replace(before, status=Status.DELETING, purpose=RoundPurpose.DELETE))
@@ -97,7 +97,7 @@ def test_an_unpaired_surrogate_is_refused(site, method, path, body, field, text)
 
 
 def test_a_surrogate_pair_is_a_character(site):
-    """As escapes, too."""
+    """Also as escapes."""
     body = b'{"project_id": "p1", "origin": "billing", "reason": "\\ud83d\\uddd1"}'
     assert site.post("/v1/liens", body).json["lien"]["reason"] == "\U0001f5d1"
 
@@ -322,7 +322,7 @@ def test_other_methods(site, method):
 
 @pytest.mark.parametrize(("method", "path"), sorted(schemas.OPERATIONS))
 def test_every_operation_answers_a_client_that_accepts_only_json(site, method, path):
-    """As our own client does. It was refused where nothing but a status is answered."""
+    """As the client of the orchestrator does. Operations that return only a status once refused it."""
     known = {"{id}": site.ask()["id"]}
     if "liens" in path:
         body = {"project_id": "px", "origin": "billing", "reason": "an invoice"}

@@ -1,4 +1,4 @@
-"""Liens and the brake over the API: what is refused, and who learns of it."""
+"""Liens and the brake over the API: what is refused, and who can see why."""
 
 import dataclasses
 
@@ -87,7 +87,7 @@ def test_a_cancel_is_never_refused(site):
 
 
 def test_the_same_request_for_what_is_under_way_is_refused_too(site):
-    """It would say that the project is going to be deleted; it is told what is in the way instead."""
+    """Else the answer would say that the project is going to be deleted; it names the obstacle instead."""
     site.ask("p1", mode="cascade")
     protect(site)
     answer = site.post("/v1/deletions", {"project_id": "p1", "mode": "cascade"})

@@ -1,4 +1,4 @@
-"""Orphan scans over the API: who may, what is shown, the export, and what is refused to be adopted."""
+"""Orphan scans over the API: policies, the answers, the export, and refused adoptions."""
 
 import csv
 import io

@@ -22,7 +22,7 @@ NOBODYS = "11111111-2222-3333-4444-555555555555"
 
 
 def look(site, deletion_id, type_, ids, kept_resources=(), protected=(), **values):
-    """A sweep's step of a dry run, looked at and saved as a worker does."""
+    """A sweep step of a dry run, with an inventory that is saved as a worker does it."""
     record, _, now = site.store.load(deletion_id)
     fields = {"region": "R1", "service": "network", "type": type_, "round": 1, "dispatched_at": now, **values}
     step = Step(str(uuid.uuid4()), deletion_id, StepKind.SWEEP, state=StepState.DISPATCHED, **fields)
@@ -47,7 +47,7 @@ def ended(site, deletion_id, **values):
 
 
 def planned(site, project_id="p1", mode="cascade", **values):
-    """A dry run of a cascade that has ended, with a few things in it; its id is the plan's."""
+    """An ended dry run of a cascade with a few resources; its id is the id of the plan."""
     made = site.ask(project_id, mode=mode, dry_run=True)
     look(site, made["id"], "port", ["b", "a", "c"], kept_resources=["dhcp"])
     look(site, made["id"], "network", ["n"], protected=["shared"], after=("network.port",))
@@ -220,7 +220,7 @@ ASKS = Condition("approval", True, "too_many_resources", "it is about 4 resource
 
 
 def asking(site, **values):
-    """A cascade that rests, because it found four."""
+    """A cascade that waits for an approval, because it found four resources."""
     made = site.ask(mode="cascade")
     look(site, made["id"], "port", list("abcd"))
     record = site.store.get(made["id"])
@@ -259,7 +259,7 @@ def test_the_requester_cannot_approve(any_site):
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"conditions": ()}, "it waits for nobody"),
+        ({"conditions": ()}, "it waits for no approval"),
         ({"conditions": (dataclasses.replace(ASKS, status=False),)}, "it has been approved"),
         ({"status": Status.CANCELLING}, "it is being cancelled"),
         ({"status": Status.DELETED}, "it has ended"),
@@ -280,7 +280,7 @@ def test_an_approval_says_why_and_nothing_else(site, body):
 
 @pytest.mark.parametrize("token", [ks.MANAGER, ks.OTHER_MANAGER, ks.PROJECT_MANAGER, ks.MEMBER])
 def test_only_an_admin_approves_by_default(site, token):
-    """A manager of a domain makes users in it: a second one of them is no second person."""
+    """A manager of a domain can create users in it, so another user of the domain is no second person."""
     answer = approve(site, asking(site), token)
     assert (answer.status, answer.error["code"]) == (403, "forbidden")
     assert "only an admin" in answer.error["detail"]
@@ -298,7 +298,7 @@ def waits(site, deletion_id):
 
 
 def not_by(site, deletion_id, *tokens):
-    """Check that none of these approves a deletion, for they asked for it; then that a third person does."""
+    """Check that none of these can approve a deletion, because they requested it, and that a third person can."""
     for token in tokens:
         answer = approve(site, deletion_id, token)
         assert (answer.status, answer.error["code"]) == (403, "self_approval"), token
@@ -397,7 +397,7 @@ def test_an_application_credential_is_its_user(site):
 
 
 def test_an_approval_is_of_one_attempt(any_site):
-    """Who approved what was found then approved nothing of what a later attempt finds."""
+    """An approval of the findings of one attempt is no approval of the findings of a later one."""
     deletion_id = asking(any_site)
     assert approve(any_site, deletion_id).status == 202
     put(any_site, deletion_id, Status.FAILED)
@@ -426,7 +426,7 @@ def test_cascades_of_a_day_are_counted_in_the_order_in_which_they_are_recorded(a
     record = store.get(ids[0])
     ended = dataclasses.replace(record, status=Status.CANCELLED)
     store.save(record, ended)
-    assert store.load(ids[1])[0].cascades_before == 1, "whatever became of it"
+    assert store.load(ids[1])[0].cascades_before == 1, "for every end of it"
     long_ago = store.now() - datetime.timedelta(hours=25)
     with store.database.begin() as c:
         table = tables.deletions
@@ -443,7 +443,7 @@ def before(site, *asked):
 
 
 def test_the_cascades_of_another_domain_do_not_count(any_site):
-    """One domain's manager would else use up what the managers of all others may ask for."""
+    """Else the manager of one domain could use up the limit of the managers of all others."""
     assert before(any_site, ("p1", ks.MANAGER), ("p2", ks.OTHER_MANAGER)) == [0, 0]
 
 
@@ -453,12 +453,12 @@ def test_more_users_of_a_domain_get_no_more_cascades(any_site):
 
 
 def test_the_cascades_of_one_user_count_in_all_domains(any_site):
-    """An admin's script that goes wrong is to be asked after some projects, and not after some of each domain."""
+    """A faulty script of an admin has to need an approval after some projects, and not after some of each domain."""
     assert before(any_site, ("p1", ks.ADMIN), ("p2", ks.ADMIN), ("child-2", ks.SECOND_ADMIN)) == [0, 1, 1]
 
 
 def test_of_two_cascades_that_are_recorded_at_once_one_is_the_first(tmp_path, keystone, database_url):
-    """The first one has its time, and waits for its commit; the second one must not get past it unseen."""
+    """The first one has its time and waits for its commit; the second one must count it."""
     site = Site(tmp_path, database_url, keystone)
     made, written, waiting, over = {}, threading.Event(), threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Waivers over the API: what is refused, how long one may hold, and who takes part."""
+"""Waivers over the API: what is refused, the longest duration, and the policies."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""``openstack project deletion …``: what is asked for, and what comes out in every format."""
+"""``openstack project deletion …``: the requests, and the output in every format."""
 
 import csv
 import datetime

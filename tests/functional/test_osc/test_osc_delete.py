@@ -1,4 +1,4 @@
-"""``openstack project delete``: as ever without ``--async``, safe with it."""
+"""``openstack project delete``: the stock command without ``--async``, a cleanup with it."""
 
 import pytest
 from openstackclient.identity.v3 import project as stock
@@ -62,8 +62,8 @@ class TestWithoutAsync:
                 for a in parser._actions
             }
 
-        ours, theirs = options(DeleteProject), options(stock.DeleteProject)
-        assert {name: ours[name] for name in theirs} == theirs
+        extended, theirs = options(DeleteProject), options(stock.DeleteProject)
+        assert {name: extended[name] for name in theirs} == theirs
 
     def test_exit_code_of_a_process(self, process, stub_cloud):
         demo = stub_cloud.add_project("demo")

@@ -1,4 +1,4 @@
-"""Whatever goes wrong is one line that says what to do, and exit code 1."""
+"""Every error is one line that says what to do, and exit code 1."""
 
 import json
 import os
@@ -190,7 +190,7 @@ def test_the_plugin_is_light(env):
 
 
 def test_the_plugin_needs_nothing_of_the_service(env):
-    """Only what the extra ``osc`` brings: not the server's libraries."""
+    """It imports only what the extra ``osc`` installs, and no library of the server."""
     code = (
         "import sys\n"
         "class No:\n"

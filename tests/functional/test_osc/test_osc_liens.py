@@ -1,4 +1,4 @@
-"""``openstack project deletion lien`` and ``brake``: who protects what, and the one switch for all."""
+"""``openstack project deletion lien`` and ``brake``."""
 
 import datetime
 
