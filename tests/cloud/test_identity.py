@@ -1,4 +1,4 @@
-"""Keystone: what names the project goes, last; what its users have for other projects stays."""
+"""Keystone: objects that name the project are deleted last; those of its users for other projects stay."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def projects(admin, sweeper, projects):
     everything.call("POST", "/credentials", {"credential": totp})
     blob = {"type": "cert", "blob": "secret", "user_id": target.user_id, "project_id": target.project_id}
     everything.call("POST", "/credentials", {"credential": blob})
-    # Somebody who gets at the project by way of a group, and somebody who has left it since.
+    # A user with access through a group, and a user who has left the project since.
     colleague = connect_as(admin, f"{target.project_name}-colleague", target.password, target.project_name)
     path = f"/users/{target.colleague_id}/application_credentials"
     body = {"application_credential": {"name": "the colleague's"}}
@@ -69,7 +69,7 @@ def projects(admin, sweeper, projects):
     )
     sweeper.rows("keystone", "UPDATE trust SET remaining_uses = 0 WHERE id = ?", used)
     target.note("dead trust", expired, used)
-    # OAuth1 needs signed requests to make a token: it is put where Keystone would put it.
+    # A token of OAuth1 needs signed requests, so the test writes it into the database.
     consumer = everything.call("POST", "/OS-OAUTH1/consumers", {"consumer": {"description": "c"}})["consumer"]["id"]
     for project_id in (target.project_id, neighbour.project_id):
         values = (uuid.uuid4().hex, "secret", target.user_id, project_id, json.dumps([]), consumer, None)
@@ -117,7 +117,7 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper)
     there = alive(sweeper, target.project_id)
     assert {left.id for left in found["application_credential"].leftovers} == there["application_credential"]
     assert len(there["application_credential"]) == 3
-    named = found["credential"]  # anybody may make one: they are named, and none is left over
+    named = found["credential"]  # every user may create one: they are named, and none is a leftover
     assert (named.outcome, named.leftovers) == (Outcome.CLEAR, ())
     assert {one.id for one in named.kept_resources} == there["credential"] and len(there["credential"]) == 2
     assert all(target.user_id in one.message for one in named.kept_resources)
@@ -133,7 +133,7 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper)
 
 
 def test_only_former_members_are_read(projects, sweeper):
-    """Without what was recorded in the beginning, users whose role the drain took away would not be found."""
+    """Without the recorded members, users whose role the drain removed would not be found."""
     target, _ = projects
     role = sweeper.cloud.admin.call("GET", "/roles?name=member")["roles"][0]["id"]
     path = f"/projects/{target.project_id}/groups/{target.group_id}/roles/{role}"
@@ -221,6 +221,6 @@ def test_everything_goes_and_what_is_for_others_stays(projects, sweeper):
     assert alive(sweeper, neighbour.project_id) == theirs
     assert totp and sweeper.rows("keystone", "SELECT id FROM credential WHERE type = 'totp'") == totp
     assert rules and sweeper.rows("keystone", "SELECT id FROM access_rule") == rules
-    # What was kept goes with the project.
+    # The kept ones are deleted with the project.
     sweeper.cloud.admin.call("DELETE", f"/projects/{target.project_id}")
     assert not any(alive(sweeper, target.project_id).values())

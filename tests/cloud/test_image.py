@@ -1,4 +1,4 @@
-"""Glance: everything of the project goes, but for what others use; the neighbour keeps all."""
+"""Glance: everything of the project is deleted except what others use; the neighbour keeps all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVERYTHING = {
     "delete_shared_images": True,
     "delete_public_namespaces": True,
 }
-#: Names of namespaces that Glance takes for something else when they are in a URL.
+#: Names of namespaces that Glance misinterprets in a URL.
 UNNAMEABLE = {"target ü", "with/objects/slash"}
 
 
@@ -111,7 +111,7 @@ def test_an_inventory_of_tasks_by_a_member_is_unknown(projects, sweeper):
 
 
 def test_unprotecting_a_namespace_changes_nothing_else(projects, sweeper):
-    """Glance's PUT hands a namespace to the caller's project when it names no owner."""
+    """A PUT without an owner makes the project of the caller the owner of a namespace."""
     target, _ = projects
     connection, definition = sweeper.connection(write=True), sweeper.definition(SERVICE, target)
     type_ = next(t for t in SERVICE.types if t.name == "metadef_namespace")

@@ -1,4 +1,4 @@
-"""Keep marks on real networks and images: they stay through a whole cascade, and go when the mark goes."""
+"""Keep marks on real networks and images: these stay during a cascade, and are deleted without the keep mark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ keep_properties = retention=legal
 
 
 def test_a_resource_with_a_keep_mark_survives_a_cascade_with_its_whole(cloud, admin, orchestrator):
-    """A marked subnet keeps its network, which Neutron would delete with it; a marked network its subnets."""
+    """A keep mark on a subnet keeps its network, whose delete includes it; one on a network keeps its subnets."""
     filled = filler.make_project(admin, "marked", password=None, partner=None)
     project = {"project_id": filled.project_id}
     networks = [admin.network.create_network(name=f"n{n}", **project) for n in range(3)]

@@ -1,4 +1,4 @@
-"""Barbican: orders, containers and secrets go, whoever made them; what outsiders may be using stays."""
+"""Barbican: orders, containers and secrets of all creators are deleted; those that outsiders may use stay."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def projects(admin, projects):
         body = {"payload": "x", "payload_content_type": "text/plain"}
         list(pool.map(lambda n: secrets.call("POST", "/secrets", {"name": f"s{n}", **body}), range(120)))
         list(pool.map(lambda n: secrets.call("POST", "/containers", {"name": f"c{n}", "type": "generic"}), range(15)))
-    # A colleague's, that nobody else may see.
+    # A private secret of a colleague.
     colleague = connect_as(admin, f"{target.project_name}-colleague", target.password, target.project_name)
     theirs = Rest(colleague.key_manager, CONSUMERS)
     private = last(theirs.call("POST", "/secrets", {"name": "private", **body})["secret_ref"])

@@ -95,14 +95,14 @@ class Answer:
 
     @property
     def error(self) -> str:
-        """The message of an error in Keystone's shape, and in no other."""
+        """Return the message of an error; it must have the format of Keystone."""
         assert set(self.body) == {"error"}
         assert set(self.body["error"]) == {"code", "title", "message"}
         assert self.body["error"]["code"] == self.status
         return self.body["error"]["message"]
 
     def stock(self) -> tuple[int, bytes, dict[str, str]]:
-        """What has to be the same, whichever Keystone answered."""
+        """Return what has to be the same for all Keystone processes."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         del headers["date"], headers["x-openstack-request-id"]
         if "allow" in headers:  # a set, in another order in every process
@@ -111,7 +111,7 @@ class Answer:
 
 
 def send(url: str, method: str, path: str, token: str = "", **headers: str) -> Answer:
-    """One request, with its path as it is: no client puts it right."""
+    """Send one request with an unchanged path, which a client library would normalize."""
     host = url.removeprefix("http://")
     connection = http.client.HTTPConnection(host, timeout=60)
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -182,7 +182,7 @@ class World:
         return user_id
 
     def caller(self, who: str, project_id: str = "") -> tuple[str, str]:
-        """Somebody's user id and token."""
+        """Return the user id and the token of a kind of caller."""
         if (who, project_id) not in self._callers:
             self._callers[who, project_id] = self._caller(who, project_id)
         return self._callers[who, project_id]
@@ -213,13 +213,13 @@ class World:
         return self.call("POST", "/projects", {"project": project})["project"]["id"]
 
     def exists(self, project_id: str) -> bool:
-        """Whether it is in the database: no process's cache has a say."""
+        """Return whether it is in the database, without the caches of processes."""
         with contextlib.closing(sqlite3.connect(self.cloud.site.database("keystone"), timeout=30)) as database:
             return database.execute("SELECT id FROM project WHERE id = ?", [project_id]).fetchall() == [(project_id,)]
 
 
 class Orchestrator:
-    """The real one in this process: its API always, engine and worker when a test wants a deletion to go on."""
+    """The real orchestrator in this process: its API always, engine and worker only where a test needs them."""
 
     def __init__(self, cloud: Cloud, directory: pathlib.Path, port: int) -> None:
         path = directory / "orchestrator.conf"
@@ -294,7 +294,7 @@ def orchestrator(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture
 def working(orchestrator: Orchestrator) -> Iterator[None]:
-    """Engine and worker, for as long as one test runs. What other tests asked for is forgotten: it is in the way."""
+    """Run engine and worker during one test. Deletions of other tests are removed first."""
     with orchestrator.store.database.engine.begin() as connection:
         for table in reversed(tables.metadata.sorted_tables):
             connection.execute(table.delete())
@@ -511,7 +511,7 @@ def test_no_spelling_of_the_path_slips_past(world, orchestrator, trick):
 
 
 def test_the_tricks_are_tricks(world):
-    """Some of them do delete in a stock Keystone: else the test above shows nothing."""
+    """Some of these requests delete in a stock Keystone. Else the test above would prove nothing."""
     _, token = world.caller("admin")
     projects = {trick: world.project() for trick in TRICKS}
     for trick, project_id in projects.items():
@@ -549,7 +549,7 @@ def test_only_the_user_of_the_orchestrator_passes_with_the_header_of_the_final_d
     path = f"/v3/projects/{project_id}"
     own = world.token("orchestrator", {"project": {"name": "service", "domain": {"id": "default"}}})
     header = {"X_Project_Cleanup_Final": str(uuid.uuid4())}
-    # not anybody with the header, and not the orchestrator's user without it
+    # no other user with the header, and not the user of the orchestrator without it
     assert send(world.urls[front], "DELETE", path, world.caller("admin")[1], **header).status == 202
     assert send(world.urls[front], "DELETE", path, own).status == 202
     assert send(world.urls[front], "DELETE", path, own, X_Project_Cleanup_Final="").status == 202
@@ -562,7 +562,7 @@ def test_only_the_user_of_the_orchestrator_passes_with_the_header_of_the_final_d
 
 @pytest.mark.parametrize("front", INTERCEPTING)
 def test_a_user_with_the_name_of_the_orchestrator_does_not_pass(world, orchestrator, front):
-    """Headers that Keystone's own middleware sets: whoever sends them must not be believed."""
+    """The middleware of Keystone sets these headers. They must be ignored in a request of a client."""
     project_id = world.project()
     spoofed = {
         "X_Project_Cleanup_Final": str(uuid.uuid4()),

@@ -1,4 +1,4 @@
-"""Plans and the recovery window against the real services: what came later stays, and a project is had back."""
+"""Plans and the recovery window with the real services: later resources stay, and a project is restored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ recovery_window = 1
 """
 
 
-# One at a time: two in one process would take each other's messages from the in-process bus.
+# One at a time: two in one process would receive each other's messages from the in-process bus.
 @pytest.fixture
 def orchestrator(cloud: Cloud, tmp_path: pathlib.Path) -> Iterator[Orchestrator]:
     made = Orchestrator(cloud, tmp_path)

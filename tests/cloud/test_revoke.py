@@ -1,4 +1,4 @@
-"""The driver for a stock Keystone, against several real Keystone processes that are asked all the time."""
+"""The driver for a stock Keystone, against several real Keystone processes under permanent requests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Keystones:
         self.me = admin.ensure_user("orchestrator", "orchestrator", "service", ("admin", "service"))["id"]
         path = directory / "orchestrator.conf"
         path.write_text(CONFIGURATION.format(directory=directory, auth_url=cloud.auth_url))
-        conf = cfg.ConfigOpts()  # one of its own: there may be several of us
+        conf = cfg.ConfigOpts()  # a separate one: several test processes may run at once
         opts.register(conf)
         conf(["--config-file", str(path)], project="cleanup-orchestrator")
         self.clouds = Clouds(conf)
@@ -93,7 +93,7 @@ class Keystones:
 
     @contextlib.contextmanager
     def hammered(self, token: str) -> Iterator[None]:
-        """Ask every process about the token, all the time, as services would."""
+        """Validate the token in every process without a pause, as services do."""
         stop = threading.Event()
 
         def ask(url: str) -> None:
@@ -112,7 +112,7 @@ class Keystones:
                 thread.join()
 
     def race(self, lock: Callable[[], object]) -> int:
-        """Return how many processes still accept the user's token after the lock was turned."""
+        """Return how many processes still accept the token of the user after the lock."""
         token = self.token()
         with self.hammered(token):
             time.sleep(0.5)
@@ -219,7 +219,7 @@ def test_a_group_that_inherits_from_a_project_above_is_seen_too(keystones):
 # ---------------------------------------------------------------------------------------------------- inherited grants
 @pytest.fixture
 def heir(cloud: Cloud) -> Iterator[str]:
-    """A user who reaches every project of the domain, until the test takes that away."""
+    """A user with a role on every project of the domain, until the test removes it."""
     role = cloud.admin.call("GET", "/roles?name=member")["roles"][0]["id"]
     user = cloud.admin.ensure_user("heir-of-all", "heir", "service", ("member",))["id"]
     path = f"/OS-INHERIT/domains/default/users/{user}/roles/{role}/inherited_to_projects"
@@ -231,7 +231,7 @@ def heir(cloud: Cloud) -> Iterator[str]:
 
 @pytest.fixture
 def blocking(orchestrator: Orchestrator) -> Iterator[Orchestrator]:
-    """An orchestrator that waits for inherited grants to go, and calls it stalled after a moment."""
+    """An orchestrator that waits for the removal of inherited grants, and sets stalled after a moment."""
     engine, conf = orchestrator.parts.engine(), orchestrator.parts.conf
     rules = engine.rules
     engine.rules = dataclasses.replace(rules, stall_after=datetime.timedelta(seconds=3))

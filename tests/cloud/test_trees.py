@@ -1,4 +1,4 @@
-"""A tree of projects in a real Keystone, asked for over the real API."""
+"""Deletions of a tree of projects in a real Keystone, over the real API."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_cascade_takes_the_tree_down_from_the_leaves(api, cloud, admin):
     assert {r.status for r in ended.values()} == {Status.DELETED}
     assert ended["leaf"].finished_at < ended["left"].finished_at < top.finished_at
     assert ended["right"].finished_at < top.finished_at
-    # nothing above was locked before what is below it was gone
+    # no project was locked before the projects below it were gone
     assert ended["left"].drained_at > ended["leaf"].finished_at
     assert top.drained_at > max(ended["left"].finished_at, ended["right"].finished_at)
     known = {p["id"] for p in cloud.admin.call("GET", "/projects")["projects"]}
