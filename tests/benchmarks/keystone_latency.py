@@ -27,7 +27,7 @@ from tests.cloud.launcher import Cloud
 from tests.cloud.services import STOCK_KEYSTONE
 
 ROOT = pathlib.Path(__file__).parents[2]
-OURS = "cleanup_orchestrator.keystone.wsgi:application"
+PATCHED_KEYSTONE = "cleanup_orchestrator.keystone.wsgi:application"
 FENCES = 50  #: number of fenced projects during the measurement, which is the number of deletions under way
 Ask = Callable[[], None]
 
@@ -139,7 +139,7 @@ def main() -> None:
                 cleanup_user="cleanup-orchestrator",
                 python_path=(str(ROOT),),
             )
-            for name, module in (("stock", STOCK_KEYSTONE), ("same", STOCK_KEYSTONE), ("patched", OURS))
+            for name, module in (("stock", STOCK_KEYSTONE), ("same", STOCK_KEYSTONE), ("patched", PATCHED_KEYSTONE))
         ]
         stock, same, patched = clouds
         with stock, same, patched:

@@ -36,7 +36,7 @@ from tests.cloud.flows import Flows, token_of, until_known
 from tests.cloud.launcher import Cloud
 from tests.cloud.services import STOCK_KEYSTONE
 
-OURS = "cleanup_orchestrator.keystone.wsgi:application"
+PATCHED_KEYSTONE = "cleanup_orchestrator.keystone.wsgi:application"
 USER = "fencer"
 
 CONFIGURATION = """
@@ -61,7 +61,7 @@ def keystone(directory: pathlib.Path, venv: pathlib.Path, **parameters: Any) -> 
         port_base=free_port_base(),
         services=(),
         python_path=(str(ROOT),),
-        **{"keystone_module": OURS, "cleanup_user": USER} | parameters,
+        **{"keystone_module": PATCHED_KEYSTONE, "cleanup_user": USER} | parameters,
     )
     made.install()
     return made
@@ -85,7 +85,9 @@ def apart(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="module")
 def mixed(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """Two processes, one of them without the fence plugin."""
-    with keystone(tmp_path_factory.mktemp("mixed"), cloud_venv, keystone_module=(OURS, STOCK_KEYSTONE)) as made:
+    with keystone(
+        tmp_path_factory.mktemp("mixed"), cloud_venv, keystone_module=(PATCHED_KEYSTONE, STOCK_KEYSTONE)
+    ) as made:
         yield made
 
 

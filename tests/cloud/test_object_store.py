@@ -178,7 +178,7 @@ def test_everything_goes_and_the_neighbour_keeps_all(projects, sweeper):
     target, neighbour = projects
     theirs = everything(neighbour)
     theirs_too = f"AUTH_{neighbour.project_id}/{quote(neighbour.project_name)}-plain/hello.txt"
-    for name in plugin.common.DOTS:  # HTTP clients take these for another place: one call, and nobody could delete it
+    for name in plugin.common.DOTS:  # HTTP clients resolve these to another URL
         raw(target, "PUT", name)
         for inside in ("inside", theirs_too, *(each for each in AWKWARD if len(quote(each)) < plugin.containers.LINE)):
             raw(target, "PUT", name, inside)

@@ -188,7 +188,7 @@ class World:
         return self._callers[who, project_id]
 
     def _caller(self, who: str, project_id: str) -> tuple[str, str]:
-        if who == "nobody":
+        if who == "no token":
             return "", ""
         if who == "bad token":
             return "", "gAAAAABnot-a-token"
@@ -394,7 +394,7 @@ def test_off_is_stock_for_every_request(world, orchestrator):
 
 # ------------------------------------------------------------------------------------------------- who may not, may not
 @pytest.mark.parametrize("front", ["always", "opt-in", "off", "alone"])
-@pytest.mark.parametrize("case", ["nobody", "bad token", "member", "another domain's manager"])
+@pytest.mark.parametrize("case", ["no token", "bad token", "member", "another domain's manager"])
 def test_a_user_who_may_not_delete_gets_the_exact_answer_of_a_stock_keystone(world, orchestrator, front, case):
     project_id = world.project()
     for target in (project_id, uuid.uuid4().hex):
@@ -431,12 +431,12 @@ def test_a_missing_or_immutable_project_gets_the_exact_answer_of_a_stock_keyston
 
 
 @pytest.mark.parametrize("front", ["filter", "proxy"])
-@pytest.mark.parametrize("case", ["nobody", "bad token", "member", "another domain's manager"])
+@pytest.mark.parametrize("case", ["no token", "bad token", "member", "another domain's manager"])
 def test_with_the_filter_users_have_no_more_rights_than_without(world, orchestrator, front, case):
     project_id = world.project()
     _, token = world.caller(case, project_id)
     answer = send(world.urls[front], "DELETE", f"/v3/projects/{project_id}", token)
-    assert answer.status == (401 if case in ("nobody", "bad token") else 403)
+    assert answer.status == (401 if case in ("no token", "bad token") else 403)
     assert answer.error
     missing = send(world.urls[front], "DELETE", f"/v3/projects/{uuid.uuid4().hex}", token)
     assert missing.status == answer.status, "it does not say what there is"

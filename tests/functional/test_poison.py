@@ -140,26 +140,31 @@ def site(tmp_path):
     made.close()
 
 
-@pytest.mark.parametrize("what", ["nobody's", "a deletion's", "a project's", "garbage"])
+@pytest.mark.parametrize("what", ["an unknown id", "a deletion's", "a project's", "garbage"])
 def test_a_worker_ignores_the_id_of_what_is_no_step(site, what, caplog):
     caplog.set_level("DEBUG", "cleanup_orchestrator")
     made = site.record()
     before = site.store.load(made.id)[:2]
     caplog.clear()
-    given = {"nobody's": str(uuid.uuid4()), "a deletion's": made.id, "a project's": made.project_id, "garbage": "x-y"}
+    given = {
+        "an unknown id": str(uuid.uuid4()),
+        "a deletion's": made.id,
+        "a project's": made.project_id,
+        "garbage": "x-y",
+    }
     site.worker.handle(given[what])
     assert site.store.load(made.id)[:2] == before
     assert site.announced == []
     assert len([r for r in caplog.records if r.name.startswith("cleanup_orchestrator")]) == 1
 
 
-@pytest.mark.parametrize("what", ["nobody's", "a step's", "a project's", "garbage"])
+@pytest.mark.parametrize("what", ["an unknown id", "a step's", "a project's", "garbage"])
 def test_an_engine_ignores_the_id_of_what_is_no_deletion(site, what, caplog):
     made = site.record()
     engine = Engine(site.conf, "e", site.store, site.bus)
     before = site.store.load(made.id)[:2]
     step = site.step(made)
-    given = {"nobody's": str(uuid.uuid4()), "a step's": step.id, "a project's": made.project_id, "garbage": "x-y"}
+    given = {"an unknown id": str(uuid.uuid4()), "a step's": step.id, "a project's": made.project_id, "garbage": "x-y"}
     caplog.clear()
     engine.handle(given[what])
     assert site.store.load(made.id)[:2] == before
