@@ -52,8 +52,6 @@ ARGUMENTS = (
     "no:cacheprovider",
     "-m",
     "not real and not long",
-    "-k",
-    "not postgresql and not mariadb",
 )
 
 #: Directories that are no source.

@@ -26,6 +26,14 @@ class Commit:
     changed: frozenset[str]  #: paths that this commit and those shortly before it changed
 
 
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """Which files a commit runs."""
+
+    chosen: dict[str, str]  #: the files, each with the reason
+    over_budget: tuple[str, ...]  #: files that changed and wait for their turn, because the budget is used up
+
+
 @functools.cache
 def commit() -> Commit:
     """Reads the checkout's commit from git.
@@ -57,19 +65,36 @@ def choose(
     always: Collection[str],
     turns: Sequence[Collection[str]],
     sources: Mapping[str, Sequence[str]],
-) -> dict[str, str]:
+    seconds: Mapping[str, float],
+    budget: float,
+) -> Choice:
     """Returns the files that a commit runs, each with the reason.
+
+    A file that changed itself, while no source of it did, runs as long as all chosen files fit into the budget. A
+    commit that renames something everywhere changes all of them, and all of them take an hour.
 
     :param always: those that each commit runs
     :param turns: sets of the other files; consecutive commits run them in rotation
     :param sources: for a file, the paths (or folders, with a slash at the end) whose change makes it run
+    :param seconds: how long each file takes, in seconds of one process; an unknown file takes none
+    :param budget: how long all chosen files may take, in the same seconds
     """
     turn = this.number % len(turns)
     chosen = dict.fromkeys(always, "always")
+    edited = []
     for file in set().union(*turns):
-        changed = [path for path in this.changed if path.startswith(tuple(sources.get(file, ())))]
-        if changed or file in this.changed:
-            chosen[file] = f"{min(changed, default=file)} changed"
+        if changed := [path for path in this.changed if path.startswith(tuple(sources.get(file, ())))]:
+            chosen[file] = f"{min(changed)} changed"
         elif file in turns[turn]:
             chosen[file] = f"turn {turn + 1} of {len(turns)}"
-    return dict(sorted(chosen.items()))
+        elif file in this.changed:
+            edited.append(file)
+    over = []
+    used = sum(seconds.get(file, 0) for file in chosen)
+    for file in sorted(edited, key=lambda file: (seconds.get(file, 0), file)):
+        used += seconds.get(file, 0)
+        if used <= budget:
+            chosen[file] = f"{file} changed"
+        else:
+            over.append(file)
+    return Choice(dict(sorted(chosen.items())), tuple(over))

@@ -35,8 +35,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("per_commit"):
-        chosen = commit.choose(commit.commit(), real_services.ALWAYS, real_services.TURNS, real_services.SOURCES)
-        config.stash[_CHOSEN] = chosen
+        config.stash[_CHOSEN] = commit.choose(
+            commit.commit(),
+            real_services.ALWAYS,
+            real_services.TURNS,
+            real_services.SOURCES,
+            _durations(),
+            real_services.BUDGET,
+        )
     config.pluginmanager.register(_Order(config), "order")
     if config.getoption("record_durations") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Recorder(), "recorder")
@@ -48,16 +54,25 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) + 1
 
 
-_CHOSEN = pytest.StashKey[dict[str, str]]()
+_CHOSEN = pytest.StashKey[commit.Choice]()
+
+
+def _durations() -> dict[str, float]:
+    """Seconds of each file or test that is in `DURATIONS`."""
+    return json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    chosen = config.stash.get(_CHOSEN, None)
-    if chosen is None:
+    choice = config.stash.get(_CHOSEN, None)
+    if choice is None:
         return []
     this = commit.commit()
     title = f"for commit {this.hash[:12]} (number {this.number}): {_database(this)}, and of the files that take turns:"
-    return [title, *(f"  {file} ({why})" for file, why in chosen.items())]
+    lines = [f"  {file} ({why})" for file, why in choice.chosen.items()]
+    if choice.over_budget:
+        budget = f"changed, but not run by this commit: {real_services.BUDGET:.0f} s of tests are chosen without them"
+        lines += [budget, *(f"  {file}" for file in choice.over_budget)]
+    return [title, *lines]
 
 
 def _database(this: commit.Commit) -> str:
@@ -67,11 +82,11 @@ def _database(this: commit.Commit) -> str:
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
     """Leave out the files that this commit does not run."""
-    chosen = config.stash.get(_CHOSEN, None)
-    if chosen is None or not collection_path.name.startswith("test_"):
+    choice = config.stash.get(_CHOSEN, None)
+    if choice is None or not collection_path.name.startswith("test_"):
         return None
     file = str(collection_path.relative_to(commit.ROOT))
-    return True if file in real_services.IN_TURN and file not in chosen else None
+    return True if file in real_services.IN_TURN and file not in choice.chosen else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -121,7 +136,7 @@ class _Order:
     """Gives out the longest files first; a short one at the end keeps no process waiting."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._seconds: dict[str, float] = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
+        self._seconds = _durations()
 
     def first(self, unit: str, taken: bool) -> tuple[bool, bool, float]:
         """Returns the key by which units are compared: the unit with the largest key runs first.
@@ -179,7 +194,6 @@ class _Recorder:
     @pytest.hookimpl(hookwrapper=True)
     def pytest_sessionfinish(self) -> Iterator[None]:
         yield
-        known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
-        known |= {file: round(seconds, 1) for file, seconds in self._seconds.items()}
+        known = _durations() | {file: round(seconds, 1) for file, seconds in self._seconds.items()}
         kept = {file: seconds for file, seconds in sorted(known.items()) if seconds >= 1}
         DURATIONS.write_text(json.dumps(kept, indent=1) + "\n")

@@ -2,6 +2,7 @@
 
 import pathlib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +25,7 @@ def at(number, *changed):
 
 @given(st.integers(0, 10**6))
 def test_a_full_rotation_of_commits_runs_every_file(first):
-    ran = [choose(at(first + n), ALWAYS, TURNS, {}) for n in range(len(TURNS))]
+    ran = [choose(at(first + n), ALWAYS, TURNS, {}, {}, 0).chosen for n in range(len(TURNS))]
     assert set().union(*ran) == set(ALWAYS).union(*TURNS)
     assert all(set(ALWAYS) <= set(each) for each in ran)
     assert sorted(len(each) for each in ran) == [3, 3, 4]
@@ -34,8 +35,36 @@ def test_a_changed_source_selects_its_file_at_every_commit():
     sources = {DNS: ("cleanup_orchestrator/plugins/dns.py", "cleanup_orchestrator/plugins/dns/")}
     for path in ("cleanup_orchestrator/plugins/dns.py", "cleanup_orchestrator/plugins/dns/zone.py", DNS):
         for number in range(len(TURNS)):
-            assert DNS in choose(at(number, path), ALWAYS, TURNS, sources)
-    assert [DNS in choose(at(number, "README.rst"), ALWAYS, TURNS, sources) for number in range(3)] == [0, 1, 0]
+            assert DNS in choose(at(number, path), ALWAYS, TURNS, sources, {}, 0).chosen
+    assert [DNS in choose(at(number, "README.rst"), ALWAYS, TURNS, sources, {}, 0).chosen for number in range(3)] == [
+        0,
+        1,
+        0,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("budget", "ran"),
+    [
+        pytest.param(0, [], id="none fits"),
+        pytest.param(10, [], id="the files of the commit's turn use it up"),
+        pytest.param(14, ["tests/cloud/test_f.py"], id="the shortest fits"),
+        pytest.param(19, ["tests/cloud/test_e.py", "tests/cloud/test_f.py"], id="all fit"),
+    ],
+)
+def test_files_that_only_changed_themselves_run_within_the_budget(budget, ran):
+    seconds = dict(zip([*ALWAYS, *TURNS[0], *TURNS[1], *TURNS[2]], [5, 2, 2, 1, 5, 4], strict=True))
+    edited = {TURNS[1][0], TURNS[2][0]}
+    choice = choose(at(0, *edited), ALWAYS, TURNS, {}, seconds, budget)
+    assert sorted(choice.chosen) == sorted([*ALWAYS, *TURNS[0], *ran])
+    assert set(choice.over_budget) == edited - set(ran)
+
+
+def test_a_changed_source_is_run_without_regard_to_the_budget():
+    sources = {DNS: ("cleanup_orchestrator/plugins/dns.py",)}
+    choice = choose(at(0, "cleanup_orchestrator/plugins/dns.py", DNS), ALWAYS, TURNS, sources, {DNS: 60}, 0)
+    assert DNS in choice.chosen
+    assert choice.over_budget == ()
 
 
 def test_every_file_of_real_services_runs_always_or_once_in_the_rotation():
