@@ -1,12 +1,12 @@
-"""What our part costs Keystone: the same requests to a stock Keystone and to one with it, in alternating pairs.
+"""Measures what the filter and the fence cost Keystone, in pairs of requests to a stock Keystone and to one with both.
 
     CLEANUP_CLOUD_VENV=... python -m tests.benchmarks.keystone_latency [--pairs 2000]
 
-Both are one process each, over databases of the same content, at the same time on the same machine; nobody asks the
-one while the other answers. Which of a pair comes first alternates, so that what the machine does meanwhile, and what
-the first request leaves in its caches, falls on both. The figure is the median of the differences within pairs, and,
-where the machine has other things to do, too, the processor time of a request. Reading the fences costs what it costs
-by the second, whatever the number of requests: that is measured first, while nobody asks, and taken off.
+Each Keystone is one process. Both run at the same time on the same machine, over databases of the same content. The
+requests are sent one after the other. The order within a pair alternates, so that other load on the machine and the
+contents of its caches affect both. The result is the median of the differences within pairs. On a busy machine the
+processor time of a request is more useful. Reading the fences takes the same processor time per second for any number
+of requests. The benchmark measures it first, without requests, and subtracts it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tests.cloud.launcher import Cloud
 from tests.cloud.services import STOCK_KEYSTONE
 
 ROOT = pathlib.Path(__file__).parents[2]
-OURS = "cleanup_orchestrator.keystone.wsgi:application"
-FENCES = 50  #: projects that are fenced while it is measured: as many deletions under way
+PATCHED_KEYSTONE = "cleanup_orchestrator.keystone.wsgi:application"
+FENCES = 50  #: number of fenced projects during the measurement, which is the number of deletions under way
 Ask = Callable[[], None]
 
 
@@ -37,7 +37,7 @@ class Client:
 
     def __init__(self, cloud: Cloud) -> None:
         (self._process,) = cloud.children.running()
-        self.background = 0.0  #: milliseconds of processor time a second, with no request
+        self.background = 0.0  #: milliseconds of processor time per second without requests
         self._url = urllib.parse.urlsplit(cloud.auth_url)
         self._connection = http.client.HTTPConnection(str(self._url.hostname), self._url.port)
         admin = {"name": "admin", "domain": {"id": "default"}, "password": cloud.site.password}
@@ -62,7 +62,7 @@ class Client:
         return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
 
     def reconnect(self) -> None:
-        """Take a new connection with the next request: the server closes one that nobody used for a minute."""
+        """Open a new connection for the next request: the server closes connections after a minute without requests."""
         self._connection.close()
 
     def validate(self) -> None:
@@ -72,50 +72,50 @@ class Client:
         self._call("POST", self._login, 201)
 
 
-def measure(what: str, stock: Client, ours: Client, verb: str, pairs: int) -> None:
-    """Ask both, and print what it took."""
-    for client in (stock, ours):
+def measure(what: str, stock: Client, patched: Client, verb: str, pairs: int) -> None:
+    """Send the requests to both and print the times."""
+    for client in (stock, patched):
         client.reconnect()
-    asks: list[Ask] = [getattr(client, verb) for client in (stock, ours)]
+    asks: list[Ask] = [getattr(client, verb) for client in (stock, patched)]
     compare(asks[0], asks[1], pairs // 10)  # the first ones warm up
-    before, began = [client.processor() for client in (stock, ours)], time.monotonic()
+    before, began = [client.processor() for client in (stock, patched)], time.monotonic()
     times = compare(asks[0], asks[1], pairs)
     seconds = time.monotonic() - began
     took = [
         (client.processor() - since - client.background * seconds) / pairs
-        for client, since in zip((stock, ours), before, strict=True)
+        for client, since in zip((stock, patched), before, strict=True)
     ]
     report(what, *times)
-    print(f"{'':18} processor {took[0]:.3f} ms stock, {took[1]:.3f} ms ours: {(took[1] / took[0] - 1) * 100:+.2f} %")
+    print(f"{'':18} processor {took[0]:.3f} ms stock, {took[1]:.3f} ms patched: {(took[1] / took[0] - 1) * 100:+.2f} %")
 
 
 def timed(ask: Ask) -> float:
-    """Milliseconds that one request takes."""
+    """Return the milliseconds that one request takes."""
     began = time.perf_counter()
     ask()
     return (time.perf_counter() - began) * 1000
 
 
-def compare(stock: Ask, ours: Ask, pairs: int) -> tuple[list[float], list[float]]:
-    """Times of both, pair by pair."""
+def compare(stock: Ask, patched: Ask, pairs: int) -> tuple[list[float], list[float]]:
+    """Return the times of both, pair by pair."""
     times: tuple[list[float], list[float]] = ([], [])
     for number in range(pairs):
         order = (0, 1) if number % 2 else (1, 0)
         pair = [0.0, 0.0]
         for which in order:
-            pair[which] = timed((stock, ours)[which])
+            pair[which] = timed((stock, patched)[which])
         for which in order:
             times[which].append(pair[which])
     return times
 
 
-def report(what: str, stock: list[float], ours: list[float]) -> None:
+def report(what: str, stock: list[float], patched: list[float]) -> None:
     """Print medians and the difference."""
     base = statistics.median(stock)
-    paired = statistics.median(b - a for a, b in zip(stock, ours, strict=True))
-    p95 = [statistics.quantiles(times, n=20)[-1] for times in (stock, ours)]
+    paired = statistics.median(b - a for a, b in zip(stock, patched, strict=True))
+    p95 = [statistics.quantiles(times, n=20)[-1] for times in (stock, patched)]
     print(
-        f"{what:18} median {base:7.3f} ms stock, {statistics.median(ours):7.3f} ms ours; p95 {p95[0]:7.3f}, "
+        f"{what:18} median {base:7.3f} ms stock, {statistics.median(patched):7.3f} ms patched; p95 {p95[0]:7.3f}, "
         f"{p95[1]:7.3f}; within pairs {paired * 1000:+6.0f} µs = {paired / base * 100:+.2f} % ({len(stock)} pairs)",
         flush=True,
     )
@@ -139,22 +139,22 @@ def main() -> None:
                 cleanup_user="cleanup-orchestrator",
                 python_path=(str(ROOT),),
             )
-            for name, module in (("stock", STOCK_KEYSTONE), ("same", STOCK_KEYSTONE), ("ours", OURS))
+            for name, module in (("stock", STOCK_KEYSTONE), ("same", STOCK_KEYSTONE), ("patched", PATCHED_KEYSTONE))
         ]
-        stock, same, ours = clouds
-        with stock, same, ours:
+        stock, same, patched = clouds
+        with stock, same, patched:
             for cloud in clouds:
                 for number in range(FENCES):
-                    fence = {"options": {"cleanup_fence": "a-deletion"}} if cloud is ours else {}
+                    fence = {"options": {"cleanup_fence": "a-deletion"}} if cloud is patched else {}
                     body = {"project": {"name": f"fenced-{number}", "domain_id": "default", **fence}}
                     cloud.admin.call("POST", "/projects", body)
-            a, same_again, b = Client(stock), Client(same), Client(ours)
-            for name, client in (("stock", a), ("ours", b)):
-                client.validate()  # with the first request it begins to read
+            a, same_again, b = Client(stock), Client(same), Client(patched)
+            for name, client in (("stock", a), ("patched", b)):
+                client.validate()  # the process begins to read the fences at the first request
                 since = client.processor()
                 time.sleep(10)
                 client.background = (client.processor() - since) / 10
-                print(f"{name}: {client.background / 10:.2f} % of a processor while nobody asks", flush=True)
+                print(f"{name}: {client.background / 10:.2f} % of a processor without requests", flush=True)
             for _ in range(options.rounds):
                 for what, verb, pairs in (
                     ("validation", "validate", options.pairs),

@@ -1,9 +1,10 @@
 """An orphan scan over many resources: ``python -m tests.benchmarks.orphan_scan [--resources 100000] [--latency 20]``.
 
-An emulated cloud in a process of its own has one project with so many ports and images (and what else a project has);
-engine and worker are in this process, over SQLite. Twice: Keystone knows the project; Keystone does not, so that all of
-it are orphans. For each: what was listed and found, the seconds of the scan without the wait between the reads, calls
-to the cloud, and the most memory that this process had, before and after.
+An emulated cloud in a separate process has one project with the given number of ports and images, and a few resources
+of each other type. Engine and worker run in this process, over SQLite. In the first case Keystone knows the project. In
+the second case it does not, so that all its resources are orphans. For each case the benchmark prints the listed and
+found resources, the seconds of the scan without the wait between the reads, the calls to the cloud, and the peak memory
+of this process before and after.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from tests.emulated.cloud import OWN_PROJECT, USER
 from tests.emulated.orchestrator import Orchestrator
 from tests.emulated.server import Process
 
-#: Of ten things in bulk, six can be listed over all projects: ports and images. Secrets and objects cannot.
+#: Of ten bulk resources, six are ports and images, which can be listed over all projects. Secrets and objects cannot.
 LISTED = 0.6
 
 
 def memory() -> float:
-    """Return the most memory that this process had so far, in MB."""
+    """Return the peak memory of this process so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def forget(cloud: Process, project: str) -> None:
-    """Have somebody delete the project past everybody."""
+    """Delete the project in Keystone without the orchestrator."""
     scope = {"project": {"name": OWN_PROJECT, "domain": {"id": "default"}}}
     who = {"user": {"name": USER, "domain": {"id": "default"}, "password": USER}}
     body = {"auth": {"identity": {"methods": ["password"], "password": who}, "scope": scope}}
@@ -45,7 +46,7 @@ def forget(cloud: Process, project: str) -> None:
 
 
 def measure(resources: int, latency: float, dead: bool) -> None:
-    """Scan, and print what it took."""
+    """Run a scan and print its figures."""
     arguments = ("--resources", str(int(resources / LISTED)), "--bystanders", "0", "--small")
     with Process(*arguments) as cloud, tempfile.TemporaryDirectory() as folder:
         (project,) = cloud.call("projects")
@@ -84,7 +85,7 @@ def measure(resources: int, latency: float, dead: bool) -> None:
 
 
 def main() -> None:
-    """Measure each case in a process of its own: memory that was had once counts for ever."""
+    """Measure each case in a separate process: the peak memory of a process never decreases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--resources", type=int, default=100_000, help="that can be listed over all projects")
     parser.add_argument("--latency", type=float, default=20.0, help="milliseconds of each call")

@@ -1,4 +1,4 @@
-"""What is left of a project by `openstack project cleanup`, and what by `openstack project delete --async --cascade`.
+"""Compares what `openstack project cleanup` and `openstack project delete --async --cascade` leave of a project.
 
     python -m tests.cloud.launcher --full --fence up --directory /tmp/whole     (in another terminal)
     python -m tests.benchmarks.project_cleanup --cloud /tmp/whole
@@ -41,14 +41,14 @@ def main() -> None:
         compare(cloud, job, filled, options.lines)
     finally:
         job.stop()
-        cloud.down()  # what this process started; the cloud itself goes on
+        cloud.down()  # stops what this process started; the cloud keeps running
 
 
 def compare(cloud: Cloud, job: Job, filled: dict[str, filler.Filled], lines: bool) -> None:
     before = settled(cloud)
     cleaned, orchestrated = filled.values()
     began = time.monotonic()
-    cloud.admin.ensure_role(cleaned.project_id, admin_id(cloud), "admin")  # it works with a token of the project
+    cloud.admin.ensure_role(cleaned.project_id, admin_id(cloud), "admin")  # it uses a token of the project
     code, said = job.command("project", "cleanup", "--auto-approve", "--project", cleaned.project_id)
     print(f"openstack project cleanup: exit code {code} after {time.monotonic() - began:.0f} s; it said at last:")
     print("\n".join(f"  {line}" for line in said.strip().splitlines()[-3:]))

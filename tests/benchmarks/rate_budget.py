@@ -1,9 +1,11 @@
-"""What a turn costs: ``python -m tests.benchmarks.rate_budget [--seconds 5] [--databases sqlite,postgresql,mariadb]``.
+"""Measures the costs of a permit.
 
-Worker processes with eight threads each take turns for one service as fast as they are let, and do nothing with them.
-For each database, limit and number of processes: the turns a second that came out, the same of the process that got the
-fewest, visits to the store for each turn, how long a visit took (median), the processor time of a turn with its share
-of the visits (without what the database itself needs), and the longest wait.
+    python -m tests.benchmarks.rate_budget [--seconds 5] [--databases sqlite,postgresql,mariadb]
+
+Worker processes with eight threads each acquire permits for one service as fast as the limits allow, and make no
+calls. For each database, limit and number of processes, the benchmark prints: the permits per second of all processes
+and of the process that got the fewest, the acquires from the store per permit, the median time of an acquire, the
+processor time of a permit with its share of the acquires (without the time of the database server), the longest wait.
 """
 
 from __future__ import annotations
@@ -29,14 +31,14 @@ THREADS = 8
 
 
 class WatchedTask:
-    """A store whose visits are timed."""
+    """A store that measures the time of each acquire."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.visits: list[float] = []
 
     def acquire_permits(self, service: str, region: str, ask: Request) -> Grant:
-        """Visit, and note how long it took."""
+        """Acquire permits and record the time."""
         begun = time.perf_counter()
         grant = self._store.acquire_permits(service, region, ask)
         self.visits.append(time.perf_counter() - begun)
@@ -48,7 +50,7 @@ class WatchedTask:
 
 
 def work(url: str, seconds: float, limit: float) -> None:
-    """Be one process: take turns, and say what they cost."""
+    """Run one process: acquire permits and report their costs."""
     store = Store.from_url(url)
     watched = WatchedTask(store)
     most = {"calls_per_second": limit, "deletes_per_second": 0, "calls_at_once": 0 if limit == 0 else 1000}
@@ -59,7 +61,7 @@ def work(url: str, seconds: float, limit: float) -> None:
         longest = max(longest, wait)
 
     budget = Budget(configuration(**{k: {"default": str(v)} for k, v in most.items()}), watched, waited)
-    counts, early = [0] * THREADS, [0] * THREADS  # a thread that waits at the end gets its turn, but too late to count
+    counts, early = [0] * THREADS, [0] * THREADS  # a thread that waits at the end gets its permit too late to count
     print("ready", flush=True)
     sys.stdin.readline()
     until = time.monotonic() + seconds
@@ -87,7 +89,7 @@ def work(url: str, seconds: float, limit: float) -> None:
 
 
 def measure(url: str, processes: int, seconds: float, limit: float) -> dict[str, Any]:
-    """Run so many processes at once, and put together what they say."""
+    """Run this number of processes at once and combine their reports."""
     command = [sys.executable, "-m", "tests.benchmarks.rate_budget", "--work", url]
     command += ["--seconds", str(seconds), "--limit", str(limit)]
     pipe = subprocess.PIPE

@@ -1,4 +1,4 @@
-"""A real cloud for the tests of this folder, and an orchestrator's view of it."""
+"""A real cloud for the tests of this folder, with the sessions of the orchestrator."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def free_port_base() -> int:
 
 
 def installed(variable: str, default: str, command: str, **options: bool) -> pathlib.Path:
-    """Where the services are installed; done here when the variable says where and nobody has yet."""
+    """Return the venv of the services; install it if the variable names it and it does not exist yet."""
     wanted = os.environ.get(variable)
     venv = pathlib.Path(wanted or ROOT / ".tox" / default)
     if not wanted and not (venv / "bin" / command).exists():
@@ -83,10 +83,10 @@ def cloud(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="session")
 def full_cloud(full_cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """All thirteen services, Keystone with our part in it: one cloud for all test processes of a run.
+    """All thirteen services, Keystone with the fence plugin: one cloud for all test processes of a run.
 
-    The first process that asks starts it, in a process that ends with the run. Tests that share it make projects of
-    their own, and restore the catalog when they have changed it. CLEANUP_FULL_CLOUD names the directory of one that
+    The first process that needs it starts it in a process that ends with the run. Tests that share it use separate
+    projects, and restore the catalog when they have changed it. CLEANUP_FULL_CLOUD names the directory of one that
     runs already (`launcher --full --fence up`) and is used instead.
     """
     directory = pathlib.Path(os.environ.get("CLEANUP_FULL_CLOUD") or shared_folder(tmp_path_factory) / "full-cloud")
@@ -131,7 +131,7 @@ def start_full_cloud(directory: pathlib.Path, venv: pathlib.Path) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def share_of_the_full_cloud(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A file whose tests compare every row of the whole cloud has it alone (`ALONE`); the others share it."""
+    """Give a file whose tests compare every row of the whole cloud (`ALONE`) exclusive use; the others share it."""
     if not tiers.uses_whole_cloud(request.path):
         yield
         return
@@ -156,12 +156,12 @@ def full_sweeper(full_cloud: Cloud) -> Sweeper:
 
 @pytest.fixture(scope="session")
 def admin(cloud: Cloud) -> Connection:
-    """The cloud's administrator, who fills and looks."""
+    """The administrator of the cloud, who fills projects and reads the results."""
     return filler.connect(cloud.auth_url, "admin", cloud.site.password, "admin")
 
 
 class Sweeper:
-    """The orchestrator's user, and the sweeps that a worker would do with it."""
+    """The user of the orchestrator, and the sweeps that a worker does with it."""
 
     NAME, PASSWORD, PROJECT = "sweeper", "sweeper", "service"
     ROLES: tuple[str, ...] = ("admin", "service", "ResellerAdmin")
@@ -186,11 +186,11 @@ class Sweeper:
         return Connection(session=self.session(project_id, write), region_name="RegionOne")
 
     def enter(self, filled: Filled) -> None:
-        """Get a role on the project, as the drain would."""
+        """Take a role on the project, as the drain does."""
         self.cloud.admin.ensure_role(filled.project_id, self.user_id, "admin")
 
     def janitor(self, project_id: str) -> Connection:
-        """The janitor's view of a project, on which it gets a member's role."""
+        """Return the connection of the janitor to a project, on which it gets the role of a member."""
         user = {"name": f"{self.NAME}-janitor", "password": self.PASSWORD, "domain_id": "default"}
         user_id = self.cloud.admin.ensure("users", "user", user, domain_id="default")["id"]
         self.cloud.admin.ensure_role(project_id, user_id, "member")
@@ -210,7 +210,7 @@ class Sweeper:
     def run(
         self, service: Service, filled: Filled, *more: str, write: bool, **options: object
     ) -> dict[str, StepResult]:
-        """Every type of the service in its order: looked at, or deleted."""
+        """List or delete each type of the service, in its order."""
         self.enter(filled)
         definition = self.definition(service, filled, *more, **options)
         registry = Registry([service])
@@ -233,7 +233,7 @@ class Sweeper:
         return self.run(service, filled, *more, write=True, **options)
 
     def dump(self, *services: str) -> str:
-        """Everything that is in the services' databases, but for what moves by itself."""
+        """Return all rows of the databases of the services, without those that change by themselves."""
         if self.cloud.full:
             found = rows.read(self.cloud).steady()
             mine = {place: all_ for place, all_ in found.tables.items() if place[0].startswith(services)}
@@ -248,11 +248,11 @@ class Sweeper:
         return "\n".join(texts)
 
     def assignments(self, project_id: str) -> set[tuple]:
-        """Who has which role on the project, straight from Keystone's database."""
+        """Return the assignments on the project from the database of Keystone."""
         return set(self.rows("keystone", "SELECT * FROM assignment WHERE target_id = ?", project_id))
 
     def rows(self, database: str, sql: str, *arguments: object) -> list[tuple]:
-        """Rows straight out of a service's database; with another statement than SELECT, straight into it."""
+        """Read rows from the database of a service, or run another statement on it."""
         if self.cloud.full:
             with rows.connect(self.cloud, database) as ask:
                 return [tuple(row.values()) for row in ask(sql, *arguments)]
@@ -277,13 +277,13 @@ def fill_service(request: pytest.FixtureRequest, name: str, partner: Filled | No
 
 @pytest.fixture(scope="module")
 def neighbour(request: pytest.FixtureRequest) -> Filled:
-    """A project that must stay as it is: it has something of each type of the file's `SERVICE`."""
+    """A project that must stay unchanged, with a resource of each type of the `SERVICE` of the file."""
     return fill_service(request, "neighbour")
 
 
 @pytest.fixture(scope="module")
 def projects(request: pytest.FixtureRequest, neighbour: Filled) -> tuple[Filled, Filled]:
-    """The project to delete, which shares with its neighbour, and the neighbour; both have something of each type.
+    """The project to delete, which shares resources with its neighbour, and the neighbour. Both have every type.
 
     A file whose tests need more of it extends this fixture. `OBJECTS` of the file is the size of the big container.
     """

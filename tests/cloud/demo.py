@@ -1,9 +1,8 @@
 """The main job, end to end, against real services: `tox -e demo`, or `tox -e demo -- --keep` to leave it running.
 
-It installs this checkout and, into a venv of their own, Keystone, Glance, Neutron, Swift and Barbican; starts them all
-on loopback, Keystone with our part in it; fills a project; reports on it; deletes it with everything in it; and proves
-that nothing is left.
-Exit code 0 only if all of that holds.
+It installs this checkout and, into another venv, Keystone, Glance, Neutron, Swift and Barbican. It starts them all on
+loopback, Keystone with the filter and the fence. It fills a project, reports on it, deletes it with all its resources,
+and proves that nothing is left. The exit code is 0 only if all steps succeed.
 """
 
 # ruff: noqa: E402
@@ -15,7 +14,7 @@ import signal
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 if __name__ == "__main__":
-    # A Ctrl-C during the imports, when there is nothing to stop yet.
+    # Handles a Ctrl-C during the imports, when there is nothing to stop yet.
     for _signum in SIGNALS:
         if signal.getsignal(_signum) != signal.SIG_IGN or _signum != signal.SIGHUP:
             signal.signal(_signum, lambda signum, frame: os._exit(130))
@@ -48,15 +47,15 @@ from tests.cloud.launcher import Cloud
 from tests.cloud.processes import RUNNER, Children, last_line, port_is_free
 
 WORK = ROOT / ".tox"
-#: Where this checkout is installed once more, alone: what Keystone gets. Its venv is shared with the tests, who have
-#: Keystones without our part.
+#: The folder in which only this checkout is installed, for Keystone. The tests share the venv of Keystone, and some of
+#: them need a Keystone without the filter and the fence.
 KEYSTONE_PART = WORK / "keystone-part"
 PROJECT, NEIGHBOUR = "demo", "neighbour"
 USER = "cleanup-orchestrator"
 CACHE_TIME = 5  #: seconds that the services cache a token's validation: short, so that settling can be watched
 WIDTH = 100  #: of the text, not of tables
 BEGAN = time.monotonic()
-STOPPING = threading.Event()  #: after a Ctrl-C nothing more is said by whoever has not noticed it yet
+STOPPING = threading.Event()  #: set after a Ctrl-C: threads that still run print nothing more
 
 CONFIGURATION = """\
 [DEFAULT]
@@ -107,7 +106,7 @@ delete_shared_images = true
 
 
 class DemoError(Exception):
-    """Something did not hold: one line for a person."""
+    """A step of the demo failed; the message is one line."""
 
 
 def show(text: str) -> None:
@@ -127,7 +126,7 @@ def headline(text: str) -> None:
 
 
 def interrupt(signum: int, frame: object) -> None:
-    """End by way of `finally`; tox sends a second signal after the terminal's, which must not cut that short."""
+    """End through `finally`; tox sends a second signal after that of the terminal, which must not interrupt this."""
     for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt
@@ -135,7 +134,7 @@ def interrupt(signum: int, frame: object) -> None:
 
 # --------------------------------------------------------------------------------------------------------- installing
 def fingerprint() -> str:
-    """Of everything that an installation of this checkout depends on."""
+    """Return a hash of all files that an installation of this checkout depends on."""
     files = [ROOT / "setup.cfg", ROOT / "pyproject.toml"]
     files += sorted(p for folder in ("cleanup_orchestrator", "alembic", "etc") for p in (ROOT / folder).rglob("*"))
     digest = hashlib.sha256(sys.prefix.encode())
@@ -155,7 +154,7 @@ def install_product(children: Children) -> None:
         return
     say("installing this checkout")
     arguments = [f"{ROOT}[osc]"]
-    # What an interrupted installer has left looks installed to the next one, and is not.
+    # After an interrupted installation the packages look installed, but are incomplete.
     unfinished = stamp.with_suffix(".installing")
     if unfinished.exists():
         arguments.append("--force-reinstall")
@@ -215,7 +214,7 @@ def install(cloud: Cloud, logs: pathlib.Path) -> None:
 
 # ------------------------------------------------------------------------------------------------------------- running
 class Demo:
-    """A cloud with the orchestrator in it, and the commands that a person would type."""
+    """A cloud with the orchestrator in it, and the commands of a user."""
 
     def __init__(self, cloud: Cloud, configuration: str = CONFIGURATION) -> None:
         self.cloud = cloud
@@ -237,7 +236,7 @@ class Demo:
     def start_orchestrator(self) -> None:
         """Configure it, make its database, start its one process, put it into the catalog.
 
-        One that another test has left running in this cloud is ended: it has another configuration.
+        If another test has left one running in this cloud, stop it: it has another configuration.
         """
         self.cloud.children.end("orchestrator-out")
         password = self.cloud.site.password
@@ -281,7 +280,7 @@ class Demo:
             return False
 
     def openstack(self, *arguments: str, expect: Callable[[int], bool] = lambda code: code == 0) -> None:
-        """Run a command in front of the reader's eyes.
+        """Print a command, run it, and print its output.
 
         :raises DemoError: when its exit code is not what it should be
         """
@@ -300,8 +299,8 @@ class Demo:
         return json.loads(out)
 
     def _run(self, arguments: tuple[str, ...], **streams: int) -> tuple[int, str, str]:
-        # By way of the runner, so that it dies with this process whatever ends it; in a session of its own, so that a
-        # Ctrl-C is answered by this process alone.
+        # Through the runner, so that it always ends with this process, and in a new session, so that only this process
+        # handles a Ctrl-C.
         binary = str(pathlib.Path(sys.executable).parent / "openstack")
         command = [sys.executable, str(RUNNER), "--parent", str(os.getpid()), "exec", "--", binary, *arguments]
         if STOPPING.is_set():
@@ -401,18 +400,18 @@ def count(cloud: Cloud, project_id: str) -> dict[str, int]:
 
 
 def difference(before: dict[str, int], after: dict[str, int]) -> str:
-    """What changed, for a person."""
+    """Return the changes as text."""
     return ", ".join(f"{key} {before[key]} → {after.get(key)}" for key in before if before[key] != after.get(key))
 
 
 def perform(demo: Demo) -> bool:
-    """Play the main job in a thread, so that a Ctrl-C is answered at any moment; whether all of it holds."""
+    """Run the main job in a thread, so that a Ctrl-C is handled at any moment; return whether it succeeded."""
     errors: list[BaseException] = []
 
     def target() -> None:
         try:
             play(demo)
-        except BaseException as error:  # looked at by the main thread
+        except BaseException as error:  # the main thread handles it
             errors.append(error)
 
     thread = threading.Thread(target=target, name="demo-play", daemon=True)
@@ -434,7 +433,7 @@ def perform(demo: Demo) -> bool:
 
 
 def main() -> int:
-    """Parse, install, start, play, stop."""
+    """Parse the arguments, install, start, run the main job, stop."""
     parser = argparse.ArgumentParser(
         prog="tox -e demo --",
         description=__doc__,
@@ -452,7 +451,7 @@ def main() -> int:
     options = parser.parse_args()
     if not 1024 <= options.port_base <= 65000:
         parser.error(f"--port-base has to be from 1024 to 65000, not {options.port_base}")
-    # SIGTERM and a closed terminal end it as Ctrl-C does; that nohup ignores SIGHUP is what it is for.
+    # SIGTERM and a closed terminal end it as Ctrl-C does. Under nohup SIGHUP stays ignored.
     for signum in SIGNALS:
         if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:
             signal.signal(signum, interrupt)

@@ -2,7 +2,7 @@
 
 
 class CloudError(Exception):
-    """Something that the reader can do something about, said in one line."""
+    """An error that the user can fix; the message is one line."""
 
 
 class Unauthorized(CloudError):

@@ -1,10 +1,10 @@
-"""Fills a project with at least one of everything it can own, as a user of the project would.
+"""Fills a project with at least one resource of each type that it can own, as a user of the project.
 
     filled = fill(admin_connection, "demo")                 # ids by kind in filled.ids
-    other = bystander(admin_connection, "neighbour", filled)  # must survive whatever happens to the first
+    other = bystander(admin_connection, "neighbour", filled)  # must survive the deletion of the first
     counts(admin_connection, filled.project_id, filled.connection)
 
-Calling it again for the same name finds what is there and adds what is missing.
+A repeated call with the same name finds the existing resources and adds the missing ones.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Kind = Callable[[Filling], None]
 
 
 def silent(text: str) -> None:
-    """Progress for those who want none."""
+    """Ignore progress messages."""
 
 
 def fill(
@@ -56,7 +56,7 @@ def fill(
     only: Iterable[str] | None = None,
     progress: Progress = silent,
 ) -> Filled:
-    """Make the project `name` with a user in it, and fill it; things are shared with the project `partner`.
+    """Make the project `name` with a user in it, and fill it; share resources with the project `partner`.
 
     `expiring_in` is when the expiring secret expires, in seconds; `objects` is the size of the big container; `only`
     names the services to fill (keys of `SERVICES`), by default all that the cloud has. Raises FillError when something
@@ -66,7 +66,7 @@ def fill(
     wanted = [each for each in SERVICES if (admin_connection.has_service(each) if only is None else each in only)]
 
     def work(service: str) -> Filled:
-        # With ids of its own: what one service has made is the first of its kind for that service's other kinds.
+        # Each service has separate ids: its other kinds use the first resource that this service made of a kind.
         own = dataclasses.replace(filled, ids={})
         filling = Filling(admin_connection, own, expiring_in, objects)
         for kind in SERVICES[service]:
@@ -76,7 +76,7 @@ def fill(
                 raise FillError(f"{service}, {kind.__name__}: {error}") from error
         return own
 
-    # The kinds of one service build on each other, the services do not.
+    # The kinds of one service depend on each other, the services do not.
     with ThreadPoolExecutor(len(wanted) or 1) as pool:
         for service, own in zip(wanted, pool.map(work, wanted), strict=True):
             for kind, ids in own.ids.items():
@@ -96,10 +96,10 @@ def bystander(
     progress: Progress = silent,
     **options: object,
 ) -> Filled:
-    """A second project with the same kinds of things, which must survive whatever happens to the first.
+    """Make a second project with the same kinds of resources, which must survive the deletion of the first.
 
-    With `other`, each shares with the other what can be shared, and `other` uses some of what this one shares. With
-    `occupy`, this one also has a port on a network of `other`: that network cannot go as long as the port is there.
+    With `other`, the two projects share what can be shared, and `other` uses some of the shared resources. With
+    `occupy`, this project also has a port on a network of `other`, which blocks the delete of that network.
     """
     partner = other.project_id if other else None
     filled = fill(admin_connection, name, partner=partner, objects=objects, progress=progress, **options)
@@ -117,7 +117,7 @@ def bystander(
 
 
 def use_shared(*, giver: Filled, taker: Filled) -> None:
-    """`taker` uses what `giver` shares with it: a port of its own on the network, with the group; the image; a zone."""
+    """Let `taker` use what `giver` shares with it: add a port to the network with the group; the image; a zone."""
     body = {
         "name": f"{taker.project_name}-at-{giver.project_name}",
         "network_id": giver.first("network"),
@@ -134,7 +134,7 @@ def use_shared(*, giver: Filled, taker: Filled) -> None:
 def make_project(
     admin_connection: openstack.connection.Connection, name: str, *, password: str | None, partner: str | None
 ) -> Filled:
-    """The project; a user with the role member on it; a group with the same role, and a colleague in the group."""
+    """Make the project, a user with the role member on it, and a group with the same role and a colleague."""
     rest = Rest(admin_connection.identity)
     password = password or secrets.token_urlsafe(12)
     project_id = rest.ensure("projects", "project", {"name": name, "domain_id": "default"}, domain_id="default")
@@ -159,19 +159,19 @@ def make_project(
 
 
 def make_user(rest: Rest, name: str, password: str, project_id: str) -> str:
-    """The user; one that is there from the last time gets a new password, for nobody knows the old one any more."""
+    """Return the user; an existing one gets a new password, because the old one was not stored."""
     settings = {"password": password, "default_project_id": project_id}
     found = rest.call("GET", "/users", params={"name": name, "domain_id": "default"})["users"]
     if not found:
         return rest.call("POST", "/users", {"user": {"name": name, "domain_id": "default", **settings}})["user"]["id"]
     rest.call("PATCH", f"/users/{found[0]['id']}", {"user": settings})
-    # A new password revokes all tokens up to now, and Keystone counts in seconds: those of this very second, too.
+    # A new password revokes all tokens up to now. Keystone counts in seconds, so it also revokes those of this second.
     time.sleep(1.1)
     return found[0]["id"]
 
 
 def connect(auth_url: str, user: str, password: str, project: str) -> openstack.connection.Connection:
-    """A connection of a user to the cloud."""
+    """Return a connection of a user to the cloud."""
     return openstack.connect(
         load_yaml_config=False,
         load_envvars=False,
@@ -191,11 +191,11 @@ def connect(auth_url: str, user: str, password: str, project: str) -> openstack.
 def connect_as(
     admin_connection: openstack.connection.Connection, user: str, password: str, project: str
 ) -> openstack.connection.Connection:
-    """A connection of another user to the same cloud."""
+    """Return a connection of another user to the same cloud."""
     return connect(admin_connection.config.get_auth_args()["auth_url"], user, password, project)
 
 
-# What is filled in, service by service, in this order.
+# The kinds of each service, in the order in which they are made.
 SERVICES: dict[str, tuple[Kind, ...]] = {
     "network": network.KINDS,
     "object-store": object_store.KINDS,

@@ -1,4 +1,4 @@
-"""Every way to a project-scoped token that Keystone has, as requests that say what they answered."""
+"""Every way to get a project-scoped token from Keystone, as requests that return the status."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Login = Callable[[str], requests.Response]  #: called with the v3 URL of one Key
 def until_known(ask: Callable[[], requests.Response]) -> requests.Response:
     """Return the answer; a request that Keystone answers with 503 is sent again, for a while.
 
-    A Keystone with our part says 503 when it cannot tell what is fenced, as on a machine with too much to do.
+    A Keystone with the fence plugin answers 503 without a recent reading of the fences, for example on a busy machine.
     """
     deadline = time.monotonic() + PATIENCE
     while (answer := ask()).status_code == 503 and time.monotonic() < deadline:
@@ -37,7 +37,7 @@ def until_known(ask: Callable[[], requests.Response]) -> requests.Response:
 
 
 class Flows:
-    """One project, people who get at it in every way, and the token that each of them got first."""
+    """One project, users with every kind of access, and the first token of each user."""
 
     def __init__(
         self, cloud: Cloud, cleanup_user: str = "", password: str = "", only: tuple[str, ...] | None = None
@@ -70,7 +70,7 @@ class Flows:
             )
         self.tokens: dict[str, str] = {}
 
-    # -- what is asked
+    # -- requests
     def first_tokens(self) -> None:
         """Log in by every flow and keep the tokens, each seen by every process, which may cache it."""
         for name, login in self.logins.items():
@@ -88,7 +88,7 @@ class Flows:
         return until_known(ask).status_code
 
     def answers(self) -> dict[str, tuple[frozenset[int], frozenset[int]]]:
-        """For each flow: what the login is answered, and what the validation of its first token; by all processes."""
+        """Return for each flow the status of the login and of the validation of its first token, by all processes."""
         urls = self.cloud.keystone_urls
         return {
             name: (
@@ -115,7 +115,7 @@ class Flows:
         return self.cloud.admin.call("POST", f"/{collection}", {key: attributes})[key]
 
     def person(self) -> str:
-        """A new user's id."""
+        """Create a user and return its id."""
         user = self._make("users", name=f"person-{next(self._ids)}", domain_id=self.domain_id, password=PASSWORD)
         return str(user["id"])
 
@@ -127,7 +127,7 @@ class Flows:
         return {"id": user_id, "password": PASSWORD}
 
     def login(self, url: str, user: dict[str, Any], scope: Any = None) -> requests.Response:
-        """With a password; into the project, or as `scope` says."""
+        """Log in with a password; with the scope of the project, or with `scope`."""
         return self._auth(url, {"methods": ["password"], "password": {"user": user}}, scope or self.scope)
 
     @staticmethod
@@ -227,10 +227,10 @@ class Flows:
     def _oauth1(self) -> Login:
         base = f"{self.cloud.auth_url}/OS-OAUTH1"
         consumer = self._make("OS-OAUTH1/consumers", description=self.suffix)
-        ours = consumer["id"], consumer["secret"]
+        consumer_key = consumer["id"], consumer["secret"]
 
         def signed(path: str, key: str = "", secret: str = "", verifier: str = "", **headers: str) -> tuple[str, str]:
-            header = {"Authorization": oauth1_header(f"{base}/{path}", *ours, key, secret, verifier)} | headers
+            header = {"Authorization": oauth1_header(f"{base}/{path}", *consumer_key, key, secret, verifier)} | headers
             answer = requests.post(f"{base}/{path}", headers=header, timeout=60)
             assert answer.status_code == 201, answer.text
             found = urllib.parse.parse_qs(answer.text)
@@ -251,7 +251,7 @@ class Flows:
 
         def login(url: str) -> requests.Response:
             # Keystone checks it against its public URL, whichever process is asked.
-            header = oauth1_header(f"{self.cloud.auth_url}/auth/tokens", *ours, access, access_secret)
+            header = oauth1_header(f"{self.cloud.auth_url}/auth/tokens", *consumer_key, access, access_secret)
             return self._auth(url, {"methods": ["oauth1"], "oauth1": {}}, Authorization=header)
 
         return login
@@ -286,19 +286,19 @@ class Flows:
 
 
 def token_of(answer: requests.Response) -> str | None:
-    """The token that an answer brings; the one to S3 brings none."""
+    """Return the token of an answer; the answer to S3 has none."""
     if token := answer.headers.get("X-Subject-Token"):
         return token
     return answer.json().get("access_token")
 
 
 def environ(header: str) -> str:
-    """What a WSGI server calls a request's header."""
+    """Return the WSGI name of a header."""
     return f"HTTP_{header.upper().replace('-', '_')}"
 
 
 def oauth1_header(url: str, consumer: str, secret: str, token: str = "", token_secret: str = "", verifier: str = ""):
-    """RFC 5849, HMAC-SHA1, everything in the header."""
+    """Return the header of RFC 5849 with HMAC-SHA1."""
     values = {
         "oauth_callback": "oob" if not token else "",
         "oauth_consumer_key": consumer,

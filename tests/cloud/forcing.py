@@ -1,4 +1,4 @@
-"""The orchestrator as it is shipped, with little patience before force, and the commands of an admin."""
+"""The orchestrator as it is shipped, with a short wait before force, and the commands of an admin."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.cloud.job import Job
 from tests.cloud.launcher import Cloud
 from tests.support.timing import wait
 
-#: Seconds. In the light cloud only what is held for good is left when force begins. In the whole cloud the services
-#: have to work on what they are told to force, and what is merely slow must not be abandoned.
+#: Seconds. In the light cloud only resources that can never be deleted are left when force begins. In the whole cloud
+#: services need time for forced deletes, and slow deletes must not be abandoned.
 PATIENCE, WHOLE_PATIENCE = 10, 60
 FORCE = """
 [force]
@@ -29,12 +29,12 @@ class Forcing(demo.Demo):
     """The orchestrator as it is shipped, and the commands of an admin."""
 
     def command(self, *arguments: str) -> tuple[int, str]:
-        """Run `openstack`; its exit code and what it said."""
+        """Run `openstack`; return its exit code and output."""
         code, out, err = self._run(arguments, stdout=-1, stderr=-1)
         return code, out + err
 
     def under_way(self, project: str) -> dict[str, Any]:
-        """The project's one live deletion."""
+        """Return the one live deletion of the project."""
         (found,) = self.ask("project", "deletion", "list", "--status", "live", "--project", project)
         return self.ask("project", "deletion", "show", found["ID"])
 
@@ -53,7 +53,7 @@ class Forcing(demo.Demo):
         wait("steps are tried again", lambda: begun() >= before + 2, 300, 0.2)
 
     def stuck(self, project: str, until: Callable[[dict[str, Any]], bool], seconds: float = 600) -> dict[str, Any]:
-        """The project's deletion once it has got to where it does not come any further."""
+        """Wait until the deletion of the project makes no more progress; return it."""
         deadline = time.monotonic() + seconds
         while not until(shown := self.under_way(project)):
             assert time.monotonic() < deadline, json.dumps(shown, indent=1)

@@ -13,8 +13,8 @@ from typing import Any
 from tests.cloud.errors import CloudError, Conflict, Unauthorized
 
 INTERFACES = ("public", "internal", "admin")
-#: Seconds in which a Keystone that answers 503 is asked again: on a machine with too much to do, one that has our part
-#: cannot tell for a moment what is fenced.
+#: Seconds for which a request is repeated when Keystone answers 503: on a busy machine a Keystone with the fence plugin
+#: may have no recent reading of the fences.
 PATIENCE = 60.0
 _ERRORS: Mapping[int, type[CloudError]] = {401: Unauthorized, 409: Conflict}
 
@@ -76,7 +76,7 @@ class Rest:
             return self._send(method, url, body, {"X-Auth-Token": self._token, **(headers or {})})[0]
 
     def ensure(self, collection: str, key: str, attributes: dict[str, Any], **match: str) -> dict[str, Any]:
-        """The object of that name, created if there is none, also if another process creates it at the same time."""
+        """Return the object with that name; create it if there is none, also if another process does the same."""
         url = f"/{collection}?{urllib.parse.urlencode({'name': attributes['name'], **match})}"
         if found := self.call("GET", url)[collection]:
             return found[0]
@@ -108,7 +108,7 @@ class Rest:
         self.call("PUT", f"/domains/{domain_id}/users/{user_id}/roles/{role_id}")
 
     def ensure_service(self, service_type: str, name: str, url: str, region: str) -> None:
-        """A service in the catalog with its three endpoints at `url`; endpoints that moved are put right."""
+        """Register a service with its three endpoints at `url`; correct endpoints with another URL."""
         found = self.call("GET", f"/services?{urllib.parse.urlencode({'type': service_type})}")["services"]
         service = (
             found[0]

@@ -1,4 +1,4 @@
-"""Steps of the preparation that run in the cloud's own venv, where the services can be imported.
+"""Steps of the preparation that run in the venv of the cloud, where the services can be imported.
 
     inside.py keystone CONFIG PASSWORD REGION URL [PROJECT USER]
                                                      schema, keys and the first user, in one process; and a second one,
@@ -7,7 +7,7 @@
     inside.py swift-rings DIRECTORY HOST PORT PORT PORT
     inside.py certificate CERTIFICATE KEY            a certificate authority for Octavia, for a month
 
-One import for several commands is what makes this fast: importing a service takes longer than what it then does.
+Several commands share one import, which takes longer than the commands.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sys
 
 
 def keystone(config: str, password: str, region: str, url: str, project: str = "", user: str = "") -> None:
-    """What an operator does with four calls of keystone-manage."""
+    """Prepare Keystone, as an operator does with four calls of keystone-manage."""
     import serve  # beside this file
     from keystone.cmd import cli
 
@@ -62,7 +62,7 @@ def keystone(config: str, password: str, region: str, url: str, project: str = "
         query = sqlalchemy.text("SELECT user_id FROM local_user WHERE name = :name")
         with sqlalchemy.create_engine(settings["database"]["connection"]).begin() as database:
             user_id, janitor_id = (database.execute(query, {"name": name}).scalar_one() for name in users)
-            # Bootstrapping makes everybody an admin; the janitor has no role at all.
+            # The bootstrap makes each user an admin; the janitor has no role.
             for table in ("assignment", "system_assignment"):
                 database.execute(sqlalchemy.text(f"DELETE FROM {table} WHERE actor_id = :id"), {"id": janitor_id})
         home = os.path.dirname(config)

@@ -1,4 +1,4 @@
-"""The main job in the whole cloud: the orchestrator as it is shipped, and everything that its databases hold."""
+"""The main job in the whole cloud: the orchestrator as it is shipped, and all rows of the databases."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.cloud.fillings.base import Filled
 from tests.cloud.launcher import Cloud
 from tests.cloud.services import SERVICES
 
-#: What an operator sets who wants nothing left at all, whatever it costs; and who answers for what. What cannot go yet
-#: is tried again every few seconds, and not after minutes.
+#: The options with which nothing is left, and the services that own nothing. Blocked deletes are tried again after some
+#: seconds, and not after minutes.
 CONFIGURATION = (
     demo.CONFIGURATION.replace("[engine]\n", "[engine]\nretry_cap = 4\n")
     + """
@@ -31,7 +31,7 @@ WAIT = "1500"  #: seconds that a deletion may take, on a machine that is busy wi
 
 
 def uncovered(cloud: Cloud) -> list[str]:
-    """Services of the catalog that no plugin answers for (yet): nothing is filled into them."""
+    """Return the services of the catalog without a plugin: no resources are created in them."""
     plugins = {entry.name for entry in metadata.entry_points(group="cleanup_orchestrator.services")}
     types = {SERVICES[name](cloud.site).catalog_type for name in cloud.site.services}
     return sorted(types - plugins - {"placement"})
@@ -54,12 +54,12 @@ class Job(demo.Demo):
         self.cloud.children.end("orchestrator-out")
 
     def command(self, *arguments: str) -> tuple[int, str]:
-        """Run `openstack`; its exit code and what it said."""
+        """Run `openstack`; return its exit code and output."""
         code, out, err = self._run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return code, out + err
 
     def delete(self, *arguments: str, status: str) -> dict[str, Any]:
-        """`openstack project delete --async`, to its end; the record, which has to end in that status."""
+        """Run `openstack project delete --async` to its end; return the record, which must have that status."""
         known = {deletion["ID"] for deletion in self.ask("project", "deletion", "list")}
         _, said = self.command("project", "delete", "--async", "--wait", "--wait-timeout", WAIT, *arguments)
         made = [deletion for deletion in self.ask("project", "deletion", "list") if deletion["ID"] not in known]
@@ -74,7 +74,7 @@ class Job(demo.Demo):
 
 
 def settled(cloud: Cloud, seconds: float = 300) -> rows.Rows:
-    """Everything, once nothing moves any more: what was asked for last is still being worked on by some service."""
+    """Return all rows once they do not change any more: services may still work on the last requests."""
     deadline = time.monotonic() + seconds
     last = rows.read(cloud)
     while True:
@@ -87,7 +87,7 @@ def settled(cloud: Cloud, seconds: float = 300) -> rows.Rows:
 
 
 def changes(before: rows.Rows, after: rows.Rows) -> list[str]:
-    """What is different, as lines; columns that move by themselves do not count."""
+    """Return the differences as lines, without columns that change by themselves."""
     before, after = before.steady(), after.steady()
     return [f"- {line}" for line in before.without(after).lines()] + [
         f"+ {line}" for line in after.without(before).lines()
@@ -95,16 +95,17 @@ def changes(before: rows.Rows, after: rows.Rows) -> list[str]:
 
 
 def of(everything: rows.Rows, project: Filled) -> rows.Rows:
-    """The rows of a project: those that name it, and those that name what those are."""
+    """Return the rows of a project: those that name it, and those that name one of its resources."""
     named = everything.of(project.project_id)
     own = named.ids() - {project.user_id, project.colleague_id, project.group_id}
     return everything.naming(own | {project.project_id})
 
 
 def unlike(before: rows.Rows, after: rows.Rows, dead: Filled, bystander: Filled) -> tuple[rows.Rows, rows.Rows]:
-    """The bystander's rows that are gone or changed, and those that are new or changed, since the other project went.
+    """Return the rows of the bystander that are gone, new or changed since the other project was deleted.
 
-    What names both is how they shared with each other: that goes with the project, unless the bystander owns it.
+    Rows that name both projects describe shared resources: they are deleted with the project, unless the bystander owns
+    them.
     """
     # Where the project had records in a zone of the bystander's, Designate gives that zone a new serial number.
     zones = {row["zone_id"] for row in before.of(dead.project_id).tables["designate", "recordsets"]}

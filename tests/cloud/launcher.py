@@ -1,9 +1,9 @@
 """Starts and stops a real cloud on loopback: Keystone, Glance, Neutron, Swift and Barbican; with --full, eight more.
 
-The light one needs no server beside it (SQLite, in-process bus) and no compiler. The whole one (with Placement, Nova,
-Cinder, Octavia, Designate, Manila, Heat and Magnum) has a RabbitMQ and a MariaDB of its own, which have to be installed
-on the machine (Debian: rabbitmq-server, mariadb-server); hypervisor, volumes, shares, load balancers and name servers
-only pretend. All its processes die with the one that started them.
+The light cloud needs no other server (SQLite, in-process bus) and no compiler. The whole cloud (with Placement, Nova,
+Cinder, Octavia, Designate, Manila, Heat and Magnum) starts a separate RabbitMQ and MariaDB, which have to be installed
+on the machine (Debian: rabbitmq-server, mariadb-server). Hypervisor, volumes, shares, load balancers and name servers
+are fakes. All processes of a cloud end with the process that started them.
 
 examples:
   python -m tests.cloud.launcher install --directory /tmp/cloud     once: about a minute
@@ -66,7 +66,7 @@ REQUIREMENTS = pathlib.Path(__file__).with_name("requirements.txt")
 FULL_REQUIREMENTS = pathlib.Path(__file__).with_name("requirements-full.txt")  # names the other one
 DEFAULT_PORT_BASE = 15000
 START_TIMEOUT = 600.0  # forty processes, on a machine with two processors
-#: Arguments of a cloud whose Keystone has our part in it, and lets the orchestrator's user through.
+#: Arguments of a cloud whose Keystone has the filter and the fence, and admits the user of the orchestrator.
 FENCED: Mapping[str, Any] = {
     "keystone_module": "cleanup_orchestrator.keystone.wsgi:application",
     "cleanup_user": "cleanup-orchestrator",
@@ -78,7 +78,7 @@ Progress = Callable[[str], None]
 
 
 def silent(text: str) -> None:
-    """Progress for those who want none."""
+    """Ignore progress messages."""
 
 
 class Cloud:
@@ -94,7 +94,7 @@ class Cloud:
     {option: value}}}.
     """
 
-    #: The file that is there while a cloud is up, and says what another process has to know to use it.
+    #: The file that exists while a cloud is up, with all that another process needs to use it.
     FACTS = "running.json"
 
     def __init__(
@@ -135,11 +135,11 @@ class Cloud:
         self._site: Site | None = None
         self._admin: Rest | None = None
 
-    # ---------------------------------------------------------------- what callers ask
+    # ---------------------------------------------------------------- the interface for callers
 
     @property
     def site(self) -> Site:
-        """Where everything is; known once the directory has been made."""
+        """The paths and ports; known once the directory has been made."""
         if self._site is None:
             self._site = Site(
                 directory=self.directory,
@@ -157,7 +157,7 @@ class Cloud:
 
     @property
     def mariadb(self) -> MariaDB:
-        """Where the databases are; only the whole cloud has it."""
+        """The server of the databases; only the whole cloud has it."""
         from tests.support.servers import MariaDB
 
         return next(server for server in self.servers if isinstance(server, MariaDB))
@@ -175,7 +175,7 @@ class Cloud:
 
     @property
     def keystone_urls(self) -> tuple[str, ...]:
-        """Where each single Keystone process answers, past the address that all of them share (`auth_url`)."""
+        """The URL of each Keystone process, besides the one that all of them share (`auth_url`)."""
         return tuple(f"http://{HOST}:{process.port}/v3" for process in keystone_processes(self.site))
 
     @property
@@ -183,7 +183,7 @@ class Cloud:
         return self.directory / "clouds.yaml"
 
     def log(self, process: str) -> pathlib.Path:
-        """Where a process writes."""
+        """Return the log file of a process."""
         return self.directory / "log" / f"{process}.log"
 
     def __enter__(self) -> Cloud:
@@ -198,7 +198,7 @@ class Cloud:
     # ---------------------------------------------------------------- install
 
     def installed(self) -> bool:
-        """Whether the venv has what the requirements ask for."""
+        """Return whether the venv has what the requirements name."""
         with contextlib.suppress(OSError):
             return self._stamp().read_text() == requirements_hash(self.full)
         return False
@@ -211,7 +211,7 @@ class Cloud:
         log.parent.mkdir(parents=True, exist_ok=True)
         self.children.reset()
         with self._install_lock():
-            if not self.installed():  # another process may have been at it
+            if not self.installed():  # another process may have installed it meanwhile
                 log.write_bytes(b"")
                 self._install(log)
 
@@ -232,7 +232,7 @@ class Cloud:
 
     def _install(self, log: pathlib.Path) -> None:
         python = str(self.venv / "bin" / "python")
-        # What an interrupted pip has left looks installed to the next one, and is not: such a venv is made anew.
+        # After an interrupted pip the packages look installed, but are incomplete: such a venv is made again.
         unfinished = self.venv / "cleanup-cloud.installing"
         if unfinished.exists():
             for path in self.venv.iterdir():
@@ -259,7 +259,7 @@ class Cloud:
     # ---------------------------------------------------------------- up
 
     def up(self) -> None:
-        """Start everything; return when every service answers. On any error nothing stays behind."""
+        """Start everything; return when every service answers. After an error no process is left."""
         began = time.monotonic()
         needed = "nova-manage" if self.full else "keystone-manage"
         if not (self.venv / "bin" / needed).exists():
@@ -289,7 +289,7 @@ class Cloud:
 
     @property
     def _facts(self) -> pathlib.Path:
-        """What another process has to know to use this cloud while it runs (`attach`)."""
+        """Return what another process needs to use this cloud while it runs (`attach`)."""
         return self.directory / self.FACTS
 
     @classmethod
@@ -346,7 +346,7 @@ class Cloud:
             raise CloudError(f"{self.directory} is no cloud's directory ({error})") from error
 
     def _check_file_system(self) -> None:
-        """Swift keeps what it knows of an object in extended attributes."""
+        """Check for extended attributes, in which Swift stores the metadata of objects."""
         if "swift" not in self._services:
             return
         probe = self.directory / MARKER
@@ -359,9 +359,9 @@ class Cloud:
             ) from error
 
     def check_ports(self) -> None:
-        """Raise if somebody listens on a port of this cloud."""
+        """Raise if a process listens on a port of this cloud."""
         for name, port in self.ports.items():
-            # Some ports are set aside for services that this cloud does not have yet.
+            # Some ports are reserved for services that this cloud does not have yet.
             if name.partition("-")[0] in self._services and not port_is_free(port):
                 raise CloudError(
                     f"port {port} (for {name}) is already in use; stop what listens there or {self._port_hint}"
@@ -389,7 +389,7 @@ class Cloud:
         self.progress("RabbitMQ and MariaDB are up")
 
     def _start(self, services: list[Service]) -> None:
-        """Bring all services up at once: each in a thread, which waits only for what it really needs."""
+        """Start all services at once: each in a thread, which waits only for the services that it needs."""
         results: queue.SimpleQueue[tuple[str, BaseException | None]] = queue.SimpleQueue()
         catalog = threading.Event()
         stop = threading.Event()
@@ -434,7 +434,7 @@ class Cloud:
             stop.set()
 
     def _prepare(self, service: Service) -> None:
-        """Write its files; run its preparation unless the very same has been done."""
+        """Write its files; run its preparation unless the same commands have been run."""
         home = self.site.home(service.name)
         for folder in ("", *service.folders):
             (home / folder).mkdir(parents=True, exist_ok=True)
@@ -452,7 +452,7 @@ class Cloud:
     def _run(
         self, service: Service, commands: tuple[tuple[str, ...], ...], stamp_name: str, reading: object = ""
     ) -> None:
-        """Run commands of a service unless the very same have been run, over the same `reading`."""
+        """Run commands of a service unless the same ones have been run with the same `reading`."""
         done = hashlib.sha256(f"{commands!r}{reading or ''}".encode()).hexdigest()
         stamp = self.site.home(service.name) / stamp_name
         if not commands or (stamp.exists() and stamp.read_text() == done):
@@ -537,11 +537,11 @@ class Cloud:
                 time.sleep(0.1)
 
     def restart(self, service: str, name: str) -> None:
-        """Start one process of a service anew, with what its configuration says by now.
+        """Restart one process of a service with its current configuration.
 
-        A cloud that another process runs is asked to, by a file that its process looks for each second.
+        If another process runs the cloud, this writes a file that it checks each second.
 
-        :raises CloudError: that process did not do it
+        :raises CloudError: that process did not restart it
         """
         if self._lock_file is None:
             request = self._restarts / f"{service} {name}"
@@ -564,13 +564,13 @@ class Cloud:
         return self.directory / "restarts"
 
     def restart_what_is_asked_for(self) -> None:
-        """Start those processes anew that other processes have asked for."""
+        """Restart the processes that other processes have requested."""
         for request in list(self._restarts.iterdir()):
             self.restart(*request.name.split())
             request.unlink()
 
     def _environment(self, process: Process) -> dict[str, str]:
-        """Of a process, beside this one's own."""
+        """Return the environment of a process, in addition to that of this one."""
         given = dict(process.environment)
         path = [*self._python_path, given.pop("PYTHONPATH", ""), os.environ.get("PYTHONPATH", "")]
         path = [folder for folder in path if folder]
@@ -601,7 +601,7 @@ class Cloud:
                 time.sleep(0.5)
 
     def _probe(self, service: Service) -> None:
-        """That it answers says little: now it must accept a token and find its database."""
+        """Check that a service that answers also accepts a token and finds its database."""
         if not service.probe:
             return
         try:
@@ -618,7 +618,7 @@ class Cloud:
     # ---------------------------------------------------------------- while it runs
 
     def register(self, service_type: str, name: str, url: str, user: str, password: str) -> None:
-        """Put a service of ours into the catalog, with a user that is admin on the service project."""
+        """Register a service of the tests in the catalog, with a user that is admin on the service project."""
         self.admin.ensure_user(user, password, SERVICE_PROJECT, SERVICE_ROLES)
         self.admin.ensure_service(service_type, name, url, REGION)
 
@@ -627,7 +627,7 @@ class Cloud:
         self.children.check()
 
     def status(self) -> dict[str, bool]:
-        """For each process, whether it answers or, if it has no port, is there; works from any process."""
+        """Return for each process whether it answers or, without a port, exists; works from any process."""
         runner = self.runner() or os.getpid()
         processes = [process for service in self._made() for process in service.processes]
         return {p.name: answers(p) if p.port else self._is_child(p.name, runner) for p in processes}
@@ -712,13 +712,13 @@ class Cloud:
 
 
 def requirements_hash(full: bool = False) -> str:
-    """What the venv was made from."""
+    """Return the requirements of the venv."""
     text = REQUIREMENTS.read_bytes() + (FULL_REQUIREMENTS.read_bytes() if full else b"")
     return hashlib.sha256(text + sys.version.encode()).hexdigest()
 
 
 def answers(process: Process) -> bool:
-    """Whether the process speaks HTTP and is not in trouble."""
+    """Return whether the process answers HTTP without a server error."""
     connection = http.client.HTTPConnection(HOST, process.port, timeout=5)
     try:
         connection.request("GET", process.path)
@@ -752,7 +752,7 @@ def main(arguments: list[str] | None = None) -> int:
         progress=lambda text: print(text, flush=True),
     )
     # SIGTERM and a closed terminal end it like Ctrl-C does: by way of `finally`. Ctrl-C itself is ignored in what a
-    # script starts in the background, and has to be set, too; that nohup ignores SIGHUP is what it is for.
+    # script starts in the background, and has to be set, too; under nohup SIGHUP stays ignored.
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:
             signal.signal(signum, signal.default_int_handler)
@@ -774,7 +774,7 @@ class Other:
         self._descriptor = os.pidfd_open(pid) if pid else -1
 
     def wait(self, seconds: float) -> bool:
-        """Wait for its end; whether it has ended. Without a process, wait for the time only."""
+        """Wait for its end; return whether it has ended. Without a process, only wait for the time."""
         if self._descriptor < 0:
             time.sleep(seconds)
             return False
@@ -782,7 +782,7 @@ class Other:
 
 
 def run(cloud: Cloud, verb: str, process: Other) -> int:
-    """What the command line asks for; the exit code."""
+    """Run the command of the command line; return the exit code."""
     if verb == "install":
         cloud.install()
         print(f"installed in {cloud.venv}")

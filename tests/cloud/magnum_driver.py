@@ -1,10 +1,10 @@
-"""A cluster driver for Magnum, which brings none of its own: each cluster is one Heat stack with a network in it.
+"""A cluster driver for Magnum, which has none by default: each cluster is one Heat stack with a network in it.
 
-It runs inside Magnum's processes, and needs nothing of this project there. Magnum finds it by an entry point:
+It runs inside the processes of Magnum, and imports nothing of this project. Magnum finds it by an entry point:
 
     install(directory)    # then put the directory on PYTHONPATH of magnum-api and magnum-conductor
 
-Two labels of a cluster steer it: ``cleanup_create=fail`` ends its creation in an error, ``cleanup_delete=once`` the
+Two labels of a cluster control it: ``cleanup_create=fail`` ends its creation in an error, ``cleanup_delete=once`` the
 first delete of it, ``cleanup_delete=never`` every one.
 """
 
@@ -30,7 +30,7 @@ TEMPLATE = {
 
 
 def install(directory: pathlib.Path) -> None:
-    """Put the driver and its entry point into a directory, as an installed distribution looks."""
+    """Write the driver and its entry point into a directory, in the form of an installed distribution."""
     directory.mkdir(parents=True, exist_ok=True)
     shutil.copy(__file__, directory / "cleanup_magnum_driver.py")
     info = directory / "cleanup_magnum_driver-1.dist-info"
@@ -40,7 +40,7 @@ def install(directory: pathlib.Path) -> None:
 
 
 def heat(context: Any) -> Any:
-    """Heat, with the token of the context: the caller's, or Magnum's own in its periodic tasks."""
+    """Return a client of Heat with the token of the context: that of the caller, or of Magnum in periodic tasks."""
     from magnum.common import clients
     from openstack.connection import Connection
 
@@ -48,7 +48,7 @@ def heat(context: Any) -> Any:
 
 
 class Driver:
-    """Looked up by name, never by class: Magnum's own base class is not needed."""
+    """The driver. Magnum finds it by name, so it needs no base class of Magnum."""
 
     provides = ({"server_type": "vm", "os": DISTRO, "coe": "kubernetes"},)
     beta = False
@@ -72,7 +72,7 @@ class Driver:
                 answer.raise_for_status()
 
     def update_cluster_status(self, context: Any, cluster: Any) -> None:
-        """Asked every ten seconds of clusters with something under way: take over what the stack says."""
+        """Copy the status of the stack. Magnum calls this every ten seconds for clusters that change."""
         status = "DELETE_COMPLETE"
         if cluster.stack_id:
             answer = heat(context).get(f"/stacks/cluster-{cluster.uuid}/{cluster.stack_id}")
@@ -87,7 +87,7 @@ class Driver:
         """Nothing to do."""
 
     def validate_master_size(self, node_count: int) -> None:
-        """Any number will do."""
+        """Return any number: Magnum does not use it here."""
 
     def get_monitor(self, context: Any, cluster: Any) -> None:
-        """No health to tell of."""
+        """Return nothing: the fake has no health."""

@@ -1,4 +1,4 @@
-"""Parts of a deletion, each done by a worker's process that dies at a chosen effect. Against a real Keystone."""
+"""Parts of a deletion, each run by a worker process that is killed at a chosen effect. Against a real Keystone."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tests.support import mortal
 
 
 def run(what: str, config: pathlib.Path, deletion_id: str, die_before: int = 0) -> tuple[bool, list[str]]:
-    """Do it in a process of its own: ``lock`` its project to the last turn, ``survey``, or ``cancel``.
+    """Run a part in a separate process: ``lock`` the project completely, ``survey``, or ``cancel``.
 
     :param die_before: number of the effect; 0: none
-    :returns: whether it came to its end, and the effects
+    :returns: whether it reached its end, and the effects
     """
     return mortal.run(_DOES[what], config, deletion_id, die_before=die_before)
 
 
 def _parts(config: pathlib.Path, fuse: mortal.Fuse) -> tuple[Store, Engine, Worker]:
-    nobody = types.SimpleNamespace(step=lambda _: None, deletion=lambda _: None)
-    parts = mortal.parts(config, fuse, nobody)
-    parts.bus = nobody  # what is said to whom is the other tests' business
+    silent_bus = types.SimpleNamespace(step=lambda _: None, deletion=lambda _: None)
+    parts = mortal.parts(config, fuse, silent_bus)
+    parts.bus = silent_bus  # other tests check the messages
     return parts.store, parts.engine(), parts.worker()
 
 
@@ -58,7 +58,7 @@ def cancel(config: pathlib.Path, fuse: mortal.Fuse, deletion_id: str) -> None:
     while store.get(deletion_id).status is Status.CANCELLING:
         for step in store.steps(deletion_id):
             if step.state is StepState.RUNNING:
-                store.renew(step, -1)  # of a process that died: time goes by
+                store.renew(step, -1)  # the lease of a killed process expires
         engine.handle(deletion_id)
         for step in store.steps(deletion_id):
             if step.state is StepState.DISPATCHED:

@@ -40,7 +40,7 @@ delete_shared_images = true
 
 
 class Orchestrator:
-    """Engine and workers in this process, and what a test asks of them."""
+    """Engine and workers in this process, with methods for tests."""
 
     def __init__(self, cloud: Cloud, directory, extra: str = "") -> None:
         self.cloud = cloud
@@ -87,7 +87,7 @@ class Orchestrator:
         return next(s for s in self.store.steps(deletion_id) if s.name == name)
 
     def tried_again(self, deletion_id: str, name: str, times: int = 2) -> None:
-        """Wait until workers have begun a step so many times more."""
+        """Wait until workers have begun a step this number of times more."""
         before = self.step(deletion_id, name).fencing_token
         self.wait(deletion_id, until=lambda _: self.step(deletion_id, name).fencing_token >= before + times)
 

@@ -27,9 +27,9 @@ STOP_GRACE = 5.0
 class Spawner:
     """Calls functions one after the other in a thread that lives as long as this process.
 
-    The kernel ties "die with your parent" to the thread that forked, not to its process: a child of a pool's thread
-    would be killed when the pool lets the thread go. That they come one after the other is what the bookkeeping of
-    `Children` rests on: it needs no lock, which a Ctrl-C could leave held.
+    The kernel kills a child when the thread that forked it ends, and not when the process of that thread ends: a child
+    of a pool thread would be killed at the end of that thread. Because the calls are sequential, `Children` needs no
+    lock, which a Ctrl-C could leave locked.
     """
 
     def __init__(self) -> None:
@@ -38,13 +38,13 @@ class Spawner:
         self._pid = 0
 
     def call(self, function: Callable[[], Any]) -> Any:
-        """`function()`, called in the long-lived thread."""
+        """Call `function()` in the long-lived thread."""
         answer: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
         def job() -> None:
             try:
                 answer.put((function(), None))
-            except BaseException as error:  # it is the caller's
+            except BaseException as error:  # the caller gets it
                 answer.put((None, error))
 
         with self._lock:
@@ -76,14 +76,14 @@ class Child:
     log: pathlib.Path
 
     def signal(self, signum: int) -> None:
-        """Send `signum` to everybody in the process group."""
+        """Send `signum` to all processes of the group."""
         try:
             os.killpg(self.popen.pid, signum)
         except (ProcessLookupError, PermissionError):
             pass  # gone already; a group of zombies only answers with EPERM on some kernels
 
     def ended(self) -> str | None:
-        """How it ended, or None while it runs."""
+        """Return its exit status, or None while it runs."""
         code = self.popen.poll()
         if code is None:
             return None
@@ -152,7 +152,7 @@ class Children:
 
     @property
     def stopping(self) -> bool:
-        """Whether `stop` was called: what fails now, fails for that reason."""
+        """Whether `stop` was called, which explains later failures."""
         return self._stopping
 
     def running(self) -> list[Child]:
@@ -166,7 +166,7 @@ class Children:
                 raise CloudError(f"{child.name} ended ({how}): {last_line(child.log)}; see {child.log}")
 
     def end(self, name: str) -> bool:
-        """Stop those of that name, and forget them; whether there were any."""
+        """Stop the processes with that name and remove them; return whether there were any."""
         found = [child for child in self.running() if child.name == name]
         for child in found:
             child.signal(signal.SIGTERM)
@@ -208,7 +208,7 @@ LOG_PREFIX = re.compile(r"^\d{4}-\d\d-\d\d [\d:.]+ \d+ [A-Z]+ [\w.]+( \[[^]]*\])
 
 
 def last_line(log: pathlib.Path) -> str:
-    """The last line of a log that tells something, shortened."""
+    """Return the last meaningful line of a log, shortened."""
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
@@ -218,7 +218,7 @@ def last_line(log: pathlib.Path) -> str:
 
 
 def port_is_free(port: int) -> bool:
-    """Whether nobody listens on the port of the loopback address."""
+    """Return whether the port of the loopback address is free."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,7 +1,7 @@
-"""Looks whether a project has anything left, without asking any code of ours.
+"""Checks whether a project has anything left, without code of the package.
 
-`counts` asks each service's own lists. `proof` goes behind their backs, to the databases and to Swift's backends, and
-works when the project is gone and nobody can get a token for it any more.
+`counts` reads the lists of each service. `proof` reads the databases and the backends of Swift. It also works when the
+project is gone and no token for it can be issued.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def counts(
     project_id: str,
     scoped_connection: openstack.connection.Connection | None = None,
 ) -> dict[str, int]:
-    """What each service's own lists say that the project has.
+    """Return the resources of the project in the lists of each service.
 
     Swift needs `scoped_connection`: a user of the project, or one with the role ResellerAdmin (the cloud's `auditor`).
     Barbican needs a user of the project. What cannot be seen is not in the answer.
@@ -164,7 +164,7 @@ def identity_counts(rest: Rest, project_id: str) -> dict[str, int]:
 
 
 def secret_counts(rest: Rest) -> dict[str, int]:
-    """The lists of Barbican are those of the token's project, and do not show expired secrets."""
+    """Barbican lists only resources of the project of the token, without expired secrets."""
     return {
         f"key-manager {name}": rest.call("GET", f"/{name}", params={"limit": 1})["total"]
         for name in ("secrets", "containers", "orders")
@@ -205,16 +205,16 @@ def swift_contents(connection: openstack.connection.Connection, project_id: str)
     }
 
 
-# ---------------------------------------------------------------- behind the services' backs
+# ---------------------------------------------------------------- databases and disks
 
 
 def database(path: pathlib.Path) -> sqlite3.Connection:
-    """A service's database, to read only."""
+    """Open the database of a service read-only."""
     return sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30)
 
 
 def proof(cloud: Any, project_id: str) -> list[Line]:
-    """(service, where it was looked, what, how many), for everything that a project could have left behind.
+    """Return (service, place, kind, number) for everything that a project could have left behind.
 
     `cloud` is the launcher's. The numbers come straight from the databases; Swift's come from its backends' databases
     and, while it runs, from the account itself as the auditor sees it.
@@ -251,17 +251,17 @@ def proof(cloud: Any, project_id: str) -> list[Line]:
         ) as auditor:
             for what, found in swift_contents(auditor, project_id).items():
                 lines.append(("swift", f"GET AUTH_{project_id} as auditor", what.split(" ", 1)[1], len(found)))
-    # After the listings: it is those that make the container servers take in what is still on its way.
+    # After the listings, which cause the container servers to apply pending updates.
     return lines + swift_proof(cloud.site.home("swift") / "devices", f"AUTH_{project_id}")
 
 
 def left(cloud: Any, project_id: str) -> dict[str, int]:
-    """What a project has left behind the services' backs: how many of each kind; empty: nothing."""
+    """Return how many rows of each kind a project has left in databases and on disks; empty: none."""
     return {f"{service}: {what}": number for service, _, what, number in proof(cloud, project_id) if number}
 
 
 def swift_proof(devices: pathlib.Path, account: str) -> list[Line]:
-    """What the account and container servers keep on disk; hidden containers (of versions) are seen here, too."""
+    """Return what the account and container servers have on disk, including hidden containers of versions."""
     containers = objects = 0
     for path in devices.glob("*/accounts/*/*/*/*.db"):
         with database(path) as connection:

@@ -1,8 +1,8 @@
-"""Every row of every database of a cloud, read behind the services' backs.
+"""Reads every row of every database of a cloud, without the services.
 
     before = rows.read(cloud)
-    mine = before.of(project_id)              # every row that names the project, in whatever column
-    left = rows.read(cloud).of(project_id)    # those that are history, or that a service never gives up, are marked
+    mine = before.of(project_id)              # every row that names the project, in any column
+    left = rows.read(cloud).of(project_id)    # history and rows that a service never removes are marked
 
 MariaDB or SQLite, whichever the cloud has, and Swift's disks: a table each for accounts, containers, objects and files.
 """
@@ -24,15 +24,15 @@ from tests.cloud.launcher import Cloud
 Row = dict[str, Any]
 Place = tuple[str, str]  #: database, table
 
-#: What a service calls by a number of its own, and the column that gives the id that Keystone knows.
+#: Tables with internal numbers of projects, and the column with the id of Keystone.
 ALIASES = {("barbican", "projects"): "external_id", ("placement", "projects"): "external_id"}
-#: Something that can be an id: not a part of a longer word, with dashes or without.
+#: A possible id: not a part of a longer word, with dashes or without.
 ID = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9A-Za-z])")
 OWNER_COLUMNS = ("project_id", "tenant_id", "owner", "tenant", "account")
 SYSTEM = {"information_schema", "mysql", "performance_schema", "sys"}
 
 
-#: Rows without a mark of their own, which go when that of which they are a part is purged: its table, and their column.
+#: Rows without a deletion mark that are purged with another row: the table of that row, and the column that names it.
 PART_OF: Mapping[Place, tuple[str, str]] = {
     ("designate", "recordsets"): ("zones", "zone_id"),
     ("designate", "records"): ("zones", "zone_id"),
@@ -45,7 +45,7 @@ PART_OF: Mapping[Place, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Kept:
-    """Live rows that stay when all that a project owned is gone, and why; `when` tells them from others."""
+    """Live rows that stay after all resources of a project are gone, and why; `when` selects them."""
 
     database: str
     table: str
@@ -61,8 +61,8 @@ RBAC_TABLES = (
     "networkrbacs", "qospolicyrbacs", "securitygrouprbacs", "subnetpoolrbacs", "addressgrouprbacs", "addressscoperbacs",
 )  # fmt: skip
 
-#: Rows that name a project that is gone, and are nothing that it owns any more. Each is what the service itself leaves
-#: behind after its own ordinary delete call, with no call that would take it away. The documentation says the same.
+#: Rows that name a project that is gone, and are no resources of it. The service leaves each of them after an ordinary
+#: delete call, and no call removes it. The documentation lists the same rows.
 KEPT = (
     Kept("barbican", "projects", "Barbican's record of the project: no call removes it"),
     Kept("barbican", "kek_data", "the project's key-encryption key: no call removes it"),
@@ -120,7 +120,7 @@ KEPT = (
          "of a delete that was repeated before its end: heat-manage purges it with the stack"),
 )  # fmt: skip
 
-#: Columns that move although nobody asks for anything, by table; "*" is all of it. Nothing that a project owns.
+#: Columns that change without a request, by table; "*" means all columns. None of them belongs to a project.
 VOLATILE: Mapping[Place, Collection[str]] = {
     ("keystone", "user"): ("last_active_at",),
     ("nova", "services"): "*",
@@ -139,19 +139,19 @@ VOLATILE: Mapping[Place, Collection[str]] = {
 
 
 def is_history(row: Row) -> bool:
-    """Whether a service has marked the row as deleted, as most of them do instead of removing it."""
+    """Return whether a service has marked the row as deleted, as most services do instead of removing it."""
     if row.get("deleted_at") is not None:
         return True
     return row.get("deleted") not in (None, 0, "0", "", b"0", False, "False")  # the last one is Manila's
 
 
 def has_ended(row: Row) -> bool:
-    """Whether it is marked as deleted, in whichever of the two ways."""
+    """Return whether the row is marked as deleted, by itself or by another row."""
     return is_history(row) or row.get("provisioning_status") == "DELETED"
 
 
 def why_kept(place: Place, row: Row, project_id: str) -> str:
-    """Why it is no leftover of the project; "" if it is one."""
+    """Return why the row is no leftover of the project; "" if it is one."""
     if is_history(row):
         return "marked as deleted"
     of_table = (kept for kept in KEPT if (kept.database, kept.table) == place)
@@ -165,7 +165,7 @@ class Rows:
     tables: Mapping[Place, tuple[Row, ...]]
 
     def of(self, project_id: str) -> Rows:
-        """Those that name the project, in any column or in the midst of a text."""
+        """Return the rows that name the project, in any column or within a text."""
         if not project_id:
             raise ValueError("no project id")
         aliases = {
@@ -187,11 +187,11 @@ class Rows:
         return self._only(lambda place, row: names_it(place[0], row))
 
     def naming(self, ids: Collection[str]) -> Rows:
-        """Those that name one of several ids."""
+        """Return the rows that name one of several ids."""
         return self._only(lambda place, row: any(not ids.isdisjoint(found) for found in ids_in(row)))
 
     def ids(self) -> set[str]:
-        """What these rows are called themselves: the ids of the resources that they are."""
+        """Return the ids of the resources of these rows."""
         return {
             value
             for rows in self.tables.values()
@@ -201,30 +201,30 @@ class Rows:
         }
 
     def left_of(self, project_id: str) -> Rows:
-        """Without those that are marked as deleted, and without those that are never given up (`KEPT`)."""
+        """Return the rows without those marked as deleted, and without those that are never removed (`KEPT`)."""
         return self._only(lambda place, row: not why_kept(place, row, project_id))
 
     def live(self, project_id: str) -> Rows:
-        """Those of the project that count: what it has, or what was left of it."""
+        """Return the rows of the project that count: its resources, or its leftovers."""
         return self.of(project_id).left_of(project_id)
 
     def not_owned_by(self, project_id: str) -> Rows:
-        """Those that do not say that this project owns them, in one of the columns in which services say so."""
+        """Return the rows that do not name this project in a column for the owner."""
         owners = lambda row: (str(row.get(column, "")) for column in OWNER_COLUMNS)  # noqa: E731
         return self._only(lambda place, row: not any(project_id in owner for owner in owners(row)))
 
     def without(self, other: Rows) -> Rows:
-        """Those that are not in the other, equal in every column."""
+        """Return the rows that the other does not have with the same values."""
         known = {place: {frozen(row) for row in rows} for place, rows in other.tables.items()}
         return self._only(lambda place, row: frozen(row) not in known.get(place, ()))
 
     def without_ended(self, other: Rows) -> Rows:
-        """Without the rows of the other that are marked as deleted by now."""
+        """Return the rows without those that the other has marked as deleted."""
         known = {(place, row["id"]) for place, rows in other.tables.items() for row in rows if "id" in row}
         return self._only(lambda place, row: not (is_history(row) and (place, row.get("id")) in known))
 
     def steady(self) -> Rows:
-        """Without what moves by itself (`VOLATILE`)."""
+        """Return the rows without columns that change by themselves (`VOLATILE`)."""
         kept = {}
         for place, rows in self.tables.items():
             columns = VOLATILE.get(place, ())
@@ -233,15 +233,15 @@ class Rows:
         return Rows(kept)
 
     def count(self) -> dict[str, int]:
-        """How many, by database."""
+        """Return the number of rows by database."""
         return dict(Counter(database for (database, _), rows in self.tables.items() for _ in rows))
 
     def named(self) -> dict[str, int]:
-        """How many, by database and table."""
+        """Return the number of rows by database and table."""
         return {f"{database}.{table}": len(rows) for (database, table), rows in sorted(self.tables.items())}
 
     def lines(self, width: int = 300) -> list[str]:
-        """Each row as a line, for whoever has to find out why it is there."""
+        """Return each row as a line, for the message of a failed test."""
         return [
             f"{database}.{table}: { {c: v for c, v in row.items() if v is not None} }"[:width]
             for (database, table), rows in sorted(self.tables.items())
@@ -257,7 +257,7 @@ class Rows:
 
 
 def without_serials(found: Rows, zones: Collection[str]) -> Rows:
-    """The same; of these zones of Designate's without what changes with each record that comes or goes in them."""
+    """Return the same rows; for these zones of Designate without columns that change with each of their records."""
     soas = {row["id"] for row in found.tables["designate", "recordsets"] if row["type"] == "SOA"}
     moved: Mapping[str, Callable[[Row], bool]] = {
         "zones": lambda row: row["id"] in zones,
@@ -291,7 +291,7 @@ def frozen(row: Row) -> tuple[tuple[str, str], ...]:
 
 # ---------------------------------------------------------------- reading
 def read(cloud: Cloud) -> Rows:
-    """Everything that is in the databases of a cloud, and on Swift's disks, now."""
+    """Return everything in the databases of a cloud and on the disks of Swift."""
     tables: dict[Place, tuple[Row, ...]] = {}
     for database in databases(cloud):
         with connect(cloud, database) as ask:
@@ -353,7 +353,7 @@ def quoted(cloud: Cloud, name: str) -> str:
 
 
 def swift(devices: pathlib.Path) -> dict[Place, tuple[Row, ...]]:
-    """What Swift's servers keep on disk; each row says whose account it is of."""
+    """Return what the servers of Swift have on disk; each row names its account."""
     found: dict[str, list[Row]] = {name: [] for name in ("accounts", "containers", "objects", "files")}
     for path in devices.glob("*/accounts/*/*/*/*.db"):
         (about,), listed = swift_database(path, "account_stat", "container")
@@ -374,7 +374,7 @@ def swift(devices: pathlib.Path) -> dict[Place, tuple[Row, ...]]:
 
 
 def swift_database(path: pathlib.Path, about: str, listed: str) -> tuple[list[Row], list[Row]]:
-    """What a database of Swift's is about, and what it lists."""
+    """Return the subject of a database of Swift, and its entries."""
     connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30)
     connection.row_factory = sqlite3.Row
     try:
@@ -384,7 +384,7 @@ def swift_database(path: pathlib.Path, about: str, listed: str) -> tuple[list[Ro
 
 
 def object_name(path: pathlib.Path) -> str:
-    """/account/container/object, out of the extended attributes, which hold a pickle or JSON in several pieces."""
+    """Return /account/container/object from the extended attributes, a pickle or JSON in several pieces."""
     raw = b""
     with contextlib.suppress(OSError):
         raw = os.getxattr(path, "user.swift.metadata")
@@ -395,7 +395,7 @@ def object_name(path: pathlib.Path) -> str:
 
 
 def summary(columns: Mapping[str, Rows]) -> Iterable[str]:
-    """A table: how many rows of each database, in each of these."""
+    """Return a table with the number of rows of each database in each of these."""
     counts = {title: rows.count() for title, rows in columns.items()}
     names = sorted({database for count in counts.values() for database in count})
     yield f"  {'Database':12}" + "".join(f"{title:>14}" for title in counts)

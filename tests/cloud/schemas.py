@@ -1,6 +1,6 @@
-"""The schemas of the services, kept beside their venv: what the migrations make is made once, not at every start.
+"""Caches the schemas of the services beside their venv, so that the migrations run once and not at every start.
 
-With thirteen services those take minutes, and are the same each time; what they made is loaded in seconds.
+The migrations of thirteen services take minutes; their cached result is loaded in seconds.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Schemas:
         self.made_from = made_from
 
     def path(self, commands: Sequence[Sequence[str]], database: str) -> pathlib.Path:
-        """Where one is kept that was filled by these commands."""
+        """Return the path of the cached schema that these commands made."""
         digest = hashlib.sha256(f"{self.made_from} {commands!r}".encode()).hexdigest()[:16]
         return self.folder / f"{database}-{digest}.json"
 
     def load(self, server: MariaDB, commands: Sequence[Sequence[str]], databases: Sequence[str]) -> bool:
-        """Fill these databases, which are empty; False if they are not kept."""
+        """Load these empty databases from the cache; return False if they are not cached."""
         kept = [self.path(commands, database) for database in databases]
         if not all(path.exists() for path in kept):
             return False
@@ -44,13 +44,13 @@ class Schemas:
         return True
 
     def keep(self, server: MariaDB, commands: Sequence[Sequence[str]], databases: Sequence[str]) -> None:
-        """Take these databases down, for the next one who wants them."""
+        """Cache these databases for later clouds."""
         self.folder.mkdir(exist_ok=True)
         for database in databases:
             path = self.path(commands, database)
             partial = path.with_name(f"{path.name}.{server.port}")
             partial.write_text(json.dumps(statements(server, database)))
-            partial.rename(path)  # in one go: another cloud may be reading
+            partial.rename(path)  # atomically: another cloud may be reading
 
     def keep_file(self, file: pathlib.Path, kept: pathlib.Path) -> None:
         """Copy a SQLite database, with what is still in its write-ahead log."""
@@ -80,7 +80,7 @@ def cursor(server: MariaDB, database: str, kind: type | None = None) -> Iterator
 
 
 def statements(server: MariaDB, database: str) -> list[str]:
-    """What makes the tables of a database and the rows in them."""
+    """Return the statements that create the tables of a database and their rows."""
     found = []
     with cursor(server, database) as do:
         do.execute("SHOW TRIGGERS")

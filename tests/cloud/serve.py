@@ -1,10 +1,10 @@
 """Runs one process of the cloud, so that it cannot outlive the launcher.
 
-Started by the launcher with the cloud's own Python; nothing but the standard library is imported before the kernel has
-promised to kill this process together with its parent. Three ways to go on from there:
+The launcher starts it with the Python of the cloud. It imports only the standard library before it has asked the kernel
+to kill this process together with its parent. It then has three modes:
 
-    serve.py --parent PID exec -- COMMAND ...        become COMMAND (for what starts no processes of its own)
-    serve.py --parent PID guard -- COMMAND ...       run COMMAND, and take all its children along at the end
+    serve.py --parent PID exec -- COMMAND ...        become COMMAND (for commands without child processes)
+    serve.py --parent PID guard -- COMMAND ...       run COMMAND, and kill all its children at the end
     serve.py --parent PID wsgi --port N --module package.module:attribute [-- ARGUMENTS ...]
     serve.py --parent PID wsgi --port N --paste FILE
 
@@ -37,17 +37,17 @@ def prctl(option: int, value: int) -> None:
 def die_with(parent: int, signum: int = signal.SIGKILL) -> None:
     """Ask the kernel for `signum` when the thread that started this process is gone."""
     prctl(PR_SET_PDEATHSIG, signum)
-    if os.getppid() != parent:  # it died before the promise was made
+    if os.getppid() != parent:  # it ended before the request to the kernel
         sys.exit(1)
 
 
 def guard(command: list[str]) -> int:
-    """Run `command` in this process group, and leave nobody whom it started behind, however it ends."""
-    prctl(PR_SET_CHILD_SUBREAPER, 1)  # who loses its parent becomes a child of this process, not of the machine's first
+    """Run `command` in this process group; kill all processes that it started at its end."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)  # orphaned processes become children of this process, and not of init
     here = os.getpid()
 
     def end_all(signum: int, frame: object) -> None:
-        # Some daemons lead a process group of their own.
+        # Some daemons are leaders of separate process groups.
         while others := descendants(here):
             for pid in others:
                 try:
@@ -57,7 +57,7 @@ def guard(command: list[str]) -> int:
             for pid in others:
                 try:
                     os.waitpid(pid, 0)
-                except ChildProcessError:  # not ours yet: it will be, now that its parent is dead
+                except ChildProcessError:  # not a child yet: it becomes one now that its parent has ended
                     pass
         os.killpg(0, signal.SIGKILL)  # this process too
 
@@ -82,7 +82,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def access_log(application):
-    """Wrap a WSGI application: who asked for what, what it said, how long it took."""
+    """Wrap a WSGI application so that it logs the client, the request, the status and the duration."""
 
     def logged(environ, start_response):
         began = time.monotonic()
@@ -102,11 +102,11 @@ def access_log(application):
 
 
 def tune_sqlite() -> None:
-    """Make SQLite bear several threads that read and write.
+    """Make SQLite usable for several threads that read and write.
 
-    A transaction that begins with a read and goes on to write is refused at once when somebody else wrote in between,
-    whatever the time-out, and Keystone does not try again. So those that are for writing take the lock at their
-    beginning, where waiting for it helps; readers see the last committed state, and wait for nobody.
+    If a transaction begins with a read and writes later, SQLite refuses the write at once when another one wrote in
+    between, for every timeout, and Keystone does not retry. So transactions that write take the lock at their
+    beginning, where they can wait for it. Readers see the last committed state and do not wait.
     """
     try:
         import sqlalchemy
@@ -123,7 +123,7 @@ def tune_sqlite() -> None:
         cursor = connection.cursor()
         cursor.execute("PRAGMA busy_timeout = 30000")
         cursor.execute("PRAGMA journal_mode = WAL")
-        cursor.execute("PRAGMA synchronous = OFF")  # it is a demo: a power cut may take it
+        cursor.execute("PRAGMA synchronous = OFF")  # it is a demo: a power failure may lose data
         cursor.close()
 
     factory = enginefacade._TransactionFactory
@@ -141,19 +141,19 @@ def tune_sqlite() -> None:
         if transaction.nested or session.info.get("reads") or connection.dialect.name != "sqlite":
             return
         cursor = connection.connection.cursor()
-        cursor.execute("ROLLBACK")  # of the transaction that has only just begun
+        cursor.execute("ROLLBACK")  # of the transaction that has just begun
         cursor.execute("BEGIN IMMEDIATE")
         cursor.close()
 
     @exc_filters.filters("sqlite", sqlalchemy.exc.OperationalError, r".*database is locked.*")
     def locked(error, match, engine_name, is_disconnect):
-        raise exception.DBDeadlock(error)  # the word for it that makes the services try again
+        raise exception.DBDeadlock(error)  # the message for which the services retry
 
 
 def register_shared_cache() -> None:
-    """Put a cache in a SQLite file in the place of ``dogpile.cache.dbm``: one for all processes, without a server.
+    """Replace ``dogpile.cache.dbm`` by a cache in a SQLite file, which all processes share without a server.
 
-    The real one is slow where Python has only the dumb kind of DBM, and oslo.cache knows its backends by name.
+    The real one is slow if Python has only ``dbm.dumb``, and oslo.cache finds its backends by name.
     """
     try:
         from dogpile.cache import register_backend
@@ -190,11 +190,10 @@ def register_shared_cache() -> None:
 
 
 def keep_tokens_apart() -> None:
-    """Make Keystone bear several threads.
+    """Make Keystone usable with several threads.
 
-    Its middleware keeps the token of the request that it is at in an attribute of its own, where another thread's
-    request finds it: an application credential is asked for with somebody else's roles. Upstream runs Keystone with one
-    thread in each process.
+    Its middleware stores the token of the current request in an attribute, where a request of another thread finds it:
+    an application credential would get the roles of another user. Upstream runs Keystone with one thread per process.
     """
     loaded = sys.modules.get("keystone.server.flask.request_processing.middleware.auth_context")
     if loaded is None:  # another service
@@ -220,7 +219,7 @@ def wsgi(options: argparse.Namespace) -> None:
     """Serve until killed."""
     from cheroot.wsgi import Server
 
-    # The services parse sys.argv when they are imported: they get what is meant for them and nothing else.
+    # The services parse sys.argv when they are imported: they get only their arguments.
     sys.argv = [options.name, *options.arguments]
     tune_sqlite()
     register_shared_cache()
@@ -234,16 +233,16 @@ def wsgi(options: argparse.Namespace) -> None:
             application,
             numthreads=options.threads,
             request_queue_size=128,
-            timeout=600,  # a connection that is closed while its client sends is an error that nobody expects
+            timeout=600,  # a connection that closes while its client sends would cause an unexpected error
             reuse_port=shared,
         )
-        # A client that reuses a connection must not find it closed under its hands when many are open.
+        # The server must not close a connection that a client is going to reuse when many are open.
         made.keep_alive_conn_limit = 256
         return made
 
     if options.shared_port:
         shared = server(options.shared_port, shared=True)
-        shared.prepare()  # it listens, before the own port says that this process is up
+        shared.prepare()  # it listens before the other port shows that this process is up
         threading.Thread(target=shared.serve, name="shared-port", daemon=True).start()
     server(options.port).safe_start()
 
@@ -270,7 +269,7 @@ def main() -> int:
         os.execvp(options.arguments[0], options.arguments)
     if options.verb == "guard":
         return guard(options.arguments)
-    # The script's own folder must not shadow modules of the services (it is not a package of theirs).
+    # The script's own folder must not shadow modules of the services (it is no package of the services).
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
     wsgi(options)

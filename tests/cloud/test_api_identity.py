@@ -1,4 +1,4 @@
-"""The API with a user that can only read: a reader of the system is enough, and a reader of a project is not."""
+"""The API with a read-only user: the role reader on the system is enough, and reader on a project is not."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PROJECT = "project_name = admin\nproject_domain_id = default"
 
 
 class Api:
-    """The application as its process makes it, over a store that nothing works on."""
+    """The application as its process creates it, over a store without engines and workers."""
 
     def __init__(self, cloud: Cloud, folder: Any, user: str, scope: str, more: str = "") -> None:
         path = folder / "api.conf"
@@ -66,7 +66,7 @@ class Api:
 
 @pytest.fixture(scope="module")
 def reader(full_cloud: Cloud) -> str:
-    """A user with the role reader on the system, and on the project admin, and no other role anywhere."""
+    """A user whose only roles are reader on the system and on the project admin."""
     admin, name = full_cloud.admin, "api-reader"
     roles = {role["name"]: role["id"] for role in admin.call("GET", "/roles")["roles"]}
     user_id = admin.ensure_user(name, name, "admin", ("reader",))["id"]
@@ -110,7 +110,7 @@ def test_a_reader_of_the_system_is_enough_for_the_api(full_cloud, full_admin, fu
     assert (status, refused["errors"][0]["code"]) == (403, "project_protected")
     status, refused = api("POST", "/v1/deletions", admin, {"project_id": secrets.token_hex(16)})
     assert (status, refused["errors"][0]["code"]) == (404, "project_not_found")
-    # What an adoption asks: whether Keystone knows the project, and one that is certainly there.
+    # The reads of an adoption: the project, and a project that certainly exists.
     projects = Projects(api.parts.clouds.identity(api.parts.clouds.admin_session()))
     assert projects.knows(secrets.token_hex(16), api.parts.clouds.project_id()) is False
     assert projects.knows(top.id, api.parts.clouds.project_id()) is True
@@ -118,7 +118,7 @@ def test_a_reader_of_the_system_is_enough_for_the_api(full_cloud, full_admin, fu
 
 
 def test_it_can_write_nothing(full_cloud, reader, tree):
-    """With its password somebody reads who is where, and changes nothing."""
+    """An attacker with its password can read assignments and change nothing."""
     auth = Password(full_cloud.auth_url, username=reader, password=reader, user_domain_id="default", system_scope="all")
     session = Session(auth=auth)
     top, _below = tree
@@ -142,6 +142,6 @@ def test_a_reader_of_a_project_is_not_enough(full_cloud, full_admin, reader, tre
     api.parts.store.close()
 
 
-def test_without_a_project_the_api_is_told_which_one_is_never_deleted(full_cloud, reader, tmp_path):
+def test_without_a_project_the_option_names_the_project_that_is_never_deleted(full_cloud, reader, tmp_path):
     with pytest.raises(CleanupError, match="own_project_id"):
         Api(full_cloud, tmp_path, reader, SYSTEM)

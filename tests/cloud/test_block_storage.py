@@ -1,4 +1,4 @@
-"""Cinder: everything of the project goes, in the order in which it can, and nothing of anybody else."""
+"""Cinder: everything of the project is deleted in the required order, and nothing of other projects."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rows(cloud, project_id):
 
 
 def delete(sweeper, target, until=None, service=SERVICE, **options):
-    """Sweep until there is what `until` says, by default nothing: Cinder deletes in its own time."""
+    """Sweep until the rows are as `until` says, by default none: Cinder deletes asynchronously."""
     deadline = time.monotonic() + PATIENCE
     while True:
         swept = sweeper.delete(service, target, **options)
@@ -60,7 +60,7 @@ def named(leftover):
 
 
 def once_only(name):
-    """A name that no earlier run has left something under."""
+    """Return a name that no earlier run has used."""
     return f"{name}-{secrets.token_hex(2)}"
 
 
@@ -69,7 +69,7 @@ def target(projects):
     return projects[0]
 
 
-def test_a_look_finds_all_and_changes_nothing(target, full_sweeper, full_cloud):
+def test_an_inventory_finds_all_resources_and_changes_nothing(target, full_sweeper, full_cloud):
     before = rows(full_cloud, target.project_id)
     found = full_sweeper.look(SERVICE, target)
     assert rows(full_cloud, target.project_id) == before
@@ -96,7 +96,7 @@ def test_every_page_is_read(target, full_sweeper, monkeypatch):
 
 
 def test_what_a_server_has_is_left_to_the_server(target, full_sweeper):
-    """So it is found as long as nobody has deleted the server."""
+    """So it is found as long as the server is not deleted."""
     swept = full_sweeper.delete(SERVICE, target)
     used = target.first("volume", 8)
     server = ("compute.server", target.first("server with a volume"), target.project_id)
@@ -112,22 +112,22 @@ def test_everything_goes(target, neighbour, full_sweeper, full_cloud):
     theirs = rows(full_cloud, neighbour.project_id)
     in_swift = swift_contents(neighbour.connection, neighbour.project_id)
     delete(full_sweeper, target, lambda swept: not swept["server"].leftovers, service=compute.SERVICE)
-    # The server was to take it along; but whether it may go is for Cinder's own types to say.
+    # It would be deleted with the server, but the types of Cinder decide whether it may be deleted.
     assert any(target.first("volume", 8) in row for row in rows(full_cloud, target.project_id)["volumes"])
     swept = delete(full_sweeper, target)
     assert {each.outcome for each in swept.values()} == {Outcome.CLEAR}
     assert not any(rows(full_cloud, target.project_id).values())
     assert rows(full_cloud, neighbour.project_id) == theirs
     assert swift_contents(neighbour.connection, neighbour.project_id) == in_swift
-    # With a token of the project: the data is gone as well as the row.
+    # Read with a token of the project: data and row are gone.
     assert not swift_contents(target.connection, target.project_id)["object-store objects"]
 
 
 def test_what_others_have_to_do_with_it_stays_and_is_named(full_admin, neighbour, full_sweeper, full_cloud):
-    """A cascade, as an admin's, would take the neighbour's snapshot along."""
+    """A cascade of an admin would also delete the snapshot of the neighbour."""
     target = make_project(full_admin, once_only("volumes-blocked"), password=None, partner=neighbour.project_id)
     ours, theirs = cinder(target.connection), cinder(neighbour.connection)
-    # A snapshot of theirs on a volume of ours: they gave the volume away, and kept the snapshot.
+    # A snapshot of the neighbour on a volume of the target: the neighbour gave the volume away, and kept the snapshot.
     given = make_volume(neighbour, once_only("given away"))
     snapshot = once(theirs, "snapshots", once_only("kept back"), volume_id=given)
     await_status(theirs, "snapshots", snapshot, "available")
@@ -143,7 +143,7 @@ def test_what_others_have_to_do_with_it_stays_and_is_named(full_admin, neighbour
     gift = ours.call("POST", "/volume-transfers", body)["transfer"]
     accept = {"accept": {"auth_key": gift["auth_key"]}}
     theirs.call("POST", f"/volume-transfers/{gift['id']}/accept", accept)
-    # An operator gave the neighbour's server a volume of ours.
+    # An operator attached a volume of the target to a server of the neighbour.
     lent = make_volume(target, "lent")
     server = neighbour.first("server with a volume")
     attachment = {"attachment": {"volume_uuid": lent, "instance_uuid": server}}
@@ -160,7 +160,7 @@ def test_what_others_have_to_do_with_it_stays_and_is_named(full_admin, neighbour
         assert named(found[each]) == {("compute.server", server, neighbour.project_id)}
     assert rows(full_cloud, neighbour.project_id) == before
 
-    # Only an admin can let go: to its owner, a snapshot of a volume that is not his any more cannot be found.
+    # Only an admin can delete it: its owner cannot find a snapshot of a volume that belongs to another project.
     assert theirs.raw("DELETE", f"/snapshots/{snapshot}", ok=(404,)).status_code == 404
     cinder(full_admin).call("DELETE", f"/snapshots/{snapshot}")
     cinder(full_admin).call("DELETE", f"/attachments/{attachment_id}")
@@ -168,7 +168,7 @@ def test_what_others_have_to_do_with_it_stays_and_is_named(full_admin, neighbour
     assert not any(rows(full_cloud, target.project_id).values())
 
 
-def test_what_is_busy_is_waited_for_and_what_is_stuck_is_reset(full_admin, full_sweeper, full_cloud):
+def test_busy_resources_are_waited_for_and_stuck_ones_are_reset(full_admin, full_sweeper, full_cloud):
     target = make_project(full_admin, once_only("volumes-busy"), password=None, partner=None)
     settings(Filling(full_admin, target, 0, 0))
     everything = cinder(full_admin)
@@ -200,7 +200,7 @@ def test_what_is_busy_is_waited_for_and_what_is_stuck_is_reset(full_admin, full_
 
 
 def test_without_a_backup_service_nothing_is_called_deleted(full_admin, full_sweeper, full_cloud):
-    """Cinder answers 404 to the delete: to whom takes that for gone, the backup would be."""
+    """Cinder answers 404 to the delete. If that counted as gone, the backup would stay unnoticed."""
     target = make_project(full_admin, once_only("volumes-backup"), password=None, partner=None)
     rest = cinder(target.connection)
     backup = once(rest, "backups", "lonely", volume_id=make_volume(target, "backed up"))
@@ -216,7 +216,7 @@ def test_without_a_backup_service_nothing_is_called_deleted(full_admin, full_swe
 
 
 @pytest.mark.parametrize("name", ["volume", "snapshot", "group", "attachment"])
-def test_who_is_no_admin_sees_nothing_of_others_nor_is_misled(target, neighbour, full_sweeper, name):
-    """To him Cinder lists his own project's, whatever he asks for: every list is compared, but empty it would be."""
+def test_an_inventory_without_admin_rights_is_unknown(target, neighbour, full_sweeper, name):
+    """Cinder ignores the filter of such a user and lists the project of the token, which could be empty."""
     found = sweeps.inventory(TYPES[name], neighbour.connection, full_sweeper.definition(SERVICE, target))
     assert found.outcome is Outcome.UNKNOWN

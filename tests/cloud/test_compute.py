@@ -1,4 +1,4 @@
-"""Nova: every server goes, whatever its state, and nothing that is not the project's."""
+"""Nova: every server of the project is deleted in every state, and nothing of other projects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def extra_server(filled, name):
     nova = compute(filled.connection)
     known = nova.call("GET", "/servers", params={"name": f"^{name}$"})["servers"]
     server_id = filled.note(name, make_server(filled, name, imageRef=filled.first("image")))
-    if not known:  # else it is from the last time, and in its state
+    if not known:  # else it exists from an earlier run, in this state
         await_server(nova, server_id, "ACTIVE")
     return server_id
 
@@ -45,10 +45,10 @@ def projects(full_cloud, projects):
 
 
 def rows(cloud, project_id):
-    """What Nova's databases have of a project, but for what it keeps of what is gone."""
+    """Return the rows of a project in the databases of Nova, without those of deleted resources."""
     found = {}
     for database, table, columns, condition in (
-        # Nova's periodic tasks touch the rows of servers that nobody does anything to.
+        # The periodic tasks of Nova also update rows of servers that do not change.
         ("nova", "instances", "uuid, vm_state, task_state", "deleted = 0"),
         ("nova_cell0", "instances", "uuid, vm_state, task_state", "deleted = 0"),
         ("nova_api", "instance_groups", "*", "1"),
@@ -68,7 +68,7 @@ def alive(cloud, project_id):
 
 
 def delete(sweeper, target, until, **options):
-    """Sweep until there is what `until` says: Nova deletes in its own time."""
+    """Sweep until the rows are as `until` says: Nova deletes asynchronously."""
     deadline = time.monotonic() + PATIENCE
     while not until(swept := sweeper.delete(SERVICE, target, **options)):
         assert time.monotonic() < deadline, swept
@@ -76,7 +76,7 @@ def delete(sweeper, target, until, **options):
     return swept
 
 
-def test_a_look_finds_all_and_changes_nothing(projects, full_sweeper, full_cloud):
+def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_sweeper, full_cloud):
     target, _ = projects
     before = rows(full_cloud, target.project_id)
     found = full_sweeper.look(SERVICE, target)
@@ -105,14 +105,14 @@ def test_every_page_is_read(projects, full_sweeper, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["server", "server_group", "flavor_access", "aggregate"])
-def test_who_is_no_admin_is_not_told_that_there_is_nothing(projects, full_sweeper, name):
-    """A refused list is no empty list; and Nova lists the caller's own groups to him, without a word."""
+def test_an_inventory_without_admin_rights_is_unknown(projects, full_sweeper, name):
+    """A refused list is no empty list. For such a user Nova lists only groups of the token's project."""
     _, neighbour = projects
     found = sweeps.inventory(TYPES[name], neighbour.connection, full_sweeper.definition(SERVICE, projects[0]))
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.FORBIDDEN)
 
 
-def test_what_is_out_of_reach_is_asked_of_the_project_itself(projects, full_sweeper):
+def test_resources_out_of_reach_are_listed_with_a_project_token(projects, full_sweeper):
     target, _ = projects
     definition = full_sweeper.definition(SERVICE, target)
     found = sweeps.inventory(TYPES["unreachable_server"], full_sweeper.connection(), definition)
@@ -135,7 +135,7 @@ def test_everything_goes_but_what_nova_ignores(projects, full_sweeper, full_clou
     assert {each.outcome for each in swept.values()} == {Outcome.CLEAR}
     assert not any(rows(full_cloud, target.project_id).values())
 
-    # What it took along, and what it did not.
+    # What was deleted with it, and what was not.
     ports = Rest(full_admin.network).call("GET", "/ports", params={"project_id": target.project_id})["ports"]
     assert [(port["id"], port["device_id"]) for port in ports] == [(target.first("port"), "")]
     images = Rest(full_admin.image).call("GET", "/images", params={"owner": target.project_id, "visibility": "all"})

@@ -1,4 +1,4 @@
-"""Magnum: clusters, also failed ones, templates and the quota go; the neighbour keeps all."""
+"""Magnum: clusters, also failed ones, templates and the quota are deleted; the neighbour keeps all."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def until(sweeper, filled, enough, **options):
     return swept
 
 
-def test_a_look_finds_all_and_changes_nothing(projects, full_sweeper):
+def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_sweeper):
     target, _ = projects
     before = alive(full_sweeper, target.project_id)
     found = full_sweeper.look(SERVICE, target)
@@ -108,7 +108,7 @@ def test_all_of_it_goes_but_what_others_may_use(projects, full_sweeper, full_adm
 
 
 def test_of_four_certificates_magnum_forgets_two(projects, full_sweeper):
-    """After the test before. No call removes these rows: a defect of Magnum's, and the only thing that stays."""
+    """Runs after the test before. No call removes these rows, because of a defect of Magnum. Nothing else stays."""
     target, _ = projects
     rows = full_sweeper.rows("magnum", "SELECT uuid FROM x509keypair WHERE project_id = ?", target.project_id)
     assert len(rows) == 2 * len(target.ids["cluster"])

@@ -1,4 +1,4 @@
-"""Designate: everything of the project goes, also from others' zones; what others have in its zones is not lost."""
+"""Designate: everything of the project is deleted, also in zones of others; records of others in its zones stay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.cloud.fillings import dns as filling
 from tests.cloud.fillings.base import Filling, Rest
 from tests.cloud.fillings.dns import EVERYBODY, SECONDS, use_share
 
-#: What Designate's daemons change on their own: whether a zone is on the name servers, and how often it has been.
+#: Columns that daemons of Designate change: whether a zone is on the name servers, and how often it was updated.
 VOLATILE = {"status", "action", "serial", "updated_at", "version", "increment_serial", "delayed_notify", "refresh"}
 TENANTS = {
     "zones": ("tenant_id",),
@@ -27,7 +27,7 @@ TENANTS = {
 
 
 def alive(sweeper, project_id):
-    """{table: rows} of the project; what is in a deleted zone waits there to be purged."""
+    """Return {table: rows} of the project; rows in a deleted zone stay until a purge."""
     found = {}
     for table, columns in TENANTS.items():
         mine = " OR ".join(f"t.{column} = ?" for column in columns)
@@ -53,7 +53,7 @@ def named(leftover):
 
 
 def sweep_until(sweeper, target, done, **options):
-    """Sweep as the engine would: again, for as long as a delete is under way."""
+    """Sweep as the engine does: again while a delete is under way."""
     deadline = time.monotonic() + SECONDS
     while True:
         swept = sweeper.delete(SERVICE, target, **options)
@@ -65,7 +65,7 @@ def sweep_until(sweeper, target, done, **options):
 
 
 def quiet(swept):
-    """Nothing is under way any more."""
+    """Wait until nothing is under way any more."""
     return not {leftover.reason for leftover in left(swept).values()} & {Reason.DELETING, Reason.IN_USE, Reason.ERROR}
 
 
@@ -80,7 +80,7 @@ def name_it(project, ip, name):
     Rest(project.connection.dns).call("PATCH", f"/reverse/floatingips/RegionOne:{ip['id']}", {"ptrdname": name})
 
 
-def test_a_look_finds_all_and_changes_nothing(full_admin, full_sweeper, neighbour):
+def test_an_inventory_finds_all_resources_and_changes_nothing(full_admin, full_sweeper, neighbour):
     target = fill(full_admin, "dns-looked-at", partner=neighbour.project_id, only=["dns"])
     before = alive(full_sweeper, target.project_id)
     looked = full_sweeper.look(SERVICE, target)
@@ -119,7 +119,7 @@ def test_everything_goes_and_the_neighbour_keeps_all(full_admin, full_sweeper, n
     assert full_sweeper.rows("designate", key, "dns-neighbour-key")
     assert alive(full_sweeper, neighbour.project_id) == theirs
 
-    # The neighbour's share with the project is the neighbour's, and goes only if the operator wishes so.
+    # A share of the neighbour with the project belongs to the neighbour, and is deleted only if the option is set.
     shared = "SELECT zone_id FROM shared_zones WHERE target_project_id = ?"
     of_neighbour = neighbour.first("shared zone").replace("-", "")
     assert full_sweeper.rows("designate", shared, target.project_id) == [(of_neighbour,)]
@@ -138,7 +138,7 @@ def test_what_others_have_in_a_zone_or_below_it_is_named_and_not_lost(full_admin
     record = use_share(target, neighbour)
     top, below = target.ids["zone"][:2]
     user, guest = Rest(target.connection.dns), Rest(neighbour.connection.dns)
-    # The neighbour has taken the zone that it was offered: no other way leads to a zone below another project's.
+    # The neighbour has accepted the offered zone: there is no other way to get a zone below that of another project.
     offer = target.first("zone transfer request")
     key = user.call("GET", f"/zones/tasks/transfer_requests/{offer}")["key"]
     guest.call("POST", "/zones/tasks/transfer_accepts", {"zone_transfer_request_id": offer, "key": key})
@@ -155,7 +155,7 @@ def test_what_others_have_in_a_zone_or_below_it_is_named_and_not_lost(full_admin
     assert guest.call("GET", f"/zones/{shared}/recordsets/{record}")["id"] == record  # the share is there, too
     assert guest.call("GET", f"/zones/{below}")["id"] == below
 
-    # A zone below it is never lost; a recordset is, if the operator says so.
+    # A zone below it is never deleted; a recordset is, if the option is set.
     swept = sweep_until(full_sweeper, target, quiet, delete_foreign_recordsets=True)
     assert set(left(swept)) == {("zone", top), ("tsig_key", key)}
     guest.call("DELETE", f"/zones/{below}")
@@ -166,7 +166,7 @@ def test_what_others_have_in_a_zone_or_below_it_is_named_and_not_lost(full_admin
 def test_a_ptr_record_goes_also_without_its_floating_ip_but_not_when_another_project_has_the_address(
     full_admin, full_sweeper, neighbour
 ):
-    """Designate leaves the recordset with the project that was the first to name the address."""
+    """In Designate the recordset belongs to the first project that set a name for the address."""
     target = make_project(full_admin, "dns-addresses", password=None, partner=None)
     network = Rest(full_admin.network)
     kept, released = floating_ip(full_admin, target), floating_ip(full_admin, target)

@@ -1,7 +1,8 @@
 """The emulated cloud answers as the real services do: the same inventory of both, and the shapes of all it saw.
 
-What is missing in the emulated cloud would let the plugins pass there and fail in the field; what it has too much is a
-wish. So keys are compared both ways, kinds of values where both have any, and refusals with their shapes and statuses.
+If the emulated cloud lacks a field, plugins pass there and fail in production. A field that only the emulated cloud has
+is a defect as well. So keys are compared both ways, kinds of values where both have values, and refusals with their
+shapes and statuses.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from tests.emulated.cloud import OWN_PROJECT, USER
 from tests.support import sweeps
 
 IDS = re.compile(r"[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32}")
-#: What users or operators may put anything into, and URLs.
+#: Fields with arbitrary contents of users or operators, and URLs.
 FREE = {"binding:profile", "binding:vif_details", "extra", "links", "meta", "options", "resource_request", "used"}
-#: What some have, and the one that is compared may be such a one.
+#: Fields that only some rows have.
 SOMETIMES = {"os_glance_failed_import", "os_glance_importing_to_stores", "trunk_details"}
 #: Headers of Swift that the plugin reads.
 READ = ("date", "x-account-meta-", "x-timestamp", "x-versions-enabled", "x-versions-location")
 
 
 class Seen:
-    """What was answered, taken apart: by the place in an answer, the sets of keys and the kinds of values."""
+    """The structure of answers: the sets of keys and the kinds of values by the place in the answer."""
 
     def __init__(self) -> None:
         self.keys: dict[str, list[frozenset[str]]] = collections.defaultdict(list)
@@ -43,7 +44,7 @@ class Seen:
     def note(self, method, url, response) -> None:
         path = url.partition("?")[0]
         if (version := re.search(r"/(v\d[\d.]*)(?=/|$)", path)) is None:
-            return  # a version document: each service has its own way, and the plugins got through it
+            return  # a version document: its format differs by service, and the plugins can read it
         path = re.sub(r"AUTH_[^/]*/.+", "AUTH_*/*", IDS.sub("*", path[version.start() :])).replace("AUTH_*", "ACCOUNT")
         path = re.sub(r"(?<=namespaces/).+", "*", path)
         place = f"{method} {path}"
@@ -69,7 +70,7 @@ class Seen:
 
 
 class Recorder(GuardedSession):
-    """A session that only looks, and notes what it sees."""
+    """A read-only session that records the answers."""
 
     def __init__(self, seen, **kwargs) -> None:
         super().__init__(read_only, **kwargs)
@@ -87,7 +88,7 @@ SERVICES = ("identity", "image", "key-manager", "network", "object-store")
 
 
 class View:
-    """An administrator's view of one cloud, real or emulated."""
+    """The sessions of an administrator in one cloud, real or emulated."""
 
     def __init__(self, auth_url, user, password, project) -> None:
         self.seen = Seen()
@@ -100,7 +101,7 @@ class View:
         return Connection(session=Recorder(self.seen, auth=auth), region_name="RegionOne")
 
     def inventory(self, project_id, name, members) -> dict[str, Outcome]:
-        """Look at every type, and read again the first of each that was found."""
+        """List every type, and read the first resource of each again."""
         outcomes = {}
         for service in (each for name, each in registry.load().services.items() if name in SERVICES):
             options = {option.dest: option.default for option in service.options}
@@ -115,7 +116,7 @@ class View:
 
     @staticmethod
     def show(type_, connection, project) -> None:
-        """Read the first of the project's again."""
+        """Read the first resource of the project again."""
         declared = isinstance(type_.list, Sdk | Rest)
         rows = type_.list.rows(connection, project) if declared else type_.list(connection, project)
         resources = (type_.resource(row, project) for row in rows)
@@ -126,7 +127,7 @@ class View:
 @pytest.fixture(scope="module")
 def emulated():
     with Emulated(projects=1, seed=1, everything=True, plugged=False) as cloud:
-        # Rows that say more than the least.
+        # Rows with more than the minimal fields.
         project = cloud.projects[0]
         cloud.state.add("RegionOne", "image.image", project, os_hidden=True, name="hidden")
         cloud.state.add("RegionOne", "image.image", project, visibility="shared", members=[cloud.bystanders[0]])
@@ -136,7 +137,7 @@ def emulated():
 
 @pytest.fixture(scope="module")
 def views(admin, sweeper, emulated):
-    """Both clouds, seen by the same inventory."""
+    """Both clouds after the same inventory."""
     neighbour = filler.fill(admin, "like-neighbour", only=["network", "identity"])
     filled = filler.fill(admin, "like-real", objects=5, partner=neighbour.project_id)
     sweeper.enter(filled)
@@ -150,7 +151,7 @@ def views(admin, sweeper, emulated):
 
 
 def differences(real: Seen, like: Seen) -> list[str]:
-    """What is not alike, of all places that both have."""
+    """Return the differences in all places that both have."""
     found = []
     for place in sorted(real.keys.keys() & like.keys.keys()):
         always, ever = frozenset.intersection(*real.keys[place]), frozenset.union(*real.keys[place])
@@ -176,7 +177,7 @@ def test_enough_was_seen_of_both_to_say_so(views):
     real, like, (real_outcomes, outcomes) = views
     assert Outcome.UNKNOWN not in {*real_outcomes.values(), *outcomes.values()}
     left = {name for name, outcome in real_outcomes.items() if outcome is Outcome.LEFTOVERS}
-    # A router's own interface is there in both; the real filling leaves these two out, and says why.
+    # Both have an interface of a router; the real filling leaves these two out for documented reasons.
     assert left <= {name for name, outcome in outcomes.items() if outcome is Outcome.LEFTOVERS}
     asked_in_vain = {
         place for place in real.seen.statuses.keys() - like.seen.statuses.keys() if place.startswith("GET")
@@ -187,7 +188,7 @@ def test_enough_was_seen_of_both_to_say_so(views):
 
 
 NOWHERE = str(uuid.UUID(int=7))
-#: (service, method, path, body): what both have to answer, and that is to refuse, in the same way.
+#: (service, method, path, body): requests that both have to refuse in the same way.
 ASKED = (
     ("identity", "GET", f"/projects/{NOWHERE}", None),
     ("identity", "PATCH", f"/projects/{NOWHERE}", {"project": {"enabled": True}}),
@@ -255,7 +256,7 @@ def words(connection, project_id):
 
 
 def refusal(connection, service, method, path, body):
-    """(status, kind of the body, its keys): what a client may go by."""
+    """Return (status, kind of the body, its keys), on which a client may rely."""
     response = getattr(connection, service).request(path, method, json=body, raise_exc=False)
     kind = response.headers.get("Content-Type", "").partition(";")[0] if response.content else ""
     keys = {}
@@ -265,7 +266,7 @@ def refusal(connection, service, method, path, body):
     return response.status_code, kind, said
 
 
-def test_what_the_real_services_refuse_the_emulated_ones_refuse_in_the_same_words(admin, sweeper, emulated):
+def test_emulated_services_refuse_with_the_same_text_as_real_ones(admin, sweeper, emulated):
     filled = filler.fill(admin, "like-refused", objects=2)
     sweeper.enter(filled)
     ours = emulated.projects[0]

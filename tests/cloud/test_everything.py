@@ -1,7 +1,7 @@
-"""The whole job: a project with one of everything goes, in a cloud of thirteen services, and nothing else is touched.
+"""The whole job in a cloud of thirteen services: a project with all types is deleted, and nothing else is changed.
 
-What is asserted is read straight from the services' databases and disks (`rows`), never through a plugin of ours. The
-orchestrator is the shipped all-in-one process, asked by the `openstack` command.
+The assertions read the databases and disks of the services (`rows`), and never use a plugin of the package. The
+orchestrator is the shipped all-in-one process, and the requests are `openstack` commands.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.cloud.launcher import Cloud
 
 #: It compares every row of the cloud.
 ALONE = True
-PROJECT = f"everything-{secrets.token_hex(2)}"  # a cloud that runs on may have the one of an earlier test
+PROJECT = f"everything-{secrets.token_hex(2)}"  # a cloud that still runs may have the orchestrator of an earlier test
 BYSTANDER = f"{PROJECT}-bystander"
 
 
@@ -38,7 +38,7 @@ def job(full_cloud: Cloud) -> Iterator[Job]:
 
 @pytest.fixture(scope="module")
 def filled_projects(job: Job, full_cloud: Cloud, full_admin) -> tuple[Filled, Filled]:
-    """The project that is to go, and its bystander, which has the same; both share with each other."""
+    """The project to delete, and its bystander with the same types; both share resources with each other."""
     began = time.monotonic()
     # Fillings of services without a plugin wait for it.
     covered = set(filler.SERVICES) - set(uncovered(full_cloud))
@@ -56,7 +56,7 @@ def none(what: str, found: rows.Rows) -> None:
 
 
 def test_no_exception_is_made_for_a_table_that_is_not_there(full_cloud):
-    """One that nobody has seen would let something pass, if a table of that name came."""
+    """An exception without a table would hide rows if a table of that name were added later."""
     known = set(rows.read(full_cloud).tables)
     places = {(kept.database, kept.table) for kept in rows.KEPT} | set(rows.VOLATILE) | set(rows.PART_OF)
     assert places <= known, places - known
@@ -82,7 +82,7 @@ def test_the_filled_project_has_something_in_every_service(job, filled_projects,
 
 def test_a_dry_run_changes_nothing_in_any_database(job, filled_projects, full_cloud):
     filled, _ = filled_projects
-    # The first list of security groups makes Neutron give a default group to the project of who asks.
+    # At the first list of security groups Neutron creates a default group in the project of the caller.
     list(filler.connect(full_cloud.auth_url, demo.USER, full_cloud.site.password, "service").network.security_groups())
     before = settled(full_cloud)
     record = job.delete("--cascade", "--dry-run", filled.project_id, status="planned")
@@ -102,16 +102,16 @@ def test_a_report_finds_it_all_and_changes_nothing(job, filled_projects, full_cl
 
 
 class Stranger(Sweeper):
-    """A user with a role in a project of his own: so the orchestrator looks to a service that knows other admins."""
+    """A user with a role in another project, like an orchestrator in a service with another admin policy."""
 
     NAME, PASSWORD, PROJECT, ROLES = "stranger", "stranger", "stranger", ("member",)
 
     def enter(self, filled: Filled) -> None:
-        """Nobody lets him in."""
+        """Grant nothing: the user gets no role on the project."""
 
 
-def test_to_who_is_no_admin_no_list_looks_empty(filled_projects, full_cloud, full_sweeper):
-    """Services answer such a one with a success, and his own things. Each type that has something is unknown to him."""
+def test_no_inventory_without_admin_rights_is_clear(filled_projects, full_cloud, full_sweeper):
+    """Services answer such a user with resources of the token's project. Each filled type has to be unknown."""
     filled, _ = filled_projects
     stranger, lies, trusted = Stranger(full_cloud), {}, []
     for service in registry.load().services.values():
@@ -146,7 +146,7 @@ def test_a_cascade_leaves_no_live_row_of_it_and_no_row_of_the_bystander_changes(
     for name, number in left.named().items():
         print(f"  stays: {number:4} {name}")
     none("live rows name the project:", left.left_of(filled.project_id))
-    # Nor may anything live still name what it had: a volume attached to nobody, an access rule for nothing.
+    # No live row may name a resource of the project: an attachment without a server, an access rule without a share.
     gone = before.of(filled.project_id).steady().ids() - {filled.user_id, filled.colleague_id, filled.group_id}
     none("live rows name something that it had:", after.naming(gone).left_of(filled.project_id))
     lost, new = unlike(before, after, filled, bystander)
@@ -155,7 +155,7 @@ def test_a_cascade_leaves_no_live_row_of_it_and_no_row_of_the_bystander_changes(
 
 
 def test_an_image_of_the_bystander_can_still_be_read(filled_projects, full_cloud):
-    """Databases may be right and the bytes gone."""
+    """The rows could be correct while the data is gone."""
     _, bystander = filled_projects
     image = bystander.first("image")
     data = bystander.connection.image.get(f"/images/{image}/file").content

@@ -36,7 +36,7 @@ from tests.cloud.flows import Flows, token_of, until_known
 from tests.cloud.launcher import Cloud
 from tests.cloud.services import STOCK_KEYSTONE
 
-OURS = "cleanup_orchestrator.keystone.wsgi:application"
+PATCHED_KEYSTONE = "cleanup_orchestrator.keystone.wsgi:application"
 USER = "fencer"
 
 CONFIGURATION = """
@@ -54,14 +54,14 @@ trusted_endpoints = {keystones}
 
 
 def keystone(directory: pathlib.Path, venv: pathlib.Path, **parameters: Any) -> Cloud:
-    """Keystone alone, that knows our user."""
+    """A cloud of only Keystone, with the user of the orchestrator in its configuration."""
     made = Cloud(
         directory,
         venv,
         port_base=free_port_base(),
         services=(),
         python_path=(str(ROOT),),
-        **{"keystone_module": OURS, "cleanup_user": USER} | parameters,
+        **{"keystone_module": PATCHED_KEYSTONE, "cleanup_user": USER} | parameters,
     )
     made.install()
     return made
@@ -77,20 +77,22 @@ def shared(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def apart(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """Three processes, each with a cache that the others cannot empty: the hardest for a fence."""
+    """Three processes, each with a cache that the others cannot clear: the hardest case for a fence."""
     with keystone(tmp_path_factory.mktemp("apart"), cloud_venv, keystone_processes=3) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def mixed(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """Two processes, and our part was forgotten in one of them."""
-    with keystone(tmp_path_factory.mktemp("mixed"), cloud_venv, keystone_module=(OURS, STOCK_KEYSTONE)) as made:
+    """Two processes, one of them without the fence plugin."""
+    with keystone(
+        tmp_path_factory.mktemp("mixed"), cloud_venv, keystone_module=(PATCHED_KEYSTONE, STOCK_KEYSTONE)
+    ) as made:
         yield made
 
 
 class Orchestrator:
-    """Our user in a cloud, and what a worker would hand to a drain driver for one project."""
+    """The user of the orchestrator in a cloud, and the context of a drain driver for one project."""
 
     def __init__(self, cloud: Cloud, directory: pathlib.Path, project_id: str) -> None:
         self.cloud, self.changes = cloud, list[Change]()
@@ -119,7 +121,7 @@ class Orchestrator:
 
 
 def fence_by_hand(cloud: Cloud, project_id: str, value: str | None, url: str = "") -> None:
-    """The very PATCH of the manual."""
+    """Send the PATCH of the manual."""
     body = {"project": {"options": {protocol.FENCE_OPTION: value}}}
     cloud.admin.call("PATCH", f"{url or cloud.auth_url}/projects/{project_id}", body)
 
@@ -133,7 +135,7 @@ def rows(cloud: Cloud, project_id: str) -> list[tuple]:
 
 
 # ------------------------------------------------------------------------------------------------- what it stops
-#: What a login is answered, and then the validation of a token from before, in each state of the project.
+#: The status of a login, and of the validation of an earlier token, in each state of the project.
 TABLE = {
     #                          none       fence      revoke     revoke+close  fence+close
     "password":               ("201/200", "401/404", "401/404", "401/404", "401/404"),
@@ -153,7 +155,7 @@ STATES = ("none", "fence", "revoke", "revoke+close", "fence+close")
 
 
 def test_what_every_way_in_is_answered_behind_every_lock(shared, tmp_path):
-    """All of it by each of the three processes, with tokens that all of them have validated before."""
+    """Checks all flows in each of the three processes, with tokens that all of them have validated before."""
     flows = Flows(shared, USER, shared.site.password)
     orchestrator = Orchestrator(shared, tmp_path, flows.project_id)
     ground, before = orchestrator.ground, None
@@ -194,7 +196,7 @@ def test_what_every_way_in_is_answered_behind_every_lock(shared, tmp_path):
 
 
 def test_a_fenced_project_s_token_opens_nothing_in_keystone_itself(shared):
-    """Not as the caller's own token, nor to be exchanged for another one."""
+    """It is refused as the token of a caller, and cannot be exchanged for another token."""
     flows = Flows(shared, only=("password",))
     flows.first_tokens()
     fence_by_hand(shared, flows.project_id, "a-deletion")
@@ -210,8 +212,8 @@ def test_a_fenced_project_s_token_opens_nothing_in_keystone_itself(shared):
         assert requests.head(allow_expired, headers=headers, timeout=60).status_code == 404
 
 
-def test_who_has_other_projects_goes_on_working_there(shared):
-    """The fence is on the project, and on nobody: unscoped, domain-scoped and other projects' tokens are as before."""
+def test_users_with_other_projects_keep_their_access_there(shared):
+    """The fence applies to the project and not to users: unscoped tokens and other scopes stay valid."""
     flows = Flows(shared, only=())
     other = shared.admin.call("POST", "/projects", {"project": {"name": "other", "domain_id": flows.domain_id}})
     other_id = other["project"]["id"]
@@ -227,23 +229,23 @@ def test_who_has_other_projects_goes_on_working_there(shared):
         assert flows.validate(url, str(token_of(answer))) == 200
 
 
-def test_a_canary_lets_nobody_through_and_stops_only_the_orchestrator_of_the_named_deletion(shared, tmp_path):
+def test_a_canary_admits_no_user_and_stops_only_the_orchestrator_of_the_named_deletion(shared, tmp_path):
     flows = Flows(shared, USER, shared.site.password, only=("password",))
     orchestrator = Orchestrator(shared, tmp_path, flows.project_id)
     base.ensure_access(orchestrator.ground, "admin")
     flows.first_tokens()
     fence_by_hand(shared, flows.project_id, "this")
     time.sleep(protocol.FENCE_MAX_AGE)
-    ours, theirs = flows.tokens["the orchestrator"], flows.tokens["password"]
+    own_token, theirs = flows.tokens["the orchestrator"], flows.tokens["password"]
     for url in shared.keystone_urls:
         for canary, expected in (("this", 404), ("another", 200), ("", 200)):
-            assert flows.validate(url, ours, **{protocol.CANARY_HEADER: canary}) == expected
+            assert flows.validate(url, own_token, **{protocol.CANARY_HEADER: canary}) == expected
             assert flows.validate(url, theirs, **{protocol.CANARY_HEADER: canary}) == 404
 
 
 # ------------------------------------------------------------------------------------------------- how fast
 class Watch:
-    """Validates one token in one process without end, and notes when the answer changed."""
+    """Validates one token in one process without end, and records when the answer changed."""
 
     def __init__(self, flows: Flows, url: str, token: str) -> None:
         self.answers: list[tuple[float, float, int]] = []  # asked, answered, status
@@ -305,14 +307,14 @@ def test_fence_and_unfence_take_effect_within_a_second_in_every_process(apart, t
 
 
 # ------------------------------------------------------------------------------------------------- what fails
-#: How the source breaks: what breaks it, and what mends it.
+#: The faults of the source: the action that causes each, and the action that repairs it.
 BREAKS = {
-    # Only our own query fails on it: the rest of Keystone goes on.
+    # Only the query of the fence plugin fails: the rest of Keystone goes on.
     "a row that is no JSON": (
         "INSERT INTO project_option VALUES ('no-project', 'CLFN', '{')",
         "DELETE FROM project_option WHERE project_id = 'no-project'",
     ),
-    # Here Keystone itself stumbles, too, over whatever it has not cached.
+    # Here requests of Keystone fail as well, unless their data is cached.
     "the table is away": (
         "ALTER TABLE project_option RENAME TO hidden_option",
         "ALTER TABLE hidden_option RENAME TO project_option",
@@ -344,12 +346,12 @@ def test_fences_that_cannot_be_read_refuse_every_project_s_token_until_they_can(
     time.sleep(protocol.FENCE_MAX_AGE)
 
     def ask(url: str, token: str) -> int:
-        # The asker is the orchestrator, whom no fence stops: an administrator's project is one like any other.
+        # The caller is the orchestrator, which no fence stops. The project of an administrator is no exception.
         headers = {"X-Auth-Token": free.tokens["the orchestrator"], "X-Subject-Token": token}
         return requests.get(f"{url}/auth/tokens?nocatalog", headers=headers, timeout=60).status_code
 
     known = (fenced.tokens["password"], free.tokens["password"], unscoped, free.tokens["the orchestrator"])
-    # Caches of their own: a process may know for a moment the asker without the role that another one gave it.
+    # Separate caches: a process may not yet know the role that another one gave the caller.
     deadline = time.monotonic() + 60
     for url in apart.keystone_urls:
         while [ask(url, token) for token in known] != [404, 200, 200, 200]:  # and from now on in its caches
@@ -358,7 +360,7 @@ def test_fences_that_cannot_be_read_refuse_every_project_s_token_until_they_can(
     statuses: set[int] = set()
     with broken(apart, how):
         deadline = time.monotonic() + 60
-        # What a process read before is valid for FENCE_MAX_AGE, and then it has to say that it does not know.
+        # An earlier reading is valid for FENCE_MAX_AGE. Afterwards the process has to answer that it does not know.
         while (now := {ask(url, fenced.tokens["password"]) for url in apart.keystone_urls}) & {404}:
             statuses |= now
             assert time.monotonic() < deadline, "the fences of before are still believed"
@@ -371,7 +373,9 @@ def test_fences_that_cannot_be_read_refuse_every_project_s_token_until_they_can(
     assert all(code >= 500 for code in logins)
     if how == "a row that is no JSON":
         assert statuses <= {404, 503}
-        assert answers == [[503, 503, 200, 200]] * 3, "nothing to know about a token without a project, nor about ours"
+        assert answers == [[503, 503, 200, 200]] * 3, (
+            "a token without a project and that of the orchestrator need no reading"
+        )
         assert logins == {503}
     deadline = time.monotonic() + 60
     while any(ask(url, free.tokens["password"]) != 200 for url in apart.keystone_urls):
@@ -469,7 +473,7 @@ def test_the_fence_goes_with_the_project(shared, project):
     assert rows(shared, project) == []
 
 
-def test_a_stock_keystone_is_told_from_a_broken_one(cloud_venv, tmp_path_factory, tmp_path):
+def test_a_stock_keystone_is_distinguished_from_a_broken_one(cloud_venv, tmp_path_factory, tmp_path):
     with keystone(tmp_path_factory.mktemp("stock"), cloud_venv, keystone_module=STOCK_KEYSTONE) as stock:
         made = stock.admin.call("POST", "/projects", {"project": {"name": "stock", "domain_id": "default"}})
         orchestrator = Orchestrator(stock, tmp_path, made["project"]["id"])
@@ -479,7 +483,7 @@ def test_a_stock_keystone_is_told_from_a_broken_one(cloud_venv, tmp_path_factory
         assert len(orchestrator.undo()) == 2, "what was written down for nothing is undone like anything else"
 
 
-def test_one_forgotten_keystone_process_is_found_out(mixed, tmp_path):
+def test_a_keystone_process_without_the_fence_is_detected(mixed, tmp_path):
     """The kernel gives it about every second connection."""
     name = f"project-{uuid.uuid4().hex[:8]}"
     made = mixed.admin.call("POST", "/projects", {"project": {"name": name, "domain_id": "default"}})
@@ -490,16 +494,16 @@ def test_one_forgotten_keystone_process_is_found_out(mixed, tmp_path):
 
 
 def test_a_fence_is_lifted_through_a_keystone_process_that_does_not_know_it(mixed, tmp_path):
-    """It would have locked the users out for good: to that process the project has no fence."""
+    """Else the users would stay locked out: for that process the project has no fence to lift."""
     name = f"project-{uuid.uuid4().hex[:8]}"
     made = mixed.admin.call("POST", "/projects", {"project": {"name": name, "domain_id": "default"}})
     project_id = made["project"]["id"]
     orchestrator = Orchestrator(mixed, tmp_path, project_id)
-    ours, stock = mixed.keystone_urls
+    fenced, stock = mixed.keystone_urls
     identity = orchestrator.projects._identity
-    for url in (ours, stock):
+    for url in (fenced, stock):
         orchestrator._record_intent(base.PROJECT_FENCED, {"fence": orchestrator.ground.deletion_id})
-        fence_by_hand(mixed, project_id, orchestrator.ground.deletion_id, ours)
+        fence_by_hand(mixed, project_id, orchestrator.ground.deletion_id, fenced)
         identity.endpoint_override = url
         orchestrator.undo()
         assert rows(mixed, project_id) == [], url

@@ -1,4 +1,4 @@
-"""Force in the light cloud, asked for with the `openstack` command: what goes, what stays, and who says no."""
+"""Force in the light cloud with the `openstack` command: what is deleted, what stays, and what is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cloud.launcher import Cloud
 
 
 def blocked_by(*types: str) -> Callable[[dict[str, Any]], bool]:
-    """Whether a deletion is at its deletes, and these types are left, and no others."""
+    """Return whether a deletion is in its deletes, and exactly these types are left."""
 
     def left(shown: dict[str, Any]) -> bool:
         there = {c["type"] for c in shown["counts"] if c["remaining"]}
@@ -38,8 +38,8 @@ def light(cloud: Cloud) -> Iterator[Forcing]:
     yield from shipped(cloud, FORCE.format(PATIENCE))
 
 
-def test_what_another_project_holds_is_abandoned_by_name_and_the_project_goes(light, cloud, admin):
-    """A port of the neighbour on the project's network: nobody may delete it, and so nobody can delete the network."""
+def test_resources_in_use_by_another_project_are_abandoned_by_name_and_the_project_is_removed(light, cloud, admin):
+    """A port of the neighbour on the project's network must not be deleted, and so the network cannot be deleted."""
     tag = secrets.token_hex(2)
     filled = filler.fill(admin, f"forced-{tag}", only=("image", "key-manager"))
     neighbour = filler.fill(admin, f"neighbour-{tag}", only=())
@@ -57,7 +57,7 @@ def test_what_another_project_holds_is_abandoned_by_name_and_the_project_goes(li
     assert light.command("project", "delete", "--async", "--cascade", filled.project_name)[0] == 0
     shown = light.stuck(filled.project_name, blocked_by("network", "subnet"))
     assert shown["forced"] is None
-    # However long it goes on trying, nothing is let go of by itself.
+    # After any number of attempts nothing is abandoned without force.
     light.beyond(PATIENCE, shown["id"])
     assert light.under_way(filled.project_name)["status"] == "deleting"
 

@@ -1,4 +1,4 @@
-"""Force of stacks: Heat abandons them where its operator has allowed that, and says no where not."""
+"""Force of stacks: Heat abandons them if its configuration allows it, and refuses otherwise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cloud.forcing import WAIT, WholeForcing, in_the_whole_cloud
 from tests.cloud.launcher import Cloud
 from tests.support.timing import wait
 
-#: It restarts Heat's engine, and runs the orchestrator at the cloud's own port.
+#: It restarts the engine of Heat, and runs the orchestrator at a port of the cloud.
 ALONE = True
 
 

@@ -1,4 +1,4 @@
-"""Force of what each service is stuck with, by the way that its type has."""
+"""Force of stuck resources of each service, by the method of their type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cloud.fillings.image import make_image
 from tests.cloud.forcing import WAIT, WHOLE_PATIENCE, WholeForcing, in_the_whole_cloud
 from tests.cloud.launcher import Cloud
 
-#: It runs the orchestrator at the cloud's own port.
+#: It runs the orchestrator at a port of the cloud.
 ALONE = True
 
 
@@ -29,10 +29,10 @@ def whole(full_cloud: Cloud) -> Iterator[WholeForcing]:
 
 
 def make_stuck(admin: Connection, sweeper: Sweeper, filled: Filled) -> dict[str, set[str]]:
-    """Things whose delete was accepted, and lost with who was at it, so that each service waits for ever; ids by type.
+    """Make resources whose accepted delete never ends, because its worker has failed; return the ids by type.
 
-    Manila's own reset_status gets things there; the other services' databases are told, as they are left when a worker
-    dies.
+    For Manila, reset_status sets this state. For the other services the test changes the database to the state that a
+    failed worker leaves.
     """
     f = Filling(admin, filled, 3600, 1)
     name, stuck = f.name, {}
@@ -86,7 +86,7 @@ def test_what_each_service_is_stuck_with_goes_by_the_force_of_its_type(whole, fu
 
     shown = whole.stuck(filled.project_name, lambda d: d["status"] == "deleting" and first <= refused(d))
     whole.beyond(WHOLE_PATIENCE, shown["id"])
-    # Each is tried again and again, and refused again: it is the same that is in the way, and nothing was forced.
+    # Each is tried again and refused again, for the same reason, and nothing was forced.
     shown = whole.stuck(filled.project_name, lambda d: d["status"] == "deleting" and first <= refused(d))
     assert shown["forced"] is None
 

@@ -1,4 +1,4 @@
-"""Liens, the brake and approvals on the real services, by the commands of an admin: what is held keeps all it has."""
+"""Liens, the brake and approvals on the real services, by commands of an admin: a project on hold keeps everything."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ resources = 1
 
 @pytest.fixture
 def orchestrator(cloud: Cloud) -> Iterator[Forcing]:
-    """One that asks for a second person's word about more than one resource."""
+    """An orchestrator that needs an approval for more than one resource."""
     yield from shipped(cloud, APPROVAL)
 
 
-def test_a_lien_refuses_the_brake_holds_and_somebody_has_to_approve(orchestrator, cloud, admin):
+def test_a_lien_refuses_the_brake_holds_and_an_approval_is_needed(orchestrator, cloud, admin):
     filled = filler.fill(admin, f"held-{secrets.token_hex(2)}", only=("image", "key-manager"))
     name, before = filled.project_name, left(cloud, filled.project_id)
 
     def kept() -> bool:
-        """All that it has but in Keystone: the orchestrator's own role on it, which a look needs, is not held."""
+        """Return its rows outside Keystone, where the orchestrator takes a role for the inventory also on hold."""
         now = left(cloud, filled.project_id)
         return {what: now.get(what) for what in before if "keystone" not in what} == {
             what: number for what, number in before.items() if "keystone" not in what
@@ -58,7 +58,7 @@ def test_a_lien_refuses_the_brake_holds_and_somebody_has_to_approve(orchestrator
     while not held():
         assert time.monotonic() < deadline, orchestrator.under_way(name)
         time.sleep(1)
-    time.sleep(3)  # a sample: while the brake is on nothing moves that a test could wait for
+    time.sleep(3)  # a sample: with the brake on there is no event that a test could wait for
     shown = orchestrator.under_way(name)
     assert "the storage misbehaves" in held()[0]["message"]
     assert kept()

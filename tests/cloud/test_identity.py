@@ -1,4 +1,4 @@
-"""Keystone: what names the project goes, last; what its users have for other projects stays."""
+"""Keystone: objects that name the project are deleted last; those of its users for other projects stay."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def projects(admin, sweeper, projects):
     everything.call("POST", "/credentials", {"credential": totp})
     blob = {"type": "cert", "blob": "secret", "user_id": target.user_id, "project_id": target.project_id}
     everything.call("POST", "/credentials", {"credential": blob})
-    # Somebody who gets at the project by way of a group, and somebody who has left it since.
+    # A user with access through a group, and a user who has left the project since.
     colleague = connect_as(admin, f"{target.project_name}-colleague", target.password, target.project_name)
     path = f"/users/{target.colleague_id}/application_credentials"
     body = {"application_credential": {"name": "the colleague's"}}
@@ -69,7 +69,7 @@ def projects(admin, sweeper, projects):
     )
     sweeper.rows("keystone", "UPDATE trust SET remaining_uses = 0 WHERE id = ?", used)
     target.note("dead trust", expired, used)
-    # OAuth1 needs signed requests to make a token: it is put where Keystone would put it.
+    # A token of OAuth1 needs signed requests, so the test writes it into the database.
     consumer = everything.call("POST", "/OS-OAUTH1/consumers", {"consumer": {"description": "c"}})["consumer"]["id"]
     for project_id in (target.project_id, neighbour.project_id):
         values = (uuid.uuid4().hex, "secret", target.user_id, project_id, json.dumps([]), consumer, None)
@@ -108,7 +108,7 @@ def test_all_of_it_is_last():
     assert not SERVICE.regional
 
 
-def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
+def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper):
     target, _ = projects
     sweeper.enter(target)
     before = sweeper.dump("keystone")
@@ -117,7 +117,7 @@ def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
     there = alive(sweeper, target.project_id)
     assert {left.id for left in found["application_credential"].leftovers} == there["application_credential"]
     assert len(there["application_credential"]) == 3
-    named = found["credential"]  # anybody may make one: they are named, and none is left over
+    named = found["credential"]  # every user may create one: they are named, and none is a leftover
     assert (named.outcome, named.leftovers) == (Outcome.CLEAR, ())
     assert {one.id for one in named.kept_resources} == there["credential"] and len(there["credential"]) == 2
     assert all(target.user_id in one.message for one in named.kept_resources)
@@ -132,8 +132,8 @@ def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
     assert (users.outcome, users.found, users.kept) == (Outcome.CLEAR, 0, 2)
 
 
-def test_only_those_who_were_members_are_asked(projects, sweeper):
-    """Without what was recorded in the beginning, users whose role the drain took away would not be found."""
+def test_only_former_members_are_read(projects, sweeper):
+    """Without the recorded members, users whose role the drain removed would not be found."""
     target, _ = projects
     role = sweeper.cloud.admin.call("GET", "/roles?name=member")["roles"][0]["id"]
     path = f"/projects/{target.project_id}/groups/{target.group_id}/roles/{role}"
@@ -150,7 +150,7 @@ def test_only_those_who_were_members_are_asked(projects, sweeper):
         sweeper.cloud.admin.call("PUT", path)
 
 
-def test_an_application_credential_must_not_look_for_credentials(projects, sweeper):
+def test_an_application_credential_must_not_list_credentials(projects, sweeper):
     """Keystone shows it an empty list, and says 200."""
     target, _ = projects
     from keystoneauth1.identity.v3 import ApplicationCredential
@@ -168,7 +168,7 @@ def test_an_application_credential_must_not_look_for_credentials(projects, sweep
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
 
-def test_a_member_is_not_told_that_there_is_nothing(projects, sweeper):
+def test_an_inventory_by_a_member_is_unknown(projects, sweeper):
     target, _ = projects
     definition = sweeper.definition(SERVICE, target)
     for name in ("application_credential", "oauth1_access_token", "trust", "endpoint_association"):
@@ -221,6 +221,6 @@ def test_everything_goes_and_what_is_for_others_stays(projects, sweeper):
     assert alive(sweeper, neighbour.project_id) == theirs
     assert totp and sweeper.rows("keystone", "SELECT id FROM credential WHERE type = 'totp'") == totp
     assert rules and sweeper.rows("keystone", "SELECT id FROM access_rule") == rules
-    # What was kept goes with the project.
+    # The kept ones are deleted with the project.
     sweeper.cloud.admin.call("DELETE", f"/projects/{target.project_id}")
     assert not any(alive(sweeper, target.project_id).values())

@@ -1,4 +1,4 @@
-"""Glance: everything of the project goes, but for what others use; the neighbour keeps all."""
+"""Glance: everything of the project is deleted except what others use; the neighbour keeps all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVERYTHING = {
     "delete_shared_images": True,
     "delete_public_namespaces": True,
 }
-#: Names of namespaces that Glance takes for something else when they are in a URL.
+#: Names of namespaces that Glance misinterprets in a URL.
 UNNAMEABLE = {"target ü", "with/objects/slash"}
 
 
@@ -71,7 +71,7 @@ def alive(sweeper, project_id):
     return {identity for (identity,) in found}
 
 
-def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
+def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper):
     target, _ = projects
     before = sweeper.dump("glance")
     found = sweeper.look(SERVICE, target)
@@ -101,7 +101,7 @@ def test_every_page_is_read(projects, sweeper, monkeypatch):
     assert paged["image"].found > 60
 
 
-def test_a_member_is_not_told_that_there_are_no_tasks(projects, sweeper):
+def test_an_inventory_of_tasks_by_a_member_is_unknown(projects, sweeper):
     """A refused list is no empty list."""
     target, _ = projects
     definition = sweeper.definition(SERVICE, target)
@@ -111,7 +111,7 @@ def test_a_member_is_not_told_that_there_are_no_tasks(projects, sweeper):
 
 
 def test_unprotecting_a_namespace_changes_nothing_else(projects, sweeper):
-    """Glance's PUT hands a namespace to the caller's project when it names no owner."""
+    """A PUT without an owner makes the project of the caller the owner of a namespace."""
     target, _ = projects
     connection, definition = sweeper.connection(write=True), sweeper.definition(SERVICE, target)
     type_ = next(t for t in SERVICE.types if t.name == "metadef_namespace")

@@ -1,4 +1,4 @@
-"""Keep marks on real networks and images: they stay through a whole cascade, and go when the mark goes."""
+"""Keep marks on real networks and images: these stay during a cascade, and are deleted without the keep mark."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ keep_properties = retention=legal
 """
 
 
-def test_what_is_marked_outlives_a_cascade_with_what_it_is_part_of(cloud, admin, orchestrator):
-    """A marked subnet keeps its network, which Neutron would delete with it; a marked network its subnets."""
+def test_a_resource_with_a_keep_mark_survives_a_cascade_with_its_whole(cloud, admin, orchestrator):
+    """A keep mark on a subnet keeps its network, whose delete includes it; one on a network keeps its subnets."""
     filled = filler.make_project(admin, "marked", password=None, partner=None)
     project = {"project_id": filled.project_id}
     networks = [admin.network.create_network(name=f"n{n}", **project) for n in range(3)]

@@ -1,4 +1,4 @@
-"""Barbican: orders, containers and secrets go, whoever made them; what outsiders may be using stays."""
+"""Barbican: orders, containers and secrets of all creators are deleted; those that outsiders may use stay."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def projects(admin, projects):
         body = {"payload": "x", "payload_content_type": "text/plain"}
         list(pool.map(lambda n: secrets.call("POST", "/secrets", {"name": f"s{n}", **body}), range(120)))
         list(pool.map(lambda n: secrets.call("POST", "/containers", {"name": f"c{n}", "type": "generic"}), range(15)))
-    # A colleague's, that nobody else may see.
+    # A private secret of a colleague.
     colleague = connect_as(admin, f"{target.project_name}-colleague", target.password, target.project_name)
     theirs = Rest(colleague.key_manager, CONSUMERS)
     private = last(theirs.call("POST", "/secrets", {"name": "private", **body})["secret_ref"])
@@ -70,7 +70,7 @@ def alive(sweeper, filled):
     }
 
 
-def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
+def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper):
     target, _ = projects
     sweeper.look(SERVICE, target)  # the first call makes the sweeper known to Barbican
     before = sweeper.dump("barbican")
@@ -151,7 +151,7 @@ class Reply:
 
 @pytest.mark.parametrize("newest", ["1.0", "1.1"])
 @pytest.mark.parametrize("consumers", [[], [{"service": "image", "resource_type": "image", "resource_id": "i"}]])
-def test_an_older_barbican_is_asked_for_consumers_first(projects, sweeper, newest, consumers):
+def test_with_an_older_barbican_the_consumers_are_read_before_the_delete(projects, sweeper, newest, consumers):
     target, _ = projects
     definition = sweeper.definition(SERVICE, target)
     barbican = Old(newest, consumers)

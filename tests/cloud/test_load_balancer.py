@@ -1,4 +1,4 @@
-"""Octavia: everything of the project goes with its load balancers; the neighbour keeps all."""
+"""Octavia: everything of the project is deleted with its load balancers; the neighbour keeps all."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def no_leftovers(swept):
 
 
 def sweep_until(sweeper, target, done):
-    """Sweep as the engine would: again, for as long as a delete is under way."""
+    """Sweep as the engine does: again while a delete is under way."""
     deadline = time.monotonic() + SECONDS
     while True:
         swept = sweeper.delete(SERVICE, target)
@@ -49,7 +49,7 @@ def sweep_until(sweeper, target, done):
         time.sleep(1)
 
 
-def test_a_look_finds_all_and_changes_nothing(full_admin, full_sweeper, neighbour):
+def test_an_inventory_finds_all_resources_and_changes_nothing(full_admin, full_sweeper, neighbour):
     target = fill(full_admin, "lb-looked-at", only=["load-balancer"])
     before = everything(full_sweeper, target.project_id)
     looked = full_sweeper.look(SERVICE, target)
@@ -68,8 +68,8 @@ def test_a_look_finds_all_and_changes_nothing(full_admin, full_sweeper, neighbou
     assert all(leftover.message.startswith("VIP ") for leftover in looked["load_balancer"].leftovers)
 
 
-def test_every_page_is_the_projects_own(full_admin, full_sweeper, neighbour, monkeypatch):
-    """Octavia's link to the second page says nothing of the project."""
+def test_every_page_has_only_resources_of_the_project(full_admin, full_sweeper, neighbour, monkeypatch):
+    """The link of Octavia to the second page has no filter by project."""
     target = fill(full_admin, "lb-looked-at", only=["load-balancer"])
     asked = []
     request = DeclaredRest._request
@@ -124,7 +124,7 @@ def test_what_octavia_is_deleting_is_not_refused_but_under_way(full_admin, full_
 
 
 def test_a_counter_without_limits_is_no_quota(full_admin, full_sweeper, neighbour):
-    """Octavia keeps a row of its own for each project that ever had a load balancer."""
+    """Octavia keeps a row for each project that ever had a load balancer."""
     target = make_project(full_admin, "lb-quota", password=None, partner=None)
     assert full_sweeper.look(SERVICE, target)["quota"].outcome is Outcome.CLEAR
     quota(Filling(full_admin, target, 0, 0))

@@ -37,7 +37,7 @@ def test_a_report_of_a_full_project_lists_it_and_leaves_it_as_it_was(cloud, swee
 
 
 def test_a_dry_run_writes_nothing_at_all_anywhere(cloud, admin, sweeper, orchestrator, bystander):
-    # The first list of security groups makes Neutron give a default group to the project of who asks.
+    # At the first list of security groups Neutron creates a default group in the project of the caller.
     list(filler.connect_as(admin, "orchestrator", "orchestrator", "service").network.security_groups())
     before = sweeper.dump(*EVERYTHING)
     deletion_id = orchestrator.request(bystander.project_id, Mode.CASCADE, dry_run=True)
@@ -60,12 +60,12 @@ def test_a_dry_run_writes_nothing_at_all_anywhere(cloud, admin, sweeper, orchest
         cloud.admin.call("DELETE", inherited)
 
 
-def test_a_cascade_leaves_nothing_and_touches_nobody_else(cloud, admin, orchestrator, bystander):
+def test_a_cascade_leaves_nothing_and_changes_no_other_project(cloud, admin, orchestrator, bystander):
     kept_resources = left(cloud, bystander.project_id)
     filled = filler.fill(admin, "doomed", partner=bystander.project_id, objects=20)
     image = next(i for i in filled.ids["image"] if admin.image.get_image(i).visibility == "community")
     deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
-    # The community image is protected by default: it is named, and all goes that does not wait for images.
+    # The community image is protected by default: it is named, and all types that do not wait for images are deleted.
     orchestrator.wait(
         deletion_id,
         until=lambda r: (

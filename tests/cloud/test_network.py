@@ -1,4 +1,4 @@
-"""Neutron: everything of the project goes, but for what others are using; the neighbour keeps all."""
+"""Neutron: everything of the project is deleted except what others use; the neighbour keeps all."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def default_group_of_the_sweeper(sweeper):
 
 
 def rows(sweeper):
-    """Neutron's whole database but for the counters, locks and revisions that it keeps of what came and went."""
+    """Return the whole database of Neutron without counters, locks and revisions."""
     counters = tuple(f'INSERT INTO "{name}' for name in ("subnetpools", "ml2_", "quotausages", "network_subnet_lock"))
     lines = {line for line in sweeper.dump("neutron").splitlines() if not line.startswith(counters)}
     return {re.sub(r'("standardattributes" VALUES\(\d+,).*', r"\1", line) for line in lines}
 
 
 def delete(sweeper, target, **options):
-    """Sweep until nothing more is to be had: first what counts as left over, then the project settings too."""
+    """Sweep until there is no more progress: first the leftovers, then the project settings as well."""
     for _ in range(PASSES):
         swept = sweeper.delete(SERVICE, target, **options)
         if not left(swept):
@@ -61,7 +61,7 @@ def rule_of(rest, group, project, **more):
     return rest.call("POST", "/security-group-rules", {"security_group_rule": body})["security_group_rule"]["id"]
 
 
-def test_a_look_at_a_pristine_project_creates_nothing(admin, sweeper, cloud, neighbour):
+def test_an_inventory_of_a_new_project_creates_nothing(admin, sweeper, cloud, neighbour):
     """Several of Neutron's lists create a default group for the project that they filter by."""
     pristine = make_project(admin, "network-pristine", password=None, partner=None)
     before = sweeper.dump("neutron")
@@ -76,14 +76,14 @@ def test_everything_goes(admin, sweeper, cloud, neighbour):
     target = fill(admin, "network-target", partner=neighbour.project_id, only=["network"])
     everything = Rest(admin.network)
     net, backend = target.first("network"), target.first("network", 1)
-    # What a server, a load balancer and a DHCP agent leave when they are no longer there.
+    # Ports that a server, a load balancer and a DHCP agent leave behind.
     for device_owner in ("compute:nova", "Octavia", "network:dhcp", "baremetal:none"):
         port_of(everything, net, target, device_owner=device_owner, device_id="gone")
-    # A local IP on a port that was chosen for it, which then cannot go before it.
+    # A local IP on an existing port, which cannot be deleted before the local IP.
     chosen = port_of(everything, backend, target, fixed_ips=[{"subnet_id": target.first("subnet", 1)}])
     body = {"network_id": backend, "local_port_id": chosen, "project_id": target.project_id}
     everything.call("POST", "/local_ips", {"local_ip": body})
-    # A subnet of the project on somebody else's network.
+    # A subnet of the project on a network of another project.
     body = {"network_id": neighbour.first("network", 2), "ip_version": 4, "cidr": "172.30.0.0/24"}
     body["project_id"] = target.project_id
     everything.call("POST", "/subnets", {"subnet": body})
@@ -144,7 +144,7 @@ def test_what_others_use_stays_and_is_named(admin, sweeper, cloud, neighbour):
     grant |= {"action": "access_as_shared", "project_id": theirs}
     grant = everything.call("POST", "/rbac-policies", {"rbac_policy": grant})["rbac_policy"]["id"]
 
-    # What the target grants to the neighbour is the target's.
+    # A grant of the target to the neighbour belongs to the target.
     before = {line for line in rows(sweeper) if theirs in line and ours not in line}
     swept = delete(sweeper, target)
     assert {line for line in rows(sweeper) if theirs in line and ours not in line} == before
@@ -165,7 +165,7 @@ def test_what_others_use_stays_and_is_named(admin, sweeper, cloud, neighbour):
         assert found[key].reason is Reason.FOREIGN, found[key]
         assert named(found[key]) == blockers, found[key]
     assert found["network", shared].reason is found["subnet", on_shared].reason is Reason.PROTECTED
-    # The network waits for the project's own port, which is stuck in somebody else's router.
+    # The network waits for a port of the project, which is an interface of another project's router.
     assert found["network", backend].reason is Reason.IN_USE
     assert named(found["network", backend]) == {("network.port", our_interface, ours)}
     assert swept["rbac_grant"].kept == 1
@@ -173,7 +173,7 @@ def test_what_others_use_stays_and_is_named(admin, sweeper, cloud, neighbour):
     assert found["rbac_policy", policies[0]["id"]].reason is Reason.PROTECTED
     assert swept["port"].outcome is swept["trunk"].outcome is swept["floating_ip"].outcome is Outcome.CLEAR
 
-    # The neighbour lets go, and the operator allows what only he can.
+    # The neighbour removes its references, and the operator sets the options.
     everything.call("DELETE", f"/floatingips/{way_out}")
     everything.call("DELETE", f"/ports/{guest}")
     for each in (subnet, from_pool):

@@ -1,4 +1,4 @@
-"""Swift: every container of the project goes with all that it hides; the neighbour's account is never touched."""
+"""Swift: every container of the project is deleted with hidden contents; the neighbour's account is never changed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.support.timing import wait
 
 OBJECTS = 1050  # more than one page of a listing
 TYPES = {type_.name: type_ for type_ in SERVICE.types}
-#: Names that no client library lets through as they are, and names too long for a bulk delete when they are encoded.
+#: Names that client libraries change, and names that are too long for a bulk delete when they are encoded.
 AWKWARD = (
     ".",
     "..",
@@ -106,7 +106,7 @@ def projects(projects):
 
 
 def everything(filled):
-    """All that an account has, with former versions."""
+    """Return all contents of an account, with former versions."""
     return swift_contents(filled.connection, filled.project_id)
 
 
@@ -116,7 +116,7 @@ def on_disk(sweeper, filled):
     return [line[-1] for line in lines if line[0] == "swift" and "disk" in line[1]]
 
 
-def test_a_look_finds_all_and_changes_nothing(projects, sweeper):
+def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper):
     target, _ = projects
     before = everything(target)
     found = sweeper.look(SERVICE, target)
@@ -178,7 +178,7 @@ def test_everything_goes_and_the_neighbour_keeps_all(projects, sweeper):
     target, neighbour = projects
     theirs = everything(neighbour)
     theirs_too = f"AUTH_{neighbour.project_id}/{quote(neighbour.project_name)}-plain/hello.txt"
-    for name in plugin.common.DOTS:  # HTTP clients take these for another place: one call, and nobody could delete it
+    for name in plugin.common.DOTS:  # HTTP clients resolve these to another URL
         raw(target, "PUT", name)
         for inside in ("inside", theirs_too, *(each for each in AWKWARD if len(quote(each)) < plugin.containers.LINE)):
             raw(target, "PUT", name, inside)
@@ -192,7 +192,7 @@ def test_everything_goes_and_the_neighbour_keeps_all(projects, sweeper):
 
 
 def test_what_can_be_deleted_by_its_path_alone_is_left_in_such_a_container_and_named(admin, sweeper):
-    """What is between may take the path for another account's."""
+    """A proxy in between may resolve the path to another account."""
     target = fill(admin, "object-dots", only=[])
     raw(target, "PUT", "..", X_Versions_Enabled="true")
     raw(target, "PUT", "..", "object")
@@ -204,7 +204,7 @@ def test_what_can_be_deleted_by_its_path_alone_is_left_in_such_a_container_and_n
 
 
 def signed(filled, name, key):
-    """The URL with which anybody may write an object, by a key that a user has set."""
+    """Return a signed URL with which every client can write an object, by a key that a user has set."""
     endpoint = urlsplit(filled.connection.object_store.get_endpoint())
     expires = int(time.time()) + 600
     text = f"PUT\n{expires}\n{endpoint.path}/{name}"
@@ -212,8 +212,8 @@ def signed(filled, name, key):
     return f"{endpoint.scheme}://{endpoint.netloc}{endpoint.path}/{name}?temp_url_sig={signature}&temp_url_expires={expires}"
 
 
-def test_who_writes_from_outside_holds_nothing_up(admin, sweeper, neighbour):
-    """By an access list of everybody's, and by signed addresses: neither asks Keystone about the project."""
+def test_writes_from_another_project_do_not_delay_the_deletion(admin, sweeper, neighbour):
+    """The writes use a public access list and signed URLs, which need no token of the project."""
     target = fill(admin, "object-doors", only=[])
     store = Rest(target.connection.object_store)
     store.raw("POST", "", headers={"X-Account-Meta-Temp-URL-Key-2": "account-key"})
@@ -256,7 +256,7 @@ def test_who_writes_from_outside_holds_nothing_up(admin, sweeper, neighbour):
 
 
 def test_container_sync_is_cut_before_anything_is_deleted(admin, sweeper, monkeypatch):
-    """Swift would delete the copies, too, which may be in anybody's account."""
+    """Swift would also delete the copies, which may be in the account of another project."""
     target = fill(admin, "object-sync", only=[])
     store = Rest(target.connection.object_store)
     store.raw("PUT", path("synced"), headers={"X-Container-Sync-To": "http://127.0.0.1/v1/AUTH_x/c"})
@@ -275,7 +275,7 @@ def test_container_sync_is_cut_before_anything_is_deleted(admin, sweeper, monkey
 
 
 def test_without_bulk_delete(admin, sweeper, monkeypatch):
-    """Not every Swift has the middleware, or tells about it."""
+    """Some Swift deployments do not have the middleware, or do not report it."""
     target = fill(admin, "object-slow", only=["object-store"], objects=30)
     monkeypatch.setattr(plugin.containers, "_bulk_limit", lambda connection: 0)
     monkeypatch.setattr(plugin.common, "PAGE", 7)
@@ -364,7 +364,7 @@ def test_a_failure_dressed_as_200(status):
     assert caught.value.status_code == int(status[:3])
 
 
-def test_refused_objects_are_told():
+def test_refused_objects_are_reported():
     run = emptying(answer("400 Bad Request", [["/c/%E2%98%83", "403 Forbidden"], ["/c/2", "403 Forbidden"]], deleted=1))
     run.bulk([b"/c/1", b"/c/2", b"/c/3"])
     with pytest.raises(exceptions.HttpException, match=r"2 objects were refused \(2 x 403\), such as '/c/☃'") as caught:

@@ -1,4 +1,4 @@
-"""What stands in the way of a deletion: it is named, and what it does not hold up goes on. Over the light cloud."""
+"""Obstacles of a deletion: each is named, and independent types are deleted. Over the light cloud."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cloud.proof import left
 
 @contextmanager
 def catalogued(cloud: Cloud, type_: str, url: str):
-    """A service in the catalog that was not there."""
+    """A new service in the catalog."""
     cloud.admin.ensure_service(type_, type_, url, "RegionOne")
     (entry,) = cloud.admin.call("GET", f"/services?type={type_}")["services"]
     try:
@@ -56,7 +56,7 @@ def test_a_service_without_a_plugin_blocks_completion_until_it_is_dealt_with(clo
         orchestrator.tried_again(deletion_id, "survey")
         assert orchestrator.store.get(deletion_id).status is Status.DELETING
         assert orchestrator.blockers(deletion_id) == no_plugin
-    # It has left the catalog: what the project has there is out of sight, and not gone. An admin says to go on.
+    # It has left the catalog: the resources of the project there are unknown, and not gone. An admin waives it.
     said = lambda: orchestrator.step(deletion_id, "workflow.").message  # noqa: E731
     orchestrator.wait(deletion_id, until=lambda r: "left the catalog" in said())
     assert orchestrator.blockers(deletion_id) == no_plugin
@@ -69,7 +69,7 @@ def test_a_service_without_a_plugin_blocks_completion_until_it_is_dealt_with(clo
     assert left(cloud, filled.project_id) == {}
 
 
-def test_a_dead_endpoint_blocks_its_own_part_and_completion(cloud, admin, orchestrator):
+def test_an_endpoint_that_is_down_blocks_its_steps_and_completion(cloud, admin, orchestrator):
     filled = filler.fill(admin, "dead-endpoint", only=("network", "image"))
     for image in filled.ids["image"]:
         if admin.image.get_image(image).visibility == "community":
@@ -91,7 +91,7 @@ def test_a_dead_endpoint_blocks_its_own_part_and_completion(cloud, admin, orches
     finally:
         for endpoint in endpoints:
             cloud.admin.call("PATCH", f"/endpoints/{endpoint['id']}", {"endpoint": {"url": endpoint["url"]}})
-    orchestrator.wait(deletion_id, Status.DELETED)  # with no word from anybody: the catalog is read again
+    orchestrator.wait(deletion_id, Status.DELETED)  # without a request: the catalog is read again
     assert left(cloud, filled.project_id) == {}
 
 

@@ -1,4 +1,4 @@
-"""Heat: every stack of the project goes, also what a failed delete left; the neighbour keeps all."""
+"""Heat: every stack of the project is deleted, also after a failed delete; the neighbour keeps all."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.cloud.fillings.base import Rest
 from tests.support import sweeps
 
 TYPES = {type_.name: type_ for type_ in SERVICE.types}
-SECONDS = 600  # Heat works a stack off in seconds, a busy machine in minutes
+SECONDS = 600  # Heat deletes a stack in seconds, on a busy machine in minutes
 
 
 def alive(sweeper, project_id):
-    """Straight from the database: live rows by table, nested stacks and trusts among them."""
+    """Return live rows from the database by table, including nested stacks and trusts."""
     stacks = "SELECT id FROM stack WHERE tenant = ? AND deleted_at IS NULL"
     found = {"stack": {i for (i,) in sweeper.rows("heat", stacks, project_id)}}
     for table in ("snapshot", "software_config", "software_deployment"):
@@ -39,14 +39,14 @@ def look(sweeper, filled, type_, **options):
     return sweeps.inventory(type_, sweeper.connection(project_id), sweeper.definition(SERVICE, filled, **options))
 
 
-def test_a_deployment_that_nobody_can_read_by_its_id_is_found_and_goes(projects, full_admin):
-    """Heat acts on what its config says, with the caller's token; that it goes is for the tests that follow."""
+def test_a_deployment_that_cannot_be_read_by_its_id_is_found_and_deleted(projects, full_admin):
+    """Heat would run the signal of its config with the token of the caller. Later tests check its delete."""
     target, _ = projects
     path = f"/software_deployments/{target.first('software deployment')}"
     assert Rest(full_admin.orchestration).raw("GET", path, ok=(400,)).status_code == 400
 
 
-def test_a_look_finds_all_and_changes_nothing(projects, full_sweeper):
+def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_sweeper):
     target, _ = projects
     before = alive(full_sweeper, target.project_id)
     found = full_sweeper.look(SERVICE, target)
@@ -60,7 +60,7 @@ def test_a_look_finds_all_and_changes_nothing(projects, full_sweeper):
     assert before["stack"] > set(target.ids["stack"])  # the nested ones
     assert {left.id for left in found["software_config"].leftovers} == set(target.ids["software config"])
     assert {left.id for left in found["software_deployment"].leftovers} == set(target.ids["software deployment"])
-    assert found["stack_user_project"] == StepResult(Outcome.CLEAR, digest=NOTHING)  # nobody has named the domain
+    assert found["stack_user_project"] == StepResult(Outcome.CLEAR, digest=NOTHING)  # the domain is not configured
 
 
 def test_every_page_is_read(projects, full_sweeper, monkeypatch):
@@ -75,7 +75,7 @@ def test_every_page_is_read(projects, full_sweeper, monkeypatch):
 
 
 def test_a_stack_whose_owner_is_not_shown_is_protected(projects, full_sweeper):
-    """Heat shows the owner to admins alone."""
+    """Heat shows the owner only to admins."""
     target, _ = projects
     found = sweeps.inventory(TYPES["stack"], target.connection, full_sweeper.definition(SERVICE, target))
     assert {left.reason for left in found.leftovers} == {Reason.OWNER_UNKNOWN}
@@ -86,7 +86,7 @@ def test_everything_goes_once_nothing_foreign_is_in_it(projects, full_sweeper, f
     theirs = alive(full_sweeper, neighbour.project_id)
     assert all(theirs.values())
     swept = until(full_sweeper, target, lambda swept: swept["stack"].outcome is Outcome.CLEAR)
-    # What is not the stacks' own has kept two of them: they are no longer in anybody's way.
+    # Foreign resources have blocked two stacks; the test removes them now.
     occupied = [left for left in swept["failed_stack"].leftovers if left.name.endswith("-occupied")]
     until(
         full_sweeper, target, lambda swept: {left.reason for left in swept["failed_stack"].leftovers} == {Reason.ERROR}
@@ -114,7 +114,7 @@ def until(sweeper, filled, enough):
     return swept
 
 
-def test_what_survives_its_stack_is_the_networks_affair(projects, full_admin):
+def test_networks_that_survive_their_stack_are_listed_by_neutron(projects, full_admin):
     """After the test before: a retained network, and that of an abandoned stack."""
     target, _ = projects
     found = Rest(full_admin.network).call("GET", "/networks", params={"project_id": target.project_id})["networks"]

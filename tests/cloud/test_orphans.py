@@ -1,7 +1,7 @@
-"""Orphans of the real services: a project dies past the orchestrator, is found, and is adopted.
+"""Orphans of the real services: a project is deleted without the orchestrator, found by a scan, and adopted.
 
-What is asserted is read straight from the services' databases and disks (`rows`). The orchestrator is the shipped
-all-in-one process, asked by the `openstack` command, as an admin would.
+The assertions read the databases and disks of the services (`rows`). The orchestrator is the shipped all-in-one
+process, and the requests are `openstack` commands of an admin.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.cloud.fillings.base import Filled
 from tests.cloud.job import Job, of, settled, unlike
 from tests.cloud.launcher import Cloud
 
-#: It compares every row of the cloud, and looks for what no project owns.
+#: It compares every row of the cloud, and searches for orphans.
 ALONE = True
 PROJECT = f"orphans-{secrets.token_hex(2)}"
 QUICK = """
@@ -30,11 +30,11 @@ parts_at_once = 8
 [service_orchestration]
 stack_user_domain = heat
 """
-#: What is quick to fill, and shared with each other: images, networks, zones.
+#: Services that are filled quickly, with shared resources: images, networks, zones.
 SHARED = ("network", "image", "object-store", "key-manager", "dns")
 ENDED = {"completed", "incomplete", "failed", "cancelled", "deleted", "leftovers", "planned"}
 
-#: Tables with an owner whose rows no scan reports by themselves, and why. What they are part of is reported.
+#: Tables with an owner whose rows no scan reports separately, and why. The scan reports what includes them.
 NOT_BY_THEMSELVES = {
     ("cinder", "groups"): "an old consistency group: no list says whose it is",
     ("cinder", "quotas"): "a setting",
@@ -43,7 +43,7 @@ NOT_BY_THEMSELVES = {
     ("designate", "records"): "goes with its zone",
     ("designate", "recordsets"): "goes with its zone",
     ("designate", "shared_zones"): "goes with its zone",
-    ("heat", "software_deployment"): "Heat shows nobody its owner",
+    ("heat", "software_deployment"): "Heat does not show its owner",
     ("heat", "stack"): "nested ones go with theirs",
     ("keystone", "application_credential"): "a user's",
     ("manila", "project_share_type_quotas"): "a setting",
@@ -65,7 +65,7 @@ NOT_BY_THEMSELVES = {
     ("octavia", "l7rule"): "goes with its policy",
     ("octavia", "member"): "goes with its pool",
 }
-#: Residue: settings and default groups, which an adoption removes when nothing else is left; and what waits for that.
+#: Project settings, which an adoption removes when nothing else is left, and types that wait for these.
 LAST = {
     "cinder": {"default_volume_types", "quotas", "volume_type_projects"},
     "designate": {"quotas"},
@@ -81,7 +81,7 @@ LAST = {
 
 
 class Adopting(Job):
-    """The orchestrator, and the commands of an admin who looks for orphans."""
+    """The orchestrator, and the commands of an admin for orphans."""
 
     def __init__(self, cloud: Cloud) -> None:
         super().__init__(cloud)
@@ -102,7 +102,7 @@ def plain(identity: object) -> str:
 
 
 def owned(found: rows.Rows, project_id: str, but: Collection[rows.Place]) -> dict[str, rows.Place]:
-    """The ids of rows that say in a column of their own that the project owns them, and where they are."""
+    """Return the ids of rows with the project in a column for the owner, and their places."""
     return {
         plain(row.get("uuid") or row["id"]): place
         for place, its in found.live(project_id).tables.items()
@@ -122,7 +122,7 @@ def job(full_cloud: Cloud) -> Iterator[Adopting]:
 
 @pytest.fixture(scope="module")
 def dead_and_bystander(job, full_cloud, full_admin) -> tuple[Filled, Filled]:
-    """One with something of everything, which somebody has deleted in Keystone, and one that lives."""
+    """A project with all types, which was deleted in Keystone, and an existing one."""
     began = time.monotonic()
     dead = filler.fill(full_admin, PROJECT, objects=5)
     bystander = filler.bystander(full_admin, f"{PROJECT}-bystander", dead, only=SHARED, objects=5)
@@ -175,7 +175,7 @@ def test_an_adoption_deletes_all_but_what_no_admin_can_see_and_then_that_is_waiv
     print("\n" + "\n".join(rows.summary(table)))
     print(f"the adoption took {took:.0f} s: {record['progress']}")
     assert (record["status"], record["reason"]) == ("leftovers", "project_gone"), record
-    # Barbican's lists are those of the token's project, and nobody gets one: its types are unknown, by name.
+    # The lists of Barbican need a project token, which cannot be issued: its types are named as unknown.
     unknown = {(row["service"], row["type"]) for row in record["blockers"]}
     assert unknown == {("key-manager", type_) for type_ in ("order", "container", "secret")}
     assert all(row["reason"] == "project_gone" and "waive the service" in row["remedy"] for row in record["blockers"])
@@ -191,7 +191,7 @@ def test_an_adoption_deletes_all_but_what_no_admin_can_see_and_then_that_is_waiv
     lost, new = unlike(before, after, dead, bystander)
     assert not lost and not new, "\n".join([*lost.lines(), "new:", *new.lines()])
 
-    # An admin looks into Barbican's database, waives it for this project, and has it brought to its end.
+    # An admin checks the database of Barbican, waives it for this project, and lets the deletion complete.
     why = ("--days", "1", "--reason", "its rows were removed by hand")
     code, said = job.command(
         "project", "deletion", "waiver", "create", "key-manager", "--project", dead.project_id, *why

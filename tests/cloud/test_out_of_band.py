@@ -1,4 +1,4 @@
-"""Projects that somebody deletes past the orchestrator: real Keystone, its notifications over a real RabbitMQ."""
+"""Projects that are deleted without the orchestrator: real Keystone, its notifications over a real RabbitMQ."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def noticed(orchestrator: Orchestrator, project_id: str, seconds: float = 240):
         if found := records(orchestrator, project_id):
             return found[0]
         time.sleep(0.1)
-    raise AssertionError("nobody noticed")
+    raise AssertionError("the orchestrator did not notice the deletion")
 
 
 def condition(record, type_: str) -> bool:
@@ -133,18 +133,18 @@ def test_every_project_of_a_deleted_domain_is_noticed(noisy):
         assert record.origin is Origin.NOTICED
 
 
-def test_our_own_removal_is_not_news(noisy):
+def test_the_removal_by_the_orchestrator_is_not_announced(noisy):
     cloud, orchestrator = noisy
     filled = filler.fill(admin_of(cloud), "by-us", only=("image",))
     orchestrator.wait(orchestrator.request(filled.project_id, Mode.CASCADE), Status.DELETED)
     other = filler.fill(admin_of(cloud), "past-us-too", only=())
     cloud.admin.call("DELETE", f"/projects/{other.project_id}")
-    noticed(orchestrator, other.project_id)  # so the hint about the first one has been heard by now
+    noticed(orchestrator, other.project_id)  # so the notification about the first one has been handled by now
     assert len(records(orchestrator, filled.project_id)) == 1
 
 
 @pytest.mark.parametrize("only", [("image",), ("image", "key-manager")], ids="+".join)
-def test_a_deletion_whose_project_vanishes_goes_on_and_says_so(noisy, only):
+def test_a_deletion_whose_project_vanishes_goes_on_and_reports_it(noisy, only):
     cloud, orchestrator = noisy
     filled = filler.fill(admin_of(cloud), f"vanishing-{len(only)}", only=only)
     deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
@@ -152,7 +152,7 @@ def test_a_deletion_whose_project_vanishes_goes_on_and_says_so(noisy, only):
     cloud.admin.call("DELETE", f"/projects/{filled.project_id}")
     record = orchestrator.wait(deletion_id)
     rows = Sweeper(cloud).rows("glance", "SELECT id FROM images WHERE owner = ? AND deleted = 0", filled.project_id)
-    # A task that was under way when the project vanished, such as "access", failed: what counts is what is listed.
+    # A step that was under way when the project vanished, such as "access", failed: only the listed resources count.
     sweeps = [s for s in orchestrator.store.steps(deletion_id) if s.kind is StepKind.SWEEP]
     unknown = [s.name for s in sweeps if s.outcome is Outcome.UNKNOWN]
     assert rows == []
@@ -168,7 +168,7 @@ def test_a_deletion_whose_project_vanishes_goes_on_and_says_so(noisy, only):
         assert record.status is Status.DELETED
 
 
-def test_keystone_that_still_knows_the_project_is_believed(noisy):
+def test_a_project_that_keystone_still_finds_is_not_gone(noisy):
     cloud, orchestrator = noisy
     filled = filler.fill(admin_of(cloud), "still-there", only=())
     heard = Listener(orchestrator.store, orchestrator.parts.clouds, orchestrator.parts.bus)

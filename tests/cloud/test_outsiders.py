@@ -1,4 +1,4 @@
-"""What somebody with no role on a project puts into it does not hold up its deletion. Over the whole cloud."""
+"""Resources that a user without a role puts into a project do not block its deletion. Over the whole cloud."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.cloud.orchestrator import Orchestrator
 
 @pytest.fixture(scope="module")
 def orchestrator(full_cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orchestrator]:
-    """Engine and workers in this process, which read no more than five resources of a type at a time."""
+    """Engine and workers in this process, which read at most five resources of a type at a time."""
     made = Orchestrator(full_cloud, tmp_path_factory.mktemp("orchestrator"), "[worker]\nmost_listed = 5\n")
     yield made
     made.running.close()
@@ -36,7 +36,7 @@ def victim(full_admin: Connection) -> Filled:
 
 @pytest.fixture(scope="module")
 def outsider(full_admin: Connection) -> Filled:
-    """A project of somebody who has no role on any other."""
+    """A project of a user without a role on any other project."""
     return filler.fill(full_admin, f"outsider-{secrets.token_hex(3)}", only=())
 
 
@@ -48,7 +48,7 @@ def put_credential(outsider: Filled, project_id: str) -> str:
 
 @contextlib.contextmanager
 def putting_credentials(outsider: Filled, project_id: str) -> Iterator[list[str]]:
-    """Make them again and again; yields the ids so far."""
+    """Create credentials repeatedly; yield the ids so far."""
     made = [put_credential(outsider, project_id)]
     over = threading.Event()
 
@@ -66,7 +66,7 @@ def putting_credentials(outsider: Filled, project_id: str) -> Iterator[list[str]
 
 
 def credentials(full_sweeper, project_id: str) -> set[str]:
-    """What there is, straight from Keystone's database."""
+    """Return the existing credentials from the database of Keystone."""
     return {
         id_ for (id_,) in full_sweeper.rows("keystone", "SELECT id FROM credential WHERE project_id = ?", project_id)
     }
@@ -84,7 +84,7 @@ def test_credentials_that_keep_coming_do_not_keep_the_project(orchestrator, full
     assert len(made) > 5
 
 
-def test_a_report_names_them_and_whose_they_are(orchestrator, full_admin, victim, outsider):
+def test_a_report_names_them_and_their_owners(orchestrator, full_admin, victim, outsider):
     image = victim.connection.image.create_image(name="in-the-way", container_format="bare", disk_format="raw")
     put = put_credential(outsider, victim.project_id)
     deletion_id = orchestrator.request(victim.project_id, Mode.REPORT)
@@ -100,10 +100,10 @@ def test_a_report_names_them_and_whose_they_are(orchestrator, full_admin, victim
     full_admin.image.delete_image(image.id)
 
 
-def test_an_adoption_deletes_them_though_nobody_sees_the_secrets(
+def test_an_adoption_deletes_them_though_the_secrets_cannot_be_listed(
     orchestrator, full_cloud, full_sweeper, victim, outsider
 ):
-    """Of a dead project Barbican's secrets stay unknown; what names it in Keystone waits for nothing of that."""
+    """Secrets of a missing project stay unknown; objects of Keystone that name the project do not wait for them."""
     full_cloud.admin.call("DELETE", f"/projects/{victim.project_id}")
     put = put_credential(outsider, victim.project_id)
     assert put in credentials(full_sweeper, victim.project_id)
@@ -126,12 +126,12 @@ def test_an_adoption_deletes_them_though_nobody_sees_the_secrets(
 
 
 def call(connection: Connection, service: str, method: str, path: str, body: object = None, **headers: str):
-    """One call of somebody's; what it answers, whatever that is."""
+    """Send a request of a user; return the answer, also a refusal."""
     return Rest(getattr(connection, service)).raw(method, path, range(400, 600), json=body, headers=headers)
 
 
 def made(answer, *keys: str) -> str:
-    """The id of what a call has made."""
+    """Return the id of the resource that a call has created."""
     assert answer.status_code < 400, answer.text
     found = answer.json()
     for key in keys:
@@ -324,7 +324,7 @@ def test_what_an_outsider_cannot_put_into_a_project(full_admin, victim, outsider
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_what_an_outsider_can_name_the_project_in_does_not_keep_it(orchestrator, victim, outsider, mode):
-    """Each row is the outsider's own: shares, memberships and transfers that nobody accepted."""
+    """Each row belongs to the outsider: shares, memberships and transfers that were not accepted."""
     o, tag, target = outsider.connection, secrets.token_hex(3), victim.project_id
     network = made(call(o, "network", "POST", "/networks", {"network": {"name": "o"}}), "network", "id")
     body = {"security_group": {"name": "o"}}
@@ -347,7 +347,7 @@ def test_what_an_outsider_can_name_the_project_in_does_not_keep_it(orchestrator,
 
 
 def test_an_outsider_on_a_shared_network_is_named_and_an_admin_clears_it(orchestrator, full_admin, victim, outsider):
-    """It takes a member who shares it. The outsider's port is never deleted: whose it is, is in the report."""
+    """A member has to share the network first. The outsider's port is never deleted, and the report names its owner."""
     v, o = victim.connection, outsider.connection
     network = made(call(v, "network", "POST", "/networks", {"network": {"name": "v"}}), "network", "id")
     share = {"object_type": "network", "object_id": network, "target_tenant": outsider.project_id}

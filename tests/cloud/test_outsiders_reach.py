@@ -1,4 +1,4 @@
-"""What somebody with no role on a project does to what is in it. Over the whole cloud."""
+"""What a user without a role on a project can do to its resources. Over the whole cloud."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def victim(full_admin: Connection) -> Filled:
 
 @pytest.fixture(scope="module")
 def outsider(full_admin: Connection) -> Filled:
-    """A project of somebody who has no role on any other."""
+    """A project of a user without a role on any other project."""
     return filler.fill(full_admin, f"outsider-{secrets.token_hex(3)}", only=())
 
 
@@ -60,7 +60,7 @@ def port(who: Filled, network_id: str) -> str:
 
 @pytest.mark.parametrize("below", [False, True], ids=["parent", "subport"])
 def test_a_trunk_of_the_networks_owner_on_a_port_is_named(orchestrator, victim, outsider, shared_network, below):
-    """Who owns a network may put a trunk on any port there, also on one of another project: Neutron keeps it then."""
+    """The owner of a network may put a trunk on any port there. Neutron then refuses to delete this port."""
     held = port(victim, shared_network)
     network = Rest(outsider.connection.network)
     trunk: dict[str, object] = {"name": "grip", "port_id": held}

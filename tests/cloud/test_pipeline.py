@@ -95,14 +95,14 @@ class Answer:
 
     @property
     def error(self) -> str:
-        """The message of an error in Keystone's shape, and in no other."""
+        """Return the message of an error; it must have the format of Keystone."""
         assert set(self.body) == {"error"}
         assert set(self.body["error"]) == {"code", "title", "message"}
         assert self.body["error"]["code"] == self.status
         return self.body["error"]["message"]
 
     def stock(self) -> tuple[int, bytes, dict[str, str]]:
-        """What has to be the same, whichever Keystone answered."""
+        """Return what has to be the same for all Keystone processes."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         del headers["date"], headers["x-openstack-request-id"]
         if "allow" in headers:  # a set, in another order in every process
@@ -111,7 +111,7 @@ class Answer:
 
 
 def send(url: str, method: str, path: str, token: str = "", **headers: str) -> Answer:
-    """One request, with its path as it is: no client puts it right."""
+    """Send one request with an unchanged path, which a client library would normalize."""
     host = url.removeprefix("http://")
     connection = http.client.HTTPConnection(host, timeout=60)
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -182,13 +182,13 @@ class World:
         return user_id
 
     def caller(self, who: str, project_id: str = "") -> tuple[str, str]:
-        """Somebody's user id and token."""
+        """Return the user id and the token of a kind of caller."""
         if (who, project_id) not in self._callers:
             self._callers[who, project_id] = self._caller(who, project_id)
         return self._callers[who, project_id]
 
     def _caller(self, who: str, project_id: str) -> tuple[str, str]:
-        if who == "nobody":
+        if who == "no token":
             return "", ""
         if who == "bad token":
             return "", "gAAAAABnot-a-token"
@@ -213,13 +213,13 @@ class World:
         return self.call("POST", "/projects", {"project": project})["project"]["id"]
 
     def exists(self, project_id: str) -> bool:
-        """Whether it is in the database: no process's cache has a say."""
+        """Return whether it is in the database, without the caches of processes."""
         with contextlib.closing(sqlite3.connect(self.cloud.site.database("keystone"), timeout=30)) as database:
             return database.execute("SELECT id FROM project WHERE id = ?", [project_id]).fetchall() == [(project_id,)]
 
 
 class Orchestrator:
-    """The real one in this process: its API always, engine and worker when a test wants a deletion to go on."""
+    """The real orchestrator in this process: its API always, engine and worker only where a test needs them."""
 
     def __init__(self, cloud: Cloud, directory: pathlib.Path, port: int) -> None:
         path = directory / "orchestrator.conf"
@@ -294,7 +294,7 @@ def orchestrator(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture
 def working(orchestrator: Orchestrator) -> Iterator[None]:
-    """Engine and worker, for as long as one test runs. What other tests asked for is forgotten: it is in the way."""
+    """Run engine and worker during one test. Deletions of other tests are removed first."""
     with orchestrator.store.database.engine.begin() as connection:
         for table in reversed(tables.metadata.sorted_tables):
             connection.execute(table.delete())
@@ -317,7 +317,7 @@ EVERY = ["always", "opt-in", "filter", "proxy"]
 # -------------------------------------------------------------------------------------------------- it becomes a record
 @pytest.mark.parametrize("who", ["admin", "domain manager", "project admin"])
 @pytest.mark.parametrize("front", INTERCEPTING)
-def test_a_plain_delete_becomes_a_deletion_in_the_name_of_who_asked(world, orchestrator, front, who):
+def test_a_plain_delete_becomes_a_deletion_in_the_name_of_the_caller(world, orchestrator, front, who):
     project_id = world.project()
     user_id, token = world.caller(who, project_id)
     answer = send(world.urls[front], "DELETE", f"/v3/projects/{project_id}", token)
@@ -343,7 +343,7 @@ def test_a_plain_delete_becomes_a_deletion_in_the_name_of_who_asked(world, orche
     ],
 )
 @pytest.mark.parametrize("front", EVERY)
-def test_who_names_a_mode_gets_it(world, orchestrator, front, query, headers, mode):
+def test_the_requested_mode_is_used(world, orchestrator, front, query, headers, mode):
     project_id = world.project()
     _, token = world.caller("admin")
     answer = send(world.urls[front], "DELETE", f"/v3/projects/{project_id}{query}", token, **headers)
@@ -372,7 +372,7 @@ def test_a_mode_that_is_none_deletes_nothing(world, orchestrator, front, query, 
     assert orchestrator.records(project_id) == []
 
 
-def test_without_a_word_opt_in_leaves_the_delete_to_keystone(world, orchestrator):
+def test_in_opt_in_a_delete_without_a_mode_is_left_to_keystone(world, orchestrator):
     project_id = world.project()
     answer = send(world.urls["opt-in"], "DELETE", f"/v3/projects/{project_id}", world.caller("admin")[1])
     assert (answer.status, answer.raw) == (204, b"")
@@ -380,7 +380,7 @@ def test_without_a_word_opt_in_leaves_the_delete_to_keystone(world, orchestrator
     assert orchestrator.records(project_id) == []
 
 
-def test_off_is_stock_whatever_the_request_says(world, orchestrator):
+def test_off_is_stock_for_every_request(world, orchestrator):
     said = []
     for front in ("stock", "off"):
         project_id = world.project()
@@ -394,8 +394,8 @@ def test_off_is_stock_whatever_the_request_says(world, orchestrator):
 
 # ------------------------------------------------------------------------------------------------- who may not, may not
 @pytest.mark.parametrize("front", ["always", "opt-in", "off", "alone"])
-@pytest.mark.parametrize("case", ["nobody", "bad token", "member", "another domain's manager"])
-def test_who_may_not_delete_gets_what_a_stock_keystone_says_to_the_byte(world, orchestrator, front, case):
+@pytest.mark.parametrize("case", ["no token", "bad token", "member", "another domain's manager"])
+def test_a_user_who_may_not_delete_gets_the_exact_answer_of_a_stock_keystone(world, orchestrator, front, case):
     project_id = world.project()
     for target in (project_id, uuid.uuid4().hex):
         _, token = world.caller(case, project_id)
@@ -412,7 +412,7 @@ def test_who_may_not_delete_gets_what_a_stock_keystone_says_to_the_byte(world, o
 
 
 @pytest.mark.parametrize("front", ["always", "opt-in", "off", "alone"])
-def test_what_is_not_there_or_immutable_gets_what_a_stock_keystone_says_to_the_byte(world, orchestrator, front):
+def test_a_missing_or_immutable_project_gets_the_exact_answer_of_a_stock_keystone(world, orchestrator, front):
     _, token = world.caller("admin")
     immutable = world.project(options={"immutable": True})
     for path, status in (
@@ -431,12 +431,12 @@ def test_what_is_not_there_or_immutable_gets_what_a_stock_keystone_says_to_the_b
 
 
 @pytest.mark.parametrize("front", ["filter", "proxy"])
-@pytest.mark.parametrize("case", ["nobody", "bad token", "member", "another domain's manager"])
-def test_before_the_filter_too_nobody_gets_further_than_they_may(world, orchestrator, front, case):
+@pytest.mark.parametrize("case", ["no token", "bad token", "member", "another domain's manager"])
+def test_with_the_filter_users_have_no_more_rights_than_without(world, orchestrator, front, case):
     project_id = world.project()
     _, token = world.caller(case, project_id)
     answer = send(world.urls[front], "DELETE", f"/v3/projects/{project_id}", token)
-    assert answer.status == (401 if case in ("nobody", "bad token") else 403)
+    assert answer.status == (401 if case in ("no token", "bad token") else 403)
     assert answer.error
     missing = send(world.urls[front], "DELETE", f"/v3/projects/{uuid.uuid4().hex}", token)
     assert missing.status == answer.status, "it does not say what there is"
@@ -511,7 +511,7 @@ def test_no_spelling_of_the_path_slips_past(world, orchestrator, trick):
 
 
 def test_the_tricks_are_tricks(world):
-    """Some of them do delete in a stock Keystone: else the test above shows nothing."""
+    """Some of these requests delete in a stock Keystone. Else the test above would prove nothing."""
     _, token = world.caller("admin")
     projects = {trick: world.project() for trick in TRICKS}
     for trick, project_id in projects.items():
@@ -527,7 +527,7 @@ def test_a_method_in_small_letters_does_not_slip_past(world, front):
 
 
 @pytest.mark.parametrize("front", EVERY)
-def test_other_requests_about_projects_are_none_of_its_business(world, front):
+def test_other_requests_about_projects_are_passed_on(world, front):
     _, token = world.caller("admin")
     project_id = world.project(tags=["a;b", "tag"])
     for method, path, status in (
@@ -544,12 +544,12 @@ def test_other_requests_about_projects_are_none_of_its_business(world, front):
 
 # ---------------------------------------------------------------------------------------------------------- the bypass
 @pytest.mark.parametrize("front", INTERCEPTING)
-def test_only_the_orchestrators_own_user_passes_with_the_header_of_the_final_delete(world, orchestrator, front):
+def test_only_the_user_of_the_orchestrator_passes_with_the_header_of_the_final_delete(world, orchestrator, front):
     project_id = world.project()
     path = f"/v3/projects/{project_id}"
     own = world.token("orchestrator", {"project": {"name": "service", "domain": {"id": "default"}}})
     header = {"X_Project_Cleanup_Final": str(uuid.uuid4())}
-    # not anybody with the header, and not the orchestrator's user without it
+    # no other user with the header, and not the user of the orchestrator without it
     assert send(world.urls[front], "DELETE", path, world.caller("admin")[1], **header).status == 202
     assert send(world.urls[front], "DELETE", path, own).status == 202
     assert send(world.urls[front], "DELETE", path, own, X_Project_Cleanup_Final="").status == 202
@@ -561,8 +561,8 @@ def test_only_the_orchestrators_own_user_passes_with_the_header_of_the_final_del
 
 
 @pytest.mark.parametrize("front", INTERCEPTING)
-def test_nobody_passes_by_calling_themselves_the_orchestrator(world, orchestrator, front):
-    """Headers that Keystone's own middleware sets: whoever sends them must not be believed."""
+def test_a_user_with_the_name_of_the_orchestrator_does_not_pass(world, orchestrator, front):
+    """The middleware of Keystone sets these headers. They must be ignored in a request of a client."""
     project_id = world.project()
     spoofed = {
         "X_Project_Cleanup_Final": str(uuid.uuid4()),
@@ -612,7 +612,7 @@ def test_from_the_users_delete_to_the_end_of_the_project(world, orchestrator, wo
 
 # ------------------------------------------------------------------------------------------------------- refused: why
 @pytest.mark.parametrize("front", INTERCEPTING)
-def test_the_orchestrators_refusals_are_told_in_keystones_shape(world, orchestrator, front):
+def test_refusals_of_the_orchestrator_have_the_format_of_keystone(world, orchestrator, front):
     _, token = world.caller("admin")
     project_id = world.project()
     assert send(world.urls[front], "DELETE", f"/v3/projects/{project_id}", token).status == 202
@@ -740,7 +740,7 @@ def test_stock_clients_take_202_for_a_success(world, orchestrator, client: Calla
     assert world.exists(project_id)
 
 
-def test_the_orchestrators_own_client_code_passes(world, orchestrator):
+def test_the_client_code_of_the_orchestrator_passes(world, orchestrator):
     project_id = world.project()
     identity = orchestrator.parts.clouds.identity(orchestrator.parts.clouds.admin_session(lambda method, url: None))
     projects = Projects(identity)

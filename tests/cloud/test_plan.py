@@ -1,4 +1,4 @@
-"""Plans and the recovery window against the real services: what came later stays, and a project is had back."""
+"""Plans and the recovery window with the real services: later resources stay, and a project is restored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ recovery_window = 1
 """
 
 
-# One at a time: two in one process would take each other's messages from the in-process bus.
+# One at a time: two in one process would receive each other's messages from the in-process bus.
 @pytest.fixture
 def orchestrator(cloud: Cloud, tmp_path: pathlib.Path) -> Iterator[Orchestrator]:
     made = Orchestrator(cloud, tmp_path)
@@ -77,7 +77,7 @@ def test_a_cascade_by_a_plan_deletes_what_was_planned_and_names_what_came_later(
     assert sweeper.assignments(filled.project_id) == grants, "the lock is undone"
 
 
-def test_a_project_that_rests_is_touched_by_nothing_and_had_back(cloud, admin, sweeper, resting):
+def test_a_recoverable_project_is_not_changed_and_can_be_restored(cloud, admin, sweeper, resting):
     filled = filler.make_project(admin, "recoverable", password=None, partner=None)
     network = admin.network.create_network(name="n", project_id=filled.project_id)
     grants, before = sweeper.assignments(filled.project_id), left(cloud, filled.project_id)

@@ -63,7 +63,7 @@ lease = {lease}
 
 
 class Orchestrator:
-    """The processes, their database, and what a client asks of them."""
+    """The processes, their database, and the requests of a client."""
 
     def __init__(self, cloud, token: str, directory, database_url: str) -> None:
         cloud.admin.ensure_user("processes", "processes", "service", ("admin", "service"))
@@ -121,7 +121,7 @@ class Orchestrator:
             return connection.execute(sa.select(tables.steps).where(tables.steps.c.id == step_id)).one()
 
     def kill_while_it_works(self, worker: Child) -> str | None:
-        """Kill the worker with a step in its hands, and return the step: stopped first, so that it keeps it."""
+        """Kill the worker while it has a claimed step; return the step. First stop it, so that it cannot finish."""
         if self.running(worker) is None:
             return None
         worker.signal(signal.SIGSTOP)
@@ -166,7 +166,7 @@ def test_a_cascade_ends_although_a_worker_is_killed_half_way(cloud, admin, orche
     wait("its step is taken up", lambda: orchestrator.step(held).fencing_token > fence, LEASE + 120, 0.2)
     assert time.monotonic() - killed > LEASE / 3, "not before the lease was over: it was renewed every third of it"
 
-    # What the killed one had been told and not yet begun is told anew after [engine] claim_timeout.
+    # Casts to the killed worker that it had not begun are repeated after [engine] claim_timeout.
     wait("the project is gone", lambda: status() == "deleted", 600, 0.2)
     assert [line for line in filler.proof(cloud, project_id) if line[-1]] == []
     del children["doomed"]
@@ -182,7 +182,7 @@ def test_a_cascade_ends_although_a_worker_is_killed_half_way(cloud, admin, orche
         text = child.log.read_text()
         assert "Traceback" not in text and "Deprecat" not in text, f"{name}: {text}"
         assert [line for line in text.splitlines() if not IDS.match(line)] == [], name
-    # A worker has something to say only when something goes wrong.
+    # A worker logs a line only after an error.
     for name in ("api", "engine"):
-        ours = rf"\[req-\S+ deletion={deletion_id} project={project_id}\]"
-        assert re.search(ours, children[name].log.read_text()), name
+        context = rf"\[req-\S+ deletion={deletion_id} project={project_id}\]"
+        assert re.search(context, children[name].log.read_text()), name

@@ -22,7 +22,7 @@ WINDOW = """
 recovery_window = 1
 recovery_stop_servers = true
 """
-#: What becomes of each before the deletion is asked for.
+#: The change of each server before the request of the deletion.
 SERVERS = {"plain": None, "locked": {"lock": {}}, "stopped": {"os-stop": None}, "paused": {"pause": None}}
 AFTERWARDS = {"plain": "ACTIVE", "locked": "ACTIVE", "stopped": "SHUTOFF", "paused": "PAUSED"}
 
@@ -36,7 +36,7 @@ def orchestrator(full_cloud: Cloud, tmp_path: pathlib.Path) -> Iterator[Orchestr
 
 @pytest.fixture
 def projects_with_servers(full_admin) -> Iterator[list[tuple[filler.Filled, dict[str, str]]]]:
-    """Two projects with the same servers; they go at the end, without the orchestrator."""
+    """Two projects with the same servers; the fixture deletes them at the end, without the orchestrator."""
     nova, made = compute(full_admin), []
     for which in ("recovered", "neighbour"):
         name = f"{which}-{secrets.token_hex(2)}"

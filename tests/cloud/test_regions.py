@@ -1,4 +1,4 @@
-"""The real services with a second region in the catalog: dead, then back, or waived."""
+"""The real services with a second region in the catalog: down, then back, or waived."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def second(cloud, orchestrator):
 
 
 def fill(admin, name):
-    """A project whose images nobody protects."""
+    """A project without protected images."""
     filled = filler.fill(admin, name, only=TYPES)
     for image in filled.ids["image"]:
         if admin.image.get_image(image).visibility == "community":
@@ -70,9 +70,7 @@ def blocked(orchestrator, deletion_id):
     return found
 
 
-def test_a_dead_region_blocks_its_own_part_and_completion_and_the_deletion_ends_when_it_is_back(
-    cloud, admin, orchestrator, second
-):
+def test_a_region_that_is_down_blocks_its_steps_and_completion_until_it_is_back(cloud, admin, orchestrator, second):
     filled = fill(admin, "two-regions")
     deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
     seen = {}
@@ -87,13 +85,13 @@ def test_a_dead_region_blocks_its_own_part_and_completion_and_the_deletion_ends_
         return seen == dead and first and all(confirmed_gone(step, record.round) for step in first)
 
     orchestrator.wait(deletion_id, until=all_else_is_gone, seconds=600)
-    # Named as unreachable, with their region, and nothing else is in the way.
+    # They are named as unreachable with their region, and there is no other blocker.
     assert seen == dead
     assert {name.split(":")[0] for name in left(cloud, filled.project_id)} <= {"keystone", "neutron"}
     assert admin.network.find_network(filled.first("network"), ignore_missing=True) is None
     assert cloud.admin.call("GET", f"/projects/{filled.project_id}")["project"]["id"] == filled.project_id
     second.rises()
-    orchestrator.wait(deletion_id, Status.DELETED, seconds=600)  # with no word from anybody: the catalog is read again
+    orchestrator.wait(deletion_id, Status.DELETED, seconds=600)  # without a request: the catalog is read again
     assert left(cloud, filled.project_id) == {}
 
 

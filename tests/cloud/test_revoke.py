@@ -1,4 +1,4 @@
-"""The driver for a stock Keystone, against several real Keystone processes that are asked all the time."""
+"""The driver for a stock Keystone, against several real Keystone processes under permanent requests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Keystones:
         self.me = admin.ensure_user("orchestrator", "orchestrator", "service", ("admin", "service"))["id"]
         path = directory / "orchestrator.conf"
         path.write_text(CONFIGURATION.format(directory=directory, auth_url=cloud.auth_url))
-        conf = cfg.ConfigOpts()  # one of its own: there may be several of us
+        conf = cfg.ConfigOpts()  # a separate one: several test processes may run at once
         opts.register(conf)
         conf(["--config-file", str(path)], project="cleanup-orchestrator")
         self.clouds = Clouds(conf)
@@ -93,7 +93,7 @@ class Keystones:
 
     @contextlib.contextmanager
     def hammered(self, token: str) -> Iterator[None]:
-        """Ask every process about the token, all the time, as services would."""
+        """Validate the token in every process without a pause, as services do."""
         stop = threading.Event()
 
         def ask(url: str) -> None:
@@ -112,7 +112,7 @@ class Keystones:
                 thread.join()
 
     def race(self, lock: Callable[[], object]) -> int:
-        """Return how many processes still accept the user's token after the lock was turned."""
+        """Return how many processes still accept the token of the user after the lock."""
         token = self.token()
         with self.hammered(token):
             time.sleep(0.5)
@@ -166,7 +166,7 @@ def test_after_the_closing_disable_no_process_accepts_an_old_token(keystones):
     assert driven == 0
 
 
-def test_processes_with_caches_of_their_own_are_noticed(cloud_venv, tmp_path_factory):
+def test_processes_with_separate_caches_are_noticed(cloud_venv, tmp_path_factory):
     with running(cloud_venv, tmp_path_factory, "process") as keystones:
         token = keystones.token()
         assert keystones.takers(token) == 3
@@ -175,7 +175,7 @@ def test_processes_with_caches_of_their_own_are_noticed(cloud_venv, tmp_path_fac
         assert keystones.takers(token) > 0, "it was right to complain"
 
 
-def test_a_group_that_may_let_federated_users_in_is_not_taken_for_nobody(keystones):
+def test_a_group_that_admits_federated_users_is_not_treated_as_empty(keystones):
     admin = keystones.cloud.admin
     group = admin.call("POST", "/groups", {"group": {"name": "federated", "domain_id": "default"}})["group"]["id"]
     inherited = f"/OS-INHERIT/domains/default/groups/{group}/roles/{keystones.roles['member']}/inherited_to_projects"
@@ -219,7 +219,7 @@ def test_a_group_that_inherits_from_a_project_above_is_seen_too(keystones):
 # ---------------------------------------------------------------------------------------------------- inherited grants
 @pytest.fixture
 def heir(cloud: Cloud) -> Iterator[str]:
-    """A user who reaches every project of the domain, until the test takes that away."""
+    """A user with a role on every project of the domain, until the test removes it."""
     role = cloud.admin.call("GET", "/roles?name=member")["roles"][0]["id"]
     user = cloud.admin.ensure_user("heir-of-all", "heir", "service", ("member",))["id"]
     path = f"/OS-INHERIT/domains/default/users/{user}/roles/{role}/inherited_to_projects"
@@ -231,7 +231,7 @@ def heir(cloud: Cloud) -> Iterator[str]:
 
 @pytest.fixture
 def blocking(orchestrator: Orchestrator) -> Iterator[Orchestrator]:
-    """An orchestrator that waits for inherited grants to go, and calls it stalled after a moment."""
+    """An orchestrator that waits for the removal of inherited grants, and sets stalled after a moment."""
     engine, conf = orchestrator.parts.engine(), orchestrator.parts.conf
     rules = engine.rules
     engine.rules = dataclasses.replace(rules, stall_after=datetime.timedelta(seconds=3))
@@ -278,7 +278,7 @@ def test_where_inherited_grants_block_a_report_ends_with_their_names_and_gives_t
     assert blocking.store.changes(deletion_id) == ()
 
 
-def test_where_they_do_not_block_the_record_says_what_rests_on_the_last_scoped_look(cloud, admin, orchestrator, heir):
+def test_where_they_do_not_block_the_record_names_types_of_the_last_scoped_inventory(cloud, admin, orchestrator, heir):
     filled = filler.fill(admin, "not-blocked", only=("key-manager",))
     deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
     record = orchestrator.wait(deletion_id, Status.DELETED)

@@ -1,7 +1,7 @@
-"""Promise 2 against token caches: a service goes on taking a token that it validated before the drain.
+"""Promise 2 against token caches: a service still accepts a token that it validated before the drain.
 
-A user's token is used once on Glance and Neutron, which cache it. Then the project is drained: Keystone does not know
-the token any more, and the services still do.
+A token of a user is used once on Glance and Neutron, which cache it. Then the project is drained: Keystone refuses the
+token, and the services still accept it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Member:
 
 @pytest.fixture(scope="module")
 def slow_cloud(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """Glance and Neutron that remember tokens for long."""
+    """Glance and Neutron with a long cache time of tokens."""
     with Cloud(
         tmp_path_factory.mktemp("cloud"),
         cloud_venv,
@@ -79,7 +79,7 @@ def slow_cloud(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def waits_indefinitely(slow_cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orchestrator]:
-    """An orchestrator that knows how long that is."""
+    """An orchestrator with the same cache time in its configuration."""
     made = Orchestrator(slow_cloud, tmp_path_factory.mktemp("orchestrator"))
     settle(made, SETTLE)
     yield made
@@ -124,7 +124,7 @@ def created_behind_the_drain(orchestrator: Orchestrator, member: Member, mode: M
     assert member.login().status_code == 401
     assert not member.known_to_keystone()
     late = set(member.create())
-    # The caches forget the token now, as far as the orchestrator can tell: the time that passed was the settling time.
+    # For the orchestrator the settling time is over, and with it the time for which the caches accept the token.
     passed = orchestrator.store.now() - orchestrator.store.get(deletion_id).drained_at
     settle(orchestrator, passed)
     return deletion_id, late
@@ -167,7 +167,7 @@ def test_a_report_names_what_an_old_token_made_behind_the_drain_and_gives_the_pr
 
 
 def test_without_settling_the_same_token_leaves_something_behind(slow_cloud, waits_indefinitely):
-    """What the other tests test: were nothing waited for, they would fail."""
+    """Proves that the other tests of this file would fail without a settling time."""
     member = Member(slow_cloud)
     settle(waits_indefinitely, datetime.timedelta(0))
     waits_indefinitely.wait(waits_indefinitely.request(member.project_id, Mode.CASCADE), Status.DELETED)

@@ -1,4 +1,4 @@
-"""Manila: everything of the project goes, whatever state it is in; what others hold stays and is named."""
+"""Manila: everything of the project is deleted in every state; what others use stays and is named."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KINDS = (
 
 
 def alive(sweeper, project_id):
-    """{table: rows} of the project, but for transfers: those expire within minutes, and free their share."""
+    """Return {table: rows} of the project without transfers, which expire within minutes and free their share."""
     found = {}
     for table in TABLES:
         names = [name for (name, *_) in sweeper.rows("manila", f"SHOW COLUMNS FROM {table}")]
@@ -55,7 +55,7 @@ def named(leftover):
 
 
 def sweep_until(sweeper, target, done, **options):
-    """Sweep as the engine would: again, for as long as a delete is under way."""
+    """Sweep as the engine does: again while a delete is under way."""
     deadline = time.monotonic() + SECONDS
     while True:
         swept = sweeper.delete(SERVICE, target, **options)
@@ -66,11 +66,11 @@ def sweep_until(sweeper, target, done, **options):
         time.sleep(1)
 
 
-def test_a_look_finds_all_and_changes_nothing_and_all_goes_but_the_neighbours(full_admin, full_sweeper, neighbour):
+def test_inventory_and_delete_cover_all_resources_but_those_of_the_neighbour(full_admin, full_sweeper, neighbour):
     target = fill(full_admin, "fs-target", partner=neighbour.project_id, only=["shared-file-system"])
-    theirs, ours = (alive(full_sweeper, each.project_id) for each in (neighbour, target))
+    theirs, before = (alive(full_sweeper, each.project_id) for each in (neighbour, target))
     looked = full_sweeper.look(SERVICE, target)
-    assert alive(full_sweeper, target.project_id) == ours
+    assert alive(full_sweeper, target.project_id) == before
     assert not {name: each.message for name, each in looked.items() if each.outcome is Outcome.UNKNOWN}
     for kind, type_ in KINDS:
         assert {leftover.id for leftover in looked[type_].leftovers} == set(target.ids[kind]), kind
@@ -129,8 +129,8 @@ def test_every_page_of_shares_is_read(full_admin, full_sweeper, neighbour, monke
     assert full_sweeper.look(SERVICE, neighbour)["share"] == whole and whole.found > 5
 
 
-def test_a_member_of_another_project_is_not_told_that_there_is_nothing(full_sweeper, neighbour):
-    """To anybody but an admin Manila lists the caller's own project, whatever was asked for."""
+def test_an_inventory_by_a_member_of_another_project_is_unknown(full_sweeper, neighbour):
+    """Manila ignores the filter of a user who is no admin, and lists the project of the token."""
     from tests.support import sweeps
 
     stranger = full_sweeper.definition(SERVICE, neighbour)

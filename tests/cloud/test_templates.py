@@ -1,4 +1,4 @@
-"""Heat acts on what a tenant wrote with the token that asks for a delete: no template reaches beyond its project.
+"""Heat runs a template with the token of the delete request: no template may act on another project.
 
 Each template here was made by a plain member, and Heat could not create what it asks for. Heat nevertheless calls the
 delete of each of its resources. With an admin's token every one of them does harm, which is tested first; else the
@@ -40,7 +40,7 @@ FAR = f"Far-{TAG}"
 
 
 class Victims:
-    """What is not the tenant's: a cloud admin's roles, one for each template, and a router with its interface."""
+    """Resources of others: roles of a cloud admin, one for each template, and a router with its interface."""
 
     def __init__(self, cloud: Cloud, admin: Connection, name: str) -> None:
         self.cloud, self.name = cloud, f"{name}-{TAG}"
@@ -57,7 +57,7 @@ class Victims:
         network.call("PUT", f"/routers/{self.router}/add_router_interface", {"subnet_id": self.subnet})
 
     def rows(self) -> rows.Rows:
-        """What Keystone and Neutron have of them, without what moves by itself."""
+        """Return their rows in Keystone and Neutron, without columns that change by themselves."""
         ids = {self.boss, self.bystander.project_id, self.network, self.subnet, self.router, *self.roles.values()}
         found = rows.read(self.cloud).steady().naming(ids)
         return rows.Rows({place: its for place, its in found.tables.items() if place[0] in ("keystone", "neutron")})
@@ -72,12 +72,12 @@ class Victims:
 
 
 def hidden(value: str) -> dict[str, Any]:
-    """A value that Heat does not know yet when it checks what a user may name."""
+    """Return a value that Heat resolves only after it has checked the references of the user."""
     return {"type": "OS::Heat::Value", "properties": {"type": "string", "value": value}}
 
 
 def revoking(victims: Victims, template: str) -> dict[str, Any]:
-    """Take the admin's role from the boss."""
+    """Remove the admin role of the boss."""
     role, project = victims.role(template)
     return {
         "heat_template_version": "2018-08-31",
@@ -97,7 +97,7 @@ def revoking(victims: Victims, template: str) -> dict[str, Any]:
 
 
 def detaching(victims: Victims) -> dict[str, Any]:
-    """Take an interface from another project's router."""
+    """Remove an interface of another project's router."""
     return {
         "heat_template_version": "2018-08-31",
         "resources": {
@@ -186,7 +186,7 @@ def make(filled: Filled, victims: Victims) -> dict[str, str]:
 
 
 def harm(sweeper: Sweeper, victims: Victims) -> set[str]:
-    """Which templates have done what they are for, straight from the databases."""
+    """Return the templates that have had their effect, by the databases."""
     found = set()
     for template, project_id in victims.roles.items():
         sql = "SELECT role_id FROM assignment WHERE actor_id = ? AND target_id = ?"
@@ -222,7 +222,7 @@ def pausing(hook: str) -> dict[str, Any]:
 
 
 def test_with_an_admins_token_each_template_does_harm(full_sweeper, full_cloud, full_admin):
-    """The danger is real: without it, the other tests of this file prove nothing."""
+    """Proves the danger. Without it the other tests of this file would prove nothing."""
     victims = Victims(full_cloud, full_admin, "control")
     filled = filler.fill(full_admin, f"templates-control-{TAG}", only=())
     made = make(filled, victims)
@@ -249,7 +249,7 @@ def test_with_the_janitors_token_no_template_does_harm(full_sweeper, full_cloud,
         return results["stack"].outcome is Outcome.CLEAR and {one.reason for one in left} <= {Reason.ERROR}
 
     until(settled, lambda: results)
-    # A member may not revoke a role; of the router Neutron knows nothing, and that is all that Heat wants to hear.
+    # A member may not revoke a role. For the router Neutron answers 404, which Heat accepts as deleted.
     left = {one.name: one.message for one in results["failed_stack"].leftovers}
     assert "evil-router" not in left and left
     assert all("a member of its project may not delete what is in it" in message for message in left.values()), left
@@ -260,8 +260,8 @@ def test_with_the_janitors_token_no_template_does_harm(full_sweeper, full_cloud,
     assert harm(full_sweeper, victims) == set()
 
 
-def test_a_pause_that_a_template_orders_holds_up_nothing(full_sweeper, full_admin):
-    """A hook before or after the delete of a resource: Heat waits there until somebody says to go on."""
+def test_a_pause_in_a_template_delays_nothing(full_sweeper, full_admin):
+    """A hook before or after the delete of a resource: Heat waits there for a signal."""
     filled = filler.fill(full_admin, f"templates-hooks-{TAG}", only=())
     heat = Rest(filled.connection.orchestration)
     for hook in ("pre-delete", "post-delete"):
@@ -272,7 +272,7 @@ def test_a_pause_that_a_template_orders_holds_up_nothing(full_sweeper, full_admi
 
 
 def test_of_a_project_that_is_gone_no_template_does_harm(full_sweeper, full_cloud, full_admin):
-    """There is no janitor's token then: an admin's has Heat forget each stack, also a paused one."""
+    """Then there is no token of the janitor. With that of an admin Heat abandons each stack, also a paused one."""
     victims = Victims(full_cloud, full_admin, "gone")
     filled = filler.fill(full_admin, f"templates-gone-{TAG}", only=())
     make(filled, victims)
@@ -290,8 +290,8 @@ def test_of_a_project_that_is_gone_no_template_does_harm(full_sweeper, full_clou
 
 
 @pytest.mark.parametrize(("path", "named"), [("/domains/default", "on default"), ("/system", "on system")])
-def test_what_keystone_tells_of_a_role_that_the_janitor_has_elsewhere(full_cloud, full_admin, path, named):
-    """Such a janitor is refused (`tests/unit/drain/test_janitor.py`): here is what a real Keystone lists of one."""
+def test_keystone_shows_a_role_that_the_janitor_has_elsewhere(full_cloud, full_admin, path, named):
+    """Such a janitor is refused (`tests/unit/drain/test_janitor.py`). This test shows what a real Keystone lists."""
     admin, name = full_cloud.admin, f"reused-{secrets.token_hex(2)}"
     user = admin.ensure("users", "user", {"name": name, "domain_id": "default"}, domain_id="default")["id"]
     role = admin.ensure("roles", "role", {"name": "member"})["id"]
@@ -312,7 +312,7 @@ def shipped(full_cloud: Cloud) -> Iterator[Job]:
     made.stop()
 
 
-def test_a_cascade_of_such_a_project_reaches_nobody_else(shipped, full_sweeper, full_cloud, full_admin):
+def test_a_cascade_of_such_a_project_changes_no_other_project(shipped, full_sweeper, full_cloud, full_admin):
     victims = Victims(full_cloud, full_admin, "cascade")
     filled = filler.fill(full_admin, f"templates-cascade-{TAG}", only=())
     make(filled, victims)

@@ -1,4 +1,4 @@
-"""A tree of projects in a real Keystone, asked for over the real API."""
+"""Deletions of a tree of projects in a real Keystone, over the real API."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def records(api, ids):
     return {name: api.orchestrator.store.list(Page(1), project_id=i)[0] for name, i in ids.items()}
 
 
-def test_without_the_word_a_parent_is_refused_and_every_project_below_named(api, cloud, admin):
+def test_without_the_option_a_parent_is_refused_and_every_project_below_is_named(api, cloud, admin):
     ids = tree(cloud, admin, "refused")
     answer = api.ask(project_id=ids["top"], mode="cascade")
     assert answer.status_code == 409
@@ -78,7 +78,7 @@ def test_a_cascade_takes_the_tree_down_from_the_leaves(api, cloud, admin):
     assert {r.status for r in ended.values()} == {Status.DELETED}
     assert ended["leaf"].finished_at < ended["left"].finished_at < top.finished_at
     assert ended["right"].finished_at < top.finished_at
-    # nothing above was locked before what is below it was gone
+    # no project was locked before the projects below it were gone
     assert ended["left"].drained_at > ended["leaf"].finished_at
     assert top.drained_at > max(ended["left"].finished_at, ended["right"].finished_at)
     known = {p["id"] for p in cloud.admin.call("GET", "/projects")["projects"]}

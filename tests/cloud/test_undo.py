@@ -1,4 +1,4 @@
-"""Promise 5: what was changed for the drain is undone, wherever the worker's process died. Against a real Keystone."""
+"""Promise 5: changes of the drain are undone after a kill of the worker at any point. Against a real Keystone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.cloud.launcher import FENCED, Cloud
 from tests.cloud.orchestrator import CONFIGURATION
 from tests.support import commit, real_services
 
-#: Each commit has the process die before every STRIDEth effect, and six in a row before all; `tox -e long` sets 1.
+#: Each commit kills the process before every STRIDEth effect, and six in a row before all; `tox -e long` sets 1.
 STRIDE = int(os.environ.get("CLEANUP_CRASH_STRIDE") or len(real_services.TURNS))
 DRIVERS = sorted(e.name for e in importlib.metadata.entry_points(group="cleanup_orchestrator.drain"))
 #: Everything that Keystone has of one project.
@@ -54,7 +54,7 @@ class Person:
 
 
 class Tenant:
-    """A project and everybody who gets at it, each in another way."""
+    """A project and users with each kind of access."""
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud, self.sweeper = cloud, Sweeper(cloud)
@@ -128,7 +128,7 @@ class Tenant:
         return until_known(lambda: requests.post(url, json={"credentials": credentials}, headers=headers, timeout=60))
 
     def logins(self) -> dict[str, bool]:
-        """Return for each way to a token of the project whether it leads there."""
+        """Return for each way to a project token whether it works."""
         scope = {"project": {"id": self.id}}
         credential = {"id": self.credential["id"], "secret": self.credential["secret"]}
         trustee = {"OS-TRUST:trust": {"id": self.trust["id"]}}
@@ -145,7 +145,7 @@ class Tenant:
         return {way: answer.status_code in (200, 201) for way, answer in answers.items()}
 
     def usable(self) -> bool:
-        """Return whether every way leads there again. How soon a lifted fence is forgotten is measured elsewhere."""
+        """Return whether every way works again. Other tests measure how soon a lifted fence has no more effect."""
         deadline = time.monotonic() + 60
         while not all(self.logins().values()):
             if time.monotonic() > deadline:
@@ -161,10 +161,10 @@ class Tenant:
 
 
 class Record:
-    """A store, and deletions in it that somebody else works on."""
+    """A store with deletions, on which other processes work."""
 
     def __init__(self, cloud: Cloud, directory: pathlib.Path, driver: str) -> None:
-        # Where Keystone has our part, it had to know our user, and gave the password, before it was started.
+        # A Keystone with the fence plugin names the user in its configuration, so the user exists already.
         password = cloud.site.password if cloud.site.cleanup_user else "orchestrator"
         cloud.admin.ensure_user("orchestrator", password, "service", ("admin", "service"))
         self.cloud, self.driver = cloud, driver
@@ -186,7 +186,7 @@ class Record:
         return mortal.run(what, self.config, deletion_id, die_before)
 
     def lock(self, project_id: str) -> str:
-        """Lock the project to the last turn, as the record knows; return the deletion's id."""
+        """Lock the project completely, with all changes on record; return the id of the deletion."""
         deletion_id = self.deletion(project_id)
         ended, _ = self.run("lock", deletion_id)
         assert ended
@@ -202,12 +202,12 @@ class Record:
         assert self.store.changes(deletion_id) == ()
 
     def yielded(self, deletion_id: str) -> list[str]:
-        """Return the journal's lines about changes that somebody else undid."""
+        """Return the lines of the journal about changes that another user undid."""
         return [e.event.message for e in self.store.events(deletion_id, 1000, type="drain.yielded")]
 
 
 def keystone(directory: pathlib.Path, venv: pathlib.Path, **parameters: Any) -> Cloud:
-    """Keystone and no other service: the drain writes to no other."""
+    """A cloud of only Keystone: the drain writes to no other service."""
     return Cloud(directory, venv, port_base=free_port_base(), services=(), **parameters)
 
 
@@ -220,7 +220,7 @@ def stock(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 def fenced(cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    """Keystone with our part in it."""
+    """Keystone with the fence plugin."""
     parameters = {**FENCED, "cleanup_user": "orchestrator"}
     with keystone(tmp_path_factory.mktemp("fenced"), cloud_venv, **parameters) as made:
         yield made
@@ -243,12 +243,12 @@ def tenant(record: Record) -> Iterator[Tenant]:
 
 
 def points(effects: list[str]) -> range:
-    """Return the numbers of the effects before which this commit has the process die; six commits in a row try all."""
+    """Return the numbers of the effects before which this commit kills the process; six commits in a row try all."""
     print(f"\n{len(effects)} effects, of which every {STRIDE}th is tried:", *effects, sep="\n  ")
     return range(1 + commit.commit().number % STRIDE, len(effects) + 1, STRIDE)
 
 
-def test_wherever_the_drain_dies_a_cancel_puts_everything_back(record, tenant):
+def test_after_a_crash_of_the_drain_at_any_point_a_cancel_restores_everything(record, tenant):
     before = tenant.state()
 
     def die(die_before: int) -> list[str]:
@@ -266,7 +266,7 @@ def test_wherever_the_drain_dies_a_cancel_puts_everything_back(record, tenant):
     assert tenant.usable()
 
 
-def test_wherever_the_release_dies_the_next_one_ends_it(record, tenant):
+def test_after_a_crash_of_the_release_at_any_point_the_next_one_completes_it(record, tenant):
     before = tenant.state()
 
     def die(die_before: int) -> list[str]:
@@ -287,7 +287,7 @@ def test_wherever_the_release_dies_the_next_one_ends_it(record, tenant):
 
 
 def without(state: dict[str, list[tuple]], *gone: str) -> list[tuple]:
-    """Return the assignments of a state but for those of these actors or roles."""
+    """Return the assignments of a state without those of these actors or roles."""
     return [row for row in state["assignment"] if not set(row) & set(gone)]
 
 
@@ -301,7 +301,7 @@ def test_what_an_admin_granted_meanwhile_stays(record, tenant):
     assert len(after["assignment"]) == len(before["assignment"]) + 1
 
 
-def test_users_groups_and_roles_that_went_meanwhile_hold_up_nobody_else(record, tenant):
+def test_users_groups_and_roles_that_were_deleted_meanwhile_do_not_stop_the_undo(record, tenant):
     admin = tenant.cloud.admin
     role = admin.call("POST", "/roles", {"role": {"name": tenant.name}})["role"]["id"]
     # Not to the user with the application credential: Keystone would delete that together with the role.
@@ -351,7 +351,7 @@ def test_a_role_that_an_admin_gave_back_and_took_again_stays_taken(record, tenan
     assert tenant.state()["assignment"] == without(before, tenant.roles["manager"])
 
 
-def test_a_survey_that_notices_nothing_lets_go_of_nothing(record, tenant):
+def test_a_survey_that_finds_no_change_releases_nothing(record, tenant):
     deletion_id = record.lock(tenant.id)
     held = record.store.changes(deletion_id)
     assert record.run("survey", deletion_id)[0]

@@ -6,9 +6,10 @@
         assert cloud.audit.foreign_writes() == []
         assert cloud.left(cloud.projects[0]) == {}
 
-Size, latency and faults are the test's; what happened is on record. `http` is the socket, `faults` what goes wrong,
-`audit` what was done, `state` the rows, `tables` the types of the services as data; one module per service has what
-does not fit a table; `population` fills projects; `cloud` puts it together; `server` runs it as a process of its own.
+The test chooses size, latency and faults, and can read afterwards what happened. `http` is the server, `faults` decides
+about failures, `audit` records the writes, `state` has the rows, `tables` describes the types of the services. One
+module per service has what does not fit into a table. `population` fills projects, `cloud` combines the parts, and
+`server` runs the cloud in a separate process.
 """
 
 from tests.emulated.cloud import Emulated

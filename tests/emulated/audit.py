@@ -1,4 +1,4 @@
-"""The auditor: every write that reached a service, whose it was, and whether it had to be."""
+"""The auditor: every write that reached a service, with its caller and the owner of its target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.emulated.state import Touch
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One request that was meant to change something, or did."""
+    """One request that was to change something, or that changed something."""
 
     at: float  #: seconds since the cloud began
     user: str  #: the token's
@@ -23,17 +23,17 @@ class Write:
     target: str  #: the URL
     status: int
     answered: bool  #: whether the client got the answer
-    touched: tuple[Touch, ...]  #: what it made, changed or deleted, what was asked for first
+    touched: tuple[Touch, ...]  #: what it created, changed or deleted; the target of the request comes first
 
     @property
     def owner(self) -> str:
-        """The owner of what was asked for."""
+        """The owner of the target of the request."""
         return self.touched[0].owner if self.touched else ""
 
 
 @dataclass
 class Audit:
-    """What was done in the cloud."""
+    """Records the calls and writes in the cloud."""
 
     under_deletion: set[str] = field(default_factory=set)  #: set by the test
     writes: list[Write] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Audit:
             self.writes.append(Write(at, user, project, method, target, status, answered, tuple(touched)))
 
     def last_writes(self, since: float = 0.0) -> list[tuple[float, str, str, str]]:
-        """Of each write since: when it was answered (seconds since the cloud began), its method, target and owner."""
+        """Return each write since then: time of the answer (seconds since the start), method, target and owner."""
         return [(w.at, w.method, w.target, w.owner) for w in list(self.writes) if w.at >= since]
 
     def clock(self) -> float:
@@ -78,10 +78,10 @@ class Audit:
         return time.monotonic() - self._began
 
     def foreign_writes(self) -> list[Write]:
-        """Those that changed or deleted what belongs to no project under deletion.
+        """Return the writes that changed or deleted resources of a project that is not under deletion.
 
-        What a service takes along counts, too, where it is somebody's. Tokens are nobody's, and what a token makes in
-        its own project is its own affair (Neutron makes a default security group at the first list).
+        A resource that a service deletes together with another one counts if a project owns it. Tokens have no owner.
+        Creations in the project of the token do not count: Neutron creates a default security group at the first list.
         """
 
         def foreign(write: Write) -> bool:
@@ -96,11 +96,11 @@ class Audit:
         return [write for write in self.writes if foreign(write)]
 
     def deleted_while_not_empty(self) -> list[tuple[str, dict[str, int]]]:
-        """Projects that Keystone deleted while something of theirs was left, and what that was."""
+        """Return the projects that Keystone deleted while they owned resources, and these resources."""
         return list(self.not_empty)
 
     def before_children(self, parents: Mapping[str, Iterable[str]]) -> list[str]:
-        """Of these projects, each with those below it, the parents that were written to before all below were deleted.
+        """Return the parents among these projects that were written to before all projects below were deleted.
 
         Any write counts: the lock and the first grant as well as a delete.
         """
@@ -117,7 +117,7 @@ class Audit:
         return sorted(early)
 
     def written(self, project: str) -> list[tuple[str, str, str]]:
-        """What was made, changed or deleted of a project, but for what is Keystone's: (what, kind, id)."""
+        """Return what was made, changed or deleted of a project outside Keystone: (what, kind, id)."""
         touched = [touch for write in list(self.writes) for touch in write.touched if touch.owner == project]
         return [(t.what, t.kind, t.id) for t in touched if not t.kind.startswith("identity.")]
 

@@ -25,18 +25,18 @@ from tests.emulated.state import State, Touch
 REGIONAL = {Network: "neutron", Image: "glance", ObjectStore: "swift", KeyManager: "barbican"}
 ROLES = ("reader", "member", "manager", "admin", "service", "ResellerAdmin")
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
-USER = "orchestrator"  #: the orchestrator's own, and its password
+USER = "orchestrator"  #: name and password of the user of the orchestrator
 OWN_PROJECT = "service"
 
 
 class Emulated:
-    """A cloud with projects in it. All about it follows from the arguments; `seed` decides what is random.
+    """A cloud with projects in it. The arguments determine all of it; `seed` decides what is random.
 
-    `projects` are to be deleted by the test, `bystanders` share things with them and must survive; `resources` is the
-    least number in each project; with `everything` each gets one of every type, else what the draw says, which is some
-    forty things with `small`, and twice as many without. `plugged`: with what other packages add to Neutron; `fences`:
-    with the orchestrator's part in Keystone; `page`: Neutron's `pagination_max_limit`; `servers`: with a Nova, in which
-    each project of the population has so many servers; `without`: services that there are not.
+    The test deletes `projects`. `bystanders` share resources with them and must survive. `resources` is the minimum
+    number of resources in each project. With `everything` each project gets one of every type. Otherwise the types are
+    random: about forty resources with `small`, and twice as many without. `plugged` adds what other packages add to
+    Neutron. `fences` adds the fence plugin to Keystone. `page` is `pagination_max_limit` of Neutron. `servers` adds a
+    Nova in which each project has this number of servers. `without` names services that do not exist.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class Emulated:
         self.services: dict[tuple[str, str], Service] = {
             (region, made.type): made(self, region) for region in regions for made in regional
         }
-        self.hung: set[str] = set()  #: ids of what no ordinary delete deletes
-        self.stuck: set[str] = set()  #: ids of what nothing deletes
+        self.hung: set[str] = set()  #: ids of resources that only a forced delete deletes
+        self.stuck: set[str] = set()  #: ids of resources that no request deletes
         self.orchestrator_id = ""
         self.projects: list[str] = []
         self.bystanders: list[str] = []
-        self.defects: list[str] = []  #: what went wrong here, and not because a test wanted it
+        self.defects: list[str] = []  #: errors of the emulation itself, which no test requested
         self._furnish(regional)
         population.populate(self, projects, bystanders, resources, everything, small, servers or 0)
         self.audit.under_deletion = set(self.projects)
@@ -99,7 +99,7 @@ class Emulated:
     # -- what is there from the start
     @property
     def auth_url(self) -> str:
-        """Keystone's."""
+        """The URL of Keystone."""
         return self.identity.url
 
     def now(self) -> float:
@@ -155,7 +155,7 @@ class Emulated:
 
     # -- what a test asks
     def left(self, project: str, project_setting: bool = True, history: bool = False) -> dict[str, int]:
-        """How many of what belongs to a project, by type, over all regions. Empty: nothing is left."""
+        """Return the number of resources of a project by type, over all regions. Empty: nothing is left."""
         found: dict[str, int] = {}
         for table in self.state.tables.values():
             if (table.kind.project_setting and not project_setting) or (table.kind.history and not history):
@@ -174,7 +174,7 @@ class Emulated:
         return found
 
     def left_ids(self, project: str) -> dict[str, str]:
-        """The types of what belongs to a project in tables, by id, without what services make for every project."""
+        """Return the types of the rows of a project by id, without rows that services create for every project."""
         found = {}
         for table in self.state.tables.values():
             if table.kind.project_setting or table.kind.history or table.kind.name == "security_group_rule":
@@ -185,7 +185,7 @@ class Emulated:
         return found
 
     def things(self, project: str) -> dict[str, Any]:
-        """A project as Keystone has it, its grants, and all that belongs to it, to compare with a later look."""
+        """Return a project, its grants and all its resources, to compare them with a later state."""
         known = self.identity.projects.get(project)
         rows = {
             f"{region} {kind} {id_}": row.render()
@@ -197,7 +197,7 @@ class Emulated:
         return {"project": known and known.render(), "grants": grants, "rows": rows, "objects": objects}
 
     def project_deleted(self, project: str) -> None:
-        """Keystone deleted a project: note what it had."""
+        """Record what a project had when Keystone deleted it."""
         if left := self.left(project, project_setting=False):
             self.audit.not_empty.append((project, left))
 
@@ -206,7 +206,7 @@ class Emulated:
         self.identity.projects[project].parent_id = parent
 
     def forget(self, project: str) -> None:
-        """Have Keystone forget a project, as if an operator had deleted it in the database: all else stays."""
+        """Remove a project from Keystone as if an operator had deleted it in the database: all other rows stay."""
         del self.identity.projects[project]
         self.identity.grants.pop(project)
 
@@ -263,7 +263,7 @@ class Emulated:
         return response
 
     def _route(self, request: Request) -> tuple[Service | None, str, list[str]]:
-        """The service that a path is for, and the path below its version; no service: it is about the emulation."""
+        """Return the service of a path and the path below its version; no service: the path is of the emulation."""
         parts = [part for part in request.parts if part]
         service: Service | None
         if parts[:1] == ["identity"]:
@@ -288,7 +288,7 @@ class Emulated:
                 response = service.answer(call)
             except Refusal as refusal:
                 response = service.error(refusal)
-            except Exception:  # ours, and no fault that a test wished for: it must not pass for one
+            except Exception:  # a defect of the emulation: it must not look like a fault that the test requested
                 self.defects.append(f"{request.method} {request.target}\n{traceback.format_exc()}")
                 response = service.error(Refusal(500, "the emulated service has a defect"))
             if request.method not in READING or call.touched:
@@ -299,7 +299,7 @@ class Emulated:
             return response
 
     def _concerned(self, request: Request, region: str, parts: list[str]) -> set[str]:
-        """The projects that a request is about: the token's, those that it names, and the owners of what it names."""
+        """Return the projects of a request: that of the token, those that it names, and the owners of its targets."""
         names = {value for _, value in request.query}.union(parts, (part.removeprefix("AUTH_") for part in parts))
         token = self.identity.tokens.get(request.headers.get("x-auth-token", ""))
         found = {token.project} if token else set()
@@ -321,7 +321,7 @@ class Emulated:
             return Response(400, {"error": f"{type(error).__name__}: {error}"})
 
     def control(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Call one of the methods that a process of its own can be asked for, by name."""
+        """Call one of the methods of the control interface by name."""
         calls: dict[str, Any] = {
             "faults.errors": self.faults.errors,
             "faults.down": self.faults.down,
@@ -359,7 +359,7 @@ class Emulated:
             return calls[name](**arguments)
 
     def _change(self, region: str, kind: str, id: str, values: dict[str, Any]) -> None:
-        """Change a row behind the services' backs, as its owner would."""
+        """Change a row without a request, as its owner would."""
         table = self.state.table(region, kind)
         table.change(table.rows[id], values)
 

@@ -12,7 +12,7 @@ from tests.emulated.service import Call, Place, Refusal, Service
 from tests.emulated.state import Kind, Row
 
 ACTIVE, SHUTOFF, ERROR = "ACTIVE", "SHUTOFF", "ERROR"
-#: Collections that nothing is ever in here: path -> key of the body.
+#: Collections that are always empty here: path -> key of the body.
 EMPTY = {"os-server-groups": "server_groups", "os-keypairs": "keypairs", "os-aggregates": "aggregates",
          "flavors": "flavors"}  # fmt: skip
 QUOTAS = {"cores": 20, "instances": 10}
@@ -26,7 +26,7 @@ class Compute(Service):
 
     def __init__(self, cloud: Any, region: str) -> None:
         super().__init__(cloud, region)
-        self.power: list[tuple[str, str]] = []  #: (server, ``os-stop`` or ``os-start``) of what took effect, in order
+        self.power: list[tuple[str, str]] = []  #: (server, ``os-stop`` or ``os-start``) of effective actions, in order
 
     @property
     def endpoint(self) -> str:
@@ -58,7 +58,7 @@ class Compute(Service):
         return super().answer(call)
 
     def _servers(self, call: Call) -> Response:
-        """All projects' servers with ``all_tenants``, else those of the token's project, whatever the filter."""
+        """Return the servers of all projects with ``all_tenants``, else those of the token's project."""
         request, table = call.request, self.table("server")
         wanted = call.token.project
         if request.first("all_tenants") in ("1", "true", "True"):
@@ -80,7 +80,7 @@ class Compute(Service):
         if name == "forceDelete":
             super().delete(call, row)
         elif name == "os-resetState":
-            # What hung is free again, as far as it is the state that hung.
+            # A reset state frees a server that was stuck only in its state.
             self.cloud.hung.discard(row.id)
             self.change(call, row, {"status": ERROR})
         elif name in ("os-stop", "os-start"):

@@ -1,6 +1,6 @@
-"""What goes wrong, and when: decided by the seed, the request, and how often it was made before.
+"""Decides which calls fail: by the seed, the request, and how often it was made before.
 
-So a run with the same seed goes wrong in the same places, as far as threads ask the same in the same order.
+Runs with the same seed fail in the same places as long as the threads make the same requests in the same order.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-#: All ways to fail. Up to `hang` nothing has been done; with the last two everything has.
+#: All kinds of failures. Up to `hang` the request has no effect; with the last two it has its full effect.
 KINDS = ("error", "unavailable", "throttled", "reset", "hang", "lost", "truncated")
-EVENLY = {kind: 1.0 for kind in KINDS if kind != "hang"}  #: a hang takes the client's whole time-out
+EVENLY = {kind: 1.0 for kind in KINDS if kind != "hang"}  #: a hang lasts as long as the timeout of the client
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A part of the calls, and what becomes of them. `None` is any."""
+    """A part of the calls, and their faults. `None` matches any value."""
 
     rate: float
     mix: Mapping[str, float]
@@ -40,7 +40,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Fate:
-    """What becomes of one call: how long it takes, and one of `KINDS`, or nothing."""
+    """The fate of one call: its latency, and one of `KINDS` or nothing."""
 
     delay: float = 0.0
     kind: str = ""
@@ -82,7 +82,7 @@ class Faults:
         self.errors(1.0, {how: 1.0}, service=service, region=region, project=project)
 
     def up(self, service: str, *, region: str | None = None, project: str | None = None) -> None:
-        """Take back what `down` did with the same words."""
+        """Undo `down` with the same arguments."""
         self.errors(0.0, service=service, region=region, project=project)
 
     def latency(self, milliseconds: float, jitter: float = 0.0, service: str | None = None) -> None:
@@ -106,7 +106,7 @@ class Faults:
 
     @property
     def by_project(self) -> bool:
-        """Whether it matters whose call it is."""
+        """Return whether a rule depends on the project of the call."""
         return any(rule.project for rule in self._rules.values())
 
     def fate(self, service: str, region: str, method: str, target: str, projects: Iterable[str] = ()) -> Fate:
@@ -117,7 +117,7 @@ class Faults:
             return Fate(base)
         draws = self._draws(method, target)
         delay = base + jitter * draws[0]
-        # The most particular rule alone: a service that is up for one project is so whatever holds for all.
+        # Only the most specific rule applies: a service may be up for one project while it is down for all others.
         rule = max(
             rules, key=lambda r: (r.project is not None, r.region is not None, r.service is not None), default=None
         )

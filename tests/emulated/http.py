@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 server, a thread per connection: nothing stands between a fault and the socket."""
+"""A small HTTP/1.1 server with a thread per connection, so that a fault acts directly on the socket."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 @dataclass(slots=True)
 class Request:
-    """What was asked. Header names are in lower case; `path` is as sent, `parts` are decoded."""
+    """A request. Header names are in lower case; `path` is as sent, `parts` are decoded."""
 
     method: str
     target: str
     headers: dict[str, str]
     body: bytes = b""
-    base: str = ""  #: scheme, host and port, as the client called us
+    base: str = ""  #: scheme, host and port as the client sent them
     path: str = field(init=False)
     parts: list[str] = field(init=False)
     query: list[tuple[str, str]] = field(init=False)
@@ -47,7 +47,7 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
-    """What is answered: bytes, or anything that JSON can say."""
+    """A response: its body is bytes or a JSON value."""
 
     status: int = 200
     body: Any = b""
@@ -82,7 +82,7 @@ class Server:
         self.url = f"http://{HOST}:{self.port}"
 
     def start(self) -> None:
-        """Answer, those that came before, too."""
+        """Answer requests, also those that arrived before."""
         threading.Thread(target=self._accept, name="emulated-accept", daemon=True).start()
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class Server:
                     connection.sendall(response.encode(request.method == "HEAD"))
                     if request.headers.get("connection", "").lower() == "close":
                         return
-        except (OSError, ValueError):  # the client went away, or speaks something else
+        except (OSError, ValueError):  # the client disconnected, or does not speak HTTP
             pass
         finally:
             with self._lock:

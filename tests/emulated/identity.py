@@ -46,13 +46,13 @@ class Project:
 
 @dataclass(slots=True)
 class Token:
-    """A token, as far as services care. Whether it is still good is asked each time: nothing is cached here."""
+    """A token, as services need it. Its validity is checked for each request: nothing is cached here."""
 
     id: str
     user: str
     project: str = ""
     issued: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
-    roles: frozenset[str] = frozenset()  #: names, as of the latest look
+    roles: frozenset[str] = frozenset()  #: names, as of the latest validation
 
 
 class Identity(Service):
@@ -70,7 +70,7 @@ class Identity(Service):
         self.grants: dict[str, set[tuple[str, str, str]]] = {DOMAIN: set()}
         self.endpoint_filters: dict[str, list[str]] = {}
         self.tokens: dict[str, Token] = {}
-        self.fences = False  #: whether it has the orchestrator's part in it
+        self.fences = False  #: whether the fence plugin is installed
 
     @property
     def url(self) -> str:
@@ -157,7 +157,7 @@ class Identity(Service):
         return body
 
     def collection(self, call: Call, kind: Kind, parent: str) -> Response:
-        # An unknown user has nothing, says Keystone, and no error.
+        # Keystone returns an empty list for an unknown user, and no error.
         filters = {k: {v} for k, v in call.request.query if k in kind.shape or k in (kind.id, *kind.owner)}
         if parent:
             filters[kind.parent] = {parent}

@@ -1,6 +1,6 @@
-"""The whole way of deletions in one process that dies at a chosen effect: engine and worker take turns in one thread.
+"""Complete deletions in one process that is killed at a chosen effect. Engine and worker alternate in one thread.
 
-Time does not pass here by itself: when nobody has anything to do, everything on record gets older.
+Time does not pass by itself: when engine and worker have nothing to do, all times on record are set back.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def few(registry: Registry, wanted: frozenset[str] = TYPES) -> Registry:
 
 
 def age(path: str, seconds: float) -> None:
-    """Let everything on record be older by so many seconds."""
+    """Set all times on record back by this number of seconds."""
     with sqlite3.connect(path, timeout=30) as connection:
         for table, columns in _TIMES.items():
             values = ", ".join(
@@ -83,7 +83,7 @@ def age(path: str, seconds: float) -> None:
     connection.close()
 
 
-#: How far a way is gone, where the test has something else happen then.
+#: How far a deletion has to be before the test lets something else happen.
 UNTIL: dict[str, Callable[[Store, Deletion], bool]] = {
     "": lambda store, record: False,
     "closed": lambda store, record: record.closed_at is not None,
@@ -98,18 +98,18 @@ UNTIL: dict[str, Callable[[Store, Deletion], bool]] = {
 
 
 def _at_rest(store: Store, record: Deletion) -> bool:
-    """Whether nothing of the present round is under way."""
+    """Return whether no step of the current round is under way."""
     return not any(step.state in (StepState.DISPATCHED, StepState.RUNNING) for step in store.steps(record.id))
 
 
 def _tried(store: Store, record: Deletion) -> bool:
-    """Whether something was tried more than once, and is still there."""
+    """Return whether a resource was tried more than once and still exists."""
     steps = store.steps(record.id)
     return any(step.round == record.round and step.attempt > 1 and step.remaining for step in steps)
 
 
 class _Turns:
-    """Engine and worker, which take turns in one thread."""
+    """Engine and worker, which alternate in one thread."""
 
     def __init__(self, config: pathlib.Path, fuse: mortal.Fuse, wanted: frozenset[str]) -> None:
         self.messages: collections.deque[tuple[str, str]] = collections.deque()
@@ -127,16 +127,16 @@ class _Turns:
             "orphan_scan": self._scans.handle,
             "orphan_scan_part": scanning.Scanner(self.worker.context).handle,
         }
-        # Of a process that died before: leases run out, and what it cast is taken for lost.
+        # After the death of an earlier process: its leases expire, and its casts count as lost.
         self.age(LEASE + 1)
 
     def age(self, seconds: float) -> None:
         age(self._path, seconds)
 
     def turn(self, wake_at: datetime.datetime) -> None:
-        """Handle one message; without any, let the time pass until something is due, and handle that.
+        """Handle one message; without a message, let the time pass until a deletion is due, and handle that.
 
-        One deletion a turn: whether a second one is due at the same moment depends on how fast the machine is.
+        Each call handles one deletion: whether another is due at the same moment depends on how fast the machine is.
         """
         if self.messages:
             to, id_ = self.messages.popleft()
@@ -153,7 +153,7 @@ class _Turns:
 def go(
     config: pathlib.Path, fuse: mortal.Fuse, wanted: frozenset[str], deletion_ids: tuple[str, ...], until: str = ""
 ) -> None:
-    """See deletions to their end, or until the first of them is as far as `UNTIL` says."""
+    """Run deletions to their end, or until the first of them is as far as `UNTIL` says."""
     turns = _Turns(config, fuse, wanted)
     for _ in range(800):
         records = [turns.store.get(id_) for id_ in deletion_ids]
@@ -167,7 +167,7 @@ def go(
 
 
 def scan(config: pathlib.Path, fuse: mortal.Fuse, wanted: frozenset[str], scan_id: str) -> None:
-    """See an orphan scan to its end."""
+    """Run an orphan scan to its end."""
     turns = _Turns(config, fuse, wanted)
     for _ in range(300):
         found, _parts, _now = turns.store.orphan_scan(scan_id)

@@ -1,4 +1,4 @@
-"""Neutron: filters, pages, and what it does without being asked."""
+"""Neutron: filters, pages, and what it creates and deletes without a request."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.emulated.tables import ROUTER_INTERFACE
 
 PAGING = frozenset({"limit", "marker", "fields", "sort_key", "sort_dir", "page_reverse"})
 DEFAULT_GROUP = "default"
-#: Not ours to filter by, as in Neutron: (kind, parameter).
+#: Parameters that do not filter, as in Neutron: (kind, parameter).
 NOT_A_FILTER = {("ndp_proxy", "project_id")}
-#: Its words for what is not there, where they are not those of the kind.
+#: The names of kinds in its 404 messages, where they differ from the kind.
 NOT_FOUND = {"floating_ip": "FloatingIPNotFound", "quota": "TenantQuotaNotFound"}
 
 
@@ -35,7 +35,7 @@ class Network(Service):
         return Response(refusal.status, {"NeutronError": body})
 
     def find(self, parts: list[str]) -> Place | None:
-        """It takes dashes and underscores for the same in names of collections."""
+        """Treats dashes and underscores in names of collections as equal."""
         place = super().find(parts)
         if place is None:
             place = super().find([part.replace("_", "-") for part in parts[:1]] + parts[1:])
@@ -105,7 +105,7 @@ class Network(Service):
         return Response(200, answer)
 
     def _ensure_default_group(self, call: Call, project: str) -> None:
-        """A mere list makes the default group of the project that it filters by first."""
+        """A list creates the default group of the first project in its filter."""
         owned = self.table("security_group").owned.get(project, {})
         if project and not any(group.get("name") == DEFAULT_GROUP for group in owned.values()):
             group = self.default_group(project)
@@ -155,7 +155,7 @@ class Network(Service):
         response = super().delete(call, row)
         if (
             row.kind.name == "firewall_group" and row.get("name") == DEFAULT_GROUP
-        ):  # its policies go along, not the rules
+        ):  # its policies are deleted with it, not the rules
             for attribute in ("ingress_firewall_policy_id", "egress_firewall_policy_id"):
                 if policy := self.table("firewall_policy").rows.get(row.get(attribute)):
                     call.touched += self.state.delete(self.region, policy)

@@ -1,4 +1,4 @@
-"""Swift: accounts, containers and objects, which are names and nothing else here."""
+"""Swift: accounts, containers and objects. Objects are only names here."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ObjectStore(Service):
 
     @property
     def endpoint(self) -> str:
-        """What the catalog says."""
+        """The URL in the catalog."""
         return f"{self.url}/v1/AUTH_%(project_id)s"
 
     def versions(self, request: Request) -> Response:
@@ -65,7 +65,7 @@ class ObjectStore(Service):
         return Response(refusal.status, text.encode(), type="text/html; charset=UTF-8")
 
     def left(self, project: str) -> dict[str, int]:
-        """What a project has here."""
+        """Return what a project has here."""
         account = self.accounts.get(project)
         if account is None or account.deleted:
             return {}
@@ -77,7 +77,7 @@ class ObjectStore(Service):
         return {name: count for name, count in found.items() if count}
 
     def answer(self, call: Call) -> Response:
-        # Names have slashes in them: it is the path as sent that counts.
+        # Names contain slashes, so the undecoded path is used.
         path = call.request.path.split("/v1/", 1)[1]
         names = [unquote_to_bytes(part).decode(errors="replace") for part in path.split("/", 2)]
         account_name, container, name = (*names, "", "")[:3]

@@ -18,7 +18,7 @@ from cleanup_orchestrator.core.transitions import LIVE
 from tests.emulated.cloud import OWN_PROJECT, USER, Emulated
 from tests.support.databases import copy_schema
 
-#: What is quick in a test and would not be wise in a cloud.
+#: Values that make a test fast and are too small for a cloud.
 OPTIONS: Mapping[str, Mapping[str, object]] = {
     "orchestrator": {
         "auth_type": "password",
@@ -37,7 +37,7 @@ OPTIONS: Mapping[str, Mapping[str, object]] = {
 
 
 def configuration(directory: pathlib.Path, auth_url: str, **options: Mapping[str, object]) -> pathlib.Path:
-    """Write a configuration file; `options` are put over `OPTIONS`, group by group."""
+    """Write a configuration file; `options` override `OPTIONS`, group by group."""
     groups = {name: dict(OPTIONS.get(name, {}), **options.get(name, {})) for name in {*OPTIONS, *options}}
     groups["orchestrator"]["auth_url"] = auth_url
     groups.setdefault("database", {"connection": f"sqlite:///{directory}/orchestrator.sqlite"})
@@ -48,7 +48,7 @@ def configuration(directory: pathlib.Path, auth_url: str, **options: Mapping[str
 
 
 class Orchestrator:
-    """Engine and workers, and what a test asks of them."""
+    """Engine and workers, with methods for tests."""
 
     def __init__(self, cloud: Emulated, directory: pathlib.Path, **options: Mapping[str, object]) -> None:
         path = configuration(directory, cloud.auth_url, **options)
@@ -80,9 +80,9 @@ class Orchestrator:
         return record.id
 
     def wait(self, deletion_ids: Iterable[str], seconds: float = 300) -> dict[str, Status]:
-        """Wait until none of them is live, or none has made progress for so long; say what became of each.
+        """Wait until none of them is live or none has made progress for this time; return the status of each.
 
-        How long it takes in all says more about the machine than about them.
+        The total time is not limited: it depends on the machine.
         """
         ids = tuple(deletion_ids)
         seen: object = None

@@ -1,4 +1,4 @@
-"""Fills projects: a mix of every type, drawn by the seed, with what each needs to hang on."""
+"""Fills projects with a random mix of all types, and with the resources that each of them refers to."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Filler:
         return self.add(kind, name=f"{self.name}-{kind.partition('.')[2].replace('_', '-')}-{number}", **more)
 
     def build(self, kind: str) -> Row:
-        """One of a kind, with what it needs."""
+        """Create one of a kind, with the rows that it refers to."""
         return BUILD[kind](self)
 
     def one(self, kind: str) -> Row:
-        """One that is there, or else a new one."""
+        """Return an existing one, or else a new one."""
         there = self.made.get(kind)
         return self.random.choice(there) if there else self.build(kind)
 
@@ -55,7 +55,7 @@ class Filler:
         return self.one(kind).id
 
     def fresh_port(self, **more: Any) -> Row:
-        """A port that nothing else was made for."""
+        """Create a port that no other row refers to."""
         return self.named("network.port", network_id=self.id("network.network"), **more)
 
     @property
@@ -192,7 +192,7 @@ def _default_firewall(f: Filler) -> Row:
 
 
 def _named(kind: str, **references: str) -> Callable[[Filler], Row]:
-    """A plain one, which refers to others: attribute = kind, or [kind] for a list."""
+    """Create a row that refers to others: attribute = kind, or [kind] for a list."""
 
     def build(f: Filler) -> Row:
         more: dict[str, Any] = {}
@@ -300,7 +300,7 @@ def _object_store(f: Filler) -> None:
 
 
 def _people(f: Filler) -> None:
-    """A member, and another one by way of a group; each with an application credential, and more between them."""
+    """Create a direct member and a member of a group, each with an application credential, and a trust and more."""
     cloud, add = f.cloud, f.cloud.state.add
     user, colleague = (cloud.add_user(f"{f.name}-{who}") for who in ("user", "colleague"))
     team = add("", "identity.group", "", name=f"{f.name}-team").id
@@ -318,7 +318,7 @@ def _people(f: Filler) -> None:
 
 
 def fill(f: Filler, everything: bool, small: bool = False) -> None:
-    """Give a project of everything something, or what the draw says."""
+    """Give a project a resource of each type, or of random types."""
     network = f.cloud.services.get((f.region, "network"))
     if isinstance(network, Network):
         network.default_group(f.project)
@@ -335,7 +335,7 @@ def fill(f: Filler, everything: bool, small: bool = False) -> None:
 
 
 def fill_up(f: Filler, count: int) -> None:
-    """Add so many of what is cheap to keep."""
+    """Add this number of resources of small types."""
     network = f.named("network.network").id
     whole = sum(part for _, part in BULK)
     objects = 0
@@ -352,7 +352,7 @@ def fill_up(f: Filler, count: int) -> None:
 
 
 def share(giver: Filler, taker: Filler) -> None:
-    """Let one project use what another one gives it, so that both hang on each other without blocking."""
+    """Let one project use shared resources of another one, in ways that block no delete."""
     cloud, add = giver.cloud, giver.cloud.state.add
     if "network" not in cloud.without:
         network = giver.id("network.network")
@@ -389,7 +389,7 @@ def populate(
 
     def make(name: str, guest: str, least: int) -> list[Filler]:
         project = cloud.add_project(name)
-        # A generator of its own for each, so that one project more changes none of the others.
+        # Each project has a separate generator, so that another project changes none of the others.
         made = [Filler(cloud, r, project, random.Random(f"{cloud.seed} {name} {r}"), guest) for r in cloud.regions]
         _people(made[0])
         for filler in made:

@@ -1,8 +1,8 @@
-"""The emulated cloud as a process of its own.
+"""The emulated cloud as a separate process.
 
     python -m tests.emulated.server --port N --seed S [--projects P] [--resources R] ... [--parent PID]
 
-It prints one line when it answers, and dies with its parent. `Process` starts it and speaks to it.
+It prints one line when it answers, and ends with its parent. `Process` starts it and sends requests to it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> int:
 class Process:
     """An emulated cloud in another process, for as long as this one lives.
 
-    `call` is what `Emulated` would be asked here: `call("faults.errors", rate=0.1)`, `call("audit.foreign_writes")`.
+    `call` calls a method of `Emulated` there: `call("faults.errors", rate=0.1)`, `call("audit.foreign_writes")`.
     """
 
     def __init__(self, *arguments: str) -> None:
@@ -81,7 +81,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The id of the process."""
         return int(self._popen.pid)
 
     def close(self) -> None:

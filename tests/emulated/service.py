@@ -1,4 +1,4 @@
-"""What the emulated services have in common: collections of rows, with each service's own words around them."""
+"""The common part of the emulated services: collections of rows, in the formats of each service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Refusal(Exception):
-    """An ordinary no."""
+    """An ordinary refusal."""
 
     def __init__(self, status: int, message: str, type_: str = "") -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a path means."""
+    """The target of a path."""
 
     kind: Kind
     parent: str = ""
@@ -57,7 +57,7 @@ class Service:
         """Where the catalog says that it is."""
         return f"{self.cloud.url}/{self.region}/{self.type}"
 
-    # -- for services to say in their own way
+    # -- what each service may override
     def versions(self, request: Request) -> Response:
         """The version document."""
         raise NotImplementedError
@@ -83,15 +83,15 @@ class Service:
         """Raise when the service refuses the delete for a reason that is no reference."""
 
     def action(self, call: Call, place: Place, row: Row) -> Response:
-        """Whatever else can be done to a row."""
+        """Carry out any other action on a row."""
         raise Refusal(404, "The resource could not be found.", "HTTPNotFound")
 
-    # -- what is the same everywhere
+    # -- what is the same in all services
     def table(self, kind: Kind | str) -> Table:
         return self.state.table(self.region, kind.full if isinstance(kind, Kind) else f"{self.type}.{kind}")
 
     def find(self, parts: list[str]) -> Place | None:
-        """What a path means: a collection, one of it, or something below that."""
+        """Return the target of a path: a collection, one row of it, or something below a row."""
         for cut in range(min(4, len(parts))):
             head = parts[: len(parts) - cut]
             rest = [*parts[len(head) :], "", ""]
@@ -111,11 +111,11 @@ class Service:
         return row
 
     def missing(self, place: Place) -> Refusal:
-        """What is said of a row that is not there."""
+        """Return the refusal for a row that does not exist."""
         return Refusal(404, f"{place.kind.name} {place.id} could not be found.", "Not Found")
 
     def answer(self, call: Call) -> Response:
-        """Do what was asked."""
+        """Carry out the request."""
         place = self.find(call.parts)
         if place is None:
             raise Refusal(404, "The resource could not be found.", "HTTPNotFound")
@@ -142,7 +142,7 @@ class Service:
         return {row.kind.one: self.body(row)} if row.kind.one else self.body(row)
 
     def delete(self, call: Call, row: Row) -> Response:
-        """Delete a row, unless something holds it."""
+        """Delete a row, unless another row refers to it."""
         if row.id in self.cloud.hung or row.id in self.cloud.stuck:
             raise Refusal(500, f"{row.kind.name} {row.id} cannot be deleted: its storage does not answer")
         self.check_delete(row)
@@ -160,7 +160,7 @@ class Service:
         return Response(200, self.shown(row))
 
     def change(self, call: Call, row: Row, values: dict[str, Any]) -> None:
-        """Change a row, and say so."""
+        """Change a row and record the change."""
         row.table.change(row, values)
         call.touched.append(Touch("changed", row.kind.full, row.id, row.owner))
 
@@ -176,7 +176,7 @@ def matches(row: Row, filters: dict[str, set[str]]) -> bool:
 
 
 def candidates(table: Table, filters: dict[str, set[str]], marker: str = "", descending: bool = False) -> Iterator[Row]:
-    """The rows that pass the filters, behind the marker, in order; by an index where there is one."""
+    """Return the rows that match the filters, after the marker, in order; use an index where there is one."""
     rows = table.rows
     owners = next((filters[name] for name in table.kind.owner if name in filters), None)
     if owners is not None:
@@ -187,7 +187,7 @@ def candidates(table: Table, filters: dict[str, set[str]], marker: str = "", des
             if len(values := filters.get(path, ())) == 1:
                 rows = index.get(next(iter(values)), {})
                 break
-    # A row that was linked later than others of a lower id: order again where it is cheap.
+    # A row may have been linked after others with a higher id: sort again where it is cheap.
     if rows is not table.rows and owners is None:
         rows = dict(sorted(rows.items()))
     return (row for row in table.after(rows, marker, descending) if matches(row, filters))

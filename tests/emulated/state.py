@@ -1,4 +1,4 @@
-"""What is in the cloud: rows in tables, with indexes by owner and by whatever refers to another row.
+"""The rows of the cloud in tables, with indexes by owner and by each reference to another row.
 
 A row keeps only what differs from its kind's shape, so that a project of 100,000 fits into little memory.
 """
@@ -29,7 +29,7 @@ class Kind:
     """One collection of a service's API."""
 
     service: str
-    name: str  #: the word of our plugins: ``floating_ip``
+    name: str  #: the name of the type in the plugins: ``floating_ip``
     path: str  #: below the version; ``*`` is the parent's id: ``routers/*/conntrack_helpers``
     one: str  #: key of a single one in a body; empty: the body itself
     many: str
@@ -39,11 +39,11 @@ class Kind:
     parent: str = ""  #: the attribute that has the id of the parent in the path
     links: tuple[str, ...] = ()  #: attributes that refer to other rows; ``fixed_ips.subnet_id`` goes through a list
     holds: tuple[Hold, ...] = ()
-    takes: tuple[tuple[str, str], ...] = ()  #: (kind, attribute) of rows that go along without a word
-    clears: tuple[tuple[str, str], ...] = ()  #: (kind, attribute) of rows that merely lose the reference
+    takes: tuple[tuple[str, str], ...] = ()  #: (kind, attribute) of rows that are deleted together with the row
+    clears: tuple[tuple[str, str], ...] = ()  #: (kind, attribute) of rows that only lose the reference
     extension: str = ""  #: Neutron's alias
-    project_setting: bool = False  #: bookkeeping of the service: a project without more is empty
-    history: bool = False  #: nobody can delete it, and nobody has to
+    project_setting: bool = False  #: internal row of the service: a project with only such rows is empty
+    history: bool = False  #: it cannot be deleted, and does not have to be
 
     @property
     def full(self) -> str:
@@ -149,7 +149,7 @@ class Touch:
 
 @dataclass
 class State:
-    """All rows of the cloud. Callers hold `lock`-like order themselves: the cloud lets one request in at a time."""
+    """All rows of the cloud. It needs no lock: the cloud handles one request at a time."""
 
     kinds: tuple[Kind, ...]
     regions: tuple[str, ...]
@@ -165,7 +165,7 @@ class State:
         self._number = 0
 
     def new_id(self, dashes: bool = True) -> str:
-        """An id that is greater than every one before it, and looks like the services' own."""
+        """Return an id that is greater than all earlier ones and has the format of the services."""
         self._number += 1
         tail = f"{self.random.getrandbits(80):020x}"
         head = f"{self._number:08x}"
@@ -185,7 +185,7 @@ class State:
         return self.tables["" if kind.startswith("identity.") else region, kind]
 
     def holder(self, region: str, row: Row) -> tuple[Hold, Row] | None:
-        """Who refuses the row's delete, and by which rule."""
+        """Return the row that refuses the delete of this row, and the rule."""
         for hold in row.kind.holds:
             others = self.table(region, f"{row.kind.service}.{hold.kind}").linked[hold.by].get(row.id, {})
             for other in others.values():
@@ -194,7 +194,7 @@ class State:
         return None
 
     def delete(self, region: str, row: Row) -> list[Touch]:
-        """Take a row out, with all that goes along; say what was touched, the row itself first."""
+        """Remove a row and all that is deleted with it; return the changed rows, the row itself first."""
         if row.id not in row.table.rows:
             return []
         row.table.remove(row)

@@ -1,4 +1,4 @@
-"""The types of the services as data: where they are, how they look, what refuses their delete, what goes along."""
+"""The types of the services as data: paths, shapes, references that refuse a delete, and rows deleted together."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ NETWORK = (
     _network("quota", "quotas", extension="quotas", id="project_id", project_setting=True),
 )  # fmt: skip
 
-#: What other packages add to Neutron, for which there is no real one here to compare with: our name, path, key, alias,
+#: What other packages add to Neutron, without a real service to compare with: name in the plugin, path, key, alias,
 #: references, what refuses a delete.
 PLUGGED = tuple(
     _network(name, path, one, extension=alias, links=links, holds=tuple(Hold(k, a, t) for k, a, t in holds), **more)

@@ -1,4 +1,4 @@
-"""What a chaos run is made of: servers to kill, an emulated cloud that fails, the shipped commands as processes.
+"""The parts of a chaos run: servers to kill, an emulated cloud with faults, the shipped commands as processes.
 
 The run itself, and what must hold after it, is in ``test_chaos``.
 """
@@ -34,10 +34,10 @@ from tests.support import ports
 from tests.support.servers import PORTS, MariaDB, PostgreSQL, RabbitMQ
 from tests.support.timing import wait
 
-#: Seconds for a single thing to happen. It says when a test gives up, and not how long anything should take.
+#: Seconds after which a wait for one event fails the test. It is no limit for the duration of the event.
 PATIENCE = 300.0
 
-#: How calls fail. Few are told to slow down: each such answer has all workers leave that service alone for a second.
+#: How calls fail. Few answers ask to slow down: after each of them all workers pause that service for a second.
 FAULTS = {"error": 5, "unavailable": 5, "reset": 5, "lost": 5, "truncated": 5, "throttled": 0.5}
 
 CONFIGURATION = """
@@ -96,15 +96,15 @@ delete_shared_images = true
 
 @dataclass
 class Part:
-    """One process of the orchestrator, over all of its lives."""
+    """One process of the orchestrator, over all its restarts."""
 
     name: str  #: ``worker-2``
     command: str  #: ``worker``
     number: int
-    metrics: int  #: the port that it has, whatever part it is
+    metrics: int  #: the monitoring port, which every part has
     lives: list[Child] = field(default_factory=list)
-    last: dict[str, float] = field(default_factory=dict)  #: what it counted in this life, as far as we know
-    before: collections.Counter[str] = field(default_factory=collections.Counter)  #: in all lives before
+    last: dict[str, float] = field(default_factory=dict)  #: its counters since the last start, as last read
+    before: collections.Counter[str] = field(default_factory=collections.Counter)  #: its counters before the last start
 
     @property
     def child(self) -> Child:
@@ -116,7 +116,7 @@ class Part:
 
 
 class Chaos:
-    """A cloud, its orchestrator, and the means to hurt it."""
+    """A cloud, its orchestrator, and the methods that kill and restart the processes."""
 
     LEASE = 6
     STALL_AFTER = 20
@@ -145,10 +145,10 @@ class Chaos:
         self.driver = driver
         self.parallel_deletes = 4
         self.answers: collections.Counter[str] = collections.Counter()  #: of the API, by operation and status
-        self.unexpected: list[str] = []  #: processes that ended by themselves, answers that there should never be
-        self.marks: list[tuple[float, str]] = []  #: what was done to them, and when
-        self.taken_away = 0  #: steps that a process had in its hands when it was killed
-        self.drowned = 0  #: messages that were in the broker when it went
+        self.unexpected: list[str] = []  #: processes that ended by themselves, and answers that must never occur
+        self.marks: list[tuple[float, str]] = []  #: kills and restarts with their times
+        self.taken_away = 0  #: steps that a process had claimed when it was killed
+        self.drowned = 0  #: messages in the broker when it was stopped
         self._token = ""
         self._began = time.monotonic()
 
@@ -184,7 +184,7 @@ class Chaos:
         self._began = time.monotonic()
 
     def close(self) -> None:
-        """Leave nothing behind but logs."""
+        """Remove all but the logs."""
         self.children.stop()
         self.broker.close()
         self.database.close()
@@ -201,7 +201,7 @@ class Chaos:
             )
 
     def launch(self, name: str) -> None:
-        """Begin a life of a process."""
+        """Start a process."""
         part = self.parts[name]
         part.before += collections.Counter(part.last)
         part.last = {}
@@ -211,7 +211,7 @@ class Chaos:
         part.lives.append(self.children.start(name, ["exec", "--", *command], python=sys.executable, log=log))
 
     def there(self, name: str) -> None:
-        """Wait until a process answers on its monitoring port: it is what it opens last."""
+        """Wait until a process answers on its monitoring port, which it opens last."""
         part = self.parts[name]
 
         def answers() -> bool:
@@ -235,7 +235,7 @@ class Chaos:
         wait(f"{name} is up again", begun, PATIENCE, 1)
 
     def kill(self, name: str, at_work: bool = False) -> None:
-        """SIGKILL, and a new life; `at_work`: again and again until it dies with a step in its hands."""
+        """Kill a process and start it again; `at_work`: repeat until it had a claimed step when it was killed."""
         while True:
             if at_work:
                 self.busy(name)
@@ -249,7 +249,7 @@ class Chaos:
                 return
 
     def end(self, name: str) -> int:
-        """SIGTERM, and a new life; return the exit code of the old one."""
+        """Stop a process with SIGTERM and start it again; return the exit code."""
         self.scrape()
         child = self.parts[name].child
         child.popen.send_signal(signal.SIGTERM)
@@ -267,7 +267,7 @@ class Chaos:
             return ""
 
     def look(self) -> None:
-        """Note who ended without being told to."""
+        """Record the processes that ended by themselves."""
         for part in self.parts.values():
             if how := part.child.ended():
                 self.unexpected.append(f"{part.name} ended by itself: {how}")
@@ -279,7 +279,7 @@ class Chaos:
     )
 
     def scrape(self) -> None:
-        """Take in the counters of each process, as far as it answers."""
+        """Read the counters of each process that answers."""
         for part in self.parts.values():
             found: dict[str, float] = collections.defaultdict(float)
             for name, labels, value in self.NAMES.findall(self._get(part.metrics, "/metrics")):
@@ -290,12 +290,12 @@ class Chaos:
                 part.last = {**found, f"cpu of {part.command}": cpu(part.child.popen.pid)}
 
     def seconds(self) -> dict[str, float]:
-        """CPU that the cloud and the servers took, of the servers only since they were last started."""
+        """Return the CPU time of the cloud and the servers; of the servers only since their last start."""
         pids = {"cloud": self.cloud.pid, self.broker.name: self.broker.pid, self.database.name: self.database.pid}
         return {name: cpu(pid) for name, pid in pids.items()}
 
     def counted(self) -> collections.Counter[str]:
-        """All counters of all lives of all processes."""
+        """Return all counters of all processes over all their restarts."""
         self.scrape()
         found: collections.Counter[str] = collections.Counter()
         for part in self.parts.values():
@@ -304,7 +304,7 @@ class Chaos:
 
     # -- what is on record
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
-        """Ask the database; waits for one that is away."""
+        """Query the database; wait for one that is down."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -346,7 +346,7 @@ class Chaos:
     def end_windows(self, kept_resources: Iterable[str]) -> None:
         """Let the recovery windows of all projects but these be over.
 
-        The test decides how long a window is, and no clock: each is a day long, and ends here.
+        The test decides when a window ends, and no clock: each window is a day long, and ends here.
         """
         names = ", ".join(f"'{project}'" for project in (*kept_resources, "-"))
         past = "'2000-01-01 00:00:00'"
@@ -356,17 +356,17 @@ class Chaos:
         )
 
     def holding(self, name: str) -> list[str]:
-        """The ids of the steps that a worker has in its hands."""
+        """Return the ids of the steps that a worker has claimed."""
         pid = self.parts[name].child.popen.pid
         return [id_ for (id_,) in self.sql(f"SELECT id FROM steps WHERE state = 'running' AND worker LIKE '%%:{pid}'")]
 
     def busy(self, name: str) -> list[str]:
-        """Wait until a worker has steps in its hands; return their ids."""
+        """Wait until a worker has claimed steps; return their ids."""
         return wait(f"{name} has work", lambda: self.holding(name), PATIENCE)
 
     # -- what users do
     def token(self) -> str:
-        """One of the orchestrator's user, who is an admin. Keystone fails now and then, too."""
+        """Return a token of the orchestrator's user, who is an admin. Keystone fails now and then, too."""
         scope = {"project": {"name": OWN_PROJECT, "domain": {"id": "default"}}}
         who = {"name": USER, "domain": {"id": "default"}, "password": USER}
         identity = {"methods": ["password"], "password": {"user": who}}
@@ -386,7 +386,7 @@ class Chaos:
         return self._token
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """One request to the API, (0, None) without an answer."""
+        """Send one request to the API; return (0, None) without an answer."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}{path}", None if body is None else json.dumps(body).encode(), method=method
         )
@@ -407,7 +407,7 @@ class Chaos:
         return status, json.loads(text or "{}")
 
     def insist(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Ask until there is an answer that is not "try again"."""
+        """Repeat a request until the answer is not a request to try again."""
 
         def asked() -> tuple[int, Any] | None:
             status, answer = self.ask(method, path, body)
@@ -424,11 +424,11 @@ class Chaos:
 
     # -- what is done to them
     def mark(self, what: str) -> None:
-        """Note what is done."""
+        """Record an action."""
         self.marks.append((round(time.monotonic() - self._began, 1), what))
 
     def drown(self) -> int:
-        """How many messages the broker has now that nobody has been given."""
+        """Return how many messages in the broker have not been delivered to a process."""
         count = 0
         with contextlib.suppress(Exception), kombu.Connection(self.broker.url.replace("rabbit", "amqp", 1)) as wire:
             for part in ("engine", "worker"):
@@ -437,7 +437,7 @@ class Chaos:
         return count
 
     def away(self, server: RabbitMQ | MariaDB | PostgreSQL, kill: bool, seconds: float) -> None:
-        """Take a server away for a while."""
+        """Stop a server for a while."""
         self.scrape()
         if server is self.broker:
             self.drowned += self.drown()
@@ -447,7 +447,7 @@ class Chaos:
 
 
 def cpu(pid: int) -> float:
-    """Seconds of CPU that a process took, with its children that have ended and been waited for."""
+    """Return the seconds of CPU time of a process and of its children that have ended and been waited for."""
     try:
         words = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
@@ -456,7 +456,7 @@ def cpu(pid: int) -> float:
 
 
 def background(target: Callable[[], None]) -> tuple[threading.Thread, list[BaseException]]:
-    """Run something beside the test; what it raises is the test's business."""
+    """Run a function in a thread beside the test; its error is raised in the test."""
     raised: list[BaseException] = []
 
     def run() -> None:

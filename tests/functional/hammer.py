@@ -1,7 +1,7 @@
-"""A process that asks a service as fast as it is let: ``python -m tests.functional.hammer '{"database": ..., ...}'``.
+"""A process that calls a service without a pause: ``python -m tests.functional.hammer '{"database": ..., ...}'``.
 
-It says how many calls it made, and how long one waited at most; ``forever`` says ``ready`` after the first call, then
-goes on until it is killed.
+It prints how many calls it made, and the longest wait of a call. With ``forever`` it prints ``ready`` after the first
+call and continues until it is killed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.rate_budget import configuration
 
 
 class Hammer:
-    """Threads that call, each as soon as its call before is answered."""
+    """Threads that call, each as soon as its previous call is answered."""
 
     def __init__(self, store: Store, url: str, limits: dict[str, Any], method: str = "GET") -> None:
         self.budget = rate_limiter.Budget(configuration(**limits), store, self._waited)

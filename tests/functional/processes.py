@@ -62,16 +62,16 @@ lease = {lease}
 
 
 class Keystone(ks.Keystone):
-    """Holds up the calls that a test names, until it lets them go on; knows a role for each grant."""
+    """Delays the calls that a test names until the test releases them; has a role for each grant."""
 
     def __init__(self):
-        self.held = []  # what is waiting, or was
+        self.held = []  # calls that wait, or have waited
         self._hold = None
         self._go = threading.Event()
         super().__init__()
 
     def hold(self, method, path):
-        """Hold up the next call of this kind, and that one only."""
+        """Delay only the next call of this kind."""
         self._go.clear()
         self._hold = (method, path)
 
@@ -140,7 +140,7 @@ class Processes:
         self.children.stop()
         self.store.close()
 
-    # -- what is asked of them
+    # -- requests to them
     def ask(self, path, port=None, method="GET", body=None, headers=None, timeout=30):
         """Return (status, text, headers) of an answer."""
         request = urllib.request.Request(
@@ -176,13 +176,13 @@ class Processes:
         return self.store.create(deletion, TASKS, Event("deletion.accepted", "test"))
 
     def change(self, deletion, type_, **data):
-        """Write down a change that is to be undone."""
+        """Record a change that is to be undone."""
         row = {"id": str(uuid.uuid4()), "deletion_id": deletion.id, "sequence": 1, "type": type_, "undone": False}
         with self.store.database.engine.begin() as connection:
             connection.execute(tables.changes.insert(), [{**row, "data": data}])
 
     def nudge(self, deletion):
-        """Have the next tick look at it, and not one after the heartbeat."""
+        """Make it due at the next tick, and not only after the heartbeat."""
         with self.store.database.engine.begin() as connection:
             mine = tables.deletions.c.id == deletion.id
             connection.execute(tables.deletions.update().where(mine).values(wake_at=deletion.created_at))

@@ -1,4 +1,4 @@
-"""One of our processes on a host whose clock is wrong: ``python -m tests.functional.skewed HOURS PART OPTION...``."""
+"""A process on a host with a wrong clock: ``python -m tests.functional.skewed HOURS PART OPTION...``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Datetime(datetime.datetime):
 if __name__ == "__main__":
     time.time = lambda: _time() + _SKEW
     time.time_ns = lambda: _time_ns() + int(_SKEW * 1e9)
-    datetime.datetime = _Datetime  # before anybody else imports it by name
+    datetime.datetime = _Datetime  # before another module imports it by name
     module = f"cleanup_orchestrator.cmd.{sys.argv[2]}"
     sys.argv = [module, *sys.argv[3:]]
     runpy.run_module(module, run_name="__main__")

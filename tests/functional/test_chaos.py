@@ -1,10 +1,10 @@
 """Engines, workers and an API, over a broker and a database that are killed and restarted while they delete.
 
-The cloud is an emulated one that fails a tenth of its calls. Whether all went well is read from that cloud and from the
-database, and not from what the orchestrator says of itself: every deletion ends or names its blocker, nothing of
-another project is touched, and no project goes while it has something.
+The cloud is an emulated one that fails a tenth of its calls. The checks read that cloud and the database, and not the
+metrics and logs of the orchestrator: every deletion ends or names its blocker, nothing of another project is changed,
+and no project is deleted while it has resources.
 
-What is asked for is mixed by the seed: cascades, reports, dry runs, cancels, trees of projects, force, cascades that
+The seed chooses the requests: cascades, reports, dry runs, cancels, trees of projects, force, cascades that
 are bound to a plan, projects under a plugin's lien, restores within a recovery window that stops servers, and an orphan
 scan whose dead projects are adopted. No deadline is asserted: each only says when the test gives up.
 
@@ -37,9 +37,9 @@ PROJECTS = environment("CLEANUP_CHAOS_PROJECTS", 20)
 DATABASES = (os.environ.get("CLEANUP_CHAOS_DATABASES") or "postgresql,mariadb").split(",")
 SEED = environment("CLEANUP_CHAOS_SEED", 1)
 COMMIT = environment("CLEANUP_TESTS_COMMIT", 0)
-#: Seconds without any progress at all after which it is given up.
+#: Seconds without any progress after which the test fails.
 PATIENCE = 400.0
-#: Milliseconds that a call takes, and those while a worker is to be caught at work.
+#: Milliseconds of a call, and of a call while a worker is to be killed at work.
 LATENCY, SLOW = 10, 500
 
 VARIANTS = [
@@ -51,22 +51,22 @@ IMAGE = "image.image"
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """How much there is of everything."""
+    """The size of a run."""
 
     projects: int
     seed: int
-    #: How many projects of each sort; what is left over is plain cascades.
+    #: How many projects of each sort; the remaining ones are plain cascades.
     shares: dict
     engines: int
     workers: int
     empty: int
-    #: What is done to the processes and servers, by the names of `hurts`; empty: all of it.
+    #: The actions on processes and servers, by the names of `hurts`; empty: all of them.
     hurts: tuple = ()
     cloud: tuple = ()
 
 
 def whole(projects):
-    """The whole run: so many of each sort for each twenty projects."""
+    """The whole run: numbers of each sort for each twenty projects."""
     per_20 = {"report": 1, "blocked": 1, "cancelled": 2, "dry_run": 1, "forced": 1, "bound": 1, "outgrown": 1,
               "lien_ends": 1, "lien_stays": 1, "restored": 2, "dead": 1, "tree": 3}  # fmt: skip
     times = max(1, projects // 20)
@@ -77,7 +77,7 @@ def whole(projects):
 
 
 def small():
-    """The run of each commit: one of each sort, without Neutron's sixty types, and three things done to it."""
+    """The run of each commit: one of each sort, without the sixty types of Neutron, and three actions."""
     names = ("forced", "outgrown", "lien_stays", "restored", "dead")
     shares = {**dict.fromkeys(names, 1), "tree": 2}
     hurts = ("a worker is killed", "the broker is killed", "an engine is killed")
@@ -85,7 +85,7 @@ def small():
 
 
 class Wanted:
-    """What is asked for each project, and what it was before."""
+    """The request for each project, and its state before."""
 
     SORTS = ("report", "blocked", "cancelled", "dry_run", "forced", "bound", "outgrown", "lien_ends", "lien_stays",
              "restored", "dead", "tree")  # fmt: skip
@@ -108,10 +108,10 @@ class Wanted:
         for project in self.blocked:
             network = add("network.network", project, name="shared")
             add("network.port", self.bystanders[0], name="foreign", network_id=network)
-        #: What nothing deletes, by project: it keeps a deletion going until it is forced or cancelled.
+        #: Resources that no request deletes, by project: they block a deletion until it is forced or cancelled.
         self.stuck = {p: add(IMAGE, p, name="stuck") for p in (*self.forced, *sorted(self.cancelled)[:1])}
         call("stick", ids=list(self.stuck.values()))
-        #: What raises a lien, by project: an image that the whole cloud may use.
+        #: The reason of a plugin lien, by project: an image that the whole cloud may use.
         self.public = {
             p: add(IMAGE, p, name="public", visibility="public") for p in (*self.lien_ends, *self.lien_stays)
         }
@@ -142,7 +142,7 @@ class Wanted:
 
     @property
     def planned(self):
-        """Those whose cascade is bound to a plan."""
+        """The projects whose cascade is bound to a plan."""
         return self.bound | self.outgrown
 
     @property
@@ -152,12 +152,12 @@ class Wanted:
 
     @property
     def asked(self):
-        """Those that are asked for, one by one."""
+        """The projects that are requested, one by one."""
         return [project for project in self.all if project not in self.below | self.dead]
 
     @property
     def cascades(self):
-        """Those that are gone at the end."""
+        """The projects that do not exist at the end."""
         return self.plain | self.bound | self.lien_ends | self.lien_stays | self.forced | {*self.trees} | self.below
 
     def how(self, project):
@@ -169,7 +169,7 @@ class Wanted:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("database", "driver"), VARIANTS)
-def test_whatever_is_killed_under_way_every_project_goes_or_says_why_not(database, driver, tmp_path, capsys):
+def test_under_kills_every_project_is_deleted_or_names_its_blockers(database, driver, tmp_path, capsys):
     if database.name not in DATABASES:
         pytest.skip("not asked for by CLEANUP_CHAOS_DATABASES")
     chaos_run(database, driver, whole(PROJECTS), tmp_path, capsys)
@@ -205,7 +205,7 @@ def chaos_run(database, driver, size, folder, capsys):
 
 # ------------------------------------------------------------------------------------------------------------ the run
 class Users:
-    """What users and admins do while it runs: each waits for what is on record, and for no time."""
+    """Acts of users and admins during the run: each waits for a record in the database, and for no time."""
 
     def __init__(self, chaos, wanted):
         self.chaos, self.wanted = chaos, wanted
@@ -217,10 +217,10 @@ class Users:
         self.adopted = set()
         self.dead = set(wanted.dead)
         self.scans = []
-        self.hurt = threading.Event()  #: all is done to the processes that is done to them
+        self.hurt = threading.Event()  #: set when all actions on processes are done
 
     def act(self):
-        """Until each of them has done what they wanted."""
+        """Wait until all of them are done."""
         waiting = (self.cancelled, self.restored, self.lien_ends, self.planned, self.forced, self.dead)
         while any(waiting) or not self.hurt.is_set():
             self.chaos.end_windows(self.wanted.restored)
@@ -229,7 +229,7 @@ class Users:
             self._restore(latest)
             self._unshare(self.lien_ends & {*latest})
             self._bind(latest)
-            if self.hurt.is_set():  # until then it is what always has work for each worker
+            if self.hurt.is_set():  # until then it gives work to each worker
                 self._force(latest)
             self._scan(latest)
             time.sleep(1)
@@ -254,7 +254,7 @@ class Users:
                 self.restored.discard(project)
 
     def _unshare(self, projects):
-        """Let the image be the project's alone again, once its lien holds the deletion."""
+        """Make the image private again, once its lien has put the deletion on hold."""
         for project in projects & {*self.chaos.having("on_hold")}:
             nothing_deleted(self.chaos, project)
             where = {"region": "RegionOne", "kind": IMAGE, "id": self.wanted.public[project]}
@@ -262,7 +262,7 @@ class Users:
             self.lien_ends.discard(project)
 
     def _bind(self, latest):
-        """Bind a cascade to the plan of the dry run; in some, something comes before that is not in the plan."""
+        """Bind a cascade to the plan of the dry run; in some, create a resource before that is not in the plan."""
         for project in self.planned & {*latest}:
             plan, status, _ = latest[project]
             if status is not Status.PLANNED:
@@ -274,7 +274,7 @@ class Users:
             if code == 202:
                 self.planned.discard(project)
                 continue
-            # A list failed each time that it was tried: then the plan does not know all, and another one is made.
+            # If a list failed at each attempt, the plan is incomplete, and another one is made.
             assert answer["errors"][0]["code"] == "plan_unusable", answer
             self.chaos.request(project, **self.wanted.how(project))
 
@@ -324,13 +324,13 @@ def nothing_deleted(chaos, project):
 
 
 def run(chaos, wanted, size):
-    """Ask, hurt, and wait for the end."""
+    """Send the requests, kill and restart processes, and wait for the end."""
 
     def ask(projects):
         for project in projects:
             chaos.request(project, **wanted.how(project))
 
-    # Half of them at once, the others one by one, whatever is away meanwhile.
+    # Half of them at once, the others one by one, also while processes are down.
     asked = wanted.asked
     half = len(asked) // 2
     ask(asked[:half])
@@ -351,7 +351,7 @@ def run(chaos, wanted, size):
 
 @contextlib.contextmanager
 def slowly(chaos):
-    """Have calls take so long that a worker is seen at work."""
+    """Make calls so slow that a worker can be killed at work."""
     chaos.cloud.call("faults.latency", milliseconds=SLOW)
     yield
     chaos.cloud.call("faults.latency", milliseconds=LATENCY, jitter=2 * LATENCY)
@@ -416,7 +416,7 @@ def hurt(chaos, size):
 
 
 def until_nothing_moves(chaos, wanted):
-    """Wait until all have ended, but for those that are blocked or held, which say so."""
+    """Wait until all have ended, except those with a condition that they are blocked or on hold."""
     before, deadline = None, time.monotonic() + PATIENCE
     while True:
         chaos.look()
@@ -437,7 +437,7 @@ def until_nothing_moves(chaos, wanted):
 
 
 def check(chaos, wanted):
-    """What must hold, by the cloud's own state."""
+    """Check the result by the state of the cloud."""
     call = chaos.cloud.call
     assert call("defects") == []
     assert chaos.unexpected == []
@@ -453,7 +453,7 @@ def check(chaos, wanted):
     assert {p: found for p, found in left.items() if found} == {}
     ends = lambda projects: {statuses[project] for project in projects}  # noqa: E731
     assert ends(wanted.cascades) == {Status.DELETED}
-    # A report gives up after a few tries, gives the project back, and says why.
+    # A report ends after a few attempts, restores the project, and gives the reason.
     assert ends(wanted.empty) <= {Status.DELETED, Status.LEFTOVERS, Status.FAILED}
     assert chaos.sql("SELECT id FROM deletions WHERE status = 'failed' AND (reason = '' OR message = '')") == []
     assert chaos.sql(
@@ -467,7 +467,7 @@ def check(chaos, wanted):
     stalled = chaos.stalled()
     assert set(stalled) == wanted.blocked
     for project in stalled:
-        # The latest try may have met with a fault; the next one does not any more.
+        # The latest attempt may have met a fault; the next one does not.
         named = lambda p=project: "network.network@RegionOne: foreign" in chaos.stalled()[p]  # noqa: E731
         wait("it says what is in its way", named, 300, 0.5)
         blockers = chaos.insist("GET", f"/v1/deletions/{chaos.deletion_of(project)}")[1]["deletion"]["blockers"]
@@ -488,7 +488,7 @@ def check(chaos, wanted):
 
 
 def check_trees(chaos, wanted):
-    """No parent was locked, nor had anything deleted, before what is below it was gone."""
+    """Check that no parent was locked or had a delete before the projects below it were gone."""
     parents = {}
     for root, below in wanted.trees.items():
         chain = [root, *below]
@@ -497,7 +497,7 @@ def check_trees(chaos, wanted):
 
 
 def check_liens(chaos, wanted):
-    """What a lien holds is as it was; and it goes once its reason has ended."""
+    """Check that a project on hold is unchanged, and that it is deleted once the reason of its lien has ended."""
     for project in wanted.lien_stays:
         nothing_deleted(chaos, project)
         before, after = wanted.before[project]["rows"], chaos.cloud.call("things", project=project)["rows"]
@@ -511,7 +511,7 @@ def check_liens(chaos, wanted):
 
 
 def check_restored(chaos, wanted, statuses):
-    """A restored project is as it was; each server that was stopped was started, once, and no other one."""
+    """Check that a restored project is unchanged, and that exactly the stopped servers were started, each once."""
     for project in wanted.restored:
         assert statuses[project] is Status.CANCELLED
         back(chaos, wanted, project)
@@ -524,7 +524,7 @@ def check_restored(chaos, wanted, statuses):
 
 
 def check_plans(chaos, wanted, statuses):
-    """Of what is bound to a plan nothing else is deleted."""
+    """Check that a deletion with a plan deleted only what is in the plan."""
     for project in wanted.outgrown:
         assert statuses[project] is Status.LEFTOVERS
         left = chaos.cloud.call("left_ids", project=project)
@@ -533,7 +533,7 @@ def check_plans(chaos, wanted, statuses):
 
 
 def check_forced(chaos, wanted):
-    """What force left in the cloud is on record as abandoned, each by its id or its type; and so is what was stuck."""
+    """Check that all that force left in the cloud is recorded as abandoned, by id or type, stuck resources included."""
     for project in wanted.forced:
         id_ = chaos.deletion_of(project)
         rows = chaos.sql(f"SELECT resource_id FROM leftovers WHERE deletion_id = '{id_}' AND abandoned")
@@ -547,7 +547,7 @@ def check_forced(chaos, wanted):
 
 
 def check_adopted(chaos, wanted, statuses):
-    """Of a dead project nothing is left that an admin can delete without it."""
+    """Check that nothing of an adopted project is left that an admin can delete."""
     for project in wanted.dead:
         assert statuses[project] in (Status.LEFTOVERS, Status.DELETED)
         left = {kind.partition(".")[0] for kind in chaos.cloud.call("left", project=project, project_setting=False)}
@@ -555,7 +555,7 @@ def check_adopted(chaos, wanted, statuses):
 
 
 def give_up_the_blocked(chaos, wanted):
-    """They stay until a user cancels them; then they are given back."""
+    """They stay until a user cancels them; then they are restored."""
     for project in wanted.blocked:
         chaos.insist("POST", f"/v1/deletions/{chaos.deletion_of(project)}/cancel")
     again = {project for project in wanted.empty if chaos.statuses()[project] is Status.LEFTOVERS}
@@ -575,7 +575,7 @@ def give_up_the_blocked(chaos, wanted):
 
 
 def back(chaos, wanted, project):
-    """A cancelled project is as it was, but for resources that had been deleted."""
+    """Check that a cancelled project is unchanged, except for resources that had been deleted."""
     before, after = wanted.before[project], chaos.cloud.call("things", project=project)
     assert after["project"] == before["project"]
     assert after["grants"] == before["grants"]
@@ -584,13 +584,13 @@ def back(chaos, wanted, project):
 
 
 def servers_run(chaos, project):
-    """What is left of the servers of a project that was given back runs: all of them did before."""
+    """Check that the remaining servers of a restored project run, as all of them did before."""
     servers = chaos.cloud.call("servers", project=project)
     assert {each["status"] for each in servers.values()} <= {"ACTIVE"}, servers
 
 
 def changed(chaos, wanted, project):
-    """What is not as it was in a project."""
+    """Return the differences of a project from its state before."""
     before, after = wanted.before[project], chaos.cloud.call("things", project=project)
     found = {key: (before[key], after[key]) for key in before if key != "rows" and before[key] != after[key]}
     rows = before["rows"].keys() | after["rows"].keys()
@@ -601,7 +601,7 @@ def changed(chaos, wanted, project):
 
 
 def report(chaos, wanted, took):
-    """What happened, in numbers."""
+    """Print what happened, in numbers."""
     rates = chaos.cloud.call("audit.rates")
     seen = collections.Counter()
     for name, count in chaos.cloud.call("faults.seen").items():

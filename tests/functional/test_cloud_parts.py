@@ -1,6 +1,6 @@
-"""Parts of the cloud of real services: faults that the tests with real services would not show.
+"""Parts of the cloud of real services: defects that the tests with real services would not show.
 
-A daemon that stays behind, and a kept schema that is not the one that the service would make.
+These are a daemon that is not stopped, and a cached schema that differs from the one that the service would create.
 """
 
 import os
@@ -15,7 +15,7 @@ from tests.support.timing import wait
 
 COMMANDS = (("migrate", "everything"),)
 
-# It starts a child, which becomes the leader of a session of its own and starts one more.
+# It starts a child, which becomes the leader of a new session and starts another process.
 DAEMON = """\
 import os, subprocess, sys, time
 program = '''
@@ -33,7 +33,7 @@ time.sleep(600)
 
 
 def runs(pid):
-    """Whether the process is there, and no zombie."""
+    """Return whether the process exists and is no zombie."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"
@@ -41,7 +41,7 @@ def runs(pid):
         return False
 
 
-def test_a_guarded_daemon_takes_along_children_with_a_session_of_their_own(tmp_path):
+def test_a_guarded_daemon_ends_its_children_in_other_sessions(tmp_path):
     noted = tmp_path / "pids"
     children = Children(tmp_path / "log")
     command = ["guard", "--", sys.executable, "-c", DAEMON, str(noted)]

@@ -1,4 +1,4 @@
-"""Promise 4 by real kills: a process dies right before each effect of the whole way, and another takes it to its end.
+"""Promise 4 with real kills: a process is killed right before each effect of a way, and another one completes it.
 
 An effect is a commit of the store, a write call to the cloud, the answer to one, or a cast. Each `Way` has its place (a
 small cloud and the records), its stages, what happens between them, and what must hold at the end.
@@ -33,13 +33,13 @@ from tests.support import mortal, sqlite_stores
 
 STRIDE = int(os.environ.get("CLEANUP_CRASH_STRIDE") or 1)
 COMMIT = int(os.environ.get("CLEANUP_TESTS_COMMIT") or 0)
-#: Into so many test items the points of a way are split.
+#: The number of test items into which the points of a way are split.
 GROUPS = 12
 DRIVERS = ("fence", "revoke")
 OPTIONS = {
-    # Nothing that time does by itself, on a slow machine more often than on a fast one: each way is always the same.
+    # Nothing depends on the time, which would differ between machines: each way is always the same.
     "worker": {"parallel_deletes": 1, "lease": mortal_way.LEASE},
-    # A retry is due when a turn lets the time pass, never before: on a slow machine a short one would be due by itself.
+    # A retry is due only when the test lets the time pass: on a slow machine a short one would be due by itself.
     "engine": {"stall_after": 1_000_000, "retry_base": 60, "retry_cap": 60},
     "limits": dict.fromkeys(("calls_per_second", "calls_at_once", "deletes_per_second"), "default:0"),
 }
@@ -47,7 +47,7 @@ OPTIONS = {
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """A part of a way that processes go; before it, something happens that is no process of the orchestrator."""
+    """A part of a way. Before it, the test may change something that is not done by the orchestrator."""
 
     until: str = ""  #: see `tests.emulated.mortal.UNTIL`; empty: to the end
     first: str = ""  #: the name of the method that is called before the stage
@@ -56,7 +56,7 @@ class Stage:
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """A place to die: right before the given occurrence of an effect in a stage."""
+    """A point of a kill: right before the given occurrence of an effect in a stage."""
 
     name: str
     occurrence: int = 1
@@ -75,9 +75,9 @@ class Way:
     types = mortal_way.TYPES
     options: dict = {}
     stages = (Stage(),)
-    #: The statuses of the deletion at its end, whatever died on the way.
+    #: The final statuses of the deletion, for every point of the kill.
     way = "accepted draining inventory deleting verifying deleted"
-    #: Where it dies in every run of the tests.
+    #: The points of the kill in every run of the tests.
     points = (Point("identity: DELETE /projects/* -> 204"),)
 
     def __init__(self, folder):
@@ -155,17 +155,17 @@ class Way:
 
     # -- what is done
     def go(self, stage=stages[0], die_before=0, name=""):
-        """Have a process go a stage: whether it came to the end of it, and the effects."""
+        """Run a stage in a process; return whether it reached the end, and the effects."""
         if stage.scan:
             return mortal.run(mortal_way.scan, self.config, self.types, self.scan_id, die_before=die_before, name=name)
         arguments = self.types, self.ids, stage.until
         return mortal.run(mortal_way.go, self.config, *arguments, die_before=die_before, name=name)
 
     def travel(self, stage=-1, die_before=0, name="", known=None):
-        """Go the whole way, on which a process dies once, or not at all; return the effects of each stage.
+        """Run the whole way with one kill or none; return the effects of each stage.
 
-        :param stage: in which it dies; -1: in none
-        :param known: the effects of a way without a death, by stage
+        :param stage: the stage of the kill; -1: none
+        :param known: the effects of a way without a kill, by stage
         """
         found = []
         for number, each in enumerate(self.stages):
@@ -181,7 +181,7 @@ class Way:
         self.check()
         return found
 
-    # -- what came of it
+    # -- the result
     def journal(self, type_="", id_=""):
         rows = [row.event for row in self.store.events(id_ or self.id, 100_000)]
         return [event for event in rows if event.type.startswith(type_)]
@@ -189,7 +189,7 @@ class Way:
     def statuses(self, id_=""):
         return " ".join(event.type.removeprefix("deletion.") for event in self.journal("deletion.", id_))
 
-    #: What a project may have had when Keystone deleted it, by project: that is known of, and on record.
+    #: What a project may have had when Keystone deleted it, by project: known and recorded resources.
     not_empty: tuple = ()
 
     def check(self):
@@ -208,10 +208,10 @@ class Way:
             assert not self.store.get(id_).holding
             told = [*self.journal("resource.deleting", id_), *self.journal("resource.forcing", id_)]
             intents |= {r["id"] for event in told for r in event.data["resources"]}
-            # A step of the dead may be left as it was, once nothing waits for it any more: but under no lease.
+            # A step of the killed process may stay as it was, once nothing waits for it; but it must have no lease.
             running = [step for step in self.store.steps(id_) if step.state is StepState.RUNNING]
             assert [step.name for step in running if step.lease_until > self.store.now()] == []
-        # Nothing is deleted that was not written down before; and what is gone, is not deleted once more.
+        # Each delete was recorded before, and no resource is deleted twice.
         own = ("identity.token", "identity.grant", "identity.project")
         first = [write.touched[0] for write in audit.writes if write.touched]
         gone = Counter(touch.id for touch in first if touch.what == "deleted" and touch.kind not in own)
@@ -247,7 +247,7 @@ class Revoked(Way):
 
 
 class FencedReport(Way):
-    """A report that finds something behind the lock, where it hurts: a token that a service still took made a port."""
+    """A report that finds a port behind the lock: a token that a service still accepted created it."""
 
     mode = Mode.REPORT
     empty = True
@@ -260,7 +260,7 @@ class FencedReport(Way):
         self._intrude_behind_the_drain()
 
     def _intrude_behind_the_drain(self):
-        """A user whose token was still in a cache makes a port, right when the lock is set."""
+        """A user whose token is still in a cache creates a port right when the lock is set."""
         identity = self.cloud.identity
 
         def watched(call_name):
@@ -289,7 +289,7 @@ class RevokedReport(FencedReport):
 
 
 class FencedCancel(Way):
-    """A cancel when most is changed: drained and disabled, everything deleted but the project settings."""
+    """A cancel after most changes: drained and disabled, everything deleted except the project settings."""
 
     stages = (Stage("closed"), Stage(first="cancelled"))
     way = "accepted draining inventory deleting verifying cancelling cancelled"
@@ -312,7 +312,7 @@ class RevokedCancel(FencedCancel):
 
 
 class Tree(Way):
-    """A project with another one below it: nothing is done to the upper one before the lower one is gone."""
+    """A project with another one below it: the upper one is not changed before the lower one is gone."""
 
     driver = "revoke"
     types = frozenset({"image.image", "network.quota", "identity.application_credential"})
@@ -337,10 +337,10 @@ class Tree(Way):
 
 
 class Forced(Way):
-    """Force on what hangs: a server that only force deletes, and an image that nothing deletes."""
+    """Force on stuck resources: a server that only force deletes, and an image that no request deletes."""
 
     servers = 0
-    #: No patience: how often a type is tried within some seconds would depend on the machine.
+    #: Zero, because the number of attempts within some seconds would depend on the machine.
     options = {"force": {"attempts": 2, "patience": 0, "types": "compute.server"}}
     stages = (Stage("stuck"), Stage(first="force"))
     way = "accepted draining inventory deleting forced verifying deleted"
@@ -365,7 +365,7 @@ class Forced(Way):
     def check(self):
         assert self.store.get(self.id).reason == "deleted_by_force"
         assert not self.cloud.exists(self.project)
-        # What is left is what is on record as abandoned, each by its id, and no more than that.
+        # Exactly the resources that are recorded as abandoned by id are left.
         assert self.resources() == {self.image.id}
         rows = [row.leftover for row in self.store.leftovers(self.id, 100) if row.leftover.abandoned]
         assert [(row.id, row.owner) for row in rows] == [(self.image.id, self.project)]
@@ -377,7 +377,7 @@ class Forced(Way):
 
 
 class Planned(Way):
-    """A dry run, something that comes after it, and the cascade that is bound to its plan: only the plan goes."""
+    """A dry run, a later resource, and the cascade that is bound to the plan: only the plan is deleted."""
 
     driver = "revoke"
     dry_run = True
@@ -401,7 +401,7 @@ class Planned(Way):
 
 
 class Lien(Way):
-    """A plugin's lien on an image that a neighbour uses, until the neighbour does not any more."""
+    """A plugin lien on an image that a neighbour uses, until the neighbour no longer uses it."""
 
     options = {"protection": {"lien_types": "image.image"}, "service_image": {"delete_shared_images": "false"}}
     stages = (Stage("on_hold"), Stage(first="unshare"))
@@ -426,7 +426,7 @@ class Lien(Way):
 
 
 class Restored(Way):
-    """A recovery window that stops the project's servers, and a restore that starts exactly these again."""
+    """A recovery window that stops the servers of the project, and a restore that starts exactly these again."""
 
     driver = "revoke"
     servers = 0
@@ -459,7 +459,7 @@ class Restored(Way):
 
 
 class Adopted(Way):
-    """An orphan scan that finds what a dead project left behind, and the deletion that clears it."""
+    """An orphan scan that finds the resources of a missing project, and the deletion of these."""
 
     without = ("object-store", "key-manager")  # of a project that is gone no service can be asked for these
     options = {"orphans": {"min_age": 0, "reread_after": 600}}
@@ -530,7 +530,7 @@ def places(tmp_path):
         place.close()
 
 
-#: The effects of each way on which nothing dies, by stage.
+#: The effects of each way without a kill, by stage.
 _EFFECTS: dict[type[Way], list[list[str]]] = {}
 
 
@@ -544,7 +544,7 @@ def effects_of(way, places):
 
 
 def points_of(effects):
-    """Where a process may die: (stage, number of the effect), in order."""
+    """Return the possible points of a kill: (stage, number of the effect), in order."""
     return [(stage, number) for stage, each in enumerate(effects) for number in range(1, len(each) + 1)]
 
 
@@ -555,13 +555,13 @@ def dies_at(way, places, stage, number):
 
 
 @pytest.mark.parametrize(("way", "point"), [(way, point) for way in HANDFUL for point in way.points])
-def test_a_process_dies_where_it_hurts_most_and_the_next_one_takes_the_way_to_its_end(way, point, places):
+def test_after_a_crash_at_a_critical_point_the_next_process_completes_the_deletion(way, point, places):
     places(way).travel(point.stage, point.occurrence, point.name)
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("way", WAYS)
-def test_a_process_dies_at_this_commits_point_and_the_next_one_takes_the_way_to_its_end(way, places):
+def test_after_a_crash_at_the_point_of_this_commit_the_next_process_completes_the_deletion(way, places):
     points = points_of(effects_of(way, places))
     dies_at(way, places, *points[COMMIT % len(points)])
 
@@ -569,16 +569,16 @@ def test_a_process_dies_at_this_commits_point_and_the_next_one_takes_the_way_to_
 @pytest.mark.long
 @pytest.mark.parametrize("group", range(GROUPS))
 @pytest.mark.parametrize("way", WAYS)
-def test_wherever_a_process_dies_the_next_one_takes_the_way_to_its_end(way, group, places):
+def test_after_a_crash_at_any_point_the_next_process_completes_the_deletion(way, group, places):
     for stage, number in points_of(effects_of(way, places))[::STRIDE][group::GROUPS]:
         dies_at(way, places, stage, number)
 
 
 class CancelledAfter(Revoked):
-    """A cancel that comes between a crash and the process that goes on."""
+    """A cancel between a crash and the process that goes on."""
 
     def travel_with_a_cancel(self, number):
-        """Die at an effect, cancel, and go on; whether there was anything to cancel."""
+        """Kill at an effect, cancel, and go on; return whether there was anything to cancel."""
         self.go(self.stages[0], number)
         if not transitions.cancellable(self.store.get(self.id)):
             return False
@@ -602,7 +602,7 @@ def test_a_cancel_after_a_crash_at_any_point_of_the_lock_gives_the_project_back(
 
 @pytest.mark.real
 def test_the_way_that_is_enumerated_has_every_kind_of_effect(places):
-    """Should a part of it go another way one day, this says that the points above do not have it any more."""
+    """If a way changes one day, this test fails for points that the way no longer has."""
     (effects,) = effects_of(Revoked, places)
     heads = {what.partition(" ")[0] for what in effects}
     assert heads == {"store:", "bus:", "identity:", "network:", "image:", "key-manager:"}

@@ -1,7 +1,7 @@
-"""What the package index says of the releases that are installed: withdrawn, quarantined, or with a known hole.
+"""Checks in the package index that no installed release is yanked, quarantined, or has a known vulnerability.
 
-A release may be withdrawn ("yanked"), and a project quarantined, in every index (PEP 592, PEP 792). Known holes are
-told by indexes that have PyPI's JSON interface; what was not told is printed.
+Every index can mark a release as yanked and a project as quarantined (PEP 592, PEP 792). Indexes with PyPI's JSON
+interface report known vulnerabilities. The test prints what the index does not report.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def index() -> str:
 
 
 def closure(name: str) -> dict[str, str]:
-    """The installed releases that a distribution needs, with all extras of its own, by name."""
+    """Return the installed releases that a distribution needs, with all its extras, by name."""
     found: dict[str, str] = {}
     todo = [(name, "")]
     while todo:
@@ -72,7 +72,7 @@ def version_of(filename: str) -> str:
 
 
 def said(url: str, **headers: str) -> dict[str, Any] | None:
-    """The JSON that the index answers; none: it has none there."""
+    """Return the JSON of the index; none: the index has none there."""
     answer = requests.get(url, headers=headers, timeout=SECONDS)
     if answer.status_code != 200 or "json" not in answer.headers.get("Content-Type", ""):
         return None
@@ -81,7 +81,7 @@ def said(url: str, **headers: str) -> dict[str, Any] | None:
 
 
 def problems(base: str, name: str, version: str) -> tuple[list[str], list[str]]:
-    """What is wrong with a release, and what the index did not tell of it."""
+    """Return the problems of a release, and what the index does not report about it."""
     wrong, untold = [], []
     page = said(f"{base}/{name}/", Accept=SIMPLE)
     if page is None:
@@ -104,7 +104,7 @@ def problems(base: str, name: str, version: str) -> tuple[list[str], list[str]]:
     return wrong, untold
 
 
-def test_no_release_that_we_need_is_withdrawn_or_has_a_known_hole() -> None:
+def test_no_required_release_is_yanked_or_has_a_known_vulnerability() -> None:
     base, needed = index(), closure(PROJECT)
     assert {"oslo-config", "openstacksdk", "sqlalchemy", "waitress"} <= set(needed)
     wrong: list[str] = []
@@ -115,12 +115,12 @@ def test_no_release_that_we_need_is_withdrawn_or_has_a_known_hole() -> None:
         untold += missing
     print(f"\n{len(needed)} releases; not told: {len(untold)}")
     print("\n".join(untold))
-    # An index that tells nothing at all is none.
+    # An index that reports nothing at all does not count.
     assert len([line for line in untold if "no page" in line]) < len(needed), "the index cannot be read"
     assert not wrong, "\n".join(wrong)
 
 
-def test_a_release_that_was_withdrawn_is_told() -> None:
-    """Else the audit could not fail."""
+def test_a_yanked_release_is_reported() -> None:
+    """Checks that the audit can fail."""
     (wrong,) = problems(index(), "requests", "2.32.0")[0]
     assert wrong.startswith("requests 2.32.0: withdrawn: Yanked")

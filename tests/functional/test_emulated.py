@@ -41,7 +41,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def log_in(emulated, project_id=None, user=USER):
-    """What Keystone answers to a password."""
+    """Return the answer of Keystone to a password."""
     scope = {"id": project_id} if project_id else {"name": OWN_PROJECT, "domain": {"id": "default"}}
     who = {"name": user, "domain": {"id": "default"}, "password": user}
     identity = {"methods": ["password"], "password": {"user": who}}
@@ -75,7 +75,7 @@ def rows(emulated, kind, project, region="RegionOne"):
 
 
 def inventory(emulated, project_id):
-    """What each plugin's look says about a project."""
+    """Return the inventory of each plugin for a project."""
     found = {}
     there = {"identity", *(type_ for _, type_ in emulated.services)}
     emulated.grant(project_id, emulated.orchestrator_id, "admin")
@@ -100,7 +100,7 @@ def inventory(emulated, project_id):
 
 
 def everything_in(emulated):
-    """All rows of a cloud, as they would be shown; without URLs, which have its port in them."""
+    """Return all rows of a cloud as they are shown, without URLs, which contain its port."""
     tables = {f"{region} {kind}": table for (region, kind), table in emulated.state.tables.items()}
     shown = {name: [row.render() for row in table.rows.values()] for name, table in tables.items()}
     return json.loads(json.dumps(shown).replace(emulated.url, ""))
@@ -120,7 +120,7 @@ def test_every_type_that_the_plugins_list_is_found_in_a_full_project(emulated):
     unknown = {name: swept.message for name, swept in found.items() if swept.outcome is Outcome.UNKNOWN}
     assert unknown == {}
     nothing = {name for name, swept in found.items() if not swept.found and not swept.kept}
-    assert nothing == {"identity.default_project_user"}, "nobody has a default project in the emulated cloud"
+    assert nothing == {"identity.default_project_user"}, "no user has a default project in the emulated cloud"
 
 
 def test_an_inventory_writes_nothing(emulated):
@@ -138,7 +138,7 @@ def test_an_inventory_writes_nothing(emulated):
     assert set(before) - same == {"RegionOne network.security_group", "RegionOne network.security_group_rule"}
 
 
-def test_regions_have_their_own_resources_and_one_keystone():
+def test_each_region_has_separate_resources_and_all_share_one_keystone():
     with Emulated(projects=1, seed=1, regions=("North", "South"), everything=True) as emulated:
         project = emulated.projects[0]
         assert rows(emulated, "network.network", project, "North")
@@ -149,7 +149,7 @@ def test_regions_have_their_own_resources_and_one_keystone():
         assert {e["region_id"] for e in endpoints if "/identity" in e["url"]} == {"North"}
 
 
-def test_neutron_is_asked_what_holds_for_all_types_once_and_not_once_for_each(emulated):
+def test_neutron_gets_the_requests_that_all_types_share_only_once(emulated):
     """Each step of a deletion has a connection of its own, and the answer is the longest that Neutron has."""
     inventory(emulated, emulated.add_project("nothing in it"))
     types = len(registry.load().services["network"].types)
@@ -166,12 +166,12 @@ def test_without_a_role_there_is_no_token_and_with_one_there_is(emulated):
     assert log_in(emulated, project).json()["token"]["project"]["id"] == project
 
 
-def test_a_role_that_the_domain_hands_down_gives_a_token(emulated):
+def test_a_role_inherited_from_the_domain_gives_a_token(emulated):
     emulated.grant("default", emulated.orchestrator_id, "admin")
     assert log_in(emulated, emulated.projects[0]).status_code == 201
 
 
-def test_a_token_dies_with_the_role_that_it_rests_on(emulated, admin):
+def test_a_token_is_invalid_once_its_role_is_removed(emulated, admin):
     project = emulated.projects[0]
     user, role, _ = next(each for each in emulated.identity.effective(project) if not each[2])
     name = emulated.identity.table("user").rows[user].get("name")
@@ -183,7 +183,7 @@ def test_a_token_dies_with_the_role_that_it_rests_on(emulated, admin):
     assert log_in(emulated, project, name).status_code == 401
 
 
-def test_a_disabled_project_gives_nobody_a_token(emulated, admin):
+def test_a_disabled_project_gives_no_token(emulated, admin):
     project = emulated.projects[0]
     emulated.grant(project, emulated.orchestrator_id, "admin")
     inside = Caller(emulated, project)
@@ -194,7 +194,7 @@ def test_a_disabled_project_gives_nobody_a_token(emulated, admin):
     assert log_in(emulated, project).status_code == 401
 
 
-def test_a_fence_keeps_out_everybody_but_the_orchestrator(emulated, admin):
+def test_a_fence_admits_only_the_orchestrator(emulated, admin):
     project = emulated.projects[0]
     emulated.grant(project, emulated.orchestrator_id, "admin")
     user = next(each for each, _, _ in emulated.identity.effective(project) if each != emulated.orchestrator_id)
@@ -206,7 +206,7 @@ def test_a_fence_keeps_out_everybody_but_the_orchestrator(emulated, admin):
     assert log_in(emulated, project).status_code == 201
 
 
-def test_a_keystone_without_our_part_refuses_the_fence():
+def test_a_keystone_without_the_fence_plugin_refuses_the_fence():
     with Emulated() as emulated:
         body = {"project": {"options": {protocol.FENCE_OPTION: "d"}}}
         answer = Caller(emulated).call("PATCH", f"/projects/{emulated.projects[0]}", "identity", json=body)
@@ -228,7 +228,7 @@ def test_another_projects_token_opens_neither_account_nor_secrets(emulated):
 
 
 def refused(answer, status, type_=""):
-    """Whether a service said no, in its own way."""
+    """Return whether a service refused, in its format."""
     said = answer.json().get("NeutronError", {}) if "json" in answer.headers.get("Content-Type", "") else {}
     return answer.status_code == status and (not type_ or said.get("type") == type_)
 
@@ -300,7 +300,7 @@ def test_a_container_with_objects_is_not_deleted_and_an_empty_one_is(emulated):
     assert inside.call("DELETE", f"{account}/plain", "object-store").status_code == 204
 
 
-def test_a_secret_with_consumers_goes_only_by_force_or_for_who_knows_no_better(emulated):
+def test_a_secret_with_consumers_needs_force_or_an_old_microversion(emulated):
     project = emulated.projects[0]
     emulated.grant(project, emulated.orchestrator_id, "admin")
     inside = Caller(emulated, project)
@@ -353,7 +353,7 @@ def test_a_marker_that_was_deleted_is_an_error_and_not_the_end(emulated, admin):
     assert admin.get("/v2.0/ports", marker=port, limit=1).status_code == 404
 
 
-def test_glance_gives_25_unless_asked_for_more_and_says_what_is_next(emulated, admin):
+def test_glance_pages_have_25_images_by_default_and_a_next_link(emulated, admin):
     project = emulated.projects[0]
     for _ in range(60):
         emulated.state.add("RegionOne", "image.image", project)
@@ -516,7 +516,7 @@ def test_the_auditor_sees_what_a_service_takes_along_of_others(emulated, admin):
     assert subnet in {touch.id for touch in write.touched}
 
 
-def test_a_refused_write_is_on_record_and_harms_nobody(emulated, admin):
+def test_a_refused_write_is_recorded_and_changes_nothing(emulated, admin):
     network = rows(emulated, "network.network", emulated.bystanders[0])[0].id
     assert admin.call("DELETE", f"/v2.0/networks/{network}").status_code == 409
     assert emulated.audit.writes[-1].status == 409
@@ -554,7 +554,7 @@ LIMIT = 2.3  #: kilobytes for each; measured 1.6, and 3.2 if the worker keeps wh
 
 @with_cloud(**LEAN, everything=False)
 def test_a_worker_does_not_keep_in_memory_what_it_lists(emulated, tmp_path):
-    """It keeps half a kilobyte of each resource; a resource as the SDK gives it takes several."""
+    """The worker keeps half a kilobyte of each resource. A resource of the SDK takes several."""
     small, large = (emulated.add_project(name) for name in ("small", "large"))
     emulated.audit.under_deletion = {small, large}
     for project, number in ((small, 100), (large, MANY)):
@@ -567,7 +567,7 @@ def test_a_worker_does_not_keep_in_memory_what_it_lists(emulated, tmp_path):
     assert (int(after) - int(before)) / MANY < LIMIT, "kilobytes for each resource"
 
 
-def test_a_process_obeys_and_tells_what_it_saw():
+def test_a_process_obeys_commands_and_reports_what_it_saw():
     with Process("--seed", "3", "--projects", "2") as process:
         first, second = process.call("projects")
         admin = Caller(process)
@@ -583,7 +583,7 @@ def test_a_process_obeys_and_tells_what_it_saw():
         assert process.call("audit.rates")["network"]["calls"] == 4
 
 
-def test_a_process_dies_with_its_parent():
+def test_a_process_ends_with_its_parent():
     code = "import os, sys; from tests.emulated.server import Process; print(Process().pid, flush=True); os._exit(0)"
     said = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True,
@@ -594,7 +594,7 @@ def test_a_process_dies_with_its_parent():
 
 
 def alive(pid):
-    """Whether a process runs; one that waits to be buried does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         os.kill(pid, signal.SIG_DFL)
         return "Z" not in pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
@@ -605,8 +605,8 @@ def alive(pid):
 # ------------------------------------------------------------------------------------------------ the orchestrator
 
 
-def test_looks_through_a_fence_survive_that_a_tenth_of_the_calls_fails(emulated, tmp_path):
-    """Each asks Keystone some forty times: if every failed call were its end, none would ever come to one."""
+def test_inventories_through_a_fence_survive_failures_of_a_tenth_of_the_calls(emulated, tmp_path):
+    """Each makes about forty calls to Keystone: if every failed call ended it, none would ever complete."""
     project = emulated.projects[0]
     parts = Orchestrator(emulated, tmp_path).parts
     emulated.identity.projects[project].options[protocol.FENCE_OPTION] = "d"
@@ -629,7 +629,7 @@ def test_looks_through_a_fence_survive_that_a_tenth_of_the_calls_fails(emulated,
     ids=["two services", "all services"],
 )
 def test_a_project_with_one_of_everything_goes_to_the_last_row(emulated, tmp_path):
-    """Without faults, by the driver for a stock Keystone, and bookkeeping included."""
+    """Without faults, by the driver for a stock Keystone, with internal rows included."""
     with Orchestrator(emulated, tmp_path, drain={"driver": "revoke"}) as running:
         deletion = running.request(emulated.projects[0])
         assert running.wait([deletion]) == {deletion: Status.DELETED}, running.blockers(deletion)

@@ -1,4 +1,4 @@
-"""Every write of the store carries what proves that its writer may: a version, a fence, a lease. None may be stale."""
+"""Every write of the store has a proof that it is allowed: a version, a fencing token, a lease. None may be stale."""
 
 import ast
 import dataclasses
@@ -33,7 +33,7 @@ GRANT = {"actor": "users", "actor_id": "u", "role_id": "r"}
 
 
 class Scene:
-    """A drain's step in the hands of a worker, and what happens to it meanwhile."""
+    """A drain step that a worker has claimed, and the events that happen meanwhile."""
 
     def __init__(self, store):
         self.store = store
@@ -90,20 +90,20 @@ class Scene:
             connection.execute(tables.steps.delete().where(tables.steps.c.id == self.mine.id))
 
     def protected(self):
-        """By a lien: nothing is locked or deleted any more, and what was done is on record all the same."""
+        """A lien: nothing is locked or deleted any more, but results of earlier calls are recorded."""
         self.store.add_lien(Lien(str(uuid.uuid4()), self.record.project_id, "ops", "x", self.store.now()))
 
     def braked(self):
         assert self.store.set_brake(Brake(True, "x")).on
 
     def everything(self):
-        """All rows that there are, but for the shares of the rate budget."""
+        """Return all rows except the shares of the rate limits."""
         with self.store.database.engine.connect() as connection:
             names = ("deletions", "steps", "leftovers", "changes", "events")
             return {name: connection.execute(sa.select(tables.metadata.tables[name])).all() for name in names}
 
 
-#: How a holder of a step writes: the method, and what it says when it is refused.
+#: The writes of a worker with a claimed step: the method, and its result when it is refused.
 BY_FENCE = {
     "renew": lambda s: s.store.renew(s.mine, 60),
     "finish": lambda s: s.store.finish(s.mine, DONE, [EVENT], [s.change]),
@@ -113,9 +113,9 @@ BY_FENCE = {
     "record_intent": lambda s: s.store.record_intent(s.mine, "project_disabled", {}) is not None,
     "undone": lambda s: s.store.undone(s.mine, s.change, EVENT),
 }
-#: What goes before a write call, or says that one was made: only with a lease, and while the deletion wants it.
+#: Records before or after a write call: only with a lease, and while the status of the deletion allows it.
 BEFORE_CALLS = {"append_events", "record_intent", "undone"}
-#: What happened meanwhile, and who may write then.
+#: The events meanwhile, and which writes are allowed afterwards.
 MEANWHILE = {
     "nothing": set(BY_FENCE),
     "lease_is_over": set(BY_FENCE) - BEFORE_CALLS,
@@ -134,7 +134,7 @@ MEANWHILE = {
 
 @pytest.mark.parametrize("method", BY_FENCE)
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
-def test_who_does_not_hold_the_step_any_more_writes_nothing(store, method, meanwhile):
+def test_a_worker_without_the_claim_of_the_step_writes_nothing(store, method, meanwhile):
     scene = Scene(store)
     getattr(scene, meanwhile)()
     before = scene.everything()
@@ -145,7 +145,7 @@ def test_who_does_not_hold_the_step_any_more_writes_nothing(store, method, meanw
 
 
 def _without_versions(rows):
-    """A deletion's version may grow all the same: who decides has to look again, and finds what was there."""
+    """The version of a deletion may grow all the same: an engine has to decide again, on the same facts."""
     return {name: [{**row._mapping, "version": 0} for row in each] for name, each in rows.items()}
 
 
@@ -178,7 +178,7 @@ def saved_with_an_old_step(scene):
 
 
 def saved_after_a_result(scene):
-    """A worker's result makes every decision void that was made without it."""
+    """After the result of a worker every decision that was made without it conflicts."""
     record = scene.store.get(scene.record.id)
     scene.finished()
     with pytest.raises(Conflict):
@@ -202,7 +202,7 @@ def created_twice(scene):
 
 
 def asked_with_an_old_lease(scene):
-    """Shares of the rate budget: a lease of its own, which the database's time ends."""
+    """Shares of the rate limits: each has a separate lease, which ends by the time of the database."""
     ask = rate_limits.Request("zombie", rate_limits.Limits(0, 1, 0), calls=1, wanted=1)
     scene.store.acquire_permits("network", "R", ask)
     ago = scene.store.now() - datetime.timedelta(hours=1)
@@ -223,7 +223,7 @@ def paused_for_shorter(scene):
 
 
 def withdrawn_twice(scene):
-    """A waiver has no state that anybody decides on: it holds or it does not. Who withdrew it first did."""
+    """No decision depends on the version of a waiver: it is in force or not. The first withdrawal counts."""
     now = scene.store.now()
     made = Waiver(str(uuid.uuid4()), "dns", "gone", now, now + datetime.timedelta(days=1))
     assert scene.store.add_waiver(made).deleted_at is None
@@ -233,7 +233,7 @@ def withdrawn_twice(scene):
 
 
 def removed_twice(scene):
-    """As with waivers: who removed a lien first did."""
+    """As with waivers: the first removal of a lien counts."""
     made = Lien(str(uuid.uuid4()), "p", "ops", "x", scene.store.now())
     assert scene.store.add_lien(made).deleted_at is None
     first = scene.store.remove_lien(made.id, "one")
@@ -242,7 +242,7 @@ def removed_twice(scene):
 
 
 def braked_twice(scene):
-    """Who pulled or lifted it first did; and who has decided without it has to look again."""
+    """The first change of the brake counts; an engine that decided without it has to decide again."""
     record = scene.store.get(scene.record.id)
     first = scene.store.set_brake(Brake(True, "first", user_id="one"))
     assert scene.store.set_brake(Brake(True, "second", user_id="another")) == first
@@ -255,7 +255,7 @@ def braked_twice(scene):
 
 # ------------------------------------------------------------------------------------------------- orphan scans
 class ScanScene:
-    """A part of an orphan scan in the hands of a worker, and what happens to it meanwhile."""
+    """A part of an orphan scan that a worker has claimed, and the events that happen meanwhile."""
 
     def __init__(self, store, read=1):
         self.store = store
@@ -297,7 +297,7 @@ class ScanScene:
             return {name: connection.execute(sa.select(tables.metadata.tables[name])).all() for name in names}
 
 
-#: How a holder of a part writes.
+#: The writes of a worker with a claimed part.
 BY_PART = {
     "renew_scan_part": lambda s: s.store.renew_scan_part(s.mine, 60),
     "release_scan_part": lambda s: s.store.release_scan_part(s.mine),
@@ -312,7 +312,7 @@ BY_PART = {
 @pytest.mark.parametrize(
     "meanwhile", ["nothing", "taken_over", "handed_out_again", "finished", "given_back", "cancelled", "ended"]
 )
-def test_who_does_not_hold_the_part_of_a_scan_any_more_writes_nothing(store, method, meanwhile):
+def test_a_worker_without_the_claim_of_the_scan_part_writes_nothing(store, method, meanwhile):
     scene = ScanScene(store, read=2 if method == "see_orphans_again" else 1)
     getattr(scene, meanwhile)()
     before = scene.everything()
@@ -355,14 +355,14 @@ def a_part_claimed_twice(store):
 
 
 def a_scan_cancelled_twice(store):
-    """Who ended it first did; what had not been seen twice goes."""
+    """The first end counts; resources that were not seen twice are removed."""
     scene = ScanScene(store, read=2)
     first = store.cancel_orphan_scan(scene.scan.id, "by one")
     assert store.cancel_orphan_scan(scene.scan.id, "by another") == first
     assert scene.everything()["orphans"] == []
 
 
-#: How all others write, and what is refused to whom.
+#: All other writes, and what is refused.
 OTHERS = {
     "claim": (claimed_twice, claimed_of_another_attempt),
     "save": (saved_with_an_old_version, saved_with_an_old_step, saved_after_a_result, saved_after_an_intent),
@@ -385,21 +385,21 @@ OF_SCANS = {
 
 
 @pytest.mark.parametrize("check", OF_SCANS.values(), ids=lambda c: c.__name__)
-def test_who_read_old_facts_of_a_scan_writes_nothing(store, check):
+def test_a_write_based_on_an_old_version_of_a_scan_conflicts(store, check):
     check(store)
 
 
 @pytest.mark.parametrize(
     "check", dict.fromkeys(c for checks in OTHERS.values() for c in checks), ids=lambda c: c.__name__
 )
-def test_who_read_old_facts_writes_nothing(store, check):
+def test_a_write_based_on_an_old_version_of_a_deletion_conflicts(store, check):
     check(Scene(store))
     text = "of a zombie"
     assert text not in {e.event.message for e in store.events(store.live("p").id, 100)}
 
 
 def test_the_tables_above_have_every_method_of_the_store_that_writes(store):
-    """A new one has to say here what it refuses."""
+    """A new method has to declare here what it refuses."""
     writing = {"insert", "update", "delete", "write_journal", "replace_leftovers", "save_rate_limit", "add", "end"}
     writing |= {"_write_decision", "_write_part", "_put_step"}
 
@@ -418,7 +418,7 @@ def test_the_tables_above_have_every_method_of_the_store_that_writes(store):
 
 
 # -------------------------------------------------------------------------------------------------- whose clock counts
-#: Where this host's clock of the day is read, and why that is no comparison with another host of ours.
+#: Where the wall clock of this host is read, and why that is no comparison with another host of the orchestrator.
 OWN_CLOCK = {
     "monitoring/metrics.py": "when this host was started, by its own clock: a figure, and nothing is decided by it",
     "cloud/session.py": "a Retry-After with a date, from a service that sends no Date of its own",
@@ -429,8 +429,8 @@ OWN_CLOCK = {
 }
 
 
-def test_no_host_compares_its_clock_with_anothers():
-    """What is compared is the database's time, or how long something took here, which is monotonic."""
+def test_no_host_compares_its_clock_with_that_of_another_host():
+    """The code compares times of the database, or durations on this host, which are monotonic."""
     day = {"now", "utcnow", "today", "fromtimestamp", "time", "gmtime", "localtime"}
     found = set()
     for path in SOURCES.rglob("*.py"):

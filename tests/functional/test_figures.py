@@ -1,4 +1,4 @@
-"""What the store says of everything at once, and how a step is given back, on every kind of database."""
+"""The figures of the store, and the release of claims, on every kind of database."""
 
 import dataclasses
 import datetime
@@ -16,7 +16,7 @@ from tests.unit import world
 
 
 def create(store, **values):
-    """Record a deletion of a project of its own."""
+    """Record a deletion of another project."""
     return stores.create(store, project_id=uuid.uuid4().hex, **values)
 
 
@@ -36,7 +36,7 @@ def test_an_empty_store_has_nothing(store):
     assert store.figures() == Figures({}, 0, {}, 0.0, 0.0)
 
 
-def test_what_is_held_and_what_holds_it(store):
+def test_figures_count_deletions_on_hold_liens_and_the_brake(store):
     held = Condition("on_hold", True, "lien", "held by lien l", world.T0)
     create(store, status=Status.DELETING, conditions=(held,))
     create(store, status=Status.DELETING, conditions=(dataclasses.replace(held, status=False),))
@@ -53,7 +53,7 @@ def test_figures(store):
     one = create(store, status=Status.DELETING, conditions=(stalled,))
     two = create(store, status=Status.DELETING, conditions=(over,))
     create(store, status=Status.DELETED)
-    create(store, status=Status.FAILED, conditions=(stalled,))  # not live: nobody waits for its progress
+    create(store, status=Status.FAILED, conditions=(stalled,))  # not live: no progress is expected
     dispatched(store, one, ago=30)
     dispatched(store, one, StepKind.ACCESS, ago=10)
     store.claim(dispatched(store, two, ago=3600), "w", 60)
@@ -68,7 +68,7 @@ def test_figures(store):
     assert 100 <= found.overdue < 130
 
 
-def test_what_has_ended_is_not_overdue_and_its_steps_wait_for_nobody(store):
+def test_an_ended_deletion_is_not_overdue_and_its_steps_do_not_wait(store):
     done = create(store, status=Status.DELETING)
     dispatched(store, done, ago=1000)
     before = store.get(done.id)
@@ -88,7 +88,7 @@ def test_figures_read_the_past_only_for_the_count_by_status(store):
     assert sum("live_project_id IS NOT NULL" in sql for sql in asked) == 3
 
 
-def test_a_step_that_is_given_back_is_there_for_the_next_one_at_once(store):
+def test_a_step_with_a_released_claim_can_be_claimed_at_once(store):
     deletion = create(store)
     id_ = dispatched(store, deletion, StepKind.DRAIN, ago=1000)
     _, mine = store.claim(id_, "one", 300)
@@ -106,7 +106,7 @@ def test_a_step_that_is_given_back_is_there_for_the_next_one_at_once(store):
     assert not store.may_write(mine)
 
 
-def test_only_its_holder_gives_a_step_back_and_only_once(store):
+def test_only_the_claimant_releases_a_claim_and_only_once(store):
     deletion = create(store)
     id_ = dispatched(store, deletion)
     _, mine = store.claim(id_, "one", 300)
@@ -120,7 +120,7 @@ def test_only_its_holder_gives_a_step_back_and_only_once(store):
     assert step(store, deletion).state is StepState.DONE
 
 
-def test_an_engine_that_decided_on_the_step_as_it_was_looks_again(store):
+def test_an_engine_that_decided_on_an_old_step_gets_a_conflict(store):
     """The version grows, as with every write of a step."""
     deletion = create(store)
     _, mine = store.claim(dispatched(store, deletion), "one", 300)

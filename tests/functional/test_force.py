@@ -1,4 +1,4 @@
-"""Force from end to end over the emulated cloud: engine, workers and store are real, and so is what is asked first."""
+"""Force from end to end over the emulated cloud: engine, workers, store and the questions to workers are real."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLOUD = {
 
 
 class Images:
-    """Glance's plugin, whose images go by force alone; and what was asked of it."""
+    """The plugin of Glance, whose images only force deletes, with a record of its calls."""
 
     def __init__(self):
         self.ordinary, self.forced, self.checked = [], [], 0
@@ -43,14 +43,14 @@ class Images:
         raise base.Refused(base.Verdict(Reason.ERROR, "its storage burnt down"))
 
     def force(self, connection, project, image):
-        """Delete it in fact."""
+        """Delete it."""
         self.forced.append(image.id)
         if image.id in self.eternal:
             raise base.Refused(base.Verdict(Reason.ERROR, "not even so"))
         base.Rest("image", "/images/{id}", method="DELETE").call(connection, project, image)
 
     def may(self, connection, _project):
-        """Ask for a write on what is not there; the emulated Glance knows no such image."""
+        """Send a write for an image that does not exist in the emulated Glance."""
         self.checked += 1
         assert connection.image.delete(f"/images/{base.NOTHING}").status_code == 404
         with pytest.raises(WriteRefused):
@@ -84,7 +84,7 @@ def orchestrator(emulated, images, tmp_path):
 
 
 def stuck(orchestrator, emulated, project_id):
-    """Return the id of a cascade whose images do not go."""
+    """Return the id of a cascade whose images are not deleted."""
     deletion_id = orchestrator.request(project_id)
 
     def tried_in_vain():
@@ -115,8 +115,8 @@ def left(emulated, project_id):
 
 def test_what_goes_by_force_alone_goes_and_the_rest_is_abandoned_by_name(emulated, images, orchestrator):
     project, bystander = emulated.projects[0], emulated.bystanders[0]
-    theirs, ours = left(emulated, bystander), left(emulated, project)
-    assert theirs and len(ours) > 1
+    theirs, before = left(emulated, bystander), left(emulated, project)
+    assert theirs and len(before) > 1
     deletion_id = stuck(orchestrator, emulated, project)
     assert images.forced == [] and set(images.ordinary) == left(emulated, project)
     images.eternal = {min(left(emulated, project))}
@@ -166,7 +166,7 @@ def test_the_operator_chooses_the_types(emulated, images, orchestrator):
 
 
 def test_nothing_left_is_nothing_to_ask_about(emulated, images, orchestrator):
-    """A project without stacks is forced whatever Heat says."""
+    """A project without stacks is forced for every answer of Heat."""
     project = emulated.add_project("without images")
     emulated.audit.under_deletion.add(project)
     deletion_id = orchestrator.request(project)
@@ -175,7 +175,7 @@ def test_nothing_left_is_nothing_to_ask_about(emulated, images, orchestrator):
     assert images.checked == 0
 
 
-def test_a_dead_service_is_abandoned_unseen_and_named(emulated, images, orchestrator):
+def test_a_service_that_is_down_is_abandoned_unseen_and_named(emulated, images, orchestrator):
     project = emulated.projects[0]
     emulated.faults.down("image")
     deletion_id = orchestrator.request(project)

@@ -1,10 +1,10 @@
 """How soon deletes end after a lien, the brake or a cancel, over four real worker processes that delete at full speed.
 
-What counts is what the emulated cloud was asked for: it notes each write when it is answered. The numbers are printed::
+The emulated cloud records each write when it answers; these records count. The numbers are printed::
 
     tox -e py -- -n 0 tests/functional/test_hold_latency.py
 
-``CLEANUP_HOLD_ROUNDS`` is how often the brake is pulled and each lien recorded (3).
+``CLEANUP_HOLD_ROUNDS`` is how often the brake is set and each lien recorded (3).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tests.functional.chaos import Chaos, environment
 from tests.support.servers import PostgreSQL, RabbitMQ
 from tests.support.timing import wait
 
-#: It measures real time, over a database and a broker of its own.
+#: It measures real time, over a separate database and broker.
 pytestmark = [pytest.mark.real, pytest.mark.long]
 
 ROUNDS = environment("CLEANUP_HOLD_ROUNDS", 3)
 PROJECTS = 6
-#: Seconds of quiet after which nothing comes any more: a call takes 20 ms, and a slow machine some more.
+#: Seconds without a write after which no more come: a call takes 20 ms, and more on a slow machine.
 QUIET = 3.0
-#: It says when a test gives up on a slow machine, and not what is promised.
+#: Seconds after which the test fails on a slow machine; it is no promise.
 PATIENCE = 10.0
 
 
 class Scene:
-    """An orchestrator that deletes, and a look at what reaches the cloud."""
+    """An orchestrator that deletes, and the writes that reach the cloud."""
 
     def __init__(self, chaos, projects):
         self.chaos, self.projects = chaos, projects
@@ -40,7 +40,7 @@ class Scene:
         return self.chaos.cloud.call("audit.clock")
 
     def destructive(self, since, *projects):
-        """When what was deleted of the projects (of all) was answered; the undo of a cancel deletes grants only."""
+        """Return when deletes of the projects (of all) were answered; the undo of a cancel deletes only grants."""
         writes = self.chaos.cloud.call("audit.last_writes", since=since)
         return [
             at
@@ -54,7 +54,7 @@ class Scene:
         wait("deletes", lambda: len(self.destructive(since, *projects)) >= 3, 120, 0.1)
 
     def measure(self, what, act, *projects):
-        """Do something that ends deletes.
+        """Carry out an action that ends deletes.
 
         Return seconds from the request to the last delete that was answered, and to the answer to the request itself;
         and how many deletes there had been in the second before.
@@ -80,7 +80,7 @@ class Scene:
 def test_deletes_end_at_once_on_every_worker(tmp_path, capsys):
     RabbitMQ.need()
     PostgreSQL.need()
-    # So many that a fast machine still deletes when the last of them is cancelled.
+    # Enough that a fast machine still deletes when the last of them is cancelled.
     size = ["--projects", str(PROJECTS), "--resources", "2500", "--fences", "--seed", "1"]
     numbers = {"brake": [], "lien": [], "cancel": []}
     with Chaos(tmp_path, PostgreSQL, "fence", *size) as chaos:

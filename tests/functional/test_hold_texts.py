@@ -1,4 +1,4 @@
-"""Why an admin protects, stops or waives something is for those who may read that, and for nobody else."""
+"""The reasons of liens, the brake and waivers are shown only to users who may read these."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def told(found):
 
 def test_what_admins_wrote_is_not_shown_to_a_manager_of_the_domain(emulated, tmp_path, keystone):
     who = {"user_id": "secret-person", "user_name": "alice"}
-    nobody: dict[str, list[str]] = {secret: [] for secret in SECRETS}
+    none_shown: dict[str, list[str]] = {secret: [] for secret in SECRETS}
     with Orchestrator(emulated, tmp_path) as made:
         (tmp_path / "api").mkdir()
         site = Site(tmp_path / "api", keystone=keystone, store=made.store)
@@ -67,7 +67,7 @@ def test_what_admins_wrote_is_not_shown_to_a_manager_of_the_domain(emulated, tmp
         id_ = made.request(project)
         wait("it is held", lambda: any(c.type == "on_hold" and c.status for c in made.store.get(id_).conditions), LONG)
 
-        assert told(seen(site, "default-manager-token", dry, id_)) == nobody
+        assert told(seen(site, "default-manager-token", dry, id_)) == none_shown
         shown = site.get(f"/v1/deletions/{id_}", "default-manager-token").json["deletion"]
         assert shown["liens"] == [{"id": lien.id, "project_id": project, "origin": "legal", "expires_at": None}]
         conditions = {c["type"]: (c["reason"], c["message"]) for c in shown["conditions"]}
@@ -80,9 +80,9 @@ def test_what_admins_wrote_is_not_shown_to_a_manager_of_the_domain(emulated, tmp
         made.store.remove_lien(lien.id, "admin")
         made.store.set_brake(Brake(False))
         assert made.wait([id_], LONG) == {id_: Status.DELETED}
-        assert told(seen(site, "default-manager-token", dry, id_)) == nobody
+        assert told(seen(site, "default-manager-token", dry, id_)) == none_shown
         shown = site.get(f"/v1/deletions/{id_}", "default-manager-token").json["deletion"]
-        assert "not looked at: key-manager" in shown["message"], "what was left out is everybody's business"
+        assert "not looked at: key-manager" in shown["message"], "every reader sees what was left out"
         [shown] = shown["waivers"]
         assert (shown["id"], shown["service_type"]) == (waived.id, "key-manager")
         assert shown["user_name"] == "alice", "whom to ask"

@@ -1,4 +1,4 @@
-"""A whole orchestrator over an emulated cloud: what holds a deletion stops it where it is, and it goes on by itself."""
+"""A whole orchestrator over an emulated cloud: a hold stops a deletion, which goes on by itself after the hold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.timing import wait
 
 LONG = 300
 CLOUD = {**LEAN, "things": {"image.image": 20, "key-manager.secret": 20}}
-#: What waits at the gate must not run into its timeout.
+#: A call that waits at the gate must not reach its timeout.
 WAITING = {"orchestrator": {"call_timeout": 300}}
 
 
@@ -48,13 +48,13 @@ def decides_not_to_drain(made, id_):
 
 
 def untouched(emulated, project):
-    """What a look must not change: all but the grants, where the orchestrator's own role comes and goes."""
+    """What an inventory must not change: all but the grants, among which the orchestrator adds and removes its role."""
     things = emulated.things(project)
     del things["grants"]
     return things
 
 
-def test_a_deletion_that_is_held_from_the_beginning_touches_nothing_and_goes_on_afterwards(emulated, tmp_path):
+def test_a_deletion_on_hold_from_the_start_changes_nothing_and_goes_on_afterwards(emulated, tmp_path):
     with Orchestrator(emulated, tmp_path) as made:
         [project] = emulated.projects
         before = untouched(emulated, project)
@@ -78,7 +78,7 @@ def test_one_that_comes_while_it_deletes_stops_it_and_a_cancel_gives_the_project
         made.store.set_brake(Brake(True, "something is wrong"))
         gate.open()
         wait("it is held", lambda: condition(made, id_), LONG)
-        # What was sent before is answered, and what had been begun comes to its end without a further write.
+        # Calls that were sent before are answered, and steps that had begun end without a further write.
         wait("all is quiet", lambda: all(s.state is not StepState.RUNNING for s in made.store.steps(id_)), LONG)
         left = emulated.left(project)
         assert left, "it was stopped before the end"
@@ -106,7 +106,7 @@ def test_outside_of_the_hours_nothing_is_begun(emulated, tmp_path):
         assert written(emulated, project) == []
 
 
-def test_a_project_that_comes_upon_the_never_delete_list_while_it_goes_loses_nothing_more(emulated, tmp_path):
+def test_a_project_that_gets_on_the_never_delete_list_during_its_deletion_loses_nothing_more(emulated, tmp_path):
     gate = DeleteGate(emulated, free=5)
     with Orchestrator(emulated, tmp_path, **WAITING) as made:
         [project] = emulated.projects

@@ -1,4 +1,4 @@
-"""The HTTP server: what a hostile or slow client costs, and what the server answers by itself."""
+"""The HTTP server: the costs of hostile and slow clients, and the answers of the server itself."""
 
 import contextlib
 import http.client
@@ -17,10 +17,10 @@ from waitress.adjustments import Adjustments
 from cleanup_orchestrator.http_server import MAX_BODY, MAX_HEAD, Limits, Server, _Request
 from tests.support.timing import wait
 
-LARGE = 5_000_000  #: bytes of an answer that no buffer of the kernel takes as a whole
+LARGE = 5_000_000  #: bytes of an answer that exceeds every buffer of the kernel
 THREADS = 4
 PATIENCE = 2.0
-PROMPT = 5.0  #: seconds in which everybody else is answered, on a machine with much to do
+PROMPT = 5.0  #: seconds within which other clients get their answers, on a busy machine
 LARGE_REQUEST = b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n"
 RECV = 8192  #: bytes that waitress reads at once
 CPU = 1.0  #: seconds of CPU time that one request may take; waitress alone takes 6 to 252 for the worst ones
@@ -50,7 +50,7 @@ def port(server):
 
 
 def asked(port):
-    """Seconds until somebody else is answered."""
+    """Return the seconds until another client has its answer."""
     began = time.monotonic()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     with contextlib.closing(connection):
@@ -64,7 +64,7 @@ def connections(server):
 
 
 @pytest.mark.parametrize("requests", [1, 20])
-def test_who_does_not_read_the_answer_keeps_nobody_waiting_and_is_sent_away(server, port, requests):
+def test_a_client_that_does_not_read_its_response_delays_no_other_and_is_disconnected(server, port, requests):
     clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(3 * THREADS)]
     try:
         for client in clients:
@@ -77,7 +77,7 @@ def test_who_does_not_read_the_answer_keeps_nobody_waiting_and_is_sent_away(serv
             client.close()
 
 
-def test_who_reads_gets_all_of_it(port):
+def test_a_client_that_reads_gets_the_whole_response(port):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     with contextlib.closing(connection):
         for _ in range(3):  # one after the other on one connection
@@ -87,7 +87,7 @@ def test_who_reads_gets_all_of_it(port):
 
 @pytest.mark.parametrize("before", [b"", b"\r\n", b"\r\n\r\n"])
 def test_of_requests_that_come_at_once_the_first_is_answered_and_the_connection_closed(port, before):
-    """Each is to have an answer that is read before the next one is made."""
+    """The client reads each answer before it sends the next request."""
     with contextlib.closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
         client.sendall(before + b"".join(b"GET /%d HTTP/1.1\r\nHost: a\r\n\r\n" % n for n in range(3)))
         heard = b""

@@ -1,4 +1,4 @@
-"""Liens and the brake on every kind of database: from the commit on they hold, and nothing that gives back is held."""
+"""Liens and the brake on every kind of database: they hold from the commit on, and do not hold undo steps."""
 
 import concurrent.futures
 import dataclasses
@@ -36,7 +36,7 @@ def test_what_is_written_is_read(store):
     assert store.brake() == pulled and pulled.since is not None
 
 
-def test_only_those_that_hold_are_in_force(store):
+def test_only_unexpired_liens_are_in_force(store):
     holds, ended = protect(store), protect(store, seconds=-1)
     removed, other = protect(store), protect(store, "q", seconds=3600)
     store.remove_lien(removed.id, "u")
@@ -81,7 +81,7 @@ def test_from_the_commit_on_nothing_is_locked_or_deleted(store, kind, values, he
     assert store.may_write(step)
 
 
-def test_a_lien_that_has_expired_holds_nothing(store):
+def test_an_expired_lien_puts_nothing_on_hold(store):
     step = claimed(store, create(store))
     protect(store, seconds=-1)
     assert store.may_write(step)
@@ -89,8 +89,8 @@ def test_a_lien_that_has_expired_holds_nothing(store):
     assert (record.held_back, record.liens, record.brake) == (True, (), None)
 
 
-def test_what_was_undone_is_marked_whatever_holds_by_now(store):
-    """A project that is gone by its removal has its changes marked: that is no write to the cloud."""
+def test_an_undone_change_is_marked_also_on_hold(store):
+    """After the removal of a project its changes are marked as undone, which is no write to the cloud."""
     step = claimed(store, create(store))
     change = store.record_intent(step, "project_disabled", {})
     protect(store)
@@ -99,7 +99,7 @@ def test_what_was_undone_is_marked_whatever_holds_by_now(store):
     assert store.changes(step.deletion_id) == ()
 
 
-def test_a_whole_deletion_comes_with_what_holds_it(store):
+def test_a_loaded_deletion_has_its_liens_and_the_brake(store):
     record = create(store)
     lien = protect(store)
     protect(store, "another")
@@ -121,7 +121,7 @@ def test_the_brake_makes_every_live_deletion_due(store):
         assert set(store.due()) == {record.id for record in records}
 
 
-def test_many_who_pull_at_once_pull_it_once(store):
+def test_simultaneous_changes_of_the_brake_make_one_change(store):
     with concurrent.futures.ThreadPoolExecutor(6) as threads:
         for on in (True, False, True):
             found = set(threads.map(lambda n, on=on: store.set_brake(Brake(on, str(n))), range(6)))
@@ -137,7 +137,7 @@ NOT_ASKED = dataclasses.replace(USED, in_use=None)
 
 
 def looked(store, record, *results):
-    """Save looks at images, one after the other, each by a worker of its own; return what the last was told."""
+    """Save inventories of images, one after the other, each by another worker; return the last result of the store."""
     if not any(step.kind is StepKind.SWEEP for step in store.steps(record.id)):
         survey = claimed(store, record, StepKind.SURVEY)
         assert store.put_steps(survey, [Step("", record.id, StepKind.SWEEP, "R", "image", "image")])
@@ -172,7 +172,7 @@ def told(store, record):
     ],
     ids=["one", "again", "none", "not asked", "kept unasked", "kept unknown", "ended", "ended once", "back"],
 )
-def test_a_look_raises_one_lien_with_its_result_and_ends_it_with_its_reason(store, results, holds, journal):
+def test_an_inventory_records_one_lien_and_ends_it_when_its_reason_ends(store, results, holds, journal):
     record, heard = create(store), []
     store.on_commit(types.SimpleNamespace(lien_changed=heard.append, deletion_saved=lambda *_: None))
     looked(store, record, *results)
@@ -186,13 +186,13 @@ def test_a_look_raises_one_lien_with_its_result_and_ends_it_with_its_reason(stor
     ("values", "mode"),
     [({"dry_run": True}, Mode.CASCADE), ({}, Mode.REPORT), ({"origin": Origin.NOTICED}, Mode.REPORT)],
 )
-def test_what_changes_nothing_raises_none(store, values, mode):
+def test_a_dry_run_or_a_report_records_none(store, values, mode):
     record = create(store, mode=mode, **values)
     looked(store, record, USED)
     assert raised_on(store) == [] and told(store, record) == []
 
 
-def test_one_that_an_admin_removed_is_not_raised_again_for_this_deletion_but_for_the_next(store):
+def test_a_removed_plugin_lien_comes_again_only_for_the_next_deletion(store):
     record = create(store)
     looked(store, record, USED)
     [(_, lien_id)] = raised_on(store)
@@ -207,7 +207,7 @@ def test_one_that_an_admin_removed_is_not_raised_again_for_this_deletion_but_for
 
 
 @pytest.mark.parametrize("status", [Status.CANCELLED, Status.FAILED, Status.LEFTOVERS])
-def test_one_ends_with_its_deletion_and_a_retry_raises_it_again(store, status):
+def test_a_plugin_lien_ends_with_its_deletion_and_a_retry_records_it_again(store, status):
     record = create(store)
     others = protect(store)
     looked(store, record, USED)
@@ -220,7 +220,7 @@ def test_one_ends_with_its_deletion_and_a_retry_raises_it_again(store, status):
     assert len(raised_on(store)) == 2
 
 
-def test_a_worker_that_is_too_late_raises_none_and_ends_none(store):
+def test_a_worker_without_its_lease_records_and_ends_no_plugin_lien(store):
     record = create(store)
     looked(store, record, UNUSED)
     late = claimed(store, record, StepKind.SWEEP, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY)
@@ -245,7 +245,7 @@ def _dies(*_):
     raise RuntimeError("the process dies here")
 
 
-def test_it_is_there_before_anybody_can_decide_to_delete(store):
+def test_a_plugin_lien_is_stored_before_an_engine_can_decide_to_delete(store):
     """An engine that decided on what it read before the lien cannot save its decision any more."""
     record = create(store)
     looked(store, record, UNUSED)

@@ -28,7 +28,7 @@ def config(tmp_path):
 
 @pytest.fixture
 def run(config, capsys):
-    """Run a ``db`` command on a URL; give the exit code, what it said, and what it complained about."""
+    """Run a ``db`` command on a URL; return the exit code, the output and the error output."""
 
     def command(url, *arguments):
         code = manage.main(["--config-file", config(url), "db", *arguments])
@@ -50,7 +50,7 @@ def test_upgrade_from_nothing_gives_the_tables_and_no_drift(empty_database_url, 
 
 
 def test_migrations_and_tables_give_the_same_schema(empty_database_url, tmp_path):
-    """Compared as reflected, so that what alembic's comparison does not look at is compared, too."""
+    """The reflected schemas are compared, because the comparison of alembic ignores some differences."""
     kind = {"mysql": "mariadb"}.get(sa.make_url(empty_database_url).get_backend_name())
     with databases.database(kind or sa.make_url(empty_database_url).get_backend_name(), tmp_path) as other_url:
         manage.upgrade(empty_database_url)
@@ -102,7 +102,7 @@ def test_check_before_the_upgrade_says_what_to_run(empty_database_url, run):
 
 
 def test_two_upgrades_at_once_do_it_once(empty_database_url, config):
-    """Three controllers, one playbook."""
+    """As when one playbook runs on several controllers."""
     command = [sys.executable, "-m", "cleanup_orchestrator.cmd.manage", "db", "upgrade"]
     command += ["--config-file", config(empty_database_url)]
     with ThreadPoolExecutor(4) as pool:
@@ -187,7 +187,7 @@ def test_asking_leaves_no_file_behind(tmp_path, run):
 
 
 def test_a_migration_that_breaks_half_way_leaves_nothing(tmp_path, monkeypatch, run):
-    """SQLite and PostgreSQL take DDL back; MariaDB cannot (the manual says so)."""
+    """SQLite and PostgreSQL roll DDL back; MariaDB cannot (see the manual)."""
     for kind in ("sqlite", "postgresql"):
         with databases.database(kind, tmp_path) as url:
             from alembic import op

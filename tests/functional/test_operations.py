@@ -70,7 +70,7 @@ def test_the_monitoring_port_counts_what_happens(processes):
     assert not labels & {"p1", json.loads(answer[1])["deletion"]["id"]}
 
 
-def test_the_health_check_tells_what_fails(processes, keystone):
+def test_the_health_check_names_what_fails(processes, keystone):
     all_ = processes()
     all_.start("all_in_one")
     for port in (all_.port, all_.metrics):
@@ -106,7 +106,7 @@ def wire():
 
 
 @pytest.mark.real
-def test_a_broker_that_is_away_is_said_and_takes_no_api_out_of_service(processes, wire):
+def test_an_unreachable_broker_is_reported_and_the_api_stays_in_service(processes, wire):
     all_ = processes(default=f"transport_url = {wire.url}")
     all_.start("api")
     assert all_.ask("/healthcheck")[:2] == (200, "OK")
@@ -125,7 +125,7 @@ def test_a_broker_that_is_away_is_said_and_takes_no_api_out_of_service(processes
 
 @pytest.mark.real
 @pytest.mark.parametrize("part", ["engine", "worker"])
-def test_a_process_whose_broker_is_away_ends_in_time_all_the_same(processes, wire, part):
+def test_a_process_without_its_broker_ends_in_time(processes, wire, part):
     all_ = processes(default=f"transport_url = {wire.url}", patience=2)
     child = all_.start(part)
     wire.cut()
@@ -214,7 +214,7 @@ while True:
 """
 
 
-def test_a_process_whose_main_thread_hangs_says_where_each_time_that_it_is_asked(tmp_path):
+def test_a_process_whose_main_thread_hangs_reports_where_at_each_request(tmp_path):
     program, log = tmp_path / "hangs.py", tmp_path / "log"
     program.write_text(HANGS)
     with log.open("w") as output, subprocess.Popen([sys.executable, program], stdout=output, stderr=output) as hangs:
@@ -277,7 +277,7 @@ def test_each_new_status_is_on_the_bus(processes):
 
 
 def test_no_secret_is_in_anything_that_leaves_the_process(processes, keystone, tmp_path, monkeypatch):
-    """Planted: our password, a password in a URL, and a service that puts tokens into its errors."""
+    """The secrets are the password of the orchestrator, a password in a URL, and tokens in errors of a service."""
     fernet, labelled, in_url = f"gAAAAA{uuid.uuid4().hex}{uuid.uuid4().hex}", uuid.uuid4().hex, uuid.uuid4().hex
     tokens = []
     inner = keystone._answer
@@ -292,8 +292,8 @@ def test_no_secret_is_in_anything_that_leaves_the_process(processes, keystone, t
         return inner(method, path, environ)
 
     monkeypatch.setattr(keystone, "_answer", chatty)
-    nobody = f"rabbit://someone:{in_url}@127.0.0.1:1/"
-    more = f"[oslo_messaging_notifications]\ndriver = messagingv2\ndriver = log\ntransport_url = {nobody}\n"
+    unreachable = f"rabbit://someone:{in_url}@127.0.0.1:1/"
+    more = f"[oslo_messaging_notifications]\ndriver = messagingv2\ndriver = log\ntransport_url = {unreachable}\n"
     all_ = processes(default="debug = true", more=more)
     child = all_.start("all_in_one")
     deletion = json.loads(all_.ask("/v1/deletions", method="POST", body={"project_id": "p1", "dry_run": True})[1])
@@ -326,7 +326,7 @@ def test_no_secret_is_in_anything_that_leaves_the_process(processes, keystone, t
 
 
 def test_the_api_process_alone_says_nothing_of_the_store_in_its_metrics(processes):
-    """Each engine does: of many processes that gave the same figures somebody would make a sum."""
+    """Only the engines report them. If every process gave the same figures, a dashboard might add them up."""
     all_ = processes(default="transport_url = fake://")
     all_.start("api")
     names = {key[0] for key in metrics(all_)}
@@ -343,7 +343,7 @@ def test_of_a_record_that_ended_the_engine_counts_no_age(processes):
     assert found["cleanup_orchestrator_overdue_seconds",] == 0
 
 
-def test_who_may_not_ask_may_ask_for_its_health(processes):
+def test_the_health_check_answers_a_client_with_an_invalid_token(processes):
     all_ = processes()
     all_.start("all_in_one")
     assert all_.ask("/healthcheck", headers={"X-Auth-Token": "nobody"})[0] == 200

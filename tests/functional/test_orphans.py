@@ -1,4 +1,4 @@
-"""Orphan scans over the emulated cloud: what a dead project left is found, and nothing of the living ever is."""
+"""Orphan scans over the emulated cloud: they find resources of missing projects, and never of existing ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLOUD = {
     "without": ("network", "object-store", "key-manager"),
 }
 QUICK = {"orphans": {"min_age": 0, "reread_after": 1, "parts_at_once": 8}}
-#: Seconds between the two reads, where a test does something in between and then lets them go by.
+#: Seconds between the two reads, if a test does something in between and then lets the time pass.
 LATER = 600
 #: Of the emulated services, what no admin can list over all projects.
 UNSEEN = {"object-store", "key-manager"}
@@ -44,7 +44,7 @@ def running(emulated, tmp_path):
 
 
 def die(emulated, project):
-    """Have Keystone forget a project, as if somebody had deleted it past everybody."""
+    """Remove a project from Keystone, as if it had been deleted without the orchestrator."""
     return emulated.identity.projects.pop(project), emulated.identity.grants.pop(project)
 
 
@@ -89,9 +89,9 @@ def test_everything_that_an_admin_can_list_of_a_dead_project_is_found_and_nothin
         kind = names.get(kind, kind)
         if kind in skipped | hidden or kind.partition(".")[0] in UNSEEN:
             continue
-        ours = [kind, *(f"{k.split('.')[0]}.default_{k.split('.')[1]}" for k in [kind])]
-        ours += ["network.router_port"] if kind == "network.port" else []
-        assert sum(seen[name] for name in ours) == number, kind
+        counted = [kind, *(f"{k.split('.')[0]}.default_{k.split('.')[1]}" for k in [kind])]
+        counted += ["network.router_port"] if kind == "network.port" else []
+        assert sum(seen[name] for name in counted) == number, kind
     assert {row["service"] for row in ended.not_covered} >= UNSEEN
     assert all(row["reason"] for row in ended.not_covered)
     touched = {
@@ -139,7 +139,7 @@ def test_what_is_gone_or_has_another_owner_at_the_second_read_is_no_orphan(emula
 
 @pytest.mark.parametrize("fault", ["down", "unauthorized", "proxy", "own"])
 def test_a_keystone_that_does_not_answer_makes_nothing_an_orphan(emulated, running, fault, monkeypatch, database_clock):
-    """From the moment of the second read on: each of these looks like "not known" to who is careless."""
+    """From the second read on Keystone fails. A careless check would read each failure as "not known"."""
     die(emulated, emulated.projects[0])
     scan_id = begin(running, reread_after=LATER)
     until(running, scan_id, ScanStatus.WAITING)
@@ -265,7 +265,7 @@ def test_an_adopted_project_is_cleared_of_what_is_in_reach_and_the_rest_is_named
 
 @with_cloud(without=("network", "image", "key-manager"))
 def test_what_cannot_go_for_want_of_the_project_is_left_by_name_and_the_adoption_ends(emulated, running, monkeypatch):
-    """And not tried, looked at, and tried again without end: a look would take it for something that came anew."""
+    """It is not tried and listed without end: an inventory would treat it as a new resource."""
     registry, find = running.parts.registry, running.parts.registry.find
 
     def refuse(*_):
@@ -304,7 +304,7 @@ def test_a_project_that_keystone_knows_is_never_adopted(emulated, running):
 
 
 def test_a_project_that_keystone_knows_again_under_way_is_left_alone_at_once(emulated, running, monkeypatch):
-    """After the survey said that it is gone, and before the first write."""
+    """Keystone knows it after the survey found it missing, and before the first write."""
     monkeypatch.setattr("cleanup_orchestrator.worker.guard._GONE", 0.0)
     dead = emulated.projects[0]
     project, grants = die(emulated, dead)

@@ -1,4 +1,4 @@
-"""What a user gets: the sdist, the wheel that is built from it, and an installation of nothing but that wheel."""
+"""The packages for users: the sdist, the wheel that is built from it, and an installation of only that wheel."""
 
 import ast
 import configparser
@@ -33,7 +33,7 @@ def run(*command, cwd, **environment):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Build from a copy, so that no build/ of the checkout takes part, or is left there."""
+    """Build from a copy, so that the build neither uses nor leaves a build/ in the checkout."""
     source = tmp_path_factory.mktemp("source") / "tree"
     source.mkdir()
     for name in ("cleanup_orchestrator", "alembic", "etc"):
@@ -50,7 +50,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """A new venv with nothing but the wheel in it; what it requires is lent from this environment."""
+    """A new venv with only the wheel in it; this environment provides the requirements."""
     venv = tmp_path_factory.mktemp("installed") / "venv"
     run(sys.executable, "-m", "venv", "--without-pip", venv, cwd=venv.parent)
     python = venv / "bin" / "python"
@@ -164,9 +164,9 @@ def imported_names(path):
 
 
 def test_every_import_is_required():
-    """What a module imports is named in setup.cfg: nothing is there only because something else needs it.
+    """Every import is named in setup.cfg: no module relies on a requirement of another package.
 
-    What runs inside Keystone also has what it runs inside.
+    Modules that run inside Keystone may also import the requirements of Keystone.
     """
     provided = importlib.metadata.packages_distributions()
     missing = set()

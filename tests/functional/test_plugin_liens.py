@@ -1,4 +1,4 @@
-"""Liens of plugins, from end to end over the emulated cloud: an image that others use, and nothing is deleted."""
+"""Plugin liens from end to end over the emulated cloud: while others use an image, nothing is deleted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def told(made, id_):
 
 
 def held_by_it(made, emulated, image):
-    """Return a cascade that the image's lien holds, and what the project had when it was asked for."""
+    """Return a cascade that the lien of the image has put on hold, and the resources of the project before it."""
     [project] = emulated.projects
     before = owned(emulated)
     id_ = made.request(project)
@@ -51,19 +51,19 @@ def held_by_it(made, emulated, image):
 
 
 def owned(emulated):
-    """The ids of what the project has, but for what Neutron has of every project."""
+    """Return the ids of the resources of the project, without those that Neutron has for every project."""
     [project] = emulated.projects
     tables = [
         table for table in emulated.state.tables.values() if not (table.kind.project_setting or table.kind.history)
     ]
-    services = [table for table in tables if table.kind.service != "identity"]  # what is Keystone's waits for all else
+    services = [table for table in tables if table.kind.service != "identity"]  # those of Keystone come last
     rows = [row for table in services for row in table.owned.get(project, {}).values()]
     default = [row.id for row in rows if str(row.get("name")).startswith("default")]
     return {row.id for row in rows if row.id not in default and row.get("security_group_id") not in default}
 
 
 def touched(emulated):
-    """Which of the project's resources were deleted or changed, but for roles and the lock."""
+    """Return the resources of the project that were deleted or changed, without roles and the lock."""
     found = [t for write in list(emulated.audit.writes) for t in write.touched if t.owner in emulated.projects]
     return [t for t in found if not t.kind.startswith("identity.")]
 
@@ -84,7 +84,7 @@ def test_one_image_that_others_use_keeps_all_of_its_project_until_an_admin_remov
     assert emulated.audit.deleted_while_not_empty() == []
 
 
-def test_the_lien_ends_by_itself_when_nobody_uses_the_image_any_more(emulated, image, tmp_path):
+def test_the_lien_ends_when_no_other_project_uses_the_image(emulated, image, tmp_path):
     with Orchestrator(emulated, tmp_path, **LIENS) as made:
         id_, lien, _before = held_by_it(made, emulated, image)
         image.table.change(image, {"members": []})
@@ -93,7 +93,7 @@ def test_the_lien_ends_by_itself_when_nobody_uses_the_image_any_more(emulated, i
         assert made.store.lien(lien.id)[0].deleted_by == "plugin"
 
 
-def test_what_changes_nothing_tells_of_the_lien_and_records_none(emulated, image, tmp_path):
+def test_a_dry_run_and_a_report_announce_the_lien_and_record_none(emulated, image, tmp_path):
     [project] = emulated.projects
     with Orchestrator(emulated, tmp_path, **LIENS) as made:
         dry = made.request(project, dry_run=True)
@@ -119,7 +119,7 @@ def test_without_the_option_it_is_left_over_and_everything_else_goes(emulated, i
 
 @with_cloud(things={IMAGE: 5, "key-manager.secret": 20})
 def test_an_image_that_is_shared_after_the_inventory_stops_what_is_under_way(emulated, image, tmp_path):
-    """Deletes of images have begun, and its own delete asks again: nothing further is deleted then."""
+    """Deletes of images have begun, and the delete of this image checks again: then nothing more is deleted."""
     image.table.change(image, {"members": []})
     decide = emulated.faults.fate
 

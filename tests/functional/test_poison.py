@@ -1,4 +1,4 @@
-"""Messages that no release sends: each is dropped with one line, and the process goes on with the next."""
+"""Messages that no release sends: the process drops each with one log line, and handles the next one."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ from tests.unit.worker.test_watchdog import Site
 
 __all__ = ["served"]
 
-#: What is wrong, and the message.
+#: The defect, and the message.
 ENVELOPES = {
     "no method": {"args": {"deletion_id": "x"}},
     "a method that is no text": {"method": 5, "args": {"deletion_id": "x"}},
@@ -26,7 +26,7 @@ ENVELOPES = {
     "an inner method": {"method": "_handle", "args": {"deletion_id": "x"}},
     "an attribute": {"method": "target", "args": {}},
     "a method of Python's": {"method": "__init__", "args": {"handle": "x"}},
-    "a method of nobody": {"method": "nonsense", "args": {}},
+    "an unknown method": {"method": "nonsense", "args": {}},
     "no arguments": {"method": "deletion"},
     "arguments that are a list": {"method": "deletion", "args": ["x"]},
     "arguments that are none": {"method": "deletion", "args": None},
@@ -140,26 +140,31 @@ def site(tmp_path):
     made.close()
 
 
-@pytest.mark.parametrize("what", ["nobody's", "a deletion's", "a project's", "garbage"])
+@pytest.mark.parametrize("what", ["an unknown id", "a deletion's", "a project's", "garbage"])
 def test_a_worker_ignores_the_id_of_what_is_no_step(site, what, caplog):
     caplog.set_level("DEBUG", "cleanup_orchestrator")
     made = site.record()
     before = site.store.load(made.id)[:2]
     caplog.clear()
-    given = {"nobody's": str(uuid.uuid4()), "a deletion's": made.id, "a project's": made.project_id, "garbage": "x-y"}
+    given = {
+        "an unknown id": str(uuid.uuid4()),
+        "a deletion's": made.id,
+        "a project's": made.project_id,
+        "garbage": "x-y",
+    }
     site.worker.handle(given[what])
     assert site.store.load(made.id)[:2] == before
     assert site.announced == []
     assert len([r for r in caplog.records if r.name.startswith("cleanup_orchestrator")]) == 1
 
 
-@pytest.mark.parametrize("what", ["nobody's", "a step's", "a project's", "garbage"])
+@pytest.mark.parametrize("what", ["an unknown id", "a step's", "a project's", "garbage"])
 def test_an_engine_ignores_the_id_of_what_is_no_deletion(site, what, caplog):
     made = site.record()
     engine = Engine(site.conf, "e", site.store, site.bus)
     before = site.store.load(made.id)[:2]
     step = site.step(made)
-    given = {"nobody's": str(uuid.uuid4()), "a step's": step.id, "a project's": made.project_id, "garbage": "x-y"}
+    given = {"an unknown id": str(uuid.uuid4()), "a step's": step.id, "a project's": made.project_id, "garbage": "x-y"}
     caplog.clear()
     engine.handle(given[what])
     assert site.store.load(made.id)[:2] == before
@@ -168,7 +173,7 @@ def test_an_engine_ignores_the_id_of_what_is_no_deletion(site, what, caplog):
 
 
 @pytest.mark.parametrize("state", ["idle", "running", "done"])
-def test_a_worker_leaves_a_step_alone_that_is_not_handed_out(site, state):
+def test_a_worker_ignores_a_step_that_was_not_dispatched(site, state):
     made = site.record()
     step = site.step(made)
     if state != "idle":
@@ -195,8 +200,8 @@ def test_a_thousand_doubled_messages_do_a_step_once(site):
     assert site.step(made).fencing_token == 1
 
 
-def test_ids_that_no_column_can_hold_are_nobodys_on_every_database(store):
-    """What the bus lets through: letters, digits, dashes. Longer than a column, or another's id, it is not found."""
+def test_ids_that_fit_no_column_are_not_found_on_every_database(store):
+    """The bus accepts letters, digits and dashes. An id that is longer than a column, or unknown, is not found."""
     made = create(store)
     for odd in ("x" * 64, made.id.upper() + "-", "0", "-" * 36):
         assert store.claim(odd, "w", 60) is None

@@ -1,6 +1,6 @@
 """The limits of several processes in a real database.
 
-The database's time is virtual, or stands still; only the test marked ``long`` measures how fast real processes call.
+The time of the database is virtual or fixed. Only the test marked ``long`` measures how fast real processes call.
 """
 
 import concurrent.futures
@@ -27,7 +27,7 @@ from tests.support.rate_budget import Story, Wire, configuration
 from tests.support.scheduler import Process
 from tests.support.virtual_time import T0, virtual_time
 
-WAY = 0.05  #: virtual seconds that a visit takes at most, with what is called after it
+WAY = 0.05  #: virtual seconds of an acquire and its calls, at most
 
 
 def rows(store, table):
@@ -66,7 +66,7 @@ def holders(store):
 
 
 @pytest.mark.parametrize("seed", [0, 5])
-def test_processes_keep_the_limits_whatever_happens_to_them(store, play, seed):
+def test_processes_keep_the_limits_despite_crashes_and_pauses(store, play, seed):
     story = Story(play, store, seed)
     assert story.run() == ""
     assert len(story.wire.visits) > 50
@@ -81,7 +81,7 @@ def test_the_slots_of_a_killed_process_come_back_when_its_lease_is_over(store, p
     assert holders(store) == {"first": 3}
     lease_over = max(visit.at for visit in wire.visits) + LEASE
     began = play.finish(*calls(play, second, 3))
-    # Until then the second process asks again every half second.
+    # Until then the second process acquires again every half second.
     assert all(lease_over <= at <= lease_over + rate_limiter._ASK_AGAIN + WAY for at in began)
     assert set(holders(store)) == {"second"}
     assert sum(holders(store).values()) == 3
@@ -95,12 +95,12 @@ def test_a_process_that_ends_in_order_gives_its_slots_back_at_once(store, play):
     play.run(first.close)
     assert holders(store) == {}
     now = play.now
-    # The first of them visits for one slot, before the others have come.
+    # The first of them acquires one slot, before the others have started.
     assert all(began < now + 2 * WAY for began in play.finish(*calls(play, second, 3)))
     assert holders(store) == {"second": 3}
 
 
-def test_a_pause_that_one_process_was_told_is_kept_by_another(store, play):
+def test_a_pause_that_one_process_received_applies_to_another(store, play):
     wire = Wire(play, store)
     first, second = make(wire, "first"), make(wire, "second")
     play.finish(*calls(play, second))
@@ -158,9 +158,9 @@ def said(process, send=None):
 
 
 def check_ledger(store, grants):
-    """Each turn was given once and none was left out, and no more slots are held than there are.
+    """Check that each permit was given once, that none was left out, and that no more slots are leased than exist.
 
-    :param grants: of each holder, in their order
+    :param grants: the grants of each process, in their order
     """
     turns = sorted((round((first + HORIZON) * visitor.RATE), count) for of in grants.values() for first, count, _ in of)
     expected = 0
@@ -175,7 +175,7 @@ def check_ledger(store, grants):
     assert sum(held.values()) <= visitor.SLOTS
 
 
-def test_threads_that_visit_one_account_at_once_lose_nothing(store, monkeypatch):
+def test_threads_that_acquire_from_one_rate_limit_at_once_lose_no_permit(store, monkeypatch):
     monkeypatch.setattr(rate_limits, "database_time", lambda _: visitor.T0)
     names = [f"p{number}" for number in range(6)]
     with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
@@ -183,7 +183,7 @@ def test_threads_that_visit_one_account_at_once_lose_nothing(store, monkeypatch)
     check_ledger(store, dict(zip(names, grants, strict=True)))
 
 
-def test_processes_that_visit_one_account_at_once_lose_nothing(store, start):
+def test_processes_that_acquire_from_one_rate_limit_at_once_lose_no_permit(store, start):
     names = ["p0", "p1"]
     processes = [start("visitor", holder=name, visits=50) for name in names]
     for process in processes:
@@ -222,7 +222,7 @@ def test_the_time_is_read_when_the_account_is_locked(store, database_url, monkey
 
 # ---------------------------------------------------------------------------------------------------------- real time
 class Service(http.server.ThreadingHTTPServer):
-    """Takes its time, and remembers when it was asked and how many were with it at once."""
+    """A slow service that records the time of each call and the number of concurrent calls."""
 
     request_queue_size = 128
 
@@ -259,7 +259,7 @@ class Service(http.server.ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def busiest(self, seconds):
-        """Return the number of calls in the busiest span of so many seconds."""
+        """Return the number of calls in the busiest span of this length in seconds."""
         times, most, begin = sorted(self.times), 0, 0
         for end, at in enumerate(times):
             while times[begin] < at - seconds:
@@ -293,6 +293,6 @@ def test_real_processes_keep_the_rate_and_the_number_of_calls_at_once(store, ser
     assert [result["errors"] for result in results] == [[], [], []]
     assert min(result["calls"] for result in results) > 0
     assert service.most <= slots
-    # A busy machine delays some calls between turn and service, so that more arrive together: up to half as many more.
+    # A busy machine delays some calls between permit and service, so that up to half as many more arrive together.
     for span in (1.0, 3.0):
         assert service.busiest(span) <= (rate * (span + 2 * HORIZON) + 1) * 1.5

@@ -1,4 +1,4 @@
-"""The recovery window from end to end over the emulated cloud: what ran is stopped, and runs again when it is over.
+"""The recovery window from end to end over the emulated cloud: servers are stopped, and a restore starts them again.
 
 The emulated cloud has no Nova. Networks stand for servers: one that is up runs, and is stopped by taking it down.
 """
@@ -24,7 +24,7 @@ CLOUD = {**LEAN, "without": ("image", "object-store", "key-manager"), "things": 
 
 
 class Networks:
-    """Neutron's plugin with networks alone, which can be stopped; and what was done by it."""
+    """The plugin of Neutron with only networks, which can be stopped, and a record of its calls."""
 
     def __init__(self):
         self.log = []
@@ -77,7 +77,7 @@ def orchestrator(emulated, folder, networks, days=1.0, stop=True, **more):
 
 
 def states(rows):
-    """Which of them are up; none: it is gone."""
+    """Return which of them are up; none: it is gone."""
     return [row.get("admin_state_up") if row.id in row.table.rows else None for row in rows]
 
 
@@ -120,7 +120,7 @@ def test_what_runs_is_stopped_and_a_restore_starts_exactly_that(emulated, runnin
         assert {each["id"] for each in stopped.data["resources"]} == {row.id for row in mine}
         found = [r for r in made.store.leftovers(id_, 10_000) if r.leftover.id == running[0].id]
         assert len(found) == 1, "the inventory is what it was"
-        # Somebody sees to one of them, and deletes another one.
+        # A user starts one of them, and deletes another one.
         running[1].table.change(running[1], {"admin_state_up": True})
         emulated.state.delete("RegionOne", running[2])
         restore(made, id_)
@@ -131,7 +131,7 @@ def test_what_runs_is_stopped_and_a_restore_starts_exactly_that(emulated, runnin
         assert any("not stopped any more" in text for text in said) and any("is gone" in text for text in said)
 
 
-def test_nobody_who_did_not_ask_for_it_has_anything_stopped(emulated, running, networks, tmp_path):
+def test_nothing_is_stopped_unless_the_option_is_set(emulated, running, networks, tmp_path):
     with orchestrator(emulated, tmp_path, networks, stop=False) as made:
         id_ = made.request(emulated.projects[0])
         wait("it rests", lambda: made.store.get(id_).status is Status.RECOVERABLE, LONG)
@@ -165,7 +165,7 @@ def test_the_brake_withholds_each_stop(emulated, running, networks, tmp_path):
         assert states(running) == [True, True, True, False]
 
 
-def test_what_cannot_be_stopped_is_told_and_tried_again(emulated, running, networks, tmp_path):
+def test_a_failed_stop_is_reported_and_tried_again(emulated, running, networks, tmp_path):
     with orchestrator(emulated, tmp_path, networks) as made:
         broken, real = threading.Event(), networks.log
         refused = base.Refused(base.Verdict("error", "its host burns"))
@@ -189,7 +189,7 @@ def test_what_cannot_be_stopped_is_told_and_tried_again(emulated, running, netwo
         assert states(running) == [True, True, True, False]
 
 
-def test_one_that_does_not_start_keeps_nobody_out_of_the_project_and_is_named(emulated, running, networks, tmp_path):
+def test_a_server_that_does_not_start_is_named_and_the_project_is_restored(emulated, running, networks, tmp_path):
     with orchestrator(emulated, tmp_path, networks) as made:
         [project] = emulated.projects
         id_ = made.request(project)

@@ -35,7 +35,7 @@ def running(emulated, tmp_path):
 
 
 def until(condition, what):
-    """Wait until something holds; ``what`` gives what is there instead."""
+    """Wait until a condition is true; ``what`` returns the current state for the message."""
     try:
         wait("the condition holds", condition, PATIENCE, 0.2)
     except AssertionError:
@@ -43,7 +43,7 @@ def until(condition, what):
 
 
 def there(emulated, region, *services):
-    """What the project has in a region, by type, but for what goes with the project itself."""
+    """Return the resources of the project in a region by type, without those that are deleted with the project."""
     found = {}
     for (where, name), table in emulated.state.tables.items():
         if (
@@ -63,7 +63,7 @@ def is_default(row):
 
 
 def blocked(running, deletion_id):
-    """(region, service) of what keeps a deletion from going on, with the reasons."""
+    """Return (region, service) of the blockers of a deletion, with the reasons."""
     found = {}
     for one in blockers(running.store.get(deletion_id), running.store.steps(deletion_id)):
         found.setdefault((one.region, one.service), set()).add(one.reason)
@@ -87,7 +87,7 @@ def waive(running, service_type, region="", project_id=""):
     indirect=["emulated"],
     ids=["two services", "all services"],
 )
-def test_a_region_that_is_down_blocks_its_own_part_and_completion_and_nothing_else(emulated, running, services):
+def test_a_region_that_is_down_blocks_only_its_steps_and_completion(emulated, running, services):
     project = emulated.projects[0]
     bystander = emulated.left(emulated.bystanders[0])
     before = there(emulated, SOUTH, "network", "image", "key-manager")
@@ -96,7 +96,7 @@ def test_a_region_that_is_down_blocks_its_own_part_and_completion_and_nothing_el
         emulated.faults.down(service, region=SOUTH, how="reset")
     deletion_id = running.request(project)
     until(lambda: there(emulated, NORTH, *services) == {}, lambda: there(emulated, NORTH, *services))
-    # A blocker is none while it is tried again, and what waits for it (object-store for images) is none at all.
+    # A step is no blocker during its retry. A step that waits for it (object-store for images) is never a blocker.
     seen = {}
     dead = {(SOUTH, service): {"unreachable"} for service in services if service != "object-store"}
     until(lambda: seen.update(blocked(running, deletion_id)) or len(seen) == len(dead), lambda: seen)
@@ -138,7 +138,7 @@ def test_what_is_waived_in_one_region_is_left_there_and_named_for_good(emulated,
     assert empty and all(asked.id in message for message in empty)
 
 
-def test_a_waiver_for_another_project_or_region_helps_nobody(emulated, running):
+def test_a_waiver_for_another_project_or_region_has_no_effect(emulated, running):
     emulated.faults.down("image", region=SOUTH)
     deletion_id = running.request(emulated.projects[0])
     north = waive(running, "image", NORTH)
@@ -155,7 +155,7 @@ def test_a_waiver_for_another_project_or_region_helps_nobody(emulated, running):
 
 @pytest.mark.parametrize("how", ["withdrawn", pytest.param("expired", marks=pytest.mark.long)])
 def test_a_waiver_that_ends_right_before_the_project_goes_blocks_again(emulated, running, monkeypatch, how):
-    """Its end comes after every look: only the removal itself can see it."""
+    """The waiver ends after every inventory: only the removal can notice it."""
     project = emulated.projects[0]
     emulated.faults.down("image", region=SOUTH)
     asked = waive(running, "image", SOUTH)
@@ -189,7 +189,7 @@ def test_a_waiver_that_ends_right_before_the_project_goes_blocks_again(emulated,
     assert "waiver.ended" in {e.event.type for e in running.store.events(deletion_id, 10000)}
 
 
-def test_a_report_says_what_it_did_not_look_at(emulated, running):
+def test_a_report_names_what_it_did_not_list(emulated, running):
     emulated.faults.down("image")
     asked = waive(running, "image")
     deletion_id = running.request(emulated.projects[0], Mode.REPORT)
@@ -202,7 +202,7 @@ def test_a_report_says_what_it_did_not_look_at(emulated, running):
     assert {row.service for row in running.store.leftovers(deletion_id, 10000)} == {"key-manager"}
 
 
-def test_what_nobody_answers_for_blocks_until_it_is_waived_also_when_it_leaves_the_catalog(emulated, running):
+def test_an_unsupported_service_blocks_until_it_is_waived_also_when_it_leaves_the_catalog(emulated, running):
     project = emulated.projects[0]
     emulated.add_service("workflow", "mistral", emulated.url, (SOUTH,))
     deletion_id = running.request(project)

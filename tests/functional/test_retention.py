@@ -1,4 +1,4 @@
-"""``cleanup-orchestrator-manage db purge``: what is forgotten, and what never is, on every kind of database."""
+"""``cleanup-orchestrator-manage db purge``: what it deletes, and what it never deletes, on every kind of database."""
 
 import datetime
 import uuid
@@ -17,7 +17,7 @@ from tests.unit.world import T0, deletion
 
 LEFT, GONE, NAMED = "stays", "goes", "goes with --named"
 
-#: What became of it, how many days ago, what else there is of it, and what the purge makes of it.
+#: The status, how many days ago, what else is on record, and the result of the purge.
 CASES = {
     "deleted long ago": (Status.DELETED, 40, {}, GONE),
     "deleted lately": (Status.DELETED, 20, {}, LEFT),
@@ -41,7 +41,7 @@ CASES = {
 
 @pytest.fixture
 def purge(database_url, tmp_path, capsys):
-    """Run the command; give what it said."""
+    """Run the command; return its output."""
     path = tmp_path / "purge.conf"
     path.write_text(f"[database]\nconnection = {database_url}\n")
 

@@ -1,4 +1,4 @@
-"""Two releases on one bus: what the older one understands it takes, from whomever; the rest is dropped with a line."""
+"""Two releases on one bus: the older one handles all messages that it understands, and drops others with a log line."""
 
 import queue
 import threading
@@ -69,8 +69,8 @@ def test_what_it_does_not_know_is_dropped_with_a_line_and_the_next_is_taken(serv
     caplog.set_level("INFO")
     newer = served.client(following_minor())
     newer.cast({}, "news", deletion_id="x")  # a method that is not there, of a version that is not
-    newer.cast({}, "deletion", deletion_id="x")  # one that got another meaning
-    served.client(rpc.VERSION).cast({}, "nonsense", deletion_id="x")  # of nobody
+    newer.cast({}, "deletion", deletion_id="x")  # a method with another meaning
+    served.client(rpc.VERSION).cast({}, "nonsense", deletion_id="x")  # an unknown method
     rpc.Caster(served.transport).deletion("d")
     assert served.heard.get(timeout=60) == "d"
     assert served.heard.empty()
@@ -123,7 +123,7 @@ def test_without_a_worker_the_question_is_given_up(served, monkeypatch):
 
 
 @pytest.mark.real
-def test_who_has_left_gets_no_share_of_the_casts_while_it_still_works_on_something(caplog):
+def test_a_worker_that_stops_gets_no_more_casts_while_it_ends_its_steps(caplog):
     need_broker()
     leaving = Served(RABBITMQ)
     go, busy, heard = threading.Event(), threading.Event(), queue.Queue()

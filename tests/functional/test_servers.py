@@ -1,7 +1,7 @@
-"""The servers that a test starts: faults of theirs that no other test would show.
+"""The servers that a test starts: their defects that no other test would show.
 
-A server that does not start, or comes back without its data, fails the test that uses it. A process that stays behind,
-and a server that is missing in CI, would go unseen.
+A server that does not start, or comes back without its data, fails the test that uses it. A process that is not
+stopped, and a server that is missing in CI, would go unnoticed.
 """
 
 import os
@@ -21,7 +21,7 @@ ALL = pytest.mark.parametrize("kind", [RabbitMQ, MariaDB, PostgreSQL], ids=lambd
 
 
 @ALL
-def test_a_server_dies_with_the_process_that_started_it(kind, tmp_path):
+def test_a_server_ends_with_the_process_that_started_it(kind, tmp_path):
     kind.need()
     program = f"""
         import os, signal

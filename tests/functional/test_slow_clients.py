@@ -1,4 +1,4 @@
-"""What one client may cost the API and the monitoring port: requests without an end, and clients without haste."""
+"""The costs of a client for the API and the monitoring port: endless requests, and slow clients."""
 
 import contextlib
 import http.client
@@ -21,7 +21,7 @@ MIB = 1024 * 1024
 PATIENCE = 4
 THREADS = 16
 SLOW = 100  #: slow clients
-PROMPT = 5.0  #: seconds in which everybody else is answered, on a machine with much to do
+PROMPT = 5.0  #: seconds within which other clients get their answers, on a busy machine
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def peak(child):
 
 
 def pour(port, head, unit, mib):
-    """Send a beginning, and then so many MiB of the same; return what was answered, if anything was."""
+    """Send a beginning, and then this number of MiB of the same; return the answer, if there was one."""
     with contextlib.closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
         piece = unit * (MIB // len(unit))
         try:
@@ -53,7 +53,7 @@ def pour(port, head, unit, mib):
             for _ in range(mib):
                 client.sendall(piece)
         except OSError:
-            pass  # it has heard enough
+            pass  # the server closed the connection
         try:
             return client.recv(65536)
         except OSError:
@@ -61,7 +61,7 @@ def pour(port, head, unit, mib):
 
 
 def asked(port, path="/"):
-    """Seconds until somebody else is answered."""
+    """Return the seconds until another client has its answer."""
     began = time.monotonic()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", path)
@@ -97,7 +97,7 @@ def test_no_request_fills_the_memory(api, where):
 
 
 def dripping(port, head):
-    """A client that sends a byte every half second, whatever comes."""
+    """A client that sends a byte every half second, also after an answer."""
     client = socket.create_connection(("127.0.0.1", port), timeout=60)
     client.sendall(head)
     return client
@@ -112,7 +112,7 @@ SLOWLY = {
 
 @pytest.mark.parametrize("where", ["api", "monitoring"])
 @pytest.mark.parametrize("what", SLOWLY)
-def test_slow_clients_keep_nobody_waiting_and_are_sent_away(api, where, what):
+def test_slow_clients_delay_no_other_and_are_disconnected(api, where, what):
     processes, _child = api
     port = processes.port if where == "api" else processes.metrics
     path = "/" if where == "api" else "/healthcheck"

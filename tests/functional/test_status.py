@@ -28,7 +28,7 @@ SOUND = {
 
 @pytest.fixture
 def check(tmp_path, capsys):
-    """Run the checks with a sound configuration but for ``more``; give the exit code and what is not fine."""
+    """Run the checks with a valid configuration plus ``more``; return the exit code and the failed checks."""
 
     def run(url, **more):
         sections = {"database": f"connection = {url}", **SOUND}
@@ -115,7 +115,7 @@ def test_a_policy_file_in_json(url, tmp_path, check):
         pytest.param("postgresql", "rabbit://x:hush@h/", 0, "", marks=pytest.mark.real),
         pytest.param("postgresql", "fake://", 2, "never leaves a process", marks=pytest.mark.real),
         pytest.param("postgresql", "", 1, "names no host", marks=pytest.mark.real),
-        # Whether the driver is installed is told at the start of a process.
+        # The start of a process checks whether the driver is installed.
         pytest.param("postgresql", "nonsense://x:hush@h/", 0, "", marks=pytest.mark.real),
     ],
 )
@@ -138,7 +138,7 @@ def test_a_user_that_cannot_log_in(url, check, group, text):
 
 @pytest.mark.parametrize("group", ["orchestrator", "keystone_authtoken"])
 def test_the_files_of_two_processes_at_once_are_no_configuration(url, check, group):
-    """oslo.config puts them together option by option: a user with the scopes of two logs in nowhere."""
+    """oslo.config merges them option by option: a user with the scopes of two configurations cannot log in."""
     code, failures = check(url, **{group: f"{CREDENTIALS}system_scope = all\nown_project_id = 0b6d\n"})
     assert code == 2
     assert failures["Credentials"].startswith(f"[{group}] has project_name and system_scope: a token has one scope")
@@ -170,7 +170,7 @@ def test_no_settling_time_is_a_warning(url, check):
 
 
 def test_a_notification_driver_that_is_not_there_is_a_warning(url, check):
-    """oslo.messaging itself says nothing, and sends nothing."""
+    """oslo.messaging itself reports nothing, and sends nothing."""
     code, failures = check(url, oslo_messaging_notifications="driver = messagingv3")
     assert (code, list(failures)) == (1, ["Notifications"])
     assert check(url, oslo_messaging_notifications="driver = log") == (0, {})

@@ -1,4 +1,4 @@
-"""The orderly end of the real processes: nothing new is taken, what is under way is finished or handed back."""
+"""The orderly stop of the real processes: they claim nothing new, and finish or release what is under way."""
 
 import http.client
 import signal
@@ -15,7 +15,7 @@ from tests.support.timing import wait
 pytestmark = pytest.mark.real
 
 INVENTORY = ("GET", "/v3/projects/p1")  #: the first call of a survey
-UNDO = ("DELETE", "/v3/projects/p1/users/u/roles/r")  #: the write with which a recorded grant is taken back
+UNDO = ("DELETE", "/v3/projects/p1/users/u/roles/r")  #: the write that removes a recorded grant
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def ended(child, seconds):
     return child.popen.wait(seconds)
 
 
-def test_a_step_that_hangs_in_a_read_is_handed_back_and_taken_by_another_worker_at_once(processes):
+def test_the_claim_of_a_step_that_hangs_in_a_read_is_released_and_another_worker_claims_it(processes):
     all_ = processes(patience=2, lease=300)
     all_.start("engine")
     doomed = all_.start("worker", "doomed")
@@ -70,7 +70,7 @@ def test_a_step_that_hangs_in_a_read_is_handed_back_and_taken_by_another_worker_
 
 
 def test_a_step_that_hangs_in_a_write_stays_until_its_lease_is_over(processes):
-    """The write may still take effect: who undid it meanwhile, or did the next thing, would be overtaken by it."""
+    """The write may still take effect: it would overtake another worker that undoes it or makes the next write."""
     all_ = processes(patience=0, lease=30)
     all_.start("engine")
     doomed = all_.start("worker", "doomed")
@@ -96,7 +96,7 @@ def test_a_step_that_hangs_in_a_write_stays_until_its_lease_is_over(processes):
     wait("it is cancelled", lambda: all_.store.get(deletion.id).status is Status.CANCELLED)
 
 
-def test_a_write_that_is_answered_at_last_is_handed_back_before_the_process_ends(processes):
+def test_the_claim_of_a_step_is_released_when_its_write_returns_before_the_process_ends(processes):
     all_ = processes(patience=1, lease=300)
     all_.start("engine")
     doomed = all_.start("worker", "doomed")
@@ -113,7 +113,7 @@ def test_a_write_that_is_answered_at_last_is_handed_back_before_the_process_ends
     assert all_.step(deletion, "release").state == "dispatched"
 
 
-def test_a_step_that_ends_in_time_is_finished_by_the_worker_that_has_it(processes):
+def test_a_step_that_ends_in_time_is_finished_by_its_worker(processes):
     all_ = processes(patience=30, lease=300)
     engine, worker = all_.start("engine"), all_.start("worker")
     all_.keystone.hold(*INVENTORY)
@@ -149,7 +149,7 @@ def test_a_worker_that_is_being_stopped_takes_nothing_new(processes):
     assert doomed.popen.poll() is None
 
 
-def test_the_all_in_one_process_hands_its_steps_to_its_successor(processes):
+def test_the_all_in_one_process_releases_its_claims_for_its_successor(processes):
     all_ = processes(patience=1, lease=300, default="")
     first = all_.start("all_in_one", "first")
     all_.keystone.hold(*INVENTORY)

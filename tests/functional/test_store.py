@@ -1,4 +1,4 @@
-"""The store, on every kind of database: what is written, by whom, and what is refused."""
+"""The store on every kind of database: what each writer writes, and what is refused."""
 
 import concurrent.futures
 import contextlib
@@ -65,7 +65,7 @@ def test_of_many_simultaneous_requests_one_makes_the_record(store):
     assert len(store.list(Page(10))) == 1
 
 
-def test_who_reads_old_facts_writes_nothing(store):
+def test_a_write_based_on_an_old_version_conflicts(store):
     record = create(store)
     store.save(record, dataclasses.replace(record, message="first"))
     with pytest.raises(Conflict):
@@ -84,7 +84,7 @@ def test_a_step_is_claimed_once(store):
 
 
 class Forgetful(database.Database):
-    """Its connection breaks after a commit as often as a test says: the commit is done, and its answer is lost."""
+    """Its connection breaks after a commit as often as a test defines: the commit is done, and its reply is lost."""
 
     broken = 0
 
@@ -102,8 +102,8 @@ def forgetful(store):
     return Store(Forgetful(store.database.engine))
 
 
-def test_a_claim_that_was_saved_is_ours_though_we_did_not_hear_so(forgetful):
-    """Else nobody would have the step until a lease runs out that nobody knows of."""
+def test_a_committed_claim_holds_when_the_reply_to_the_commit_is_lost(forgetful):
+    """Else no worker would work on the step until the end of a lease that no worker knows of."""
     step = dispatched(forgetful, create(forgetful))
     forgetful.database.broken = 1
     _, claimed = forgetful.claim(step.id, "w", 60)
@@ -126,7 +126,7 @@ def test_a_missing_table_is_an_error_at_once(empty_database_url):
 
 
 @pytest.mark.parametrize("noun", ["waiver", "lien"])
-def test_what_an_admin_recorded_is_recorded_once_though_we_did_not_hear_so(forgetful, noun):
+def test_a_record_of_an_admin_is_written_once_when_the_reply_to_the_commit_is_lost(forgetful, noun):
     now, end = forgetful.now(), datetime.datetime(2099, 1, 1)
     wanted = {"waiver": Waiver("one", "dns", "x", now, end), "lien": Lien("one", "p", "ops", "x", now)}[noun]
     forgetful.database.broken = 1
@@ -134,7 +134,7 @@ def test_what_an_admin_recorded_is_recorded_once_though_we_did_not_hear_so(forge
     assert getattr(forgetful, noun)("one")[0] == made
 
 
-def test_a_request_that_was_saved_is_not_refused_as_under_way_though_we_did_not_hear_so(forgetful):
+def test_a_committed_request_is_accepted_when_the_reply_to_the_commit_is_lost(forgetful):
     forgetful.database.broken = 1
     record = create(forgetful)
     assert forgetful.get(record.id) == record
@@ -143,7 +143,7 @@ def test_a_request_that_was_saved_is_not_refused_as_under_way_though_we_did_not_
     assert len(forgetful.events(record.id, 10)) == 1
 
 
-def test_a_zombie_saves_nothing_and_may_not_write(store):
+def test_a_worker_that_lost_its_lease_saves_nothing_and_may_not_write(store):
     record = create(store)
     step = dispatched(store, record, StepKind.DRAIN)
     _, zombie = store.claim(step.id, "zombie", 0)  # its lease is over at once
@@ -193,7 +193,7 @@ def test_a_cancel_stops_the_next_write_and_the_next_claim(store):
     assert store.claim(waiting.id, "w", 60) is None
 
 
-def test_a_result_is_not_lost_to_the_renewal_of_its_own_lease(store):
+def test_a_result_survives_a_renewal_of_its_lease_at_the_same_time(store):
     record = create(store)
     for _ in range(15):
         _, held = store.claim(dispatched(store, record, StepKind.DRAIN).id, "w", 60)
@@ -214,8 +214,8 @@ def test_a_result_is_not_lost_to_the_renewal_of_its_own_lease(store):
 
 @pytest.mark.real
 @pytest.mark.parametrize("kind", sorted(SERVERS))
-def test_who_freezes_in_a_transaction_does_not_hold_its_locks_for_ever(kind, monkeypatch):
-    """As a process that is stopped does, or a host that is cut off: the database knows nothing of that."""
+def test_a_process_that_freezes_in_a_transaction_loses_its_locks(kind, monkeypatch):
+    """As a stopped process or a host that is cut off: the database does not notice it."""
     monkeypatch.setattr(database, "_IDLE", 1)
     with filled(kind) as url, contextlib.ExitStack() as stack:
         frozen, other = Store.from_url(url), Store.from_url(url)
@@ -234,7 +234,7 @@ def test_who_freezes_in_a_transaction_does_not_hold_its_locks_for_ever(kind, mon
 
 
 class Slow(dict):
-    """A value that is not sent before something has happened, or a minute is over."""
+    """A value that is not sent before an event, or the end of a minute."""
 
     def __init__(self, until):
         super().__init__(slow=True)
@@ -250,7 +250,7 @@ class Slow(dict):
 @pytest.mark.parametrize("what", ["insert", "update"])
 @pytest.mark.real
 @pytest.mark.parametrize("kind", sorted(SERVERS))
-def test_who_freezes_between_two_rows_of_many_does_not_hold_its_locks_for_ever(kind, what, monkeypatch):
+def test_a_process_that_freezes_between_two_rows_loses_its_locks(kind, what, monkeypatch):
     """A driver that sends them all before it asks for an answer keeps the database waiting, not idle: for ever."""
     monkeypatch.setattr(database, "_IDLE", 1)
     with filled(kind) as url, contextlib.ExitStack() as stack:
@@ -277,14 +277,14 @@ def test_who_freezes_between_two_rows_of_many_does_not_hold_its_locks_for_ever(k
 
 @pytest.mark.real
 @pytest.mark.parametrize("kind", sorted(SERVERS))
-def test_a_result_that_moves_nothing_leaves_the_time_that_somebody_set_meanwhile(kind, monkeypatch):
-    """A new round, or a force that is asked for, after the deletion was read for the result and before it is saved."""
+def test_a_result_without_progress_keeps_a_progress_time_that_was_set_meanwhile(kind, monkeypatch):
+    """A new round, or a request for force, after the deletion was read for the result and before it is saved."""
     with filled(kind) as url, contextlib.ExitStack() as stack:
-        ours, other = Store.from_url(url), Store.from_url(url)
-        for each in (ours, other):
+        store, other = Store.from_url(url), Store.from_url(url)
+        for each in (store, other):
             stack.callback(each.close)
         record = create(other)
-        _, held = ours.claim(dispatched(other, record).id, "w", 60)
+        _, held = store.claim(dispatched(other, record).id, "w", 60)
         later = record.progress_at + datetime.timedelta(hours=1)
 
         def meanwhile(*args):
@@ -293,11 +293,11 @@ def test_a_result_that_moves_nothing_leaves_the_time_that_somebody_set_meanwhile
             return actions.record(*args)
 
         monkeypatch.setattr(steps_module, "record", meanwhile)
-        assert ours.finish(held, StepResult(Outcome.UNKNOWN, "unavailable"))
+        assert store.finish(held, StepResult(Outcome.UNKNOWN, "unavailable"))
         assert other.get(record.id).progress_at == later
         monkeypatch.undo()
-        _, held = ours.claim(dispatched(other, record).id, "w", 60)
-        assert ours.finish(held, StepResult(Outcome.CLEAR))
+        _, held = store.claim(dispatched(other, record).id, "w", 60)
+        assert store.finish(held, StepResult(Outcome.CLEAR))
         assert other.get(record.id).progress_at not in (later, record.progress_at), "this one moves it"
 
 
@@ -340,7 +340,7 @@ def test_many_leftovers_do_not_take_a_round_trip_each(store):
         ),
     ],
 )
-def test_a_database_whose_host_is_cut_off_is_not_waited_for_for_ever(url, named, wanted):
+def test_the_wait_for_a_database_whose_host_is_cut_off_ends(url, named, wanted):
     """What the URL says is taken."""
     store = Store.from_url(url)
     asked = {}
@@ -458,7 +458,7 @@ def test_pages_walk_over_everything_once(store):
         store.list(Page(3, "nowhere"))
 
 
-def test_what_needs_somebody_is_found(store):
+def test_deletions_that_need_attention_are_found(store):
     stalled = Condition("stalled", True, "no_progress", "…", datetime.datetime(2026, 11, 21))
     asking = {
         "stalled": create(store, project_id="stalled", status=Status.DELETING, conditions=(stalled,)).id,
@@ -486,7 +486,7 @@ def surveying(store, record, *steps, catalog=()):
     store.finish(held, StepResult(Outcome.CLEAR))
 
 
-def test_what_vanishes_from_the_catalog_under_way_is_still_asked(store):
+def test_a_service_that_leaves_the_catalog_during_a_deletion_is_still_called(store):
     """An admin deletes an endpoint: what the project has there is unknown from then on, and not gone."""
     record = create(store)
     image = Step("", "", StepKind.SWEEP, "R1", "image", "image")
@@ -494,7 +494,7 @@ def test_what_vanishes_from_the_catalog_under_way_is_still_asked(store):
     port = Step("", "", StepKind.SWEEP, "R1", "network", "port")
     whole = {("R1", "image"), ("R1", "network"), ("R1", "dns")}
     surveying(store, record, image, dns, port, catalog=whole)
-    # Nothing was looked at yet: the catalog is as it is. Whether nobody answers for something, the survey says.
+    # Nothing was listed yet: the catalog is as it is. The survey reports unsupported services.
     surveying(store, record, port, catalog={("R1", "network")})
     assert {s.service for s in store.steps(record.id) if s.service} == {"network"}
 
@@ -503,7 +503,7 @@ def test_what_vanishes_from_the_catalog_under_way_is_still_asked(store):
     store.save(before, dataclasses.replace(before, status=Status.VERIFYING))
     surveying(store, record, port, catalog={("R1", "network")})
     assert {s.service for s in store.steps(record.id) if s.service} == {"network", "image"}
-    surveying(store, record, port, catalog=whole)  # they are there, and nobody needs to be asked any more
+    surveying(store, record, port, catalog=whole)  # they are in the catalog, so no record is needed any more
     assert {s.service for s in store.steps(record.id) if s.service} == {"network"}
 
 
@@ -511,7 +511,7 @@ WAIVED = {"waived": "w", "reason": "waived", "message": "by alice"}
 
 
 def sweeping(store, record, result, **where):
-    """Dispatch the one sweep step and finish it so."""
+    """Dispatch the one sweep step and finish it with this result."""
     _, held = store.claim(dispatched(store, record, StepKind.SWEEP).id, "w", 60)
     assert store.finish(held, result)
 
@@ -531,7 +531,7 @@ def test_a_waived_step_has_no_result_and_keeps_what_was_seen(store):
 
 @pytest.mark.parametrize("result", [StepResult(Outcome.CLEAR), StepResult(Outcome.UNKNOWN, "unreachable", "no answer")])
 def test_a_step_begins_anew_when_its_waiver_has_ended(store, result):
-    """Its old result, and the round in which it had it, would look like one of the present round."""
+    """Its old result, with its old round, would look like a result of the current round."""
     record = create(store)
     zone = Step("", "", StepKind.SWEEP, "R1", "dns", "zone")
     surveying(store, record, zone)
@@ -571,7 +571,7 @@ def test_a_waived_service_without_a_plugin_is_no_unknown_until_its_waiver_ends(s
 
 
 def test_a_retry_does_not_forget_what_could_not_be_seen(store):
-    """An attempt ends with a dead service; somebody takes it from the catalog; the next attempt asks for it still."""
+    """A service fails in one attempt and leaves the catalog; the next attempt still asks for it."""
     record = create(store)
     image = Step("", "", StepKind.SWEEP, "R1", "image", "image")
     port = Step("", "", StepKind.SWEEP, "R1", "network", "port")
@@ -595,15 +595,15 @@ def test_a_waiver_is_written_and_read(store):
         store.waiver("nowhere")
 
 
-def test_only_waivers_that_hold_now_and_for_this_project_are_in_force(store):
+def test_only_unexpired_waivers_for_this_project_are_in_force(store):
     past = store.now() - datetime.timedelta(hours=1)
-    everybody, ours = waiver(store), waiver(store, project_id="p")
+    for_all, for_p = waiver(store), waiver(store, project_id="p")
     waiver(store, project_id="another")
     waiver(store, expires_at=past)
     withdrawn = waiver(store, project_id="p")
     store.withdraw_waiver(withdrawn.id, "admin")
-    assert {w.id for w in store.waivers_in_force("p")} == {everybody.id, ours.id}
-    assert {w.id for w in store.waivers_in_force()} == {everybody.id}
+    assert {w.id for w in store.waivers_in_force("p")} == {for_all.id, for_p.id}
+    assert {w.id for w in store.waivers_in_force()} == {for_all.id}
     held, now = store.waivers(Page(10), in_force=True)
     ended, _ = store.waivers(Page(10), in_force=False)
     assert len(held) == 3 and len(ended) == 2
@@ -639,7 +639,7 @@ LEFT = (
 
 
 def forced(store):
-    """Return a deletion under force, whose one step has just let go of two volumes."""
+    """Return a forced deletion whose one step has just abandoned two volumes."""
     record = create(store)
     surveying(store, record, VOLUME)
     before = store.get(record.id)
@@ -678,7 +678,7 @@ def test_what_is_abandoned_is_marked_and_named_in_the_same_transaction(store):
     assert (step.abandoned, step.remaining, step.unseen) == (2, 2, False)
 
 
-def test_who_read_old_facts_lets_go_of_nothing(store):
+def test_a_decision_on_an_old_version_abandons_nothing(store):
     record = create(store)
     surveying(store, record, VOLUME)
     sweeping(store, record, StepResult(Outcome.LEFTOVERS, "error", leftovers=LEFT))
@@ -694,7 +694,7 @@ def test_who_read_old_facts_lets_go_of_nothing(store):
     assert store.events(record.id, 50, type="resource.abandoned") == []
 
 
-def test_a_later_look_keeps_the_marks_and_counts_what_is_new(store):
+def test_a_later_inventory_keeps_abandoned_rows_and_counts_new_ones(store):
     record = forced(store)
     there = tuple(Leftover(id_, id_, Reason.PRESENT) for id_ in ("a", "b", "new"))
     sweeping(store, record, StepResult(Outcome.LEFTOVERS, "present", leftovers=there))
@@ -717,7 +717,7 @@ def test_what_is_not_seen_any_more_stays_on_record_and_what_is_gone_does_not(sto
     assert (step.abandoned, step.remaining, step.unseen) == (1, 1, False)
 
 
-def test_once_force_is_withdrawn_nothing_is_marked_any_more(store):
+def test_without_force_no_leftover_is_marked_as_abandoned(store):
     record = forced(store)
     before = store.get(record.id)
     store.save(before, dataclasses.replace(before, forced=None))
@@ -725,7 +725,7 @@ def test_once_force_is_withdrawn_nothing_is_marked_any_more(store):
     assert volume_step(store, record).abandoned == 0
 
 
-def test_what_was_abandoned_is_not_forgotten_when_nobody_declares_its_type_any_more(store):
+def test_abandoned_leftovers_stay_when_no_plugin_declares_their_type_any_more(store):
     record = forced(store)
     surveying(store, record, catalog={("R1", "block-storage")})
     assert len(store.leftovers(record.id, 10, abandoned=True)) == 2

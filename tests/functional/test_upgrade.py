@@ -24,14 +24,14 @@ PAGE = (ROOT / "doc" / "source" / "admin" / "upgrade.rst").read_text()
 REVISIONS = [s.revision for s in ScriptDirectory.from_config(manage._alembic()).walk_revisions()][::-1]
 
 
-#: Renamed columns and words: releases before it stop before it, those after it do not.
+#: The migration that renames columns and words: releases before it have to be stopped before it runs.
 BREAK = "0011"
 WORDS = {"unplanned": "newcomers", "project_setting": "residue", "fencing_token": "fence", "inventory": "look"}
 
 
 @pytest.mark.parametrize("before", REVISIONS[:-1])
 def test_what_the_release_before_wrote_is_read_after_the_upgrade(empty_database_url, before):
-    """From the break on it goes on inserting on the new schema, without the columns that it does not know."""
+    """The old release inserts rows into the new schema, without the columns that it does not know."""
     manage.upgrade(empty_database_url, before)
     engine = sa.create_engine(empty_database_url)
     old = sa.MetaData()

@@ -1,4 +1,4 @@
-"""Real processes that are stopped in the midst and come back when others have done their work: they change nothing.
+"""Real processes that are stopped at work and resume when others have completed the work: they change nothing.
 
 Engine and workers as shipped, over PostgreSQL and RabbitMQ, with the emulated cloud, which audits every write.
 """
@@ -33,7 +33,7 @@ LEASE = 5
 
 
 class Hold:
-    """Holds up the answer to a call, once; what it says was true when it was asked."""
+    """Delays the answer to a call, once; the answer was correct at the time of the call."""
 
     def __init__(self, cloud, method, path):
         self.held, self.go = threading.Event(), threading.Event()
@@ -65,7 +65,7 @@ class Fleet:
             folder,
             self.cloud.auth_url,
             DEFAULT={"transport_url": RABBITMQ, "control_exchange": self.exchange},
-            # What a worker that stands still has been given, others get when its connection is taken for dead.
+            # The broker delivers the messages of a stopped worker to others when its connection counts as dead.
             oslo_messaging_rabbit={
                 "amqp_auto_delete": "true",
                 "rabbit_transient_queues_ttl": 60,
@@ -112,7 +112,7 @@ class Fleet:
         return [row.event for row in self.store.events(deletion_id, 100_000)]
 
     def nudge(self, deletion_id):
-        """Have the next tick look at it."""
+        """Make it due at the next tick."""
         with self.store.database.engine.begin() as connection:
             mine = tables.deletions.c.id == deletion_id
             long_ago = self.store.get(deletion_id).created_at
@@ -136,8 +136,8 @@ def fleet(tmp_path):
         made.close()
 
 
-def test_a_worker_that_comes_back_from_the_dead_deletes_nothing_and_saves_nothing(fleet):
-    """It was stopped between the look at the owner and the delete. Meanwhile the id is somebody else's."""
+def test_a_worker_that_resumes_after_its_lease_deletes_and_saves_nothing(fleet):
+    """It was stopped between the read of the owner and the delete. Meanwhile the id belongs to another project."""
     hold = Hold(fleet.cloud, "GET", f"/ports/{fleet.port}")
     fleet.start("engine", "engine")
     zombie = fleet.start("worker", "zombie")
@@ -152,7 +152,7 @@ def test_a_worker_that_comes_back_from_the_dead_deletes_nothing_and_saves_nothin
     wait("the successor deletes the port", lambda: fleet.port not in table.rows)
     wait("the successor has the step", lambda: fleet.step(deletion, "network.port").fencing_token > held.fencing_token)
     (theirs,) = fleet.cloud.bystanders
-    fleet.cloud.state.add("RegionOne", "network.port", theirs, id=fleet.port, name="of somebody else")
+    fleet.cloud.state.add("RegionOne", "network.port", theirs, id=fleet.port, name="of another project")
     writes = len(fleet.cloud.audit.writes)
     fleet.end(deletion, Status.DELETED)
     journal, steps = fleet.journal(deletion), fleet.store.steps(deletion)
@@ -172,12 +172,12 @@ def test_a_worker_that_comes_back_from_the_dead_deletes_nothing_and_saves_nothin
     ]
     assert len(deletes) == 1 and fleet.cloud.audit.writes.index(deletes[0]) < writes
 
-    # And it is a worker like any other again.
+    # It works normally again.
     assert zombie.popen.poll() is None
 
 
-def test_an_engine_that_comes_back_from_the_dead_overtakes_nobody(fleet):
-    """It was stopped in the midst of a save. Meanwhile the deletion was cancelled, and everything undone."""
+def test_an_engine_that_resumes_after_a_pause_overwrites_no_newer_decision(fleet):
+    """It was stopped during a save. Meanwhile the deletion was cancelled, and everything undone."""
     deletion = fleet.request()
     locked = fleet.store.database.engine.connect()
     transaction = locked.begin()
@@ -220,8 +220,8 @@ def record(fleet, project_id):
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
-def test_who_is_stopped_within_a_transaction_holds_nobody_up_for_ever(kind, monkeypatch):
-    """A host that stands still, not one that is gone: its connections stay, and with them what they have locked."""
+def test_a_process_that_stops_within_a_transaction_does_not_block_others(kind, monkeypatch):
+    """A host that stands still: its connections stay, and so do their locks."""
     monkeypatch.setattr(database, "_IDLE", 2)
     with filled(kind) as url:
         still, other = Store.from_url(url), Store.from_url(url)
@@ -233,7 +233,7 @@ def test_who_is_stopped_within_a_transaction_holds_nobody_up_for_ever(kind, monk
         connection = still.database.engine.connect()
         connection.execute(tables.deletions.update().values(message="half done"))
         began = time.monotonic()
-        saved = other.save(made, made)  # within the patience of the store, else it raises
+        saved = other.save(made, made)  # within the retries of the store, else it raises
         assert time.monotonic() - began > 1, "it had to wait"
         with pytest.raises(sa.exc.SQLAlchemyError):
             connection.execute(sa.select(tables.deletions))
@@ -247,7 +247,7 @@ def test_who_is_stopped_within_a_transaction_holds_nobody_up_for_ever(kind, monk
 
 
 def test_workers_whose_clocks_are_hours_apart_delete_a_project_together(fleet):
-    """What is compared is the database's time, or how long something took here; never two hosts' clocks."""
+    """The code compares times of the database, or durations on one host; never the clocks of two hosts."""
     fleet.start("engine", "engine", skew=-3)
     ahead, behind = fleet.start("worker", "ahead", skew=7), fleet.start("worker", "behind", skew=-7)
     wait("both workers listen", lambda: listeners(fleet.exchange, "worker") == 2)
@@ -262,4 +262,4 @@ def test_workers_whose_clocks_are_hours_apart_delete_a_project_together(fleet):
     assert events == sorted(events) and record.created_at <= events[0] <= events[-1] <= now
     assert fleet.cloud.audit.foreign_writes() == fleet.cloud.defects == []
     takeovers = [step.name for step in fleet.store.steps(deletion) if step.fencing_token > 12]
-    assert takeovers == [], "nobody's lease ran out because of a clock"
+    assert takeovers == [], "no lease ran out because of a clock"

@@ -1,7 +1,7 @@
-"""A process that visits an account: ``python -m tests.functional.visitor '{"database": ..., "holder": ..., ...}'``.
+"""A process that acquires permits: ``python -m tests.functional.visitor '{"database": ..., "holder": ..., ...}'``.
 
-It says ``ready``, waits for a line, visits as often as it is told, and says what it was granted. The database's time
-stands still, so that what the visits leave in the database does not depend on how long they take.
+It prints ``ready``, waits for a line, acquires as often as its argument says, and prints the grants. The time of the
+database is fixed, so that the rows that the acquires leave do not depend on their duration.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RATE, SLOTS = 1000, 5
 
 
 def visit(store: Store, holder: str, visits: int) -> list[tuple[float, int, int]]:
-    """Visit as one process; return the first turn, the number of turns and the slots of each grant."""
+    """Acquire as one process; return the first permit, the number of permits and the slots of each grant."""
     ask, grants = Request(holder, Limits(calls=RATE, at_once=SLOTS), calls=3, more_calls=3, wanted=3), []
     while len(grants) < visits:
         try:

@@ -21,7 +21,7 @@ from tests.simulation.plan import plan
 
 
 def show(seed: int, tracing: bool, shrinking: bool = True) -> int:
-    """Run one seed and say what comes of it; return the exit status."""
+    """Run one seed, print its result, and return the exit status."""
     print(f"seed {seed}: {source(plan(seed))}")
     result = attempt(plan(seed), tracing=True)
     if tracing:

@@ -1,4 +1,4 @@
-"""Deliberate defects. The simulation is worth what it notices: each must break a promise within a few seeds."""
+"""Deliberate defects. They test the simulation: each must break a promise within a few seeds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.simulation.setting import Patch
 
 @dataclasses.dataclass(frozen=True)
 class Breakage:
-    """One defect, the plans that give it a chance, and what is noticed."""
+    """One defect, the plans in which it can take effect, and the promise that it breaks."""
 
     patches: Callable[[], Iterator[Patch]]
     noticed: str  #: part of the promise that breaks
@@ -65,7 +65,7 @@ def _calm(seed: int) -> Plan:
 
 
 def _bound(seed: int) -> Plan:
-    """It goes by a plan that does not have all that is there."""
+    """A cascade by a plan that lacks some of the resources."""
     return dataclasses.replace(_calm(seed), bound=True, limit=0, window=0.0)
 
 
@@ -103,7 +103,7 @@ def _dropping(seed: int) -> Plan:
 
 
 def _held(seed: int) -> Plan:
-    """Liens and the brake come and go."""
+    """Liens and the brake are set and removed."""
     what = ("protect", "unprotect", "brake", "unbrake")
     deeds = tuple(Deed(at, what[(at + seed) // 7 % 4]) for at in range(40 + seed % 7, 400, 7))
     return dataclasses.replace(_cascade(seed), workers=3, deeds=deeds, faults=())
@@ -122,7 +122,7 @@ def _uncovered(seed: int) -> Plan:
 
 
 def _forced(seed: int) -> Plan:
-    """Something is stuck, an admin forces it, and others go on making things meanwhile."""
+    """A resource is stuck, an admin forces the deletion, and others create resources meanwhile."""
     later = 1000 + 30 * (seed % 20)
     deeds = (Deed(250, "force"), *(Deed(at, "create", at % 20 / 20) for at in range(later, later + 120, 10)))
     world = {"driver": "none", "services": ("block-storage",), "bound": False, "disabled": False, "limit": 0}
@@ -139,14 +139,14 @@ def _cancelled_tree(seed: int) -> Plan:
 
 
 def _liens(seed: int) -> Plan:
-    """What may raise a lien is protected, or used by others."""
+    """A resource of a type with plugin liens is protected, or used by others."""
     wanted = dataclasses.replace(_calm(seed), bound=False, limit=0, window=0.0, disabled=False, services=("network",))
     types = ("network.network", "network.port")
     return dataclasses.replace(wanted, lien_types=types, obstacle=("protected", "foreign")[seed % 2], ending="mend")
 
 
 def _unseen_liens(seed: int) -> Plan:
-    """The type that may raise a lien cannot be listed."""
+    """The type with plugin liens cannot be listed."""
     wanted = dataclasses.replace(_liens(seed), lien_types=("network.port",), obstacle="broken")
     return dataclasses.replace(wanted, ending="mend")
 
@@ -156,7 +156,7 @@ def _cancelled_liens(seed: int) -> Plan:
 
 
 def _servers(seed: int) -> Plan:
-    """Servers are stopped for the recovery window, and the project is given back."""
+    """Servers are stopped for the recovery window, and the project is restored."""
     wanted = dataclasses.replace(_windowed(seed), services=("compute",), stop_servers=True, disabled=False)
     return dataclasses.replace(wanted, deeds=(Deed(150 + 10 * seed, "restore"),))
 
@@ -167,7 +167,7 @@ def _orphans(seed: int) -> Plan:
 
 
 def _revived(seed: int) -> Plan:
-    """Keystone knows a dead project again while it is being deleted."""
+    """A project that was gone exists in Keystone again during its adoption."""
     deeds = (Deed(5, "scan"), Deed(3000, "adopt"), Deed(610 + 10 * seed, "revive"))
     return dataclasses.replace(_orphans(seed), deeds=deeds)
 
@@ -401,8 +401,8 @@ def _adopts_what_keystone_knows() -> Iterator[Patch]:
 _FOREIGN = "its owner was not looked at"
 BREAKAGES: dict[str, Breakage] = {
     "the guard asks nothing": Breakage(_no_guard, "the store was not asked", _calm),
-    "the guard does not look at fence, lease and cancel": Breakage(_careless_guard, "not ours any more", _freezing),
-    "the guard does not ask for liens and the brake": Breakage(_liens_are_not_asked_for, "or held", _held),
+    "the guard does not look at fence, lease and cancel": Breakage(_careless_guard, "no longer claimed", _freezing),
+    "the guard does not ask for liens and the brake": Breakage(_liens_are_not_asked_for, "or on hold", _held),
     "a result is saved without its fence": Breakage(_finish_without_fence, "whose step it is not", _freezing),
     "token caches are not waited for": Breakage(_no_settling, "empty looks", _calm),
     "one empty inventory is enough": Breakage(_one_look_is_enough, "empty looks", _calm),
@@ -410,7 +410,7 @@ BREAKAGES: dict[str, Breakage] = {
     "every listed row is taken for the project's": Breakage(_every_row_is_ours, _FOREIGN, _leaky),
     "the owner is not read again right before": Breakage(_no_look_right_before, _FOREIGN, _calm),
     "protection is forgotten": Breakage(_protection_is_forgotten, "it is protected", _protected),
-    "the intent is not written down": Breakage(_no_intent, "nobody wrote down", _calm),
+    "the intent is not written down": Breakage(_no_intent, "there was no record", _calm),
     "what the drain changes is not written down": Breakage(_no_record_of_changes, "as they were", first=5),
     "nothing is undone": Breakage(_undoes_nothing, "", first=5),
     "it rests with the project locked": Breakage(_rests_without_release, "", first=5),
@@ -450,7 +450,7 @@ BREAKAGES: dict[str, Breakage] = {
     "a plugin's lien outlives its deletion": Breakage(_liens_outlive, "outlives the deletion", _cancelled_liens),
     "a plugin's lien does not end with its reason": Breakage(_liens_do_not_end, "does not end", _liens),
     "a stop of a server is not written down": Breakage(
-        _stops_without_a_record, "nobody wrote down that it was going to be stopped", _servers
+        _stops_without_a_record, "there was no record that it was going to be stopped", _servers
     ),
     "a stopped server is not started again": Breakage(_starts_nothing_again, "is stopped", _servers),
     "orphans of a project that Keystone knows": Breakage(

@@ -21,7 +21,7 @@ class Bus:
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
         self._bags: dict[str, list[tuple[float, Message]]] = {"engine": [], "worker": []}
-        self.worker: Worker | None = None  #: answers what a user asks the workers
+        self.worker: Worker | None = None  #: answers the questions of the API to the workers
 
     def deletion(self, deletion_id: str) -> None:
         self._cast("engine", "deletion", deletion_id)

@@ -1,4 +1,4 @@
-"""A few services in memory, with what makes them hard: they wait, refuse, forget late and show too much.
+"""A few services in memory that delete slowly, refuse deletes, use stale caches, and ignore list filters.
 
 Projects and tokens are in ``keystone``. ``b`` is a bystander, and ``x`` a project that Keystone does not know.
 """
@@ -27,11 +27,11 @@ TYPES = {
 UNSHOWN = frozenset({"network.quota", "key-manager.secret"})
 PROJECT_SETTINGS = frozenset({"network.quota"})
 SCOPED = frozenset({"key-manager.secret"})  #: only a token of the project sees them
-SHARED_LISTS = frozenset({"image.image", "identity.credential"})  #: their listings show everybody's
-FORCIBLE = frozenset({"network.port", "block-storage.volume", "image.image"})  #: types that have a force
+SHARED_LISTS = frozenset({"image.image", "identity.credential"})  #: their listings show resources of all projects
+FORCIBLE = frozenset({"network.port", "block-storage.volume", "image.image"})  #: types with a forced delete
 SERVER = "compute.server"
 ELSEWHERE = ""  #: the region of what is not regional
-EVERYBODY = "*"  #: in place of a project: a listing over all of them
+EVERYBODY = "*"  #: stands for a listing over all projects
 
 
 @dataclasses.dataclass(slots=True)
@@ -43,16 +43,16 @@ class Thing:
     region: str
     owner: str | None
     born: int = 0  #: number of the effect before which it was made
-    on: str = ""  #: what it hangs on: a port's network, a snapshot's volume
+    on: str = ""  #: what it depends on: the network of a port, the volume of a snapshot
     device: str = ""  #: the server that uses it
     shared: bool = False
     used_since: int | None = None  #: number of the effect since which it is shared, or used by others
     gone_at: float = math.inf
-    stubborn: int = 0  #: so many deletes are accepted and come to nothing
+    stubborn: int = 0  #: number of deletes that are accepted without effect
     stuck: bool = False  #: its state refuses every delete but a forced one
     running: bool = False  #: of a server
-    wanted_running: bool = False  #: as all but the orchestrator left it
-    busy_until: float = 0.0  #: a stop that was accepted takes until then
+    wanted_running: bool = False  #: the state in which others than the orchestrator left it
+    busy_until: float = 0.0  #: time at which an accepted stop takes effect
 
 
 class Cloud:
@@ -73,7 +73,7 @@ class Cloud:
                     self.things[region, f"{service}.{type_}"] = {}
         self.down: dict[str, float] = {}  #: until when a service fails
         self.calmed = False
-        self.given_up: set[str] = set()  #: others' things that they removed themselves
+        self.given_up: set[str] = set()  #: resources of others that these removed themselves
         self._numbers = 0
         self._fill()
 
@@ -96,7 +96,7 @@ class Cloud:
         self._obstruct()
 
     def _remember(self, project: Project) -> None:
-        """Begin to note when what the project has is listed."""
+        """Begin to record when the resources of the project are listed."""
         project.looks = {key: [] for key in self.things}
         project.looked = dict.fromkeys(self.things, 0)
 
@@ -109,7 +109,7 @@ class Cloud:
             self._add(region, name, owner)
 
     def _connect(self, owner: str) -> None:
-        """Let things of a project hang on each other."""
+        """Let resources of a project depend on each other."""
         for (region, name), things in self.things.items():
             mine = [t for t in things.values() if t.owner == owner]
             parents = {"network.port": "network.network", "block-storage.snapshot": "block-storage.volume"}
@@ -122,7 +122,7 @@ class Cloud:
 
     @property
     def obstacle(self) -> str:
-        """The obstacle that is there: not each fits into each world."""
+        """Return the obstacle of this run: not every world can have every obstacle."""
         fits = {
             "foreign": "network" in self.plan.services,
             "ownerless": any(n not in SHARED_LISTS | SCOPED | PROJECT_SETTINGS for _, n in self.things),
@@ -157,8 +157,8 @@ class Cloud:
             self.broken_at = next(iter(self.things))
 
     def mend(self) -> None:
-        """Remove what stands in the way."""
-        self.waived = True  # what no plugin covers: the world records the waiver
+        """Remove the obstacle."""
+        self.waived = True  # an unsupported service: the world records the waiver
         self.broken_at = None
         for (_, name), things in self.things.items():
             for thing in list(things.values()):
@@ -229,13 +229,13 @@ class Cloud:
         ]
 
     def of_others(self) -> frozenset[str]:
-        """Return what must be there whatever happens: the bystander's, and what has no owner."""
+        """Return the resources that must never be deleted: those of the bystander, and those without an owner."""
         things = [t for things in self.things.values() for t in things.values()]
         return frozenset(t.id for t in things if t.owner not in (*self.keystone.projects, DEAD))
 
     # -- what others do
     def deed(self, what: str, size: float) -> bool:
-        """Do it, if it can be done; return whether it was."""
+        """Carry out a deed, if it is possible; return whether it was done."""
         return bool(getattr(self, f"_{what}")(lambda items: items[int(size * len(items))] if items else None))
 
     def _all(self) -> list[Thing]:
@@ -275,7 +275,7 @@ class Cloud:
         if thing is None:
             return False
         others, thing.owner, thing.device, thing.on = self._all(), BYSTANDER, "", ""
-        for other in others:  # nothing of the project hangs on it any more
+        for other in others:  # no resource of the project depends on it any more
             other.device = "" if other.device == thing.id else other.device
             other.on = "" if other.on == thing.id else other.on
         return True
@@ -315,9 +315,9 @@ class Cloud:
     def _oust(self, pick: Callable[[list[Any]], Any]) -> bool:
         project = pick(self.keystone.there())
         if project is not None:
-            ours = {g for g in project.grants if g[1] == "me"}
-            project.grants -= ours
-            project.wanted_grants -= ours
+            own_grants = {g for g in project.grants if g[1] == "me"}
+            project.grants -= own_grants
+            project.wanted_grants -= own_grants
             self.keystone.flush()
         return project is not None
 
@@ -419,7 +419,7 @@ class Cloud:
             return Answer(202)
         after = 40.0 * self.rng.random() if self.rng.random() < self.plan.slow_deletes else 0.0
         thing.gone_at = min(thing.gone_at, self.simulation.now + after)
-        if thing.type == SERVER:  # takes its ports along
+        if thing.type == SERVER:  # deletes its ports as well
             for port in self.there(thing.region, "network.port"):
                 if port.device == thing.id:
                     port.gone_at = min(port.gone_at, thing.gone_at)

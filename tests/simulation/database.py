@@ -1,7 +1,7 @@
-"""The real store over SQLite in memory, whose transactions are effects, with triggers that watch what is written.
+"""The real store over SQLite in memory. Its transactions are effects, and triggers watch what is written.
 
-A transaction is one effect: SQLite runs one at a time. (What two of them do to each other on PostgreSQL and MariaDB is
-tested where those are.)
+A transaction is one effect: SQLite runs one at a time. (Other tests
+check concurrent transactions on PostgreSQL and MariaDB.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.support.scheduler import active
 
 T0 = datetime.datetime(2026, 1, 1)
 
-#: Watches that keep the journal append-only and tell of each move. ``watched`` is a function in Python.
+#: Watches that keep the journal append-only and report each move. ``watched`` is a function in Python.
 _TRIGGERS = (
     "CREATE TRIGGER journal_update BEFORE UPDATE ON events BEGIN SELECT watched('journal', OLD.id, 'changed', ''); END",
     "CREATE TRIGGER journal_delete BEFORE DELETE ON events BEGIN SELECT watched('journal', OLD.id, 'deleted', ''); END",
@@ -93,7 +93,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Any]:
-        """Be in a transaction. What it has written is told once it is committed; one that fails has written nothing."""
+        """Run a transaction. Its writes are reported once it is committed; one that fails has written nothing."""
         self._pending.clear()
         with self.connection.begin():
             yield self.connection
@@ -116,7 +116,7 @@ def database() -> Database:
 
 
 class SimulatedDatabase(RealDatabase):
-    """The real one. Its transactions may fail, before they begin or after they are committed."""
+    """The real database class. Transactions may fail before they begin or after they are committed."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database.engine)
@@ -137,11 +137,11 @@ class SimulatedDatabase(RealDatabase):
         with self._database.transaction() as connection:
             yield connection
         if fault is not None and fault.kind == "store_lost":
-            raise _lost("committed, and nobody learnt it")
+            raise _lost("committed, and the reply was lost")
 
 
 class SimulatedStore(Store):
-    """The real store, which notes for each thread what it has claimed and asked."""
+    """The real store. It records for each thread what it has claimed and asked."""
 
     def __init__(self, database: Database) -> None:
         self.simulated = SimulatedDatabase(database)

@@ -1,4 +1,4 @@
-"""How a run ends: after some trouble nothing goes wrong any more, so that everything has to come to its end."""
+"""Leads a run to its end: after some time there are no more faults, so that every deletion has to end."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.simulation.keystone import DEAD, PROJECT
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-#: Effects after which a run is given up: then something is stuck, or never comes to its end.
+#: Effects after which a run fails: a deletion is stuck, or never ends.
 LIMIT = 4_000
-#: So many more for each further project.
+#: Additional effects for each further project.
 LIMIT_BELOW = 1_000
 
 #: The code by which a blocker of each kind is named.
@@ -26,11 +26,11 @@ _SAID = {
     "broken": "error",
     "stuck": "in_use",
 }
-#: Simulated seconds in one status after which a plugin's lien whose reason is gone has to have ended: some heartbeats.
+#: Simulated seconds in one status within which a plugin lien without a reason has to end: some heartbeats.
 _LIEN_ENDS = 300.0
-#: Simulated seconds in which help takes effect.
+#: Simulated seconds within which the help of an admin takes effect.
 _HELPS = 200.0
-#: So often an admin helps with what needs one.
+#: How often an admin helps with what needs an admin.
 _TURNS = 6
 
 _PLUGIN_LIENS = """
@@ -52,7 +52,7 @@ class Ending:
 
     # -- going on
     def chaos(self) -> bool:
-        """Go on until nothing goes wrong any more; return whether that came."""
+        """Run until there are no more faults; return whether that time came."""
         return self._go(lambda: bool(self._promises.status) or not self._users.busy) and self._go(self._chaos_over)
 
     def _chaos_over(self) -> bool:
@@ -68,7 +68,7 @@ class Ending:
         return self._simulation.run(over, LIMIT + LIMIT_BELOW * (len(self._cloud.keystone.projects) - 1))
 
     def _quiet(self) -> bool:
-        """Whether nothing is under way any more, and nothing will be by itself."""
+        """Return whether nothing is under way, and nothing will start by itself."""
         if self._live() or self._world.busy or not self._world.bus.empty:
             return False
         return not self._users.busy and not self._scanning()
@@ -87,7 +87,7 @@ class Ending:
         self._go(lambda: not self._users.busy)
 
     def _until(self, over: Callable[[], bool]) -> bool:
-        """Go on until it is over; what waits for an approval gets it."""
+        """Run until nothing is under way; approve each deletion that waits for an approval."""
         while self._go(lambda: over() or bool(self._promises.asking)):
             if not self._promises.asking:
                 return True
@@ -96,7 +96,7 @@ class Ending:
 
     # -- to the end
     def reached(self) -> bool:
-        """Go on until all is quiet, with help where it is needed; return whether that came."""
+        """Run until nothing is under way, with help where it is needed; return whether that time came."""
         self._helped_at = self._simulation.now
         self._held_since.clear()
         self._go(lambda: not self._users.busy)
@@ -118,7 +118,7 @@ class Ending:
         return self._quiet() or bool(self._stalled() or self._overdue())
 
     def _stalled(self) -> list[str]:
-        """Return the deletions that say that they are stuck, and by what: what is there, or a project below."""
+        """Return the stalled deletions and what blocks them: a resource, or a project below."""
         found: list[str] = []
         if self._helped_at + _HELPS > self._simulation.now:
             return found
@@ -147,7 +147,7 @@ class Ending:
         return [status for (_, status), since in self._held_since.items() if now >= since + _LIEN_ENDS]
 
     def _help(self) -> None:
-        """Do what the plan's ending says, about what needs a person."""
+        """Do what the ending of the plan says about deletions that need an admin."""
         stalled = self._stalled()
         record = self._world.store.get(stalled[0]) if stalled else None
         if not stalled:
@@ -174,18 +174,18 @@ class Ending:
         self._held_since.clear()
 
     def _mended(self) -> bool:
-        """Remove what stands in the way, or waive it; return whether that was done before."""
+        """Remove the obstacle, or waive it; return whether that was done before."""
         obstacle, before = self._cloud.obstacle, self._is_mended
         self._is_mended = True
         self._cloud.mend()
         if not before:
-            self._held_since.clear()  # the reasons of liens are gone only now
+            self._held_since.clear()  # only now the reasons of plugin liens are removed
             if obstacle == "uncovered":
                 self._users.waive()
         return before or not obstacle
 
     def _below(self, stalled: list[str]) -> None:
-        """See to the projects below those that wait: retry what rests there, ask for what was never asked for."""
+        """Handle projects below waiting deletions: retry resting deletions, request deletions that are missing."""
         for deletion_id in stalled:
             for project in reversed(self._cloud.keystone.below(self._promises.project[deletion_id])):
                 latest = self._promises.latest(project.id)
@@ -205,7 +205,7 @@ class Ending:
                     self._go(lambda: not self._users.busy)
 
     def _retry(self) -> bool:
-        """Retry what rests, with nothing left and nothing in the way: then it is deleted."""
+        """Retry resting deletions without leftovers and obstacles: their projects have to be deleted."""
         resting = [id_ for id_, status in self._promises.status.items() if status in RESTING]
         projects = self._cloud.keystone.projects
         latest = [id_ for id_ in resting if self._promises.latest(self._promises.project[id_]) == id_]
@@ -230,13 +230,13 @@ class Ending:
         return True
 
     def _tree_rests(self, latest: list[str]) -> bool:
-        """Whether each project of the tree that is there has a deletion which rests."""
+        """Return whether each existing project of the tree has a deletion that rests."""
         with_one = {self._promises.project[id_] for id_ in latest}
         tree = [p for p in self._cloud.keystone.there() if p.id != DEAD]
         return {p.id for p in tree} == with_one
 
     def _scan_and_adopt(self) -> bool:
-        """Scan once more and adopt what is found: what the dead project left behind is gone afterwards."""
+        """Scan again and adopt the findings: afterwards the missing project has no orphans."""
         if DEAD in self._cloud.keystone.projects:
             return True
         self._user("scan")
@@ -251,12 +251,12 @@ class Ending:
         return True
 
     def _waits_for_the_unseen(self, type_: str) -> bool:
-        """Whether it waits for secrets of the dead project, which nobody sees any more, nor knows to be gone."""
+        """Return whether it waits for secrets of a missing project, which no token can list any more."""
         return type_ == "identity.credential" and "key-manager" in self._plan.services
 
     # -- the end
     def check(self) -> None:
-        """Check that each deletion ended as it may."""
+        """Check that each deletion has a permitted end."""
         allowed = {Status.CANCELLED}
         if self._plan.dry_run:
             allowed |= {Status.PLANNED}
@@ -277,10 +277,10 @@ class Ending:
             if status not in may:
                 self._simulation.fail(f"deletion {deletion_id} ends as {status}")
         if Status.CANCELLED in self._promises.status.values() and Status.CANCELLING not in self._promises.passed:
-            self._simulation.fail("cancelled, and nobody asked for it")
+            self._simulation.fail("cancelled without a request")
 
     def why(self) -> str:
-        """Say what is still under way."""
+        """Return a text about what is still under way."""
         return "; ".join(map(self._state, self._live())) or "something is never quiet"
 
     def _state(self, deletion_id: str) -> str:

@@ -1,15 +1,15 @@
-"""Plans that once broke a promise, each with what was wrong. A seed that is found by hand or by CI goes in here."""
+"""Plans that once broke a promise, each with its cause. Add each failing seed of a manual or CI run here."""
 
 from __future__ import annotations
 
 from tests.simulation.plan import Deed, Fault, Plan
 
 FOUND: dict[str, Plan] = {
-    # The fence could never be seen to hold again, for our own role on the project was gone.
+    # The fence could never be confirmed again, because the orchestrator had lost its role on the project.
     "an_admin_takes_our_role_behind_the_fence": Plan(
         165, driver="fence", services=("network",), deeds=(Deed(70, "oust"),)
     ),
-    # Invited between the last look and the closing: whoever it was, was believed by services for a while yet.
+    # A user got access between the last inventory and the closing. Services accepted that token for a while.
     "somebody_is_let_in_right_before_the_project_is_disabled": Plan(
         501,
         services=("image", "key-manager"),

@@ -1,4 +1,4 @@
-"""Many runs: one seed after the other, and what a failure is cut down to."""
+"""Many runs: one seed after the other, and the reduction of a failing plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.simulation.world import Result, run
 
 
 def attempt(wanted: Plan, tracing: bool = False, also: Iterable[Patch] = ()) -> Result:
-    """Run a plan; an exception that nobody expects breaks the promise that there is none."""
+    """Run a plan; an unexpected exception counts as a broken promise."""
     try:
         return run(wanted, tracing, also)
     except Exception as error:
@@ -52,7 +52,7 @@ def shrink(broken: Plan, also: Iterable[Patch] = (), tries: int = 200) -> Plan:
 
 
 def source(wanted: Plan) -> str:
-    """Return a plan as it stands in `found`: what differs from the plain one."""
+    """Return a plan in the form used in `found`: only the differences from the default plan."""
     plain = Plan(wanted.seed)
     parts = [str(wanted.seed)]
     for field in dataclasses.fields(Plan):

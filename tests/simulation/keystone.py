@@ -1,8 +1,8 @@
-"""Keystone in memory: a tree of projects, and who gets tokens for each of them.
+"""Keystone in memory: a tree of projects, and the users who get tokens for each of them.
 
 The project under deletion is ``p``; with ``Plan.tree`` there are projects below it. The orchestrator's user is ``me``.
-Others get tokens through grants. A service believes a token for as long as the longest cache lasts, and the members of
-a project always use theirs right before they lose them.
+Others get tokens through grants. A service accepts a token for as long as the longest cache lasts, and the members of a
+project always use their tokens right before they lose them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OnWrite = Callable[[Thread, str, str, str, Any], None]
 
 
 class Answer:
-    """What a call is answered."""
+    """The answer to a call."""
 
     def __init__(self, status: int, body: Any = None) -> None:
         self.status_code, self._body, self.headers = status, body, {}
@@ -49,7 +49,7 @@ def _forbidden(message: str) -> Answer:
 
 @dataclasses.dataclass(slots=True)
 class Project:
-    """A project. ``wanted_...``: as all but the orchestrator left it."""
+    """A project. ``wanted_...``: the state in which others left it."""
 
     id: str
     parent: str  #: empty: none
@@ -65,8 +65,8 @@ class Project:
     fence_at: float = 0.0
     gone_by_others: bool = False
     disabled_at: float = math.inf  #: when the orchestrator disabled it last
-    reopened: int = 0  #: number of the effect before which others were let in again
-    locked_at: float | None = None  #: since when Keystone believes only the orchestrator
+    reopened: int = 0  #: number of the effect before which others regained access
+    locked_at: float | None = None  #: since when Keystone accepts only the orchestrator
     stale_from: float | None = None  #: from when on a flush of the token cache forgets the last token of others
     #: (region, type) to when it was listed for the project, and what of the project's was shown.
     looks: dict[tuple[str, str], list[tuple[float, frozenset[str]]]] = dataclasses.field(default_factory=dict)
@@ -80,7 +80,7 @@ class Keystone:
     def __init__(self, plan: Plan, simulation: Simulation, rng: random.Random, on_write: OnWrite) -> None:
         self.plan, self.simulation, self.rng, self._on_write = plan, simulation, rng, on_write
         self.projects: dict[str, Project] = {}
-        self.tokens: dict[str, str] = {}  #: to their project; a revoked one is not there
+        self.tokens: dict[str, str] = {}  #: tokens to their project, without revoked tokens
         self.catalog: list[tuple[str, str]] = []  #: (region, service)
         self._numbers = 0
         self.add(PROJECT, "", enabled=not plan.disabled)
@@ -116,17 +116,17 @@ class Keystone:
     def parent_enabled(self, project: Project) -> bool:
         return not project.parent or self.projects[project.parent].enabled
 
-    # -- who is let in
+    # -- access
     def open(self, project: Project) -> bool:
         """Whether Keystone gives others tokens for the project."""
         others = self.plan.inherited or any(who != "me" for _, who, _ in project.grants)
         return project.exists and project.enabled and not project.fence and others
 
     def relock(self, project: Project, locking: bool = False) -> None:
-        """Set who is let in after a change of the project.
+        """Set who has access after a change of the project.
 
-        :param locking: it took something away. Keystone drops its token cache before it writes; so a token that was
-            being validated meanwhile may be believed until the cache is dropped once more
+        :param locking: the change removed access. Keystone clears its token cache before it writes. So a token that was
+            being validated meanwhile may be accepted until the cache is cleared again
         """
         now = self.simulation.now
         if self.open(project):
@@ -147,11 +147,11 @@ class Keystone:
                 self.relock(project)
 
     def members_work(self, project: Project) -> bool:
-        """Whether some service still does what a member of the project asks for."""
+        """Return whether some service still accepts requests of a member of the project."""
         return project.locked_at is None or self.simulation.now < project.locked_at + self.plan.settle
 
     def vanish(self, project: Project) -> None:
-        """Let others delete it. With a project Keystone revokes its tokens, also those that it has cached as good."""
+        """Let others delete it. Keystone revokes the tokens of a deleted project, also cached ones."""
         project.exists, project.gone_by_others, project.gone = False, True, self.simulation.effects
         project.grants.clear()
         project.stale_from = None

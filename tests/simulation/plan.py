@@ -19,7 +19,7 @@ FAULTS = {
     "slow": "a call takes effect, and is not answered in time",
     "outage": "a service fails for a while",
     "store_fails": "a transaction does not begin",
-    "store_lost": "a transaction is committed, and nobody learns it",
+    "store_lost": "a transaction is committed, and the reply is lost",
     "store_down": "the database is away for several tries",
     "drop": "a message is lost",
     "twice": "a message comes twice",
@@ -32,11 +32,11 @@ DEEDS = {
     "retry": "a user retries",
     "request": "a user asks for the same once more",
     "create": "a member makes something in the project, if he still can",
-    "remove": "somebody deletes something of the project",
+    "remove": "a member deletes a resource of the project",
     "enable": "an admin enables the project",
-    "invite": "an admin gives somebody a role on the project",
+    "invite": "an admin gives a user a role on the project",
     "unfence": "a Keystone process without our part updates the project, and so drops the fence",
-    "vanish": "somebody deletes the project",
+    "vanish": "an admin deletes the project",
     "transfer": "a resource goes to another project",
     "share": "a resource becomes protected",
     "stop": "a worker process is told to stop",
@@ -71,10 +71,10 @@ _LIKELY = {
     "oust": 1,
 }
 
-#: What holds a deletion, and what ends that.
+#: What puts a deletion on hold, and what ends the hold.
 _HOLDS = {"protect": "unprotect", "brake": "unbrake"}
 
-#: Services of a world, the little ones first.
+#: Services of a world, the small ones first.
 SERVICES = (
     ("network",),
     ("network", "key-manager"),
@@ -89,7 +89,7 @@ SERVICES = (
 #: Trees below the project, as in ``Plan.tree``.
 TREES = ((0,), (0,), (0, 0), (0, 1), (0, 1, 0))
 
-#: The type of each service that may raise liens.
+#: The type of each service that may have plugin liens.
 LIEN_TYPES = {
     "compute": "compute.server",
     "network": "network.network",
@@ -97,33 +97,33 @@ LIEN_TYPES = {
     "image": "image.image",
 }
 
-#: What stands in the way until somebody removes it: then a cascade must be stalled, and say by what.
+#: Obstacles that stay until an admin removes them: a cascade must become stalled and name the obstacle.
 OBSTACLES = ("foreign", "uncovered", "protected", "ownerless", "broken", "stuck")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fault:
-    """Something goes wrong at the first effect from number ``at`` on to which it can happen."""
+    """A fault at the first effect from number ``at`` on at which it is possible."""
 
     at: int
     kind: str
-    size: float = 0.5  #: 0 to 1: how long, which
+    size: float = 0.5  #: 0 to 1: its duration, or its target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Deed:
-    """Somebody does something right before effect number ``at``."""
+    """An act of a user, an admin or a service right before effect number ``at``."""
 
     at: int
     what: str
-    size: float = 0.5  #: 0 to 1, without 1: which
+    size: float = 0.5  #: 0 to 1, without 1: chooses the target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
     """One run."""
 
-    seed: int  #: of the scheduler, and of what the cloud does by itself
+    seed: int  #: seed of the scheduler and of the spontaneous acts of the cloud
     mode: Mode = Mode.CASCADE
     dry_run: bool = False
     driver: str = "revoke"
@@ -138,25 +138,25 @@ class Plan:
     settle: float = 20.0  #: the longest token cache of the cloud, in seconds
     disabled: bool = False  #: the project is, from the beginning
     member: bool = False  #: the orchestrator has its role on the project from the beginning
-    inherited: bool = False  #: somebody gets tokens through his domain
+    inherited: bool = False  #: a user gets tokens through a role on the domain
     block: bool = False  #: [drain] inherited_grants
     leaky: bool = False  #: listings ignore their filter
     slow_deletes: float = 0.0  #: how many of the deletes take a while
     obstacle: str = ""
-    bound: bool = False  #: the deletion goes by a plan, which does not have all that is there
+    bound: bool = False  #: the deletion is bound to a plan that lacks some of the resources
     limit: int = 0  #: [approval] resources
     window: float = 0.0  #: [deletion] recovery_window, in seconds
     tree: tuple[int, ...] = ()  #: of each project below: the number of the one above it, 0 for the top
     lien_types: tuple[str, ...] = ()  #: [protection] lien_types
     stop_servers: bool = False  #: [deletion] recovery_stop_servers
-    orphans: bool = False  #: there is a project that Keystone does not know; it is scanned for, and adopted
-    ending: str = ""  #: what is done with one that rests, or is stuck: ``cancel``, ``mend``, ``force``, ``retry``
+    orphans: bool = False  #: there is a project that Keystone does not know; a scan finds it, and it is adopted
+    ending: str = ""  #: what is done with a resting or stalled deletion: ``cancel``, ``mend``, ``force``, ``retry``
     faults: tuple[Fault, ...] = ()
     deeds: tuple[Deed, ...] = ()
 
     @property
     def chaos_over(self) -> int:
-        """Number of the effect after which nothing goes wrong any more."""
+        """Return the number of the effect after which there are no more faults."""
         return max((x.at for x in (*self.faults, *self.deeds)), default=0) + 1
 
 
@@ -167,7 +167,7 @@ def plan(seed: int) -> Plan:
     services = r.choices(SERVICES, weights)[0]
     mode = r.choices([Mode.CASCADE, Mode.REPORT], [3, 1])[0]
     dry_run = r.random() < 0.07
-    empty = mode is Mode.REPORT and r.random() < 0.7  # else it ends with the first look
+    empty = mode is Mode.REPORT and r.random() < 0.7  # else it ends with the first inventory
     horizon = r.choice([60, 150, 300, 450])
     obstacle = r.choice(OBSTACLES) if mode is Mode.CASCADE and not dry_run and r.random() < 0.12 else ""
     wanted = Plan(
@@ -201,7 +201,7 @@ def plan(seed: int) -> Plan:
 
 
 def _with_more(wanted: Plan, horizon: int) -> Plan:
-    """Return a plan with, in some seeds, one of what concerns more than the one project and its resources."""
+    """Return a plan; in some seeds it has a feature that concerns more than the project and its resources."""
     r = random.Random(f"more {wanted.seed}")
     kind = r.choices(["", "tree", "liens", "servers", "orphans"], [60, 14, 9, 9, 8])[0]
     more: dict[str, Any] = {}
@@ -248,7 +248,7 @@ def _deeds(r: random.Random, horizon: int) -> tuple[Deed, ...]:
 
 
 def _others(r: random.Random, horizon: int) -> tuple[Deed, ...]:
-    """Sometimes something holds the deletion, for a while or until the calm; sometimes somebody forces it."""
+    """Add holds, which end after a while or at the calm, and force, each in some seeds."""
     found: list[Deed] = []
     for _ in range(r.choice([0, 0, 0, 1, 2])):
         what, begin = r.choice(sorted(_HOLDS)), _at(r, horizon)

@@ -1,10 +1,10 @@
-"""What must hold at every effect, and at the end, whatever goes wrong. It trusts nothing but the rows and the cloud.
+"""Checks the promises at every effect and at the end. It uses only the rows of the database and the cloud.
 
-One overlap is allowed, for it cannot be prevented: a write that has passed the guard while its step was its own, and
-reaches the cloud later, when the step is not (a process that stood still in between). It may be one call for each
-thread, and what it does is not held against the rest.
+One overlap is allowed, because it cannot be prevented. A write passes the guard while the worker has the claim of the
+step, and reaches the cloud after the worker has lost it (the process stood still in between). At most one call of each
+thread may do this, and the other checks ignore its effect.
 
-``proofs`` says when a project is empty, and when it is as it was. The classes in ``watches`` add the promises about
+``proofs`` defines when a project is empty, and when it is restored. The classes in ``watches`` add the promises about
 trees, plugin liens, the recovery window and orphans.
 """
 
@@ -49,10 +49,10 @@ class Promises:
         self.announced: set[str] = set()  #: ids in the journal as going to be deleted
         self.deleted: list[str] = []  #: ids whose delete took effect
         self.late: set[str] = set()  #: writes that were the allowed overlap
-        self.stalled: set[str] = set()  #: deletions that say that they are stuck
+        self.stalled: set[str] = set()  #: deletions that are stalled
         self.asking: set[str] = set()  #: deletions that wait for an approval
         self.planned: frozenset[str] = frozenset()  #: ids in the plan that it is bound to
-        self.rests_since: dict[str, float] = {}  #: since when an attempt has deleted nothing and could be restored
+        self.rests_since: dict[str, float] = {}  #: time since which an attempt has deleted nothing and can be restored
         self.bystanders = cloud.of_others()
         self.writes = 0
         self.proofs = Proofs(self)
@@ -134,7 +134,7 @@ class Promises:
             watch.moved(deletion_id, before, after)
 
     def _approved(self, deletion_id: str) -> None:
-        """What is going to be deleted is no more than goes without a second person's word, or than that one knew of."""
+        """Check that a deletion deletes no more than the limit without approval, or than the approver saw."""
         if not self.plan.limit:
             return
         project_id = self.project[deletion_id]
@@ -173,7 +173,7 @@ class Promises:
         return kind in ("access", "drain", "close", "release") or (kind == "remove" and purpose == "project_settings")
 
     def asked(self, thread: Thread) -> None:
-        """The guard asked the store, just now."""
+        """Called right after the guard asked the store."""
         thread.permit = self.may_write(thread)
 
     # -- writes
@@ -186,7 +186,7 @@ class Promises:
         if permit is None:
             self.fail(f"{label}: the store was not asked right before")
         elif not permit:
-            self.fail(f"{label}: the step was not ours any more, or held, when the store was asked")
+            self.fail(f"{label}: the step was no longer claimed, or on hold, when the store was asked")
         elif not self.may_write(thread):
             self.late.add(label)
             self.simulation.note(f"late: {label}")
@@ -218,7 +218,7 @@ class Promises:
         if self.plan.bound and thing.type not in PROJECT_SETTINGS and thing.id not in self.planned:
             self.fail(f"{label}: it is not in the plan")
         if thing.id not in self.announced:
-            self.fail(f"{label}: nobody wrote down that it was going to be deleted")
+            self.fail(f"{label}: there was no record that it was going to be deleted")
         mode = self.one("SELECT mode FROM deletions WHERE id = ?", thread.held.deletion_id)[0]
         if mode == Mode.REPORT and thing.type not in PROJECT_SETTINGS:
             self.fail(f"{label}: a report deletes nothing")
@@ -229,7 +229,7 @@ class Promises:
 
     # -- the end
     def at_the_end(self) -> None:
-        """Check what holds once everything is quiet."""
+        """Check what must hold once nothing is under way."""
         if missing := self.bystanders - self.cloud.of_others() - self.cloud.given_up:
             self.fail(f"what was never the project's is gone: {sorted(missing)}")
         for deletion_id, status in self.status.items():

@@ -1,4 +1,4 @@
-"""When a project counts as empty, and when it is as others left it."""
+"""Checks whether a project is empty, and whether it is in the state in which others left it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.scheduler import Thread
 if TYPE_CHECKING:
     from tests.simulation.promises import Promises
 
-#: What force has let go of: by name, and without knowing.
+#: What a forced deletion has abandoned: by name, or unseen.
 _ABANDONED = """
 SELECT l.resource_id FROM leftovers l JOIN deletions d ON d.id = l.deletion_id
  WHERE l.abandoned AND d.id = ? AND d.forced IS NOT NULL
@@ -21,7 +21,7 @@ _UNSEEN = """
 SELECT s.region, s.service, s.type FROM steps s JOIN deletions d ON d.id = s.deletion_id
  WHERE s.unseen AND d.id = ? AND d.forced IS NOT NULL
 """
-#: At rest, or at the end: nothing that the drain changed may be left.
+#: Resting and final statuses: no change of the drain may remain.
 RELEASED = frozenset({Status.CANCELLED, Status.LEFTOVERS, Status.FAILED, Status.PLANNED})
 
 
@@ -38,10 +38,10 @@ class Proofs:
         return project is not None and project.locked_at is not None
 
     def left(self, project_id: str, deletion_id: str, but_since: float = math.inf) -> list[str]:
-        """Return what is left of a project, but for what nobody can see.
+        """Return what is left of a project, without resources that no token can list.
 
-        That is what only a token of the project shows, and came after the last look with one, where others were let in
-        until the project was disabled. The report says of such types on which look they rest.
+        Such resources need a token of the project and were created after the last inventory with one, while others had
+        access until the project was disabled. The report names the inventory on which such types rest.
         """
         project = self._projects[project_id]
         blind = project.locked_at is None or project.locked_at >= project.disabled_at
@@ -61,7 +61,7 @@ class Proofs:
         """Check what must hold where the orchestrator deletes a project."""
         project, deletion_id = self._projects[project_id], thread.held.deletion_id
         looked = thread.saw.get("project", -1)
-        opened = project.reopened > looked  # between the last look at the project and its delete: not to be seen
+        opened = project.reopened > looked  # between the last read of the project and its delete: cannot be noticed
         if left := self.left(project_id, deletion_id, looked if opened else math.inf):
             self._promises.fail(f"the project goes with something left: {left}")
         dns = any(service == "dns" for _, service in self._cloud.keystone.catalog) and not self._cloud.waived
@@ -78,7 +78,7 @@ class Proofs:
         if project.exists:
             self._promises.fail("deleted, and Keystone still has the project")
         elif project.gone_by_others:
-            self._proven("deleted (by somebody else)", project.id, deletion_id, None)
+            self._proven("deleted (by another user)", project.id, deletion_id, None)
 
     def _proven(self, what: str, project_id: str, deletion_id: str, thread: Thread | None) -> None:
         """Two complete empty inventories, begun after the lock and the longest token cache."""
@@ -97,12 +97,12 @@ class Proofs:
             looks = [(when, shown <= abandoned) for when, shown in seen]
             empty = [when for when, nothing in looks if nothing and when >= since]
             if name in SCOPED:
-                # Disabled while others were let in: what needs a token of the project rests on its last look before.
+                # Disabled while others had access: types that need a project token rest on their last inventory before.
                 if partial or thread is None or locked >= project.disabled_at:
                     empty = [when for when, nothing in looks if nothing] * 2
                 if thread is None and not empty and not any(t.type == name for t in self._cloud.left(project_id)):
                     continue
-            if thread is None and empty:  # the other one may be from before it vanished, behind the lock of then
+            if thread is None and empty:  # the other inventory may be older than that, from behind the earlier lock
                 empty = [when for when, nothing in looks if nothing]
             if len(empty) < 2:
                 said = f"{what} after {len(empty)} empty looks at {name}@{region} since it was locked for good"

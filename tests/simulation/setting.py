@@ -1,4 +1,4 @@
-"""What stands in the place of configuration, clocks, threads and logs while a simulation runs."""
+"""Replaces configuration, clocks, threads and logs while a simulation runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.simulation import database as database_module
 from tests.simulation.plan import Plan
 from tests.support import scheduler
 
-#: (object, attribute, what is there instead).
+#: (object, attribute, replacement).
 Patch = tuple[Any, str, Any]
 
 LEASE = 60
@@ -105,9 +105,9 @@ def _patches() -> Iterator[Patch]:
 
 @contextlib.contextmanager
 def simulated(also: Iterable[Patch] = ()) -> Iterator[None]:
-    """Put the simulation in the place of clocks, threads and waits.
+    """Replace clocks, threads and waits by the simulation.
 
-    :param also: what else is replaced: a deliberate breakage
+    :param also: further replacements: a deliberate breakage
     """
     before = []
     try:

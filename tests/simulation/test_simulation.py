@@ -1,4 +1,4 @@
-"""The promises, over many runs that are all different and all the same each time.
+"""The promises, over many different runs, each of which can be repeated exactly.
 
 ``tox`` runs seeds 0 to 99 and the found plans. ``CLEANUP_SIMULATION_RUNS`` and ``CLEANUP_SIMULATION_FIRST`` choose
 other seeds: CI tries 300 for each commit, ``tox -e long`` some thousands. The tests of the simulation itself and the
@@ -56,7 +56,7 @@ def parts(first: int, runs: int) -> list[range]:
 
 
 @pytest.mark.parametrize("seeds", parts(FIRST, RUNS), ids=lambda seeds: f"seeds {seeds[0]}-{seeds[-1]}")
-def test_the_promises_hold_whatever_goes_wrong(seeds):
+def test_the_promises_hold_under_random_faults(seeds):
     for seed in seeds:
         result = attempt(plan(seed))
         assert not result.broken, explain(seed, result.broken, seeds)
@@ -94,13 +94,13 @@ PLANS = st.builds(
 @pytest.mark.real
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(PLANS)
-def test_no_combination_that_hypothesis_thinks_of_breaks_a_promise(wanted):
+def test_combinations_of_hypothesis_keep_the_promises(wanted):
     result = attempt(wanted)
     assert not result.broken, f"{result.broken}\n{source(wanted)}"
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_what_once_broke_a_promise_does_not_any_more(name):
+def test_earlier_failing_plans_keep_the_promises(name):
     assert attempt(FOUND[name]).broken == ""
 
 
@@ -114,12 +114,12 @@ def test_a_deliberate_defect_is_noticed(name):
         if broken:
             assert breakage.noticed in broken
             return
-    pytest.fail(f"nobody noticed in {breakage.within} runs that {name}")
+    pytest.fail(f"no promise broke in {breakage.within} runs although {name}")
 
 
 @pytest.mark.real
 def test_it_sees_every_status_and_every_fault():
-    """A simulation that never gets anywhere would hold all promises, too."""
+    """A simulation in which no deletion ends would keep all promises, too."""
     passed, struck = set(), set()
     for seed in range(120):
         if passed >= set(Status) - {Status.FAILED} and struck == set(FAULTS):

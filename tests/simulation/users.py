@@ -1,4 +1,4 @@
-"""What users and admins ask for: the API's own handlers over the simulated store, bus and Keystone."""
+"""Requests of users and admins: the handlers of the API over the simulated store, bus and Keystone."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ PLAN = "plan"
 
 
 class Users:
-    """Their process, which is never killed."""
+    """The process of the users, which is never killed."""
 
     def __init__(self, world: World) -> None:
         self._world, self._store, self._bus, self._promises = world, world.store, world.bus, world.promises
         self.process = Process("users")
         self._requests = self._liens = 0
         yes = lambda *_, **__: True  # noqa: E731
-        anybody = types.SimpleNamespace(may=yes, may_somewhere=yes, readable=lambda _context: frozenset())
+        permissive = types.SimpleNamespace(may=yes, may_somewhere=yes, readable=lambda _context: frozenset())
         clouds = SimulatedClouds(world.cloud)
         self._wiring = ApiContext(
             store=world.store,
             projects=Projects(clouds.identity(clouds.admin_session())),
             answers=lambda _waivers: (),
             engine=world.bus,
-            enforcer=anybody,  # type: ignore[arg-type]
+            enforcer=permissive,  # type: ignore[arg-type]
             rules=rules(world.conf),
             protection=lambda: Protection((), lambda: OWN),
             scan=lambda **values: new_scan(world.conf, **values),
@@ -75,10 +75,10 @@ class Users:
 
     # -- asking
     def ask(self, what: str, size: float = 0.0, deletion_id: str = "") -> None:
-        """Have a user come and ask; the same is asked again where the answer is no word on it.
+        """Send a request of a user; send it again if the answer does not decide about it.
 
-        :param size: 0 to 1: about which deletion, where there are several
-        :param deletion_id: about which one
+        :param size: 0 to 1: chooses the deletion, if there are several
+        :param deletion_id: the deletion
         """
         if what in _OF_A_DELETION and not self._promises.status:
             return
@@ -145,7 +145,7 @@ class Users:
             next(w for w in self._promises.watches if isinstance(w, Trees)).accepted(PROJECT, began)
 
     def request_below(self, project_id: str) -> None:
-        """Ask for the deletion of a project below, as it has none."""
+        """Request the deletion of a project below that has none."""
         plan = self._world.plan
         body = {"project_id": project_id, "mode": str(plan.mode), "dry_run": plan.dry_run, "include_subtree": True}
         simulation = self._world.simulation
@@ -205,7 +205,7 @@ class Users:
         self._remove_liens(lambda _lien: True)
 
     def _settle_invoices(self) -> None:
-        """Remove the liens that no plugin has raised."""
+        """Remove the liens of users."""
         self._remove_liens(lambda lien: lien.origin == "billing")
 
     def _remove_liens(self, which: Callable[[Lien], bool]) -> None:
@@ -224,7 +224,7 @@ class Users:
         self._store.set_brake(Brake(False))
 
     def waive(self) -> None:
-        """Record that it goes on without the service that no plugin covers."""
+        """Record a waiver for the unsupported service."""
         now = self._store.now()
         until = now + datetime.timedelta(days=90)
         self._store.add_waiver(Waiver("w", "dns", "there is none any more", now, until, user_id="admin"))
@@ -234,7 +234,7 @@ class Users:
         self._call(self._scans.create, user="admin")
 
     def _adopt(self) -> None:
-        """Adopt what the latest scan found of the dead project."""
+        """Adopt what the latest scan found of the missing project."""
         rows = self._world.database.raw.execute("SELECT id FROM orphan_scans ORDER BY created_at DESC, id").fetchone()
         if rows is not None:
             self._call(self._scans.adopt, rows[0], user="admin", project_id=DEAD)

@@ -1,4 +1,4 @@
-"""Between the orchestrator and the simulated cloud: real sessions down to where HTTP would begin, and the plugins."""
+"""Connects the orchestrator and the simulated cloud: real sessions without HTTP, and the plugins."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Auth:
 
 
 class Session(GuardedSession):
-    """The real session, up to where it would go out to the network."""
+    """The real session without network access."""
 
     def __init__(self, cloud: Cloud, guard: Guard, auth: Auth) -> None:
         super().__init__(guard, None, auth=auth, session=types.SimpleNamespace())
@@ -151,7 +151,7 @@ class Adapter:
 
 
 class SimulatedClouds(Clouds):
-    """The real one, but for what would read its configuration or go out to the network."""
+    """The real class without the parts that read the configuration or use the network."""
 
     def __init__(self, cloud: Cloud) -> None:
         super().__init__({"orchestrator": types.SimpleNamespace(own_project_id="")})
@@ -197,7 +197,7 @@ def _type(service: str, type_: str) -> ResourceType:
         connection.session.request(_url(connection, name, resource.id), "DELETE")
 
     def force(connection: Any, _project: Any, resource: Any) -> Any:
-        """Delete it whatever its state."""
+        """Delete it in every state."""
         connection.session.request(_url(connection, name, resource.id) + "/force", "POST")
 
     def explain(connection: Any, project: Any, resource: Any) -> Verdict | None:
@@ -225,7 +225,7 @@ def _type(service: str, type_: str) -> ResourceType:
         delete=delete,
         show=None if name in UNSHOWN else show,
         force=force if name in FORCIBLE else None,
-        fresh="nobody moves it" if name in UNSHOWN else "",
+        fresh="it cannot be moved" if name in UNSHOWN else "",
         owner=SCOPED_OWNER if name in SCOPED else "project_id",
         token=Token.PROJECT if name in SCOPED else Token.ADMIN,
         project_setting=name in PROJECT_SETTINGS,

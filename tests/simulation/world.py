@@ -47,13 +47,13 @@ _STRIKES = {
     "late": ("cast",),
 }
 assert set(_STRIKES) == set(FAULTS)
-#: What also happens to users' requests: their process is not part of the play.
+#: Faults that also happen to requests of users, whose process is never killed.
 _ANYBODYS = frozenset({"store_fails", "store_lost", "drop", "twice", "late"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a run."""
+    """The result of a run."""
 
     broken: str  #: the first promise that did not hold; empty: all held
     status: str  #: in which the deletion of the top project ended
@@ -94,7 +94,7 @@ class World:
         self.users = Users(self)
 
     def _plan(self) -> frozenset[str]:
-        """Put the record of a dry run there, as of a time when not all was there that there is; return its ids."""
+        """Record a dry run from a time at which not all resources existed; return its ids."""
         things = sorted((t for t in self.cloud.left(PROJECT) if t.owner == PROJECT), key=lambda t: t.id)
         things = [t for n, t in enumerate(things) if (n + self.plan.seed) % 4]
         record = accepted(
@@ -119,7 +119,7 @@ class World:
                 execute(tables.leftovers.insert(), [row])
         return frozenset(t.id for t in things)
 
-    # -- what goes wrong, and what others do
+    # -- faults, and acts of others
     def _strike(self, kind: str, label: str) -> Fault | None:
         simulation = self.simulation
         while self.deeds and self.deeds[0].at <= simulation.effects:
@@ -148,7 +148,7 @@ class World:
         return fault
 
     def do(self, deed: Any) -> None:
-        """Have others do something."""
+        """Carry out a deed of others."""
         simulation = self.simulation
         if deed.what in ASKED:
             self.users.ask(deed.what, deed.size)
@@ -218,7 +218,7 @@ class World:
         self.simulation.spawn(Process("init"), "start", start)
 
     def _stop(self, process: Process) -> None:
-        """Do as a worker's process does at SIGTERM, when its time is over."""
+        """Do what the process of a worker does when its time after SIGTERM is over."""
         if getattr(process, "leaving", False):
             return
         process.leaving = True  # type: ignore[attr-defined]

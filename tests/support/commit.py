@@ -1,4 +1,4 @@
-"""The commit that is tested: what each commit runs of the tests that are too many for every commit.
+"""Chooses by the commit which of the slow tests run, because not every commit can run all of them.
 
 What is chosen depends on the commit alone, so that a failure in CI can be repeated from the commit.
 """
@@ -19,7 +19,7 @@ RECENT = 4 * 3600
 
 @dataclasses.dataclass(frozen=True)
 class Commit:
-    """A commit, and what changed lately."""
+    """A commit, and the files that changed recently."""
 
     hash: str  #: 40 hexadecimal digits
     number: int  #: how many commits there are up to this one: two neighbours differ by one
@@ -74,7 +74,7 @@ def choose(
     commit that renames something everywhere changes all of them, and all of them take an hour.
 
     :param always: those that each commit runs
-    :param turns: the others; of so many commits in a row each runs one of these sets
+    :param turns: sets of the other files; consecutive commits run them in rotation
     :param sources: for a file, the paths (or folders, with a slash at the end) whose change makes it run
     :param seconds: how long each file takes, in seconds of one process; an unknown file takes none
     :param budget: how long all chosen files may take, in the same seconds

@@ -63,7 +63,7 @@ class Fuse:
         @sa.event.listens_for(store.database.engine, "before_cursor_execute")
         def execute(connection: sa.Connection, cursor: object, statement: str, *_: object) -> None:
             verb, *rest = statement.split(maxsplit=2)
-            # The rate limiter writes its accounts whenever a call needs a permit; no deletion depends on them.
+            # The rate limiter writes its rate limits whenever a call needs a permit; no deletion depends on them.
             if verb in ("INSERT", "UPDATE", "DELETE") and "account" not in statement.split("(")[0]:
                 connection.info["wrote"] = " ".join([verb, *rest[: 1 if verb == "UPDATE" else 2]]).split("(")[0]
 

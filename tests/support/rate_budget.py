@@ -37,7 +37,7 @@ def configuration(**values: Any) -> cfg.ConfigOpts:
 
 
 class MemoryLedger:
-    """Accounts in memory, with the time of the simulation."""
+    """Rate limits in memory, with the time of the simulation."""
 
     def __init__(self, play: VirtualTime) -> None:
         self._play = play
@@ -75,7 +75,7 @@ class MemoryLedger:
 
 @dataclasses.dataclass(slots=True)
 class Visit:
-    """One visit that the ledger has carried out."""
+    """One acquire that the ledger has carried out."""
 
     at: float  #: virtual seconds
     received: float  #: when the answer arrived; infinite: it got lost
@@ -160,7 +160,7 @@ class Service:
         call.ends = min(call.ends, self._simulation.now)  # a process that stood still does not make its calls longer
 
     def lose(self, process: Process, patience: float) -> None:
-        """Give up the calls of a process that is not heard of any more."""
+        """Remove the calls of a process that has ended."""
         until = self._simulation.now + patience
         for call in self.calls:
             if call.process is process:
@@ -177,7 +177,7 @@ def too_many(times: list[float], rate: float, slack: float) -> str:
     """Return the span of time that has more calls than the rate allows; empty: there is none.
 
     :param times: when each call began, sorted
-    :param slack: seconds that an answer of the ledger takes: by so much may a turn be used later
+    :param slack: seconds that an answer of the ledger takes: a permit may be used later by this time
     """
     # A span is full when "number of its calls" exceeds "rate * (length + allowed) + 1". With d(n) = n / rate - time(n)
     # that is: d(last) - d(first) is more than ``allowed``.
@@ -193,7 +193,7 @@ def too_many(times: list[float], rate: float, slack: float) -> str:
 
 
 def without_turn(times: list[float], visits: list[Visit], delete: bool, slack: float) -> str:
-    """Return the call for which the ledger gave no turn, or whose turn was over; empty: there is none.
+    """Return the call for which the ledger gave no permit, or whose permit was over; empty: there is none.
 
     :param times: when each call of one process began, sorted
     :param visits: those of that process
@@ -252,7 +252,7 @@ RULES = (
 )
 #: Seconds for which a service goes on with a call whose process is gone: less than what is left of any lease.
 _PATIENCE = 3.0
-#: Seconds after which every process has heard of a pause.
+#: Seconds after which every process has received a pause.
 _HEARD = 1.0
 
 
@@ -328,7 +328,7 @@ class Story:
                 self.play.simulation.sleep(rng.uniform(0.0, 6.0))
         with spending.permit("network", "R1", delete=delete):
             self.service.call(seconds, delete)
-        if rng.random() < 0.02:  # the service says that it is asked too much
+        if rng.random() < 0.02:  # the service answers that there are too many requests
             pause, now = rng.uniform(2.0, 5.0), self.play.now
             spending.pause("network", "R1", pause)
             if not self.wire.lost:
@@ -370,7 +370,7 @@ class Story:
                     yield f"{process.name}: {what}"
         for process, told, written, until in self.pauses:
             for call in self.service.calls:
-                # Each other process visits the ledger at least once a second, and then hears of it.
+                # Each other process acquires from the ledger at least once a second, and then receives the pause.
                 since = told if call.process is process else written + self.wire.slowest + _HEARD * 1.002
                 if since < call.began < until:
                     at = f"{call.began:.3f}"

@@ -1,4 +1,4 @@
-"""What each commit runs of the tests that need real servers, and what takes turns."""
+"""The tests with real servers that each commit runs, and those that commits run in rotation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SERVICES = {
 #: What the chosen files may take together, in seconds of one process, so that four processes on two processors end
 #: within the 20 minutes of CI.
 BUDGET = 2900.0
-#: What every plugin rests on: a change runs all files of services.
+#: The sources that every plugin uses: a change runs all files of services.
 _BASE = (
     *(f"cleanup_orchestrator/plugins/{name}.py" for name in ("base", "calls", "contract", "values", "verdicts")),
     "cleanup_orchestrator/worker/sweep/",
@@ -61,13 +61,13 @@ SOURCES: dict[str, tuple[str, ...]] = {
     )
     for name, (plugin, service) in _SERVICES.items()
 }
-#: What templates could do with our token is a question of the plugins of Heat and Magnum, and of the janitor.
+#: What templates could do with an admin's token depends on the plugins of Heat and Magnum, and on the janitor.
 SOURCES[f"{FOLDER}test_templates.py"] = (
     "cleanup_orchestrator/drain/janitor.py",
     *SOURCES[f"{FOLDER}test_orchestration.py"],
 )
 
-#: Of the two servers each commit has one, in turn, and each set of TURNS the other one the next time...
+#: Each commit uses one of the two servers, in rotation, and each set of TURNS uses the other one the next time,
 DATABASES = ("postgresql", "mariadb")
-#: ... but for these files, whose subject is what the servers do differently.
+#: except these files, which test differences between the servers.
 BOTH_DATABASES = _functional("store", "fencing", "migrations", "liens_store", "chaos")

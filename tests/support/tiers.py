@@ -76,12 +76,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def _database(this: commit.Commit) -> str:
-    """The server whose turn it is."""
+    """Return the database server of this commit."""
     return real_services.DATABASES[(this.number + this.number // len(real_services.TURNS)) % 2]
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
-    """Leave out the files whose turn it is not."""
+    """Leave out the files that this commit does not run."""
     choice = config.stash.get(_CHOSEN, None)
     if choice is None or not collection_path.name.startswith("test_"):
         return None
@@ -90,7 +90,7 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks all tests in tests/cloud as ``real``; deselects the tests on the database server whose turn it is not.
+    """Marks all tests in tests/cloud as ``real``; deselects the tests on the other database server.
 
     :raises pytest.UsageError: a unit test has the marker ``real``: `tox -e real` does not collect unit tests
     """
@@ -115,7 +115,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @functools.cache
 def _needs_alone(file: str) -> bool:
-    """Whether a file says that it needs the whole cloud for itself."""
+    """Return whether a file declares that it needs the whole cloud alone."""
     return file.startswith(real_services.FOLDER) and "\nALONE = True\n" in (commit.ROOT / file).read_text()
 
 
@@ -173,8 +173,8 @@ class _Order:
                 super()._assign_work_unit(node)
 
             def _reschedule(self, node: Any) -> None:
-                # The last test of a file starts once the process knows what comes after it, and not one test earlier:
-                # what is given out too soon waits behind the longest test of the file.
+                # xdist starts the last test of a file once the process has received its next unit. A unit is not given
+                # out earlier, because it would wait behind the longest test of the file.
                 if node.shutting_down or not self.workqueue or self._pending_of(self.assigned_work[node]) <= 1:
                     super()._reschedule(node)
 

@@ -1,4 +1,4 @@
-"""Backups that go through every state of Cinder's, and copy nothing: there is no volume to read from."""
+"""Backups that go through every state of Cinder and copy no data, because the volumes have none."""
 
 import os
 import tempfile
@@ -6,12 +6,12 @@ import tempfile
 from cinder.backup import driver, manager
 from cinder.volume import volume_utils
 
-# Which initiators this host has is found out with the help of sudo.
+# Cinder would use sudo to read the initiators of this host.
 volume_utils.brick_get_connector_properties = lambda *arguments, **options: {"host": "cloudhost", "ip": "127.0.0.1"}
 
 
 class Manager(manager.BackupManager):
-    """Cinder's own, which finds each volume attached as an empty file."""
+    """The backup manager of Cinder, for which each attached volume is an empty file."""
 
     def _attach_device(self, ctxt, backup_device, properties, is_snapshot=False):
         number, path = tempfile.mkstemp(prefix="volume-")
@@ -23,7 +23,7 @@ class Manager(manager.BackupManager):
 
 
 class Driver(driver.BackupDriver):
-    """Keeps nothing."""
+    """Stores no data."""
 
     def __init__(self, context):
         super().__init__(context)

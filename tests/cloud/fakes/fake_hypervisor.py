@@ -11,7 +11,7 @@ from nova.virt import fake
 
 
 class Names:
-    """An id for each name, the same for ever."""
+    """Return an id for each name, always the same."""
 
     def __getattr__(self, name):
         return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))

@@ -1,6 +1,6 @@
-"""A name server that has what Designate's database says it should have, at once: ``fake_name_server.py PORT DATABASE``.
+"""A name server that serves the zones in the database of Designate: ``fake_name_server.py PORT DATABASE``.
 
-It takes every NOTIFY, and answers for the SOA of a zone; of a zone that is to be deleted it knows nothing any more.
+It accepts every NOTIFY and answers queries for the SOA of a zone. It does not know zones that are to be deleted.
 """
 
 import socketserver
@@ -18,7 +18,7 @@ SERIAL = sqlalchemy.text("SELECT serial FROM zones WHERE name = :name AND delete
 
 
 class Question(socketserver.BaseRequestHandler):
-    """One datagram."""
+    """Return the answer to one datagram."""
 
     def handle(self):
         data, wire = self.request
@@ -38,7 +38,7 @@ class Question(socketserver.BaseRequestHandler):
 
 
 class Server(socketserver.ThreadingUDPServer):
-    """Each question in a thread: the database may take its time."""
+    """Answer each query in a thread, because the database may be slow."""
 
     daemon_threads = True
     allow_reuse_address = True

@@ -1,6 +1,6 @@
-"""Heartbeats of an Open vSwitch agent: Neutron binds ports on this host, and there is no switch.
+"""Heartbeats of an Open vSwitch agent, so that Neutron binds ports on this host without a switch.
 
-Started as neutron-openvswitch-agent would be: ``fake_switch.py --config-file neutron.conf ...``
+It is started like neutron-openvswitch-agent: ``fake_switch.py --config-file neutron.conf ...``
 """
 
 import sys
@@ -39,7 +39,7 @@ CONFIGURATIONS = {
 
 
 def main() -> None:
-    """Report for ever; the server may come later, or go for a while."""
+    """Send reports without end; the server may start later or be down for a while."""
     config.register_common_config_options()
     agent_conf.register_agent_state_opts_helper(cfg.CONF)
     config.init(sys.argv[1:])

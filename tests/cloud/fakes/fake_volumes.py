@@ -1,10 +1,10 @@
-"""Volumes that only pretend, also in the consistency groups that Cinder's own fake leaves in error for ever."""
+"""Fake volumes, also in consistency groups, which the fake of Cinder leaves in the state error."""
 
 from cinder.tests.fake_driver import FakeGateDriver, FakeLoggingVolumeDriver
 
 
 class Driver(FakeLoggingVolumeDriver):
-    """Cinder's own fakes: the one that needs nothing, with the groups of the one that needs LVM."""
+    """Combines two fakes of Cinder: the one without requirements, and the groups of the one that needs LVM."""
 
     create_consistencygroup = FakeGateDriver.create_consistencygroup
     create_consistencygroup_from_src = FakeGateDriver.create_consistencygroup_from_src

@@ -1,1 +1,1 @@
-"""What a project is filled with, one module per service, one function per kind."""
+"""The resources with which a project is filled: one module per service, one function per kind."""

@@ -1,4 +1,4 @@
-"""What every filling works with: the project, who acts in it, and a REST call that raises when refused."""
+"""The common part of all fillings: the project, its user, and a REST call that raises when it is refused."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class FillError(Exception):
 
 
 class Rest:
-    """One service behind one token. JSON in, JSON out, and an exception for whatever is not a success.
+    """A client of one service with one token. JSON in, JSON out, and an exception for every failure.
 
-    The bodies are the services' own, not those of openstacksdk's resources: what is created must not depend on what the
-    SDK happens to know.
+    The bodies are those of the REST APIs, and not resources of openstacksdk: the fillings must not depend on the types
+    and fields that the SDK supports.
     """
 
     def __init__(self, proxy: Any, headers: dict[str, str] | None = None) -> None:
@@ -26,7 +26,7 @@ class Rest:
 
     def raw(self, method: str, path: str, ok: Iterable[int] = (), **options: Any) -> Any:
         headers = {**self.headers, **options.pop("headers", {})}
-        # On a machine with too much to do, Keystone may refuse for a moment to say what is fenced.
+        # On a busy machine Keystone may answer 503 for a moment, because it has no recent reading of the fences.
         options.setdefault("status_code_retries", 4)
         answer = self.proxy.request(path, method, raise_exc=False, headers=headers, **options)
         if answer.status_code >= 400 and answer.status_code not in ok:
@@ -37,12 +37,12 @@ class Rest:
         if body is not None:
             options["json"] = body
         answer = self.raw(method, path, ok, **options)
-        if answer.status_code >= 400 or not answer.content:  # a tolerated refusal may well be HTML
+        if answer.status_code >= 400 or not answer.content:  # a tolerated refusal may be HTML
             return {}
         return answer.json()
 
     def ensure(self, collection: str, key: str, body: dict[str, Any], by: str = "name", **match: str) -> str:
-        """The id of the object that has the same name (or what `by` says), created if there is none."""
+        """Return the id of the object with the same name (or field `by`); create it if there is none."""
         short = collection.rsplit("/", 1)[-1].replace("-", "_")
         found = self.call("GET", f"/{collection}", params={by: body[by], **match})[short]
         if not found:
@@ -52,7 +52,7 @@ class Rest:
 
 @dataclass
 class Filled:
-    """A project, who may act in it, and the ids of what was put into it, by kind."""
+    """A project, its users, and the ids of its resources by kind."""
 
     project_id: str
     project_name: str
@@ -60,13 +60,13 @@ class Filled:
     user_name: str
     password: str
     group_id: str
-    colleague_id: str  # gets at the project by way of the group alone
+    colleague_id: str  # has access to the project only through the group
     connection: openstack.connection.Connection  # scoped into the project, as the user
     partner_id: str  # the project that things are shared with
     ids: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, kind: str, *ids: str) -> str:
-        """Record ids; gives back the first."""
+        """Record ids; return the first."""
         known = self.ids.setdefault(kind, [])
         known.extend(i for i in ids if i not in known)
         return ids[0]
@@ -76,7 +76,7 @@ class Filled:
 
 
 class Filling:
-    """Who acts, and where: handed to every function that fills something in."""
+    """The context of every function that makes resources: clients, project and partner."""
 
     def __init__(self, admin: openstack.connection.Connection, filled: Filled, expiring_in: int, objects: int) -> None:
         self.admin_connection = admin

@@ -1,4 +1,4 @@
-"""Cinder: volumes in every state that refuses a delete, and all that can hang on one."""
+"""Cinder: volumes in every state that refuses a delete, and everything that can depend on one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.cloud.fillings.base import Filled, FillError, Filling, Rest
 from tests.cloud.fillings.compute import await_server, compute, make_server
 from tests.cloud.fillings.image import make_image
 
-PATIENCE = 600.0  # seconds for a thing to change its state
+PATIENCE = 600.0  # seconds within which a resource changes its state
 TYPE = "fakevol"
 GROUP_TYPE = "loose"
 
@@ -20,7 +20,7 @@ def cinder(connection: Any, version: str = "3.59") -> Rest:
 
 
 def await_status(rest: Rest, collection: str, id_: str, *statuses: str) -> dict[str, Any]:
-    """The thing, once it has one of these states."""
+    """Wait until a resource has one of these states; return it."""
     key = collection.removesuffix("s")
     deadline = time.monotonic() + PATIENCE
     while (found := rest.call("GET", f"/{collection}/{id_}", connect_retries=6)[key])["status"] not in statuses:
@@ -31,7 +31,7 @@ def await_status(rest: Rest, collection: str, id_: str, *statuses: str) -> dict[
 
 
 def once(rest: Rest, collection: str, name: str, **attributes: Any) -> str:
-    """The id of the thing of that name, which is only begun where there is none yet."""
+    """Return the id of the resource with that name; begin its creation if there is none."""
     for found in rest.call("GET", f"/{collection}/detail")[collection]:
         if found["name"] == name:
             return found["id"]
@@ -43,13 +43,13 @@ def make_volume(filled: Filled, name: str, **attributes: Any) -> str:
     """A volume of a gigabyte, once."""
     rest = cinder(filled.connection)
     volume_id = once(rest, "volumes", name, size=1, volume_type=TYPE, **attributes)
-    states = ("available", "in-use", "reserved", "awaiting-transfer", "error", "error_deleting")  # it may be an old one
+    states = ("available", "in-use", "reserved", "awaiting-transfer", "error", "error_deleting")  # also an earlier one
     await_status(rest, "volumes", volume_id, *states)
     return volume_id
 
 
 def settings(f: Filling) -> None:
-    """What an administrator has set for the project: limits, a default type, and a type that only it may use."""
+    """Make the settings of an administrator for the project: limits, a default type, and a private type."""
     rest = cinder(f.admin_connection, "3.62")
     rest.call("PUT", f"/os-quota-sets/{f.project_id}", {"quota_set": {"volumes": 66, "snapshots": 44}})
     f.note("volume quota", f.project_id)
@@ -65,7 +65,7 @@ def settings(f: Filling) -> None:
     f.note("default volume type", known[TYPE])
     groups = {t["name"]: t["id"] for t in rest.call("GET", "/group_types")["group_types"]}
     if GROUP_TYPE not in groups:
-        rest.call("POST", "/group_types", {"group_type": {"name": GROUP_TYPE}}, ok=(409,))  # somebody was quicker
+        rest.call("POST", "/group_types", {"group_type": {"name": GROUP_TYPE}}, ok=(409,))  # it exists already
 
 
 def volumes(f: Filling) -> None:
@@ -74,7 +74,7 @@ def volumes(f: Filling) -> None:
         f.note("volume", make_volume(f.filled, f"{f.name}-{suffix}"))
     everything = cinder(f.admin_connection)
     for at, reset in (
-        (2, {"status": "available", "attach_status": "attached"}),  # by nobody
+        (2, {"status": "available", "attach_status": "attached"}),  # without an attachment
         (3, {"status": "error"}),
         (4, {"status": "error_deleting"}),
     ):
@@ -83,7 +83,7 @@ def volumes(f: Filling) -> None:
 
 
 def snapshots(f: Filling) -> None:
-    """Two of one volume, and a volume made from one of them: none of the three types can go as a whole before."""
+    """Two of one volume, and a volume made from one of them: no type can be deleted completely before the other."""
     rest, everything = cinder(f.filled.connection), cinder(f.admin_connection)
     for suffix in ("snap", "failed snap"):
         snapshot = f.note("snapshot", once(rest, "snapshots", f"{f.name}-{suffix}", volume_id=f.first("volume", 1)))
@@ -93,7 +93,7 @@ def snapshots(f: Filling) -> None:
 
 
 def transfer(f: Filling) -> None:
-    """An offer that nobody has taken."""
+    """An offer that was not accepted."""
     rest = cinder(f.filled.connection)
     volume = f.note("volume", make_volume(f.filled, f"{f.name}-offered"))
     known = rest.call("GET", "/volume-transfers/detail")["transfers"]
@@ -106,7 +106,7 @@ def transfer(f: Filling) -> None:
 def groups(f: Filling) -> None:
     """A group with a volume and a snapshot of it; and a group of the old kind.
 
-    That one is of a type that no storage has: the fake storage would fail to make it, and to delete it as well.
+    The old group has a type that no storage has: the fake storage would fail to create and to delete it.
     """
     rest = cinder(f.filled.connection)
     group = f.note("group", once(rest, "groups", f"{f.name}-group", group_type=GROUP_TYPE, volume_types=[TYPE]))
@@ -123,7 +123,7 @@ def groups(f: Filling) -> None:
 
 
 def backups(f: Filling) -> None:
-    """One of a whole volume, and two that build upon it, one upon the other."""
+    """One of a whole volume, and two incremental ones, each based on the one before."""
     rest = cinder(f.filled.connection)
     for suffix, incremental in (("full", False), ("second", True), ("third", True)):
         name, volume = f"{f.name}-{suffix}", f.first("volume")
@@ -132,7 +132,7 @@ def backups(f: Filling) -> None:
 
 
 def attachments(f: Filling) -> None:
-    """A volume that a server has, and would take along; and one that is reserved for one that never came to be."""
+    """A volume that is deleted with its server, and one that is reserved for a server that was never created."""
     rest, nova = cinder(f.filled.connection), compute(f.filled.connection)
     newer = Rest(f.filled.connection.compute, {"OpenStack-API-Version": "compute 2.79"})
     image = make_image(f.image, f.project_id, f"{f.name}-with-volume")

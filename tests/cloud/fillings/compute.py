@@ -18,7 +18,7 @@ def compute(connection: Any) -> Rest:
 
 
 def await_server(nova: Rest, server_id: str, *statuses: str) -> dict[str, Any]:
-    """The server, once it has one of these states."""
+    """Wait until a server has one of these states; return it."""
     deadline = time.monotonic() + PATIENCE
     while True:
         # A busy machine's API closes a connection now and then.
@@ -35,9 +35,9 @@ def flavor(nova: Rest) -> str:
 
 
 def make_server(filled: Filled, name: str, beside: dict[str, Any] | None = None, **attributes: Any) -> str:
-    """A server that is begun, once; without a network unless one is named.
+    """Begin the creation of a server, once; without a network unless one is named.
 
-    What is `beside` the server in the body is for the scheduler.
+    `beside` has the hints for the scheduler, next to the server in the body.
     """
     nova = compute(filled.connection)
     listed = nova.call("GET", "/servers", params={"name": f"^{name}$"})["servers"]
@@ -57,9 +57,9 @@ def quotas(f: Filling) -> None:
 
 
 def keypair(f: Filling) -> None:
-    """The user's, not the project's."""
+    """A key pair belongs to the user and not to the project."""
     nova = compute(f.filled.connection)
-    kind, key = b"ssh-ed25519", bytes(range(32))  # nobody has the other half of it
+    kind, key = b"ssh-ed25519", bytes(range(32))  # the private key does not exist
     blob = b"".join(len(part).to_bytes(4, "big") + part for part in (kind, key))
     public = f"{kind.decode()} {base64.b64encode(blob).decode()} {f.name}"
     body = {"keypair": {"name": f"{f.name} key", "public_key": public}}
@@ -82,7 +82,7 @@ def private_flavor(f: Filling) -> None:
 
 
 def aggregate(f: Filling) -> None:
-    """Hosts (none, as it happens) that an operator has set apart for the project."""
+    """An aggregate (without hosts) that an operator has reserved for the project."""
     nova = compute(f.admin_connection)
     known = {each["name"]: each["id"] for each in nova.call("GET", "/os-aggregates")["aggregates"]}
     if (name := f"{f.name}-hosts") not in known:
@@ -104,7 +104,7 @@ def server_group(f: Filling) -> None:
 
 
 def servers(f: Filling) -> None:
-    """One in each state that there is a way into."""
+    """One server in each state that a request can cause."""
     nova, everything = compute(f.filled.connection), compute(f.admin_connection)
     image = f.note("image", make_image(f.image, f.project_id, f"{f.name}-boot"))
     network = f.network.ensure("networks", "network", {"name": f"{f.name}-servers"}, project_id=f.project_id)

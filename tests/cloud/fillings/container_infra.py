@@ -23,7 +23,7 @@ def quota(f: Filling) -> None:
 
 
 def needs(f: Filling) -> None:
-    """What a template names: an image of the project, and a flavor and an external network of the cloud's."""
+    """The resources that a template names: an image of the project, a flavor and an external network of the cloud."""
     found = f.image.call("GET", "/images", params={"name": f"{f.name}-nodes"})["images"]
     body = {"name": f"{f.name}-nodes", "disk_format": "raw", "container_format": "bare", "os_distro": DISTRO}
     image = (found or [f.image.call("POST", "/images", body)])[0]["id"]
@@ -65,7 +65,7 @@ def templates(f: Filling) -> None:
 
 
 def publish(f: Filling, template_id: str) -> None:
-    """Only an admin may, and only one with a token of the project: Magnum finds it for no other."""
+    """Only an admin with a token of the project may do it: Magnum finds no quota for others."""
     from tests.cloud.filler import connect
 
     args = f.admin_connection.config.get_auth_args()
@@ -79,7 +79,7 @@ def publish(f: Filling, template_id: str) -> None:
 
 
 def clusters(f: Filling) -> None:
-    """One that works, one that could not be made, and one whose delete fails."""
+    """One that works, one whose creation failed, and one whose delete fails."""
     known = {row["name"]: row["uuid"] for row in ask(magnum(f), "/clusters")["clusters"]}
     for suffix, labels in (
         ("works", {"team": "web"}),
@@ -101,7 +101,7 @@ def clusters(f: Filling) -> None:
 
 
 def ask(api: Rest, path: str, **how: Any) -> dict[str, Any]:
-    """Read something. Magnum answers 400 to who asks before a new cluster has its node groups."""
+    """Send a GET. Magnum answers 400 before a new cluster has its node groups."""
     deadline = time.monotonic() + SECONDS
     while True:
         try:

@@ -38,7 +38,7 @@ def zone(f: Filling, name: str, **attributes: Any) -> str:
 
 
 def zones(f: Filling) -> None:
-    """Three levels, for the deepest has to go first; a secondary one, which is another project's data."""
+    """Three levels, because the deepest has to be deleted first; and a secondary one with data of another project."""
     top = zone(f, apex(f))
     zone(f, f"sub.{apex(f)}")
     zone(f, f"deep.sub.{apex(f)}")
@@ -71,7 +71,7 @@ def settle(f: Filling) -> None:
 
 
 def share(f: Filling) -> None:
-    """The partner may put recordsets into it, and has not."""
+    """The partner may create recordsets in it, and has created none."""
     path = f"/zones/{f.first('shared zone')}/shares"
     known = user(f).call("GET", path)["shared_zones"]
     found = [row for row in known if row["target_project_id"] == f.filled.partner_id]
@@ -79,7 +79,7 @@ def share(f: Filling) -> None:
 
 
 def use_share(giver: Filled, taker: Filled) -> str:
-    """`taker` puts a recordset of its own into the zone that `giver` shares with it; its id."""
+    """Let `taker` create a recordset in the zone that `giver` shares with it; return its id."""
     name = f"{taker.project_name}.{giver.project_name}-shared.example."
     path = f"/zones/{giver.first('shared zone')}/recordsets"
     body = {"name": name, "type": "A", "records": ["192.0.2.99"]}
@@ -89,7 +89,7 @@ def use_share(giver: Filled, taker: Filled) -> str:
 
 
 def offer(f: Filling) -> None:
-    """A zone is offered to the partner, who has not answered."""
+    """Offer a zone to the partner, who does not answer."""
     path = f"/zones/{f.first('zone', 1)}/tasks/transfer_requests"
     known = user(f).call("GET", "/zones/tasks/transfer_requests")["transfer_requests"]
     found = [row for row in known if row["zone_id"] == f.first("zone", 1)]
@@ -128,7 +128,7 @@ def import_and_export(f: Filling) -> None:
 
 
 def tsig_key(f: Filling) -> None:
-    """Only an admin makes one, for a zone."""
+    """Only an admin can create one, for a zone."""
     body = {"name": f"{f.name}-key", "algorithm": "hmac-sha256", "secret": "c2VjcmV0", "scope": "ZONE"}
     body["resource_id"] = f.first("zone")
     known = admin(f).call("GET", "/tsigkeys", params={"name": body["name"]})["tsigkeys"]
@@ -136,7 +136,7 @@ def tsig_key(f: Filling) -> None:
 
 
 def ptr(f: Filling) -> None:
-    """A name for a floating IP of its own: the network's filling goes on at the same time."""
+    """A PTR record for a separate floating IP: the filling of Neutron runs at the same time."""
     public = f.network.call("GET", "/networks", params={"name": "public", "router:external": True})["networks"]
     if not public:
         return

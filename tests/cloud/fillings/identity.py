@@ -1,4 +1,4 @@
-"""Keystone: what hangs on a project without being in it. Some of it goes with the project, some does not."""
+"""Keystone: objects that refer to a project. Keystone deletes some of them with the project, and leaves others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.cloud.fillings.base import Filling
 
 
 def application_credentials(f: Filling) -> None:
-    """Keystone forgets to remove these with the project."""
+    """Keystone does not remove these with the project."""
     path = f"/users/{f.filled.user_id}/application_credentials"
     known = {c["name"]: c["id"] for c in f.identity.call("GET", path)["application_credentials"]}
     rules = [{"path": "/v2.0/networks", "method": "GET", "service": "network"}]
@@ -48,7 +48,7 @@ def project_tag(f: Filling) -> None:
 
 
 def project_limit(f: Filling) -> None:
-    """A registered limit is the cloud's; the project's deviation from it is the project's."""
+    """A registered limit belongs to the cloud; the limit of the project belongs to the project."""
     service = f.identity_admin.call("GET", "/services", params={"type": "image"})["services"][0]["id"]
     common = {"service_id": service, "resource_name": "image_size_total", "region_id": "RegionOne"}
     params = {"service_id": service, "resource_name": common["resource_name"]}

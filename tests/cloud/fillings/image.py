@@ -1,4 +1,4 @@
-"""Glance: images in every state and visibility, and what hangs on them."""
+"""Glance: images in every state and visibility, and the objects that refer to them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def image_member(f: Filling) -> None:
 
 
 def imported_image(f: Filling) -> None:
-    """An image that came by way of the import call leaves a task behind, which nobody can delete."""
+    """The import call of an image leaves a task, which cannot be deleted."""
     name = f"{f.name}-imported"
     image_id = make_image(f.image, f.project_id, name, data=None)
     f.note("image", image_id)

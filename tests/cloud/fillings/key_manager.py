@@ -26,7 +26,7 @@ def secret(f: Filling, suffix: str, **attributes: Any) -> str:
 
 
 def reference(f: Filling, secret_id: str) -> str:
-    """What Barbican calls a secret in its bodies."""
+    """Return the reference of a secret in bodies of Barbican."""
     return f.secrets.call("GET", f"/secrets/{secret_id}")["secret_ref"]
 
 
@@ -37,19 +37,19 @@ def plain_secrets(f: Filling) -> None:
 
 def private_secret(f: Filling) -> None:
     """Only its creator may read it."""
-    secret_id = secret(f, "private", payload="nobody else's", **TEXT)
+    secret_id = secret(f, "private", payload="private", **TEXT)
     f.secrets.call("PUT", f"/secrets/{secret_id}/acl", {"read": {"project-access": False, "users": [f.filled.user_id]}})
 
 
 def consumed_secret(f: Filling) -> None:
-    """A service has said that it uses it."""
+    """A service has registered as a consumer of the secret."""
     secret_id = secret(f, "consumed", payload="in use", **TEXT)
     consumer = {"service": "image", "resource_type": "image", "resource_id": str(uuid.uuid4())}
     f.secrets.call("POST", f"/secrets/{secret_id}/consumers", consumer)
 
 
 def expiring_secret(f: Filling) -> None:
-    """Once expired it is in no list any more, and still in the database."""
+    """An expired secret is in no list, but still in the database."""
     until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=f.expiring_in)
     secret(f, "expiring", payload="soon gone", expiration=until.strftime("%Y-%m-%dT%H:%M:%S"), **TEXT)
 

@@ -1,6 +1,6 @@
-"""Octavia: load balancers with all that can hang on one, and a quota.
+"""Octavia: load balancers with all kinds of children, and a quota.
 
-The children are made in one call with their load balancer: each call of its own would lock it, and have to wait.
+One call creates a load balancer with its children: separate calls would lock it, and would have to wait.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def quota(f: Filling) -> None:
 
 
 def subnet(f: Filling) -> None:
-    """Of its own: the filling of the network goes on at the same time."""
+    """Make a separate subnet: the filling of Neutron runs at the same time."""
     name = f"{f.name}-vips"
     network = f.note("vip network", f.network.ensure("networks", "network", {"name": name}, project_id=f.project_id))
     body = {"name": name, "network_id": network, "ip_version": 4, "cidr": "10.91.0.0/24"}
@@ -28,7 +28,7 @@ def subnet(f: Filling) -> None:
 
 
 def load_balancers(f: Filling) -> None:
-    """One of everything in the first; one with nothing; one that is switched off."""
+    """One load balancer with one child of each kind, one without children, and one that is switched off."""
     pool = {
         "name": "back",
         "protocol": "HTTP",

@@ -1,7 +1,7 @@
-"""Neutron: at least one of everything that a project can own without agents.
+"""Neutron: at least one resource of each type that a project can own without agents.
 
 Left out: the default statefulness of security groups. Its singular and its plural are the same word, so Neutron 29
-takes every body for a bulk request and refuses it: nobody can create one.
+treats every body as a bulk request and refuses it: it cannot be created.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def address_group(f: Filling) -> None:
 
 
 def security_groups(f: Filling) -> None:
-    """Two groups that let each other in: neither is free of references while the other one is there."""
+    """Two groups whose rules refer to each other."""
     existing = f.network_admin.call("GET", "/security-groups")["security_groups"]
     own = {g["name"]: g["id"] for g in existing if g["project_id"] == f.project_id}
     for suffix in ("web", "db"):
@@ -193,8 +193,8 @@ def local_ip(f: Filling) -> None:
     port = {"fixed_port_id": f.first("port", 1)}
     fixed = f.network.call("GET", f"/ports/{f.first('port', 1)}")["port"]["fixed_ips"]
     port["fixed_ip"] = next(ip["ip_address"] for ip in fixed if "." in ip["ip_address"])
-    # As the administrator: for a member, Neutron 29 fails to find the owner of the local IP. For anybody, it makes the
-    # association and then answers 500, as it does to every list of associations that is not empty.
+    # As the administrator: for a member, Neutron 29 fails to find the owner of the local IP. For every user it creates
+    # the association and then answers 500, as it does to every list of associations that is not empty.
     path = f"/local-ips/{one}/port_associations"
     f.network_admin.call("POST", path, {"port_association": port}, ok=(409, 500))
     listed = f.network_admin.raw("GET", path, ok=(500,))
@@ -214,7 +214,7 @@ def metering_label(f: Filling) -> None:
 
 
 def log(f: Filling) -> None:
-    """Logging of a security group: for administrators, on behalf of the project."""
+    """A log of a security group, which administrators create for the project."""
     if not f.extension("logging"):
         return
     body = {"name": f"{f.name}-log", "resource_type": "security_group", "project_id": f.project_id, "event": "ALL"}
@@ -246,7 +246,7 @@ def network_segment_range(f: Filling) -> None:
 
 
 def rbac_policies(f: Filling) -> None:
-    """Things of the project that another project may use."""
+    """Resources of the project that another project may use."""
     known = f.network.call("GET", "/rbac-policies", params={"project_id": f.project_id})["rbac_policies"]
     shared = {(r["object_type"], r["object_id"], r["target_tenant"]): r["id"] for r in known}
     for kind, object_id in (

@@ -1,4 +1,4 @@
-"""Swift: containers and objects of every sort, among them the names that break careless clients."""
+"""Swift: containers and objects of every sort, including names that clients often send incorrectly."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from tests.cloud.fillings.base import Filling
 
-# Each of these has broken somebody's clean-up. Dots are sent encoded: HTTP libraries resolve "..", in requests too, and
-# the request then goes to another container.
+# Each of these has broken a cleanup tool. Dots are sent encoded: HTTP libraries resolve ".." in the path of a request,
+# which then goes to another container.
 WEIRD_NAMES = (
     "with space",
     " leading and trailing ",
@@ -28,7 +28,7 @@ WEIRD_NAMES = (
 
 
 def path(container: str, name: str | None = None) -> str:
-    """The path of a container or object, with nothing in it that anybody could interpret."""
+    """Return the path of a container or object, encoded so that no client or server can interpret it."""
     encoded = f"/{quote(container, safe='').replace('.', '%2E')}"
     return encoded if name is None else f"{encoded}/{quote(name, safe='').replace('.', '%2E')}"
 
@@ -89,7 +89,7 @@ def versioned_container(f: Filling) -> None:
 
 
 def legacy_versions(f: Filling) -> None:
-    """The older way: former versions are ordinary objects of another container."""
+    """The older kind of versioning: former versions are ordinary objects of another container."""
     archive = f.note("object container", f"{f.name}-archive")
     name = f.note("object container", f"{f.name}-history")
     put(f, archive)

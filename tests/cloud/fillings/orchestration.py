@@ -1,4 +1,4 @@
-"""Heat: stacks in every state, what they leave behind, and configs and deployments by themselves."""
+"""Heat: stacks in every state, what they leave behind, and separate configs and deployments."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def find(f: Filling, name: str) -> dict[str, Any] | None:
     return next(iter(heat(f).call("GET", "/stacks", params=query)["stacks"]), None)
 
 
-#: What each stack was made of, by its name: one that failed because a service was busy is made again.
+#: The body of each stack, by its name: a stack that failed because a service was busy is created again.
 _made: dict[str, tuple[dict[str, Any], str]] = {}
 
 
 def make(f: Filling, suffix: str, resources: dict[str, Any], tags: str = "") -> str:
-    """A stack of that name, once; whether it can be made shows later."""
+    """Begin the creation of a stack with that name, once; it may fail later."""
     name = f"{f.name}-{suffix}"
     _made[name] = resources, tags
     found = find(f, name)
@@ -94,7 +94,7 @@ def stack_snapshot(f: Filling) -> None:
 
 
 def occupied_stack(f: Filling) -> None:
-    """Somebody has put a port of his own on its network: it cannot be deleted as long as that is there."""
+    """Another user has a port on its network, which blocks the delete of the stack."""
     occupied = make(f, "occupied", {"network": NETWORK, "subnet": subnet("10.82.0.0/24")})
     wait(f, "occupied", "CREATE_COMPLETE")
     path = f"/stacks/{f.name}-occupied/{occupied}/resources/network"
@@ -104,7 +104,7 @@ def occupied_stack(f: Filling) -> None:
 
 
 def failed_stack(f: Filling) -> None:
-    """Its delete has failed: a container of its own holds an object that is not."""
+    """Its delete has failed: its container has an object that does not belong to the stack."""
     full = make(f, "full", {"container": {"type": "OS::Swift::Container"}})
     stack = wait(f, "full", "CREATE_COMPLETE", "DELETE_FAILED")
     f.note("failed stack", full)
@@ -118,7 +118,7 @@ def failed_stack(f: Filling) -> None:
 
 
 def abandoned_stack(f: Filling) -> None:
-    """Heat forgets it, and leaves what it made."""
+    """Heat abandons it and leaves its resources."""
     if f.network.call("GET", "/networks", params={"name": f"{f.name}-abandoned"})["networks"]:
         return
     network = {**NETWORK, "properties": {"name": f"{f.name}-abandoned"}}
@@ -133,8 +133,8 @@ def abandoned_stack(f: Filling) -> None:
 def software(f: Filling) -> None:
     """A config with a deployment (to a server that is long gone), and one without.
 
-    To a caller that reads the deployment by its id, Heat answers with an error: the config says where to look for a
-    signal, and names nonsense.
+    If a caller reads the deployment by its id, Heat answers with an error: the config names an invalid place for the
+    signal.
     """
     inputs = {"deploy_signal_transport": "TEMP_URL_SIGNAL", "deploy_signal_id": "nonsense"}
     known = {row["name"]: row["id"] for row in heat(f).call("GET", "/software_configs")["software_configs"]}

@@ -1,4 +1,4 @@
-"""Manila: shares in every state a user can get them into, and all that depends on them; networks, access, quotas."""
+"""Manila: shares in every state that a user can cause, and all that depends on them; networks, access, quotas."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def admin(f: Filling) -> Rest:
 
 
 def ensure(rest: Rest, path: str, plural: str, singular: str, body: dict[str, Any], **match: str) -> str:
-    """The id of what has that name, made if there is none."""
+    """Return the id of the object with that name; create it if there is none."""
     known = rest.call("GET", path, params={"name": body["name"], **match})[plural]
     found = [row for row in known if row.get("name") == body["name"]]
     return (found or [rest.call("POST", path, {singular: body})[singular]])[0]["id"]
 
 
 def share_type(f: Filling) -> str:
-    """The type of all shares here; one that a cloud had from the start may lack snapshots."""
+    """Return the type of all shares here; an existing type may lack snapshots."""
     wanted = "of-the-filling"
     specs = {"driver_handles_share_servers": "False", "snapshot_support": "True"}
     body = {"name": wanted, "share_type_access:is_public": True, "extra_specs": specs}
@@ -78,7 +78,7 @@ def share(f: Filling, suffix: str, **attributes: Any) -> str:
 
 
 def wait(f: Filling, path: str, key: str, *states: str) -> str:
-    """Wait until a thing is in one of these states, `available` by default."""
+    """Wait until a resource is in one of these states, `available` by default."""
     deadline = time.monotonic() + SECONDS
     while (status := admin(f).call("GET", path)[key]["status"]) not in (states or ("available",)):
         if status == "error" or time.monotonic() > deadline:
@@ -116,7 +116,7 @@ def shares(f: Filling) -> None:
 
 
 def recycled(f: Filling) -> None:
-    """In the recycle bin, where only those who ask for it see it."""
+    """A share in the recycle bin, which only a special filter shows."""
     known = user(f).call("GET", "/shares", params={"is_soft_deleted": "true"})["shares"]
     if known:
         f.note("recycled share", known[0]["id"])
@@ -164,7 +164,7 @@ def network(f: Filling) -> None:
 
 
 def make_public(admin_rest: Rest, filled: Filled, share_id: str) -> None:
-    """All projects see it from now on; only an admin may do that."""
+    """Make it public; only an admin may do that."""
     admin_rest.call("PUT", f"/shares/{share_id}", {"share": {"is_public": True}})
     filled.note("public share", share_id)
 

@@ -1,7 +1,7 @@
-"""What each service of the cloud needs, as data; nothing here starts anything: the launcher does.
+"""The services of the cloud as data; the launcher starts them.
 
-A service is a module with one function `service(site)`. `SERVICES` names them all, `LIGHT` those that need no server
-beside them.
+A service is a module with one function `service(site)`. `SERVICES` names them all, `LIGHT` those that need no other
+server.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SERVICES: dict[str, Callable[[Site], Service]] = {
     "manila": manila.service,
     "magnum": magnum.service,
 }
-#: Those that run on SQLite and without a bus. All others need a RabbitMQ and a MariaDB, and then these use them too.
+#: The services that run on SQLite without a bus. All others need RabbitMQ and MariaDB, which these then use as well.
 LIGHT = ("keystone", "neutron", "glance", "barbican", "swift")
 
 

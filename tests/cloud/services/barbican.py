@@ -1,4 +1,4 @@
-"""Barbican, which keeps the secrets in its own database."""
+"""Barbican, which stores the secrets in its database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def service(site: Site) -> Service:
     }
     return Service(
         name="barbican",
-        # It looks for its configuration in ~/.barbican alone, and takes no argument for it.
+        # It reads its configuration only from ~/.barbican, and has no argument for it.
         files={".barbican/barbican.conf": ini(config, site.extra_config.get("barbican"))},
         folders=("state", "lock"),
         databases=("barbican",),

@@ -1,4 +1,4 @@
-"""What a service of the cloud is, as data: configuration, databases, preparation, processes, catalog."""
+"""The description of a service as data: configuration, databases, preparation, processes, catalog."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SERVICE_PROJECT = "service"
 SERVICE_ROLES = ("admin", "service")
 STOCK_KEYSTONE = "keystone.wsgi.api:application"
 INSIDE = pathlib.Path(__file__).parents[1] / "inside.py"
-#: Modules of ours that run inside the services: the fakes of what this machine does not have.
+#: Modules of the tests that run inside the services: fakes of what this machine does not have.
 FAKES = pathlib.Path(__file__).parents[1] / "fakes"
-#: What every agent and daemon of this cloud says that it runs on.
+#: The host name of every agent and daemon of this cloud.
 NODE = "cloudhost"
 
-# Offsets from the port base. A place is kept for what may join later, so that no port ever moves.
+# Offsets from the port base. Some are reserved for later services, so that no port ever changes.
 PORT_OFFSETS = {
     "keystone": 0,
     "glance": 1,
@@ -38,7 +38,7 @@ PORT_OFFSETS = {
     "swift-account": 20,
     "swift-container": 21,
     "swift-object": 22,
-    # Where there are several Keystone processes: each one's own, besides the one that they share.
+    # With several Keystone processes: the port of each, besides the one that they share.
     "keystone-1": 23,
     "keystone-2": 24,
     "keystone-3": 25,
@@ -53,7 +53,7 @@ Ini = Mapping[str, Mapping[str, object]]
 
 @dataclass(frozen=True)
 class Site:
-    """Where one cloud lives, and what its services have to know of each other."""
+    """The directory and ports of one cloud, and what its services need to know of each other."""
 
     directory: pathlib.Path
     venv: pathlib.Path
@@ -65,7 +65,7 @@ class Site:
     keystone_cache: str = "process"  #: a key of services.keystone.CACHES
     cleanup_user: str = ""  #: the orchestrator's user, if Keystone has to know it from its configuration
     extra_config: Mapping[str, Ini] = field(default_factory=dict)
-    transport_url: str = "fake://"  #: the bus between a service's processes; by default each has one for itself
+    transport_url: str = "fake://"  #: the bus between the processes of a service; by default each has its bus
     mariadb_url: str = ""  #: of a server without its database's name; by default each database is a SQLite file
 
     @property
@@ -130,7 +130,7 @@ class Reports:
 
 
 class Pools(Reports):
-    """The backends (`names`) that a scheduler knows: before each has told it what it has, nothing has a valid host."""
+    """The backends (`names`) that a scheduler knows: before each has reported its capacity, there is no valid host."""
 
     @staticmethod
     def _name(row: Mapping[str, object]) -> object:
@@ -176,7 +176,7 @@ def ini(sections: Ini, extra: Ini | None = None) -> str:
 
 
 def credentials(site: Site, user: str) -> dict[str, object]:
-    """How a service gets at Keystone, and by its catalog at the others, with its own user."""
+    """Return the options with which a service logs in to Keystone with its user, and finds the others."""
     return {
         "auth_url": site.keystone_url,
         "auth_type": "password",
@@ -190,7 +190,7 @@ def credentials(site: Site, user: str) -> dict[str, object]:
 
 
 def auth_token(site: Site, service: str) -> dict[str, object]:
-    """How a service checks tokens."""
+    """Return the options with which a service checks tokens."""
     return {
         **credentials(site, service),
         "www_authenticate_uri": site.keystone_url,
@@ -201,7 +201,7 @@ def auth_token(site: Site, service: str) -> dict[str, object]:
 
 
 def common(site: Site, service: str, database: str = "") -> dict[str, dict[str, object]]:
-    """What the oslo services have in common."""
+    """Return the common options of the oslo services."""
     home = site.home(service)
     return {
         "DEFAULT": {
@@ -225,7 +225,7 @@ def wsgi(
     arguments: tuple[str, ...] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Process:
-    """A WSGI service behind our own runner."""
+    """Return a WSGI service that serve.py runs."""
     option, value = target
     return Process(
         name=service,
@@ -241,7 +241,7 @@ def wsgi(
 def daemon(
     site: Site, name: str, *arguments: str, script: str = "", environment: Mapping[str, str] | None = None
 ) -> Process:
-    """A process without an API of its own: a command of the venv, or a script of ours that its Python runs.
+    """Return a process without an API: a command of the venv, or a script of the tests that its Python runs.
 
     Guarded, because most of them start children of their own.
     """
@@ -250,5 +250,5 @@ def daemon(
 
 
 def python_path(*folders: pathlib.Path) -> dict[str, str]:
-    """An environment in which modules of ours are found."""
+    """Return an environment in which the modules of the tests are found."""
     return {"PYTHONPATH": os.pathsep.join(map(str, folders))}

@@ -1,4 +1,4 @@
-"""Cinder, with volumes and backups that only pretend."""
+"""Cinder, with fake volumes and backups."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def service(site: Site) -> Service:
 
 
 def seed(site: Site, admin: Rest) -> None:
-    """The type that volumes have which name none."""
+    """Make the default type of volumes."""
     url = f"{site.url('cinder')}/v3/types"
     if all(each["name"] != TYPE for each in admin.call("GET", f"{url}?is_public=none")["volume_types"]):
         admin.call("POST", url, {"volume_type": {"name": TYPE, "extra_specs": {"volume_backend_name": BACKEND}}})

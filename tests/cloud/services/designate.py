@@ -1,4 +1,4 @@
-"""Designate, with a name server that only pretends."""
+"""Designate, with a fake name server."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def service(site: Site) -> Service:
         name="designate",
         files={
             "designate.conf": ini(config, site.extra_config.get("designate")),
-            # Its API looks beside its configuration alone.
+            # Its API searches only next to its configuration.
             "api-paste.ini": (site.venv / "etc/designate/api-paste.ini").read_text(),
             "pools.yaml": json.dumps([pool], indent=1),
         },

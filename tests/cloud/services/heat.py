@@ -1,4 +1,4 @@
-"""Heat, with the users of its stacks in a domain of its own."""
+"""Heat, with the users of its stacks in a separate domain."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ def service(site: Site) -> Service:
 
 
 def seed(site: Site, admin: Rest) -> None:
-    """Who makes users for the stacks, and the role that those get."""
+    """Make the user that creates users for the stacks, and the role of these users."""
     admin.ensure_domain_admin(DOMAIN, ADMIN, site.password)
     admin.ensure("roles", "role", {"name": "heat_stack_user"})

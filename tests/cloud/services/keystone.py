@@ -7,8 +7,8 @@ from collections.abc import Callable
 from tests.cloud.identity import Rest
 from tests.cloud.services.base import INSIDE, REGION, SERVICE_PROJECT, Process, Service, Site, ini, wsgi
 
-#: Where Keystone caches tokens and more: each process for itself, or all of them together (in a file instead of in
-#: memcached, see serve.py).
+#: The caches of Keystone: a separate one in each process, or a shared one (in a file instead of memcached, see
+#: serve.py).
 CACHES: dict[str, Callable[[Site], dict[str, object]]] = {
     "process": lambda site: {"enabled": "true", "backend": "dogpile.cache.memory"},
     "shared": lambda site: {
@@ -21,9 +21,9 @@ CACHES: dict[str, Callable[[Site], dict[str, object]]] = {
 
 
 def keystone_processes(site: Site) -> tuple[Process, ...]:
-    """One process, or several: each of them on a port of its own, and all on the port of Keystone.
+    """One process, or several: each of them on a separate port, and all on the port of Keystone.
 
-    There the kernel gives each new connection to one of them, as a load balancer would.
+    On the shared port the kernel gives each new connection to one of them, like a load balancer.
     """
     files = [site.home("keystone") / name for name in ("keystone.conf", "cleanup-user.conf")]
     environment = {"OS_KEYSTONE_CONFIG_FILES": ";".join(map(str, files if site.cleanup_user else files[:1]))}
@@ -45,13 +45,13 @@ def service(site: Site) -> Service:
         "fernet_tokens": {"key_repository": home / "fernet"},
         "credential": {"key_repository": home / "credential"},
         "cache": CACHES[site.keystone_cache](site),
-        "identity": {"password_hash_rounds": 4},  # the least bcrypt takes: a dozen users are created at the start
+        "identity": {"password_hash_rounds": 4},  # the minimum of bcrypt: a dozen users are created at the start
     }
     return Service(
         name="keystone",
         files={"keystone.conf": ini(config, site.extra_config.get("keystone"))},
         databases=("keystone",),
-        # The preparation does it too, in one process with all the rest; there it finds that nothing is to be done.
+        # The preparation does the same in one process with other commands; then this one has nothing to do.
         schema=((site.bin("keystone-manage"), "--config-file", str(home / "keystone.conf"), "db_sync"),),
         preparation=(
             (site.bin("python"), str(INSIDE), "keystone", str(home / "keystone.conf"), site.password, REGION,

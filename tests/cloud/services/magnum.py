@@ -1,4 +1,4 @@
-"""Magnum, with a driver of the tests, for it brings none of its own."""
+"""Magnum, with a driver of the tests, because it has none by default."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ def service(site: Site) -> Service:
 
 
 def seed(site: Site, admin: Rest) -> None:
-    """Who makes the users that clusters act as."""
+    """Make the user that creates the users of clusters."""
     admin.ensure_domain_admin(DOMAIN, ADMIN, site.password)

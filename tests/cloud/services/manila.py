@@ -1,4 +1,4 @@
-"""Manila, with a backend that only pretends."""
+"""Manila, with a fake backend."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def service(site: Site) -> Service:
 
 
 def seed(site: Site, admin: Rest) -> None:
-    """The type that shares have which name none."""
+    """Make the default type of shares."""
     url = f"{site.url('manila')}/v2/types"
     if not admin.call("GET", url, headers=HEADERS)["share_types"]:
         specs = {"driver_handles_share_servers": False, "snapshot_support": True,

@@ -1,4 +1,4 @@
-"""Neutron with ML2; in the whole cloud also what its ports need to become bound."""
+"""Neutron with ML2; in the whole cloud also the agent that port binding needs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def service(site: Site) -> Service:
 
 
 def seed(site: Site, admin: Rest) -> None:
-    """What the migrations put in, where they ran (the rules of a default group), and the outside world."""
+    """Make the rows that migrations would create (the rules of a default group), and the external network."""
     url = f"{site.url('neutron')}/v2.0"
     if not admin.call("GET", f"{url}/default-security-group-rules")["default_security_group_rules"]:
         for ethertype in ("IPv4", "IPv6"):
@@ -94,7 +94,7 @@ def seed(site: Site, admin: Rest) -> None:
     network_id = admin.call("POST", f"{url}/networks", {"network": network})["network"]["id"]
     for name, subnet in (
         ("public-v4", {"ip_version": 4, "cidr": "192.0.2.0/24"}),
-        # NDP proxies want the outside and the inside in one IPv6 address scope, hence the shared pool.
+        # NDP proxies need the external and the internal subnet in one IPv6 address scope, hence the shared pool.
         ("public-v6", {"ip_version": 6, "subnetpool_id": pool_id}),
     ):
         body = {"name": name, "network_id": network_id, "enable_dhcp": False, **subnet}

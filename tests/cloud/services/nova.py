@@ -1,4 +1,4 @@
-"""Nova, with a hypervisor that only pretends."""
+"""Nova, with a fake hypervisor."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def service(site: Site) -> Service:
     config["DEFAULT"] |= {
         "compute_driver": "fake.FakeDriver",
         "my_ip": "127.0.0.1",
-        # Nobody plugs anything in, nor tells.
+        # No agent plugs ports or reports it.
         "vif_plugging_is_fatal": "false",
         "vif_plugging_timeout": 0,
         "allow_resize_to_same_host": "true",
         "report_interval": 5,
-        # It would write to the rows of deleted servers in the midst of a test that compares all rows.
+        # It would write to the rows of deleted servers during a test that compares all rows.
         "instance_delete_interval": 86400,
     }
     config |= {
@@ -58,7 +58,7 @@ def service(site: Site) -> Service:
         name="nova",
         files={
             "nova.conf": ini(config, site.extra_config.get("nova")),
-            # Its API looks beside its configuration alone.
+            # Its API searches only next to its configuration.
             "api-paste.ini": (site.venv / "etc/nova/api-paste.ini").read_text(),
             # A node that has lost this file does not start again.
             "state/compute_id": "7b2d6c1e-0000-4000-8000-000000000001\n",
@@ -83,7 +83,7 @@ def service(site: Site) -> Service:
         catalog_url=f"{site.url('nova')}/v2.1",
         reports=(
             Reports(f"{site.url('nova')}/v2.1/os-services", "services", frozenset(daemons)),
-            # It is not in this list before the scheduler has found it, and can be given no server.
+            # Before the scheduler has found it, it is not in this list and gets no server.
             Reports(f"{site.url('nova')}/v2.1/os-hypervisors/detail", "hypervisors", frozenset({NODE})),
         ),
         seed=seed,
@@ -92,7 +92,7 @@ def service(site: Site) -> Service:
 
 
 def seed(site: Site, admin: Rest) -> None:
-    """Two flavors of hardly anything."""
+    """Make two small flavors."""
     url = f"{site.url('nova')}/v2.1/flavors"
     known = {flavor["name"] for flavor in admin.call("GET", f"{url}?is_public=None")["flavors"]}
     for name, ram in (("m1.nano", 64), ("m1.micro", 128)):

@@ -1,4 +1,4 @@
-"""Octavia, whose load balancers are records and nothing behind them."""
+"""Octavia, whose load balancers are only records."""
 
 from __future__ import annotations
 

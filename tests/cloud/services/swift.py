@@ -25,7 +25,7 @@ def service(site: Site) -> Service:
     except KeyError:
         raise CloudError(f"Swift needs a name for the user that runs it, and user id {os.getuid()} has none") from None
     default = {"bind_ip": HOST, "workers": 0, "swift_dir": home, "user": user, "log_level": "WARNING"}
-    # A backend that does not answer in time is left out of a write, and nothing here brings it up to date later.
+    # A write skips a backend that does not answer in time, and no process here updates it later.
     default |= {"conn_timeout": 60, "node_timeout": 60}
     proxy = {
         "DEFAULT": {**default, "bind_port": site.ports["swift"]},
@@ -46,7 +46,7 @@ def service(site: Site) -> Service:
             **auth_token(site, "swift"),
         },
     }  # fmt: skip
-    if site.mariadb_url:  # the whole cloud is as its operators would have it: an account can be deleted
+    if site.mariadb_url:  # in the whole cloud an account can be deleted, as in production
         proxy["app:proxy-server"]["allow_account_management"] = "yes"
     files = {
         "swift.conf": ini({"swift-hash": {"swift_hash_path_suffix": "cleanup", "swift_hash_path_prefix": "demo"}}),
@@ -62,7 +62,7 @@ def service(site: Site) -> Service:
                 "devices": home / "devices",
                 "mount_check": "false",
                 "disable_fallocate": "true",
-                # Listings have to be right at once: there are no updaters to bring a late one in.
+                # Listings have to be correct at once: there are no updaters for late changes.
                 "container_update_timeout": 60,
             },
             "pipeline:main": {"pipeline": f"healthcheck {kind}-server"},

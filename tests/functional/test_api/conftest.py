@@ -13,7 +13,7 @@ def keystone():
 
 @pytest.fixture
 def site(tmp_path, keystone):
-    """The application over SQLite; Keystone is shared, so ask it for no change that stays."""
+    """The application over SQLite; Keystone is shared, so a test must not change it permanently."""
     site = Site(tmp_path, keystone=keystone)
     yield site
     site.close()

@@ -37,7 +37,7 @@ class Application(fixture.GabbiFixture):
 
 
 class BehindAProxy(Application):
-    """It believes the proxy's headers, and a browser may call it from one origin."""
+    """It trusts the headers of the proxy, and a browser may call it from one origin."""
 
     extra = """
 [oslo_middleware]
@@ -48,7 +48,7 @@ allowed_origin = https://horizon.example.com
 
 
 class LongWaivers(Application):
-    """A waiver may hold for a hundred years, so that sentences can have dates."""
+    """A waiver may last for a hundred years, so that sentences can have dates."""
 
     extra = """
 [catalog]
@@ -57,7 +57,7 @@ waiver_limit = 36500
 
 
 class Deleting(Application):
-    """The cascade of one project is at its deletes, and that of another has only been asked for."""
+    """The cascade of one project is in its deletes, and that of another has only been accepted."""
 
     def start_fixture(self):
         super().start_fixture()

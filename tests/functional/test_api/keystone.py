@@ -1,4 +1,4 @@
-"""A small Keystone over real HTTP: what keystonemiddleware and ``projects.py`` ask, answered from dictionaries."""
+"""A small Keystone over real HTTP. It answers keystonemiddleware and ``projects.py`` from dictionaries."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ http_request_max_retries = 0
 
 
 class Bus:
-    """Notes casts; ``broken`` makes them fail. ``forcible`` is what a worker answers about force."""
+    """Records casts; ``broken`` makes them fail. ``forcible`` is the answer of a worker about force."""
 
     def __init__(self):
         self.casts, self.broken = [], False

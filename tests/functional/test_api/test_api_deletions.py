@@ -1,4 +1,4 @@
-"""What sentences cannot say well: races, lost writes, paging, what is logged, and what happens when others are down."""
+"""Deletions over the API, beyond the sentences of gabbi: races, lost writes, paging, logs, and failures of others."""
 
 import concurrent.futures
 import dataclasses
@@ -97,13 +97,13 @@ def test_simultaneous_cancels_and_an_engine_that_writes(any_site):
     assert [e.type for e in journal(any_site, made["id"])].count("deletion.cancelling") == 1
 
 
-def test_a_move_is_tried_again_when_somebody_else_wrote(site, monkeypatch):
+def test_a_move_is_tried_again_after_a_conflict(site, monkeypatch):
     made = site.ask()
     save, conflicts = site.store.save, iter([True, True, False])
 
     def slow(*arguments, **kwargs):
         if next(conflicts):
-            raise storage.Conflict("somebody else was first")
+            raise storage.Conflict("another request was first")
         return save(*arguments, **kwargs)
 
     monkeypatch.setattr(site.store, "save", slow)
@@ -199,7 +199,7 @@ def test_the_store_is_down(site, monkeypatch, caplog):
         raise sa_exc.OperationalError("SELECT secret FROM t", {}, Exception("connection refused"))
 
     monkeypatch.setattr(site.store.database.engine, "begin", lambda: refuse())
-    for retry in stores.retries():  # without the 20 seconds of patience
+    for retry in stores.retries():  # without the retries of 20 seconds
         monkeypatch.setattr(retry, "stop", tenacity.stop_after_attempt(1))
     for answer in (
         site.get("/v1/deletions"),
@@ -272,7 +272,7 @@ def test_an_unexpected_error_shows_nothing_and_is_logged_with_its_request(site, 
 # ------------------------------------------------------------------------------------------------------------ the lines
 @pytest.fixture
 def lines(site):
-    """What the log has, formatted as the process would."""
+    """Return the log, formatted as the process does it."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatters.ContextFormatter(config=site.conf))
@@ -291,12 +291,12 @@ def test_every_line_has_the_ids_and_none_a_secret(site, lines, monkeypatch):
     answer = site.post("/v1/deletions", {"project_id": "p1"}, token="gAAAA-secret-token")
     made = answer.json["deletion"]
     request_id = answer.headers["x-openstack-request-id"]
-    ours = [line for line in lines() if " cleanup_orchestrator." in line]
-    assert [line.split("] ", 1)[1][:20] for line in ours if " INFO " in line] == [
+    of_package = [line for line in lines() if " cleanup_orchestrator." in line]
+    assert [line.split("] ", 1)[1][:20] for line in of_package if " INFO " in line] == [
         "accepted: report del",
         "POST /v1/deletions: ",
     ]
-    for line in ours:
+    for line in of_package:
         assert f"[{request_id} deletion={made['id']} project=p1]" in line
     monkeypatch.setattr(site.store, "load", lambda _: {}["x"])
     failed = site.get(f"/v1/deletions/{made['id']}")
@@ -452,7 +452,7 @@ def test_a_tree_is_one_deletion_for_each_project_and_each_is_known_to_the_one_ab
     assert [d["id"] for d in below] == [middle["id"]]
 
 
-def test_the_deepest_is_told_to_the_engines_first(site):
+def test_the_engines_are_notified_of_the_deepest_project_first(site):
     made = tree(site).json and by_project(site)
     told = [site.store.get(deletion_id).project_id for deletion_id in site.bus.casts]
     assert told == ["child-2", "child-1", "parent"]
@@ -516,7 +516,7 @@ def statuses(site):
 
 @ACTIONS
 @pytest.mark.parametrize("saved", [0, 1, 2])
-def test_a_tree_is_stopped_from_below_and_whoever_dies_over_it_can_be_asked_again(site, monkeypatch, action, saved):
+def test_a_tree_is_stopped_from_below_and_a_failed_request_can_be_repeated(site, monkeypatch, action, saved):
     root = tree(site).json["deletion"]["id"]
     save, calls = site.store.save, []
 
@@ -536,7 +536,7 @@ def test_a_tree_is_stopped_from_below_and_whoever_dies_over_it_can_be_asked_agai
 
 
 @ACTIONS
-def test_one_below_that_changes_too_fast_is_told_and_nothing_above_it_is_stopped(site, monkeypatch, action):
+def test_a_conflict_below_is_reported_and_stops_nothing_above_it(site, monkeypatch, action):
     root = tree(site).json["deletion"]["id"]
     save = site.store.save
 
@@ -556,7 +556,7 @@ def test_one_below_that_changes_too_fast_is_told_and_nothing_above_it_is_stopped
 
 @ACTIONS
 @pytest.mark.parametrize("path", [(Status.CANCELLING,), (Status.CANCELLING, Status.CANCELLED)], ids=str)
-def test_what_is_stopped_already_is_asked_again_for_those_below_it(site, action, path):
+def test_a_stopped_deletion_can_be_stopped_again_for_the_ones_below_it(site, action, path):
     root = tree(site).json["deletion"]["id"]
     moved(site, root, *path)
     answer = site.post(f"/v1/deletions/{root}/{action}")
@@ -570,7 +570,7 @@ def test_what_is_stopped_already_is_asked_again_for_those_below_it(site, action,
 
 
 @ACTIONS
-def test_what_cannot_be_stopped_stops_nothing_below_it(site, action):
+def test_a_deletion_that_cannot_be_stopped_stops_none_below_it(site, action):
     root = tree(site, mode="cascade").json["deletion"]["id"]
     moved(site, root, Status.DRAINING, Status.INVENTORY, Status.DELETING)
     if action == "cancel":
@@ -620,7 +620,7 @@ def test_one_that_deletes_while_those_below_it_are_stopped_is_not_restored(site,
     assert site.store.get(root).status is Status.DELETING
 
 
-def test_what_was_noticed_can_be_told_from_what_was_asked_for(site):
+def test_noticed_deletions_differ_from_requested_ones(site):
     site.post("/v1/deletions", {"project_id": "p1"})
     assert len(site.get("/v1/deletions?origin=request").json["deletions"]) == 1
     assert site.get("/v1/deletions?origin=noticed").json["deletions"] == []
@@ -688,14 +688,14 @@ def test_a_default_way_is_ascending(crowd):
     assert ids == sorted(ids) and len(ids) == 40
 
 
-def test_the_users_move_is_the_users(site):
-    """The tests above move by the table; this holds that the API itself moves as the user only."""
+def test_the_api_moves_deletions_only_as_the_user(site):
+    """The tests above move by the table. This one checks that the API moves only as the user."""
     assert {by for (_, to), by in transitions.MOVES.items() if to in (Status.ACCEPTED, Status.CANCELLING)} == {By.USER}
 
 
 # ------------------------------------------------------------------------------------------------------------- the rest
 def test_without_the_token_check_headers_prove_nothing():
-    """Were the token check ever left out of the pipeline, nothing would be handled."""
+    """If the token check is missing in the pipeline, no request is handled."""
     request = webob.Request.blank("/v1/deletions")
     request.headers.update({"X-Identity-Status": "Confirmed", "X-Roles": "admin", "X-User-Id": "mallory"})
     with pytest.raises(ApiError) as caught:
@@ -747,7 +747,7 @@ def test_numbers_of_a_deletion_over_its_life():
 # --------------------------------------------------------------------------------------------- what a tree costs
 @pytest.fixture
 def grove(tmp_path):
-    """A site with a Keystone of its own, in which "top" has 200 projects: 20 with nine below each of them."""
+    """A site with a separate Keystone, in which "top" has 200 projects: 20 with nine below each of them."""
     site = Site(tmp_path, extra="[deletion]\nmax_subtree = 200\n")
     site.keystone.project("top", "top", "d1")
     for n in range(20):
@@ -771,7 +771,7 @@ def test_a_tree_costs_keystone_a_list_for_each_inner_project_and_no_call_for_eac
     assert next(r for r in rows if r.id == made["id"]).include_subtree
 
 
-def test_what_keystone_leaves_out_of_a_list_is_asked_for_one_by_one(grove):
+def test_projects_that_keystone_leaves_out_of_a_list_are_read_one_by_one(grove):
     grove.keystone.list_limit = 8
     grove.ask("top", mode="cascade", include_subtree=True)
     assert {r.project_id for r in grove.store.list(storage.Page(1000))} == {
@@ -780,7 +780,7 @@ def test_what_keystone_leaves_out_of_a_list_is_asked_for_one_by_one(grove):
 
 
 @pytest.mark.parametrize("token", ["admin-token", "manager-token"])
-def test_a_tree_larger_than_the_limit_is_refused_before_keystone_is_asked_about_each(grove, token):
+def test_a_tree_over_the_limit_is_refused_before_each_project_is_read(grove, token):
     grove.keystone.project("one-more", "one more", "d1", parent="b0")
     answer = grove.post("/v1/deletions", {"project_id": "top", "mode": "cascade", "include_subtree": True}, token)
     assert (answer.status, answer.error["code"]) == (409, "subtree_too_large")

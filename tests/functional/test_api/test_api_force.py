@@ -18,7 +18,7 @@ GOOD = {"reason": "burnt down"}
 
 
 def begun(site, **values):
-    """Return a cascade of p1 that is at its deletes."""
+    """Return a cascade of p1 that is in its deletes."""
     made = site.ask("p1", mode="cascade")
     before = site.store.get(made["id"])
     fields = {"status": Status.DELETING, "purpose": RoundPurpose.DELETE, "round": 3, **values}
@@ -105,7 +105,7 @@ def test_one_that_has_ended_is_not_under_way(site, status):
 
 
 @pytest.mark.parametrize("token", ["manager-token", "member-token", "other-manager-token"])
-def test_who_may_delete_may_not_force(site, token):
+def test_a_user_who_may_delete_may_not_force(site, token):
     begun(site)
     before = rows(site)
     assert force(site, token=token).status == 403
@@ -135,7 +135,7 @@ def test_with_heats_abandon_off_it_is_refused_on_purpose_and_nothing_changes(sit
     assert why in answer.error["detail"] and "Nothing was changed" in answer.error["detail"]
     assert rows(site) == before
     assert len(site.bus.casts) == 1, "the request for the deletion itself"
-    # On the admin's word it goes without: stacks are left as they are.
+    # The admin chose to continue without them: stacks stay as they are.
     assert force(site, {**GOOD, "types": ["block-storage.volume"]}).status == 202
 
 
@@ -160,20 +160,20 @@ def test_without_types_it_is_all_that_have_a_force(site, body):
     assert types == ["block-storage.volume", "orchestration.stack"]
 
 
-def test_all_types_after_one_of_them_are_other_words(site):
+def test_force_for_all_types_after_force_for_one_is_another_request(site):
     d = begun(site)
     one = force(site, {**GOOD, "types": ["block-storage.volume"]}).json["deletion"]["forced"]
     assert one["types"] == ["block-storage.volume"]
     both = ["block-storage.volume", "orchestration.stack"]
     assert force(site).json["deletion"]["forced"]["types"] == both
-    # Asked once more it is the same, also where less may be forced by now.
+    # A repeated request has the same result, also if fewer types may be forced by now.
     forced = site.store.get(d.id).forced
     site.bus.forcible = {"block-storage.volume": ""}
     for body in (GOOD, {**GOOD, "types": None}, {**GOOD, "types": both[::-1]}):
         assert force(site, body).status == 202
         assert site.store.get(d.id).forced == forced
     assert len(site.get(f"/v1/deletions/{d.id}/events?type=deletion.forced").json["events"]) == 2
-    # One of them again is other words as well.
+    # Force for one of them again is another request as well.
     assert force(site, {**GOOD, "types": both[:1]}).json["deletion"]["forced"]["types"] == both[:1]
 
 
@@ -187,7 +187,7 @@ def test_all_types_after_one_of_them_are_refused_where_one_cannot_be_forced(site
 
 
 # ---------------------------------------------------------------------------------------------------------- the record
-def test_it_is_written_down_with_who_why_and_when(any_site):
+def test_force_is_recorded_with_user_reason_and_time(any_site):
     d = begun(any_site)
     shown = force(any_site, {"reason": " ünïcødé 🗑 ", "types": ["block-storage.volume"]}).json["deletion"]["forced"]
     forced = any_site.store.get(d.id).forced
@@ -196,7 +196,7 @@ def test_it_is_written_down_with_who_why_and_when(any_site):
     assert any_site.bus.casts[-1] == d.id
 
 
-def test_other_words_begin_it_anew_and_what_was_abandoned_is_tried_again(site):
+def test_another_reason_starts_force_again_and_abandoned_resources_are_tried_again(site):
     d = begun(site)
     assert force(site).status == 202
     step = Step("volume", d.id, StepKind.SWEEP, "R1", "block-storage", "volume", state=StepState.DONE, round=4)
@@ -218,7 +218,7 @@ def test_a_project_on_the_never_delete_list_is_not_forced(tmp_path, keystone):
     made.close()
 
 
-def test_it_is_recorded_against_who_writes_at_the_same_time(site, monkeypatch):
+def test_force_is_recorded_despite_a_simultaneous_write(site, monkeypatch):
     d = begun(site)
     save, tries = site.store.save, []
 
@@ -235,7 +235,7 @@ def test_it_is_recorded_against_who_writes_at_the_same_time(site, monkeypatch):
     assert stored.forced is not None and stored.message == "an engine was quicker"
 
 
-def test_who_is_cancelled_meanwhile_is_not_forced(site, monkeypatch):
+def test_a_deletion_that_is_cancelled_meanwhile_is_not_forced(site, monkeypatch):
     d = begun(site)
 
     def cancelling(_deletion_id):
@@ -278,7 +278,7 @@ def test_what_is_abandoned_is_shown_with_owner_and_remedy(site):
 
 
 def test_no_other_request_forces(site):
-    """Not a flag that an ordinary deletion falls into."""
+    """Force is a separate request, and no option of an ordinary deletion."""
     for path, body in (
         ("/v1/deletions", {"project_id": "p1", "mode": "cascade", "force": True}),
         ("/v1/deletions", {"project_id": "p1", "mode": "force"}),

@@ -1,7 +1,7 @@
 """The API in sentences: ``tests/functional/gabbits/*.yaml``, each file one test.
 
-Not by gabbi's own pytest plugin: it takes part in the collection of every other test, and trips over a ``:`` in
-their ids.
+gabbi's pytest plugin is not used: it takes part in the collection of every other test, and fails on a ``:`` in their
+ids.
 """
 
 import unittest

@@ -1,4 +1,4 @@
-"""Headers of every answer: nothing of it may be kept by a cache, or be given to another user."""
+"""Headers of every answer: no cache may keep an answer or give it to another user."""
 
 import contextlib
 import re
@@ -65,7 +65,7 @@ def test_what_cors_says_stays(tmp_path, keystone):
 
 
 class Memcached(socketserver.StreamRequestHandler):
-    """What the token check asks of memcached: get and set."""
+    """The methods of memcached that the token check uses: get and set."""
 
     def handle(self):
         for line in self.rfile:
@@ -112,7 +112,7 @@ def test_what_memcached_has_of_a_token_can_be_neither_read_nor_made_up(tmp_path,
         assert keystone.requests.count(("GET", "/v3/auth/tokens")) == before + 1, "it was kept"
         kept = dict(server.kept)
         assert kept and not any(b"admin" in data for _flags, data in kept.values())
-        for key, (flags, data) in kept.items():  # somebody else writes there
+        for key, (flags, data) in kept.items():  # another process writes there
             server.kept[key] = flags, data[:-4] + b"AAAA"
         assert site.get("/v1/deletions").status == 200
         assert keystone.requests.count(("GET", "/v3/auth/tokens")) == before + 2, "it was not believed"

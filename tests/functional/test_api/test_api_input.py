@@ -84,8 +84,8 @@ LATER = "2099-01-31T00:00:00Z"
         ("DELETE", "/v1/projects/p1/force", {}, "reason"),
     ],
 )
-def test_half_a_character_is_refused(site, method, path, body, field, text):
-    """No database takes it: it was a server's error."""
+def test_an_unpaired_surrogate_is_refused(site, method, path, body, field, text):
+    """No database stores it. Once it caused a server error."""
     made = site.ask("p1", mode="cascade")
     before = site.store.get(made["id"])
     before = site.store.save(before, dataclasses.replace(before, status=Status.DELETING, purpose=RoundPurpose.DELETE))
@@ -96,18 +96,18 @@ def test_half_a_character_is_refused(site, method, path, body, field, text):
     assert site.get("/v1/liens").json["liens"] == site.get("/v1/waivers").json["waivers"] == []
 
 
-def test_both_halves_are_a_character(site):
-    """As escapes, too."""
+def test_a_surrogate_pair_is_a_character(site):
+    """Also as escapes."""
     body = b'{"project_id": "p1", "origin": "billing", "reason": "\\ud83d\\uddd1"}'
     assert site.post("/v1/liens", body).json["lien"]["reason"] == "\U0001f5d1"
 
 
-def test_a_field_named_by_half_a_character(site):
+def test_a_field_name_with_an_unpaired_surrogate(site):
     answer = site.post("/v1/deletions", b'{"project_id": "p1", "\\ud800": 1}')
     assert (answer.status, answer.error["code"]) == (400, "invalid_body")
 
 
-def test_half_a_character_that_came_another_way_is_stored_as_something_else(any_site):
+def test_an_unpaired_surrogate_from_another_source_is_replaced_when_stored(any_site):
     made = any_site.ask("p1", mode="cascade")
     before, _, now = any_site.store.load(made["id"])
     forced = Force("a\ud800", (), now, 1, 1, "u", "n\ud800", "req")
@@ -321,8 +321,8 @@ def test_other_methods(site, method):
 
 
 @pytest.mark.parametrize(("method", "path"), sorted(schemas.OPERATIONS))
-def test_who_accepts_json_alone_is_answered_by_every_operation(site, method, path):
-    """As our own client does. It was refused where nothing but a status is answered."""
+def test_every_operation_answers_a_client_that_accepts_only_json(site, method, path):
+    """As the client of the orchestrator does. Operations that return only a status once refused it."""
     known = {"{id}": site.ask()["id"]}
     if "liens" in path:
         body = {"project_id": "px", "origin": "billing", "reason": "an invoice"}

@@ -1,4 +1,4 @@
-"""Liens and the brake over the API: what is refused, and who learns of it."""
+"""Liens and the brake over the API: what is refused, and who can see why."""
 
 import dataclasses
 
@@ -50,7 +50,7 @@ def test_a_bad_lien_is_refused_and_not_recorded(site, fields, field):
 
 
 @pytest.mark.parametrize("fields", [{"reason": None}, {"reason": " "}, {"reason": "x", "on": True}], ids=str)
-def test_a_brake_that_is_pulled_for_no_reason_stays_off(site, fields):
+def test_a_brake_without_a_reason_is_refused(site, fields):
     assert site.post("/v1/brake", fields).status == 400
     assert site.get("/v1/brake").json["brake"]["on"] is False
 
@@ -87,7 +87,7 @@ def test_a_cancel_is_never_refused(site):
 
 
 def test_the_same_request_for_what_is_under_way_is_refused_too(site):
-    """It would say that the project is going to be deleted; it is told what is in the way instead."""
+    """Else the answer would say that the project is going to be deleted; it names the obstacle instead."""
     site.ask("p1", mode="cascade")
     protect(site)
     answer = site.post("/v1/deletions", {"project_id": "p1", "mode": "cascade"})
@@ -121,7 +121,7 @@ def test_of_a_tree_a_lien_on_any_project_is_enough_and_all_are_named(site):
 
 
 @pytest.mark.parametrize("how", ["request", "retry"])
-def test_who_may_not_read_liens_is_told_whom_to_ask_and_not_why(site, how):
+def test_a_user_who_may_not_read_liens_sees_the_owner_and_not_the_reason(site, how):
     """The request of a manager of the domain is refused as that of an admin is, with less to read."""
     if how == "retry":
         made = site.ask("p1", mode="cascade", token="manager-token")
@@ -150,7 +150,7 @@ def test_a_policy_may_let_managers_read_liens(tmp_path, keystone):
     site.close()
 
 
-def test_the_engine_is_told_at_once_of_a_lien_that_comes_or_goes(site):
+def test_the_engine_is_notified_at_once_of_a_new_or_removed_lien(site):
     made = site.ask("p1", mode="cascade")
     site.bus.casts.clear()
     lien = protect(site)
@@ -159,7 +159,7 @@ def test_the_engine_is_told_at_once_of_a_lien_that_comes_or_goes(site):
     assert site.bus.casts == [made["id"], made["id"]]
 
 
-def test_who_may_protect_need_not_be_who_may_take_it_away(tmp_path, keystone):
+def test_the_policy_to_add_a_lien_differs_from_the_policy_to_remove_it(tmp_path, keystone):
     rules = ("cleanup:liens:create", "cleanup:brake:set")
     (tmp_path / "policy.yaml").write_text("".join(f'"{rule}": "role:manager or role:admin"\n' for rule in rules))
     site = Site(tmp_path, keystone=keystone, extra=f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")
@@ -174,7 +174,7 @@ def test_who_may_protect_need_not_be_who_may_take_it_away(tmp_path, keystone):
     site.close()
 
 
-def test_who_did_it_is_in_the_log(site, caplog):
+def test_the_log_names_the_user(site, caplog):
     made = protect(site)
     site.call("DELETE", f"/v1/liens/{made['id']}")
     site.post("/v1/brake", {"reason": "the storage misbehaves"})

@@ -1,4 +1,4 @@
-"""Orphan scans over the API: who may, what is shown, the export, and what is refused to be adopted."""
+"""Orphan scans over the API: policies, the answers, the export, and refused adoptions."""
 
 import csv
 import io
@@ -43,7 +43,7 @@ def test_one_scan_at_a_time(site):
     )
 
 
-def test_a_broker_that_is_down_keeps_nobody_from_asking(site):
+def test_a_scan_is_accepted_while_the_broker_is_down(site):
     site.bus.broken = True
     assert site.post(ORPHANS).status == 202
 
@@ -54,7 +54,7 @@ def test_a_scan_that_has_ended_cannot_be_cancelled(site):
     assert (answer.status, answer.error["code"]) == (409, "orphan_scan_ended")
 
 
-def test_the_scan_says_what_it_looked_at_and_what_it_could_not(any_site):
+def test_the_scan_names_what_it_listed_and_what_it_could_not_list(any_site):
     scan = orphaned.found(any_site.store)
     shown = any_site.get(f"{ORPHANS}/{scan.id}").json["orphan_scan"]
     assert shown["not_covered"] == [orphaned.NOT_COVERED]
@@ -115,7 +115,7 @@ def test_the_export_has_every_row_however_many_pages_it_takes(site, monkeypatch)
     assert len(answer.body.splitlines()) == 8
 
 
-def test_projects_come_with_what_our_own_records_know_of_them(any_site):
+def test_projects_are_shown_with_their_deletion_records(any_site):
     for name in ("older", "newer"):
         record = accepted(
             id=f"{name}-record", project_id=orphaned.DEAD, project_name=name, domain_id="d1", mode=Mode.REPORT,
@@ -151,7 +151,7 @@ def adopt(site, scan, project_id=orphaned.DEAD, token=ks.ADMIN, **fields):
     return site.post(f"{ORPHANS}/{scan.id}/adopt", {"project_id": project_id, **fields}, token)
 
 
-def test_an_adoption_is_an_ordinary_deletion_of_its_own_origin(any_site):
+def test_an_adoption_is_an_ordinary_deletion_with_the_origin_adopted(any_site):
     scan = orphaned.found(any_site.store)
     answer = adopt(any_site, scan, dry_run=True)
     assert answer.status == 202, answer.body
@@ -174,7 +174,7 @@ def test_what_keystone_knows_is_not_adopted(site, keystone):
     assert (answer.status, answer.error["code"]) == (409, "project_known")
 
 
-def test_without_keystones_own_word_nothing_is_adopted(site, keystone):
+def test_nothing_is_adopted_unless_keystone_confirms_that_the_project_is_gone(site, keystone):
     scan = orphaned.found(site.store)
     keystone.broken = True
     assert adopt(site, scan).status == 503
@@ -216,7 +216,7 @@ def test_a_bad_adoption(site, fields, field):
 
 
 @pytest.mark.parametrize("token", [ks.MANAGER, ks.MEMBER, ks.DOMAIN_MEMBER])
-def test_nobody_but_an_admin_learns_or_does_anything(site, token):
+def test_only_an_admin_can_read_or_change_anything(site, token):
     scan = orphaned.found(site.store)
     calls = [("POST", ORPHANS), ("GET", ORPHANS), ("GET", f"{ORPHANS}/{scan.id}"), ("DELETE", f"{ORPHANS}/{scan.id}")]
     calls += [("GET", f"{ORPHANS}/{scan.id}/{part}") for part in ("orphans", "projects")]
@@ -225,7 +225,7 @@ def test_nobody_but_an_admin_learns_or_does_anything(site, token):
     assert adopt(site, scan, token=token).error["code"] == "forbidden"
 
 
-def test_a_reader_of_the_system_looks_and_does_nothing(site, keystone):
+def test_a_system_reader_can_read_and_cannot_change_anything(site, keystone):
     token = keystone.token("auditor-token", "reader", system=True)
     scan = orphaned.found(site.store)
     for path in (ORPHANS, f"{ORPHANS}/{scan.id}", f"{ORPHANS}/{scan.id}/orphans", f"{ORPHANS}/{scan.id}/projects"):
@@ -242,7 +242,7 @@ def test_a_scan_that_is_not_there(site, path, id_):
     assert (answer.status, answer.error["code"]) == (404, "orphan_scan_not_found")
 
 
-def test_a_scan_that_ended_without_some_answers_shows_what_holds(site):
+def test_an_incomplete_scan_shows_its_orphans_and_allows_adoption(site):
     scan = orphaned.found(site.store, status=ScanStatus.INCOMPLETE)
     assert len(site.get(f"{ORPHANS}/{scan.id}/orphans").json["orphans"]) == 4
     assert adopt(site, scan).status == 202

@@ -22,7 +22,7 @@ NOBODYS = "11111111-2222-3333-4444-555555555555"
 
 
 def look(site, deletion_id, type_, ids, kept_resources=(), protected=(), **values):
-    """A sweep's step of a dry run, looked at and saved as a worker does."""
+    """A sweep step of a dry run, with an inventory that is saved as a worker does it."""
     record, _, now = site.store.load(deletion_id)
     fields = {"region": "R1", "service": "network", "type": type_, "round": 1, "dispatched_at": now, **values}
     step = Step(str(uuid.uuid4()), deletion_id, StepKind.SWEEP, state=StepState.DISPATCHED, **fields)
@@ -47,7 +47,7 @@ def ended(site, deletion_id, **values):
 
 
 def planned(site, project_id="p1", mode="cascade", **values):
-    """A dry run of a cascade that has ended, with a few things in it; its id is the plan's."""
+    """An ended dry run of a cascade with a few resources; its id is the id of the plan."""
     made = site.ask(project_id, mode=mode, dry_run=True)
     look(site, made["id"], "port", ["b", "a", "c"], kept_resources=["dhcp"])
     look(site, made["id"], "network", ["n"], protected=["shared"], after=("network.port",))
@@ -209,7 +209,7 @@ def test_a_plan_with_another_hash_is_refused(site):
     ("token", "status"),
     [("admin-token", 200), ("manager-token", 200), ("other-manager-token", 404), ("member-token", 403)],
 )
-def test_who_sees_a_plan(site, token, status):
+def test_which_users_see_a_plan(site, token, status):
     plan_id = planned(site)
     for path in (f"/v1/plans/{plan_id}", f"/v1/plans/{plan_id}/resources"):
         assert site.get(path, token=token).status == status
@@ -220,7 +220,7 @@ ASKS = Condition("approval", True, "too_many_resources", "it is about 4 resource
 
 
 def asking(site, **values):
-    """A cascade that rests, because it found four."""
+    """A cascade that waits for an approval, because it found four resources."""
     made = site.ask(mode="cascade")
     look(site, made["id"], "port", list("abcd"))
     record = site.store.get(made["id"])
@@ -249,7 +249,7 @@ def test_a_second_person_approves_what_was_found_on_record(any_site):
     assert [type(a) for a in stored] == [Approval] and stored[0].at.year > 2000
 
 
-def test_nobody_approves_what_they_asked_for(any_site):
+def test_the_requester_cannot_approve(any_site):
     deletion_id = asking(any_site)
     answer = approve(any_site, deletion_id, "admin-token")
     assert (answer.status, answer.error["code"]) == (403, "self_approval")
@@ -259,7 +259,7 @@ def test_nobody_approves_what_they_asked_for(any_site):
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"conditions": ()}, "it waits for nobody"),
+        ({"conditions": ()}, "it waits for no approval"),
         ({"conditions": (dataclasses.replace(ASKS, status=False),)}, "it has been approved"),
         ({"status": Status.CANCELLING}, "it is being cancelled"),
         ({"status": Status.DELETED}, "it has ended"),
@@ -280,7 +280,7 @@ def test_an_approval_says_why_and_nothing_else(site, body):
 
 @pytest.mark.parametrize("token", [ks.MANAGER, ks.OTHER_MANAGER, ks.PROJECT_MANAGER, ks.MEMBER])
 def test_only_an_admin_approves_by_default(site, token):
-    """A manager of a domain makes users in it: a second one of them is no second person."""
+    """A manager of a domain can create users in it, so another user of the domain is no second person."""
     answer = approve(site, asking(site), token)
     assert (answer.status, answer.error["code"]) == (403, "forbidden")
     assert "only an admin" in answer.error["detail"]
@@ -298,7 +298,7 @@ def waits(site, deletion_id):
 
 
 def not_by(site, deletion_id, *tokens):
-    """Check that none of these approves a deletion, for they asked for it; then that a third person does."""
+    """Check that none of these can approve a deletion, because they requested it, and that a third person can."""
     for token in tokens:
         answer = approve(site, deletion_id, token)
         assert (answer.status, answer.error["code"]) == (403, "self_approval"), token
@@ -306,14 +306,14 @@ def not_by(site, deletion_id, *tokens):
     assert approve(site, deletion_id, ks.THIRD_ADMIN).status == 202
 
 
-def test_who_retried_it_does_not_approve_the_new_attempt(any_site):
+def test_the_user_who_retried_cannot_approve_the_new_attempt(any_site):
     made = any_site.ask(mode="cascade")
     put(any_site, made["id"], Status.FAILED)
     assert any_site.post(f"/v1/deletions/{made['id']}/retry", token=ks.SECOND_ADMIN).status == 202
     not_by(any_site, waits(any_site, made["id"]), ks.SECOND_ADMIN, ks.ADMIN)
 
 
-def test_who_retried_an_earlier_attempt_does_not_approve_a_later_one(any_site):
+def test_the_user_who_retried_an_earlier_attempt_cannot_approve_a_later_one(any_site):
     made = any_site.ask(mode="cascade")
     for token in (ks.SECOND_ADMIN, ks.ADMIN):
         put(any_site, made["id"], Status.FAILED)
@@ -321,7 +321,7 @@ def test_who_retried_an_earlier_attempt_does_not_approve_a_later_one(any_site):
     not_by(any_site, waits(any_site, made["id"]), ks.SECOND_ADMIN)
 
 
-def test_who_forced_it_does_not_approve_it(any_site):
+def test_the_user_who_forced_cannot_approve(any_site):
     made = any_site.ask(mode="cascade")
     put(any_site, made["id"], Status.DELETING)
     call = any_site.call("DELETE", "/v1/projects/p1/force", ks.SECOND_ADMIN, {"reason": "it burnt down"})
@@ -330,7 +330,7 @@ def test_who_forced_it_does_not_approve_it(any_site):
     not_by(any_site, made["id"], ks.SECOND_ADMIN, ks.ADMIN)
 
 
-def test_who_adopted_it_does_not_approve_it(site):
+def test_the_user_who_adopted_cannot_approve(site):
     event = Event("deletion.adopted", "found by a scan", "second-admin-id")
     now = site.store.now()
     made = accepted(
@@ -340,7 +340,7 @@ def test_who_adopted_it_does_not_approve_it(site):
     not_by(site, waits(site, NOBODYS), ks.SECOND_ADMIN)
 
 
-def test_who_asked_for_the_tree_does_not_approve_a_part_of_it(any_site):
+def test_the_requester_of_a_tree_cannot_approve_a_part_of_it(any_site):
     made = any_site.ask("parent", mode="cascade", include_subtree=True)
     below = {d.project_id: d for d in any_site.store.list(storage.Page(10))}
     put(any_site, made["id"], Status.FAILED)
@@ -361,7 +361,7 @@ def trusted(site, token_id, acting_for, trustee, impersonation=True):
 
 
 @pytest.mark.parametrize("impersonation", [True, False])
-def test_nobody_approves_with_a_token_that_somebody_lent(any_site, impersonation):
+def test_a_token_of_a_trust_cannot_approve(any_site, impersonation):
     token = trusted(any_site, "lent-token", "second-admin", "admin", impersonation)
     deletion_id = asking(any_site)
     answer = approve(any_site, deletion_id, token)
@@ -369,7 +369,7 @@ def test_nobody_approves_with_a_token_that_somebody_lent(any_site, impersonation
     assert any_site.store.get(deletion_id).approvals == ()
 
 
-def test_nobody_approves_with_a_token_of_a_consumer(site):
+def test_a_token_of_an_oauth_consumer_cannot_approve(site):
     consumer = {"OS-OAUTH1": {"consumer_id": "c", "access_token_id": "a"}}
     token = site.keystone.token("consumer-token", "admin", ks.OWN_PROJECT, user="second-admin", **consumer)
     assert approve(site, asking(site), token).error["code"] == "delegated_approval"
@@ -377,7 +377,7 @@ def test_nobody_approves_with_a_token_of_a_consumer(site):
 
 @pytest.mark.parametrize("impersonation", [True, False])
 @pytest.mark.parametrize("how", ["asked", "retried", "forced"])
-def test_neither_side_of_a_trust_approves_what_was_asked_for_with_it(site, how, impersonation):
+def test_trustor_and_trustee_cannot_approve_a_request_made_with_the_trust(site, how, impersonation):
     token = trusted(site, "lent-too-token", "admin", "second-admin", impersonation)
     made = site.ask(mode="cascade", token=token if how == "asked" else ks.FOURTH_ADMIN)
     if how == "retried":
@@ -397,7 +397,7 @@ def test_an_application_credential_is_its_user(site):
 
 
 def test_an_approval_is_of_one_attempt(any_site):
-    """Who approved what was found then approved nothing of what a later attempt finds."""
+    """An approval of the findings of one attempt is no approval of the findings of a later one."""
     deletion_id = asking(any_site)
     assert approve(any_site, deletion_id).status == 202
     put(any_site, deletion_id, Status.FAILED)
@@ -408,7 +408,7 @@ def test_an_approval_is_of_one_attempt(any_site):
     assert len(lines) == 1, "the journal keeps it"
 
 
-def test_a_policy_may_let_managers_approve_what_others_asked_for(tmp_path, keystone):
+def test_a_policy_may_let_managers_approve_requests_of_others(tmp_path, keystone):
     who = "rule:admin_required or role:manager and domain_id:%(target.project.domain_id)s"
     (tmp_path / "policy.yaml").write_text(f'"cleanup:deletions:approve": "{who}"\n')
     site = Site(tmp_path, keystone=keystone, extra=f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")
@@ -426,7 +426,7 @@ def test_cascades_of_a_day_are_counted_in_the_order_in_which_they_are_recorded(a
     record = store.get(ids[0])
     ended = dataclasses.replace(record, status=Status.CANCELLED)
     store.save(record, ended)
-    assert store.load(ids[1])[0].cascades_before == 1, "whatever became of it"
+    assert store.load(ids[1])[0].cascades_before == 1, "for every end of it"
     long_ago = store.now() - datetime.timedelta(hours=25)
     with store.database.begin() as c:
         table = tables.deletions
@@ -443,7 +443,7 @@ def before(site, *asked):
 
 
 def test_the_cascades_of_another_domain_do_not_count(any_site):
-    """One domain's manager would else use up what the managers of all others may ask for."""
+    """Else the manager of one domain could use up the limit of the managers of all others."""
     assert before(any_site, ("p1", ks.MANAGER), ("p2", ks.OTHER_MANAGER)) == [0, 0]
 
 
@@ -452,13 +452,13 @@ def test_more_users_of_a_domain_get_no_more_cascades(any_site):
     assert before(any_site, ("p1", ks.MANAGER), ("child-2", second), ("p2", ks.SECOND_ADMIN)) == [0, 1, 0]
 
 
-def test_the_cascades_of_one_user_count_in_whatever_domain(any_site):
-    """An admin's script that goes wrong is to be asked after some projects, and not after some of each domain."""
+def test_the_cascades_of_one_user_count_in_all_domains(any_site):
+    """A faulty script of an admin has to need an approval after some projects, and not after some of each domain."""
     assert before(any_site, ("p1", ks.ADMIN), ("p2", ks.ADMIN), ("child-2", ks.SECOND_ADMIN)) == [0, 1, 1]
 
 
 def test_of_two_cascades_that_are_recorded_at_once_one_is_the_first(tmp_path, keystone, database_url):
-    """The first one has its time, and waits for its commit; the second one must not get past it unseen."""
+    """The first one has its time and waits for its commit; the second one must count it."""
     site = Site(tmp_path, database_url, keystone)
     made, written, waiting, over = {}, threading.Event(), threading.Event(), threading.Event()
 
@@ -510,7 +510,7 @@ def test_the_roles_that_a_restore_gives_back_are_shown(any_site):
     assert "grants_removed" not in any_site.get("/v1/deletions").json["deletions"][0]
 
 
-def test_who_may_not_restore_is_not_told_whose_roles_were_taken(tmp_path, keystone):
+def test_a_user_who_may_not_restore_does_not_see_whose_roles_were_removed(tmp_path, keystone):
     rules = ('"cleanup:deletions:restore": "role:admin"', '"cleanup:deletions:cancel": "role:admin"')
     (tmp_path / "policy.yaml").write_text("\n".join(rules) + "\n")
     site = Site(tmp_path, keystone=keystone, extra=f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")

@@ -1,4 +1,4 @@
-"""Waivers over the API: what is refused, how long one may hold, and who takes part."""
+"""Waivers over the API: what is refused, the longest duration, and the policies."""
 
 import datetime
 
@@ -79,7 +79,7 @@ def test_a_waiver_says_what_why_and_until_when(site, field):
     [({"seconds": -1}, 400), ({"minutes": 1}, 201), ({"days": 89, "hours": 23}, 201), ({"days": 90, "hours": 1}, 400)],
     ids=str,
 )
-def test_no_waiver_holds_for_ever(site, delta, status):
+def test_every_waiver_expires(site, delta, status):
     answer = site.post("/v1/waivers", {**GOOD, "expires_at": until(site, **delta)})
     assert answer.status == status, answer.body
     if status == 400:
@@ -117,7 +117,7 @@ def test_pages_walk_over_every_waiver_once(any_site):
         assert sorted(seen) == sorted(ids)
 
 
-def test_one_that_has_expired_holds_no_more_and_stays_on_record(site):
+def test_an_expired_waiver_has_no_effect_and_stays_on_record(site):
     past = site.store.now() - HOUR
     expired = site.store.add_waiver(
         Waiver("11111111-2222-3333-4444-555555555555", "weather", "it was retired", past, past)
@@ -132,7 +132,7 @@ def test_one_that_has_expired_holds_no_more_and_stays_on_record(site):
     }
 
 
-def test_a_waiver_for_one_project_shows_in_the_catalog_only_to_who_asks_for_it(site):
+def test_the_catalog_shows_a_project_waiver_only_for_that_project(site):
     waive(site, service_type="weather", project_id="p1")
     answers = lambda query="": {  # noqa: E731
         s["service_type"]: s["answered_by"] for s in site.get(f"/v1/services{query}").json["services"]
@@ -152,7 +152,7 @@ def test_a_waiver_for_one_project_shows_in_the_catalog_only_to_who_asks_for_it(s
         ("admin-token", "nobody-knows-it", 200),
     ],
 )
-def test_what_is_waived_for_a_project_is_no_business_of_another_domain(site, token, project_id, status):
+def test_a_waiver_for_a_project_is_not_shown_to_another_domain(site, token, project_id, status):
     waive(site, service_type="weather", project_id=project_id)
     answer = site.get(f"/v1/services?project_id={project_id}", token=token)
     assert answer.status == status
@@ -193,7 +193,7 @@ def test_an_operators_policy_counts(tmp_path, keystone):
     site.close()
 
 
-def test_who_waived_what_is_in_the_log(site, caplog):
+def test_the_log_names_user_and_service_of_a_waiver(site, caplog):
     made = waive(site, service_type="weather")
     site.call("DELETE", f"/v1/waivers/{made['id']}")
     said = [r.getMessage() for r in caplog.records if r.name == "cleanup_orchestrator.api.waivers"]

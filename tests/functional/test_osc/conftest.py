@@ -45,7 +45,7 @@ def stub_cloud():
 
 @pytest.fixture
 def env(stub_cloud, monkeypatch, tmp_path):
-    """The environment of somebody who is logged in as admin; nothing of the machine's own leaks in."""
+    """The environment of a user who is logged in as admin, without the variables of the machine."""
     for name in list(os.environ):
         if name.startswith("OS_"):
             monkeypatch.delenv(name)
@@ -84,7 +84,7 @@ def openstack(env, capsys, monkeypatch):
     handlers, level = list(root.handlers), root.level
 
     def run(*argv):
-        # osc keeps one client of each kind for the whole process, whatever cloud it was for
+        # osc keeps one client of each kind for the whole process, for all clouds
         for cache in vars(clientmanager.ClientManager).values():
             if isinstance(cache, clientmanager.ClientCache):
                 cache._handle = None

@@ -1,7 +1,7 @@
-"""A small cloud over HTTP: Keystone's logins and projects, and the project-cleanup API as answers of a script.
+"""A small cloud over HTTP: logins and projects of Keystone, and the project-cleanup API as scripted answers.
 
-It knows nothing of our code: it speaks the documented shapes, notes every request, and steps through what a test wrote
-down. A deletion's script is the list of states that one look after another sees; the last one stays.
+It uses no code of the package: it has the documented shapes, records every request, and returns what a test defined.
+The script of a deletion is the list of states that successive requests return; the last one stays.
 """
 
 import copy
@@ -99,7 +99,7 @@ BLOCKER = {
 
 
 class Cloud:
-    """The state of the stub; a test changes it as it likes."""
+    """The state of the stub; tests may change it."""
 
     def __init__(self):
         self.requests = []
@@ -107,7 +107,7 @@ class Cloud:
         self.projects = {}
         self.admin = self.add_project("admin")
         self.catalog = True
-        self.deletions = {}  # id -> states still to come
+        self.deletions = {}  # id -> remaining states
         self.scripts = {}  # project id -> states of the deletion that a POST makes
         self.users, self.roles = {}, {}
         self.after = {}  # (deletion id, "retry" | "cancel") -> states from then on
@@ -142,11 +142,11 @@ class Cloud:
         return project
 
     def script(self, project, *states):
-        """Say what the next deletion of a project goes through; the first state answers the POST."""
+        """Set the states of the next deletion of a project; the first state answers the POST."""
         self.scripts[project["id"]] = list(states)
 
     def add_deletion(self, project, *states, **fields):
-        """Put a deletion there that goes through the states, and return its id."""
+        """Add a deletion that goes through the states, and return its id."""
         id_ = str(uuid.uuid4())
         self.deletions[id_] = [deletion(project, **({"status": s} if isinstance(s, str) else s)) for s in states]
         for state in self.deletions[id_]:
@@ -392,7 +392,7 @@ class Cloud:
 
     @staticmethod
     def mark(key, n, row):
-        """A leftover has no id of its own that could mark a place: the server's mark is only in the link."""
+        """A leftover has no id that could be a marker: the marker of the server is only in the link."""
         return f"9{n}" if key == "leftovers" else str(row["id"])
 
     def paged(self, key, rows, query, path):

@@ -1,4 +1,4 @@
-"""``openstack project deletion …``: what is asked for, and what comes out in every format."""
+"""``openstack project deletion …``: the requests, and the output in every format."""
 
 import csv
 import datetime
@@ -212,7 +212,7 @@ class TestLeftovers:
         }
 
     @pytest.mark.parametrize("format_", ["table", "value", "csv", "json", "yaml"])
-    def test_a_name_does_nothing_to_the_terminal(self, openstack, stub_cloud, id_, format_):
+    def test_a_name_cannot_control_the_terminal(self, openstack, stub_cloud, id_, format_):
         name = "\x1b[2Jgone\r\x9b31m\u202e"
         stub_cloud.leftovers[id_] = [{**LEFT[0], "name": name, "id": "a  b"}]
         result = openstack("project", "deletion", "leftovers", id_, "-f", format_)
@@ -245,7 +245,7 @@ class TestEvents:
         assert [(row["ID"], row["Data"]) for row in result.json] == [(n, {"n": n}) for n in (1, 3, 5)]
 
     @pytest.mark.parametrize("format_", ["table", "value", "csv", "json", "yaml"])
-    def test_data_does_nothing_to_the_terminal(self, openstack, stub_cloud, id_, format_):
+    def test_data_cannot_control_the_terminal(self, openstack, stub_cloud, id_, format_):
         name = "\x1b[2Jgone\r\x9b31m\u202e\a\n"
         data = {"a": name, name: "b", "deep": {name: name}, "list": [name], "none": None, "n": 1, "id": "a  b"}
         stub_cloud.events[id_] = [{**EVENTS[0], "data": data}]
@@ -327,7 +327,7 @@ class TestServices:
         assert "no plugin" in table
 
     @pytest.mark.parametrize("format_", ["table", "value", "csv", "json", "yaml"])
-    def test_a_type_does_nothing_to_the_terminal(self, openstack, stub_cloud, format_):
+    def test_a_type_cannot_control_the_terminal(self, openstack, stub_cloud, format_):
         """A plugin of another party names its types."""
         name = "\x1b[2Jgone\r\x9b31m\u202e\a\n"
         stub_cloud.services = [{"region": "R", "service_type": "x", "types": [name, "port"]}]
@@ -362,7 +362,7 @@ class TestWaivers:
         assert (result.json["service_type"], result.json["state"]) == ("dns", "in_force")
         assert "links" not in result.json
 
-    def test_create_for_everybody_everywhere_for_a_few_days(self, openstack, stub_cloud):
+    def test_create_a_waiver_for_all_projects_and_regions_for_some_days(self, openstack, stub_cloud):
         before = datetime.datetime.now(datetime.UTC)
         assert self.create(openstack, "dns", "--days", "2").code == 0
         body = stub_cloud.requests[-1]["body"]
@@ -475,7 +475,7 @@ class TestForce:
         args = ["--wait", "--reason", "x"]
         assert openstack("project", "deletion", "force", "demo", *args).code == 0
 
-    def test_show_says_whose_force_it_is_and_what_was_abandoned_unseen(self, openstack, stub_cloud, demo):
+    def test_show_names_the_user_who_forced_and_what_was_abandoned_unseen(self, openstack, stub_cloud, demo):
         unseen = [{"region": "RegionTwo", "service": "dns", "type": "zone", "reason": "unreachable", "message": "no"}]
         forced = {"user_name": "alice", "at": "2026-11-21T10:00:00Z", "reason": "burnt down", "types": []}
         id_ = stub_cloud.add_deletion(
@@ -578,7 +578,7 @@ class TestPlans:
         assert (result.code, result.out) == (0, "recoverable\n")
         assert stub_cloud.requests[-1]["body"] == {"reason": "ticket 4711"}
 
-    def test_nobody_approves_their_own(self, openstack, stub_cloud, demo):
+    def test_a_user_cannot_approve_their_own_deletion(self, openstack, stub_cloud, demo):
         result = openstack(
             "project", "deletion", "approve", "--reason", "x", stub_cloud.add_deletion(demo, "recoverable")
         )
@@ -608,7 +608,7 @@ class TestPlans:
         stub_cloud.after[id_, "restore"] = [stub.deletion(demo, "cancelling")]
         return id_
 
-    def test_restore_says_whose_roles_come_back(self, openstack, stub_cloud, locked):
+    def test_restore_names_the_users_who_get_their_roles_back(self, openstack, stub_cloud, locked):
         result = openstack("project", "deletion", "restore", locked)
         assert result.code == 0 and stub_cloud.made("POST")[-1].endswith("/restore")
         said = result.err.splitlines()
@@ -627,7 +627,7 @@ class TestPlans:
         assert [path.endswith("/restore") for path in stub_cloud.made("POST", "/cleanup")] == [True] * asked
         assert "[y/N]" in result.err
 
-    def test_yes_asks_nothing(self, openstack, stub_cloud, locked, monkeypatch):
+    def test_with_yes_there_is_no_prompt(self, openstack, stub_cloud, locked, monkeypatch):
         terminal = io.StringIO("")
         terminal.isatty = lambda: True
         monkeypatch.setattr("sys.stdin", terminal)
@@ -638,7 +638,7 @@ class TestPlans:
         result = openstack("project", "deletion", "restore", stub_cloud.add_deletion(demo, "deleting"))
         assert result.code == 1 and "not_restorable" in result.err
 
-    def test_who_waits_sees_for_what(self, openstack, stub_cloud, demo):
+    def test_wait_shows_what_the_deletion_waits_for(self, openstack, stub_cloud, demo):
         asks = {"type": "approval", "status": True, "reason": "too_many_resources", "message": "m"}
         rests = {"status": "recoverable", "point_of_no_return_at": "2026-11-28T10:00:00Z"}
         stub_cloud.script(demo, "accepted", rests, rests | {"conditions": [asks]}, "deleted")
@@ -646,7 +646,7 @@ class TestPlans:
         assert "recoverable until 2026-11-28T10:00:00Z" in result.err
         assert "recoverable, waiting for an approval" in result.err
 
-    def test_show_says_who_approved(self, openstack, stub_cloud, demo):
+    def test_show_names_the_approver(self, openstack, stub_cloud, demo):
         given = {"needed": "too_many_resources", "resources": 9, "user_name": "bob", "at": "2026", "reason": "ticket"}
         table = openstack("project", "deletion", "show", stub_cloud.add_deletion(demo, {"approvals": [given]})).out
         assert "bob at 2026 (too_many_resources, 9 resources): ticket" in table

@@ -1,4 +1,4 @@
-"""``openstack project delete``: as ever without ``--async``, safe with it."""
+"""``openstack project delete``: the stock command without ``--async``, a cleanup with it."""
 
 import pytest
 from openstackclient.identity.v3 import project as stock
@@ -26,7 +26,7 @@ class TestWithoutAsync:
         assert openstack("project", "delete", "demo").code == 0
         assert len(stub_cloud.made("DELETE")) == 1
 
-    def test_its_errors_are_the_stock_ones(self, openstack, stub_cloud):
+    def test_the_command_has_the_errors_of_the_stock_command(self, openstack, stub_cloud):
         stub_cloud.add_project("demo")
         result = openstack("project", "delete", "nope", "demo")
         assert result.code == 1
@@ -62,8 +62,8 @@ class TestWithoutAsync:
                 for a in parser._actions
             }
 
-        ours, theirs = options(DeleteProject), options(stock.DeleteProject)
-        assert {name: ours[name] for name in theirs} == theirs
+        extended, theirs = options(DeleteProject), options(stock.DeleteProject)
+        assert {name: extended[name] for name in theirs} == theirs
 
     def test_exit_code_of_a_process(self, process, stub_cloud):
         demo = stub_cloud.add_project("demo")
@@ -141,7 +141,7 @@ class TestRequest:
         assert result.code == 1
         assert result.err == "Cannot delete project 'demo': no domain with the name or id 'nope'\n"
 
-    def test_who_may_not_look_projects_up_gives_ids(self, openstack, stub_cloud):
+    def test_ids_work_for_a_user_who_cannot_read_projects(self, openstack, stub_cloud):
         demo = stub_cloud.add_project("demo")
         forbidden = [(403, {"error": {"code": 403, "message": "no"}}, {})]
         stub_cloud.answers["GET", "/identity/v3/projects"] = forbidden

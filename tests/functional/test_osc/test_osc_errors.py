@@ -1,4 +1,4 @@
-"""Whatever goes wrong is one line that says what to do, and exit code 1."""
+"""Every error is one line that says what to do, and exit code 1."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_what_something_in_front_of_the_api_answers(openstack, stub_cloud, statu
     assert one_error(openstack(*LIST)) == expected.replace("HOST", stub_cloud.url.removeprefix("http://"))
 
 
-def test_the_apis_own_error(openstack, stub_cloud):
+def test_an_error_in_the_format_of_the_api(openstack, stub_cloud):
     stub_cloud.answers["GET", DELETIONS] = [
         stub_cloud.error(400, "bad_sort", "There is no key 'x' to sort by.\nTry\x1b[1m id.")
     ]
@@ -190,7 +190,7 @@ def test_the_plugin_is_light(env):
 
 
 def test_the_plugin_needs_nothing_of_the_service(env):
-    """Only what the extra ``osc`` brings: not the server's libraries."""
+    """It imports only what the extra ``osc`` installs, and no library of the server."""
     code = (
         "import sys\n"
         "class No:\n"

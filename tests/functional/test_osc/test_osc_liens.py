@@ -1,4 +1,4 @@
-"""``openstack project deletion lien`` and ``brake``: who protects what, and the one switch for all."""
+"""``openstack project deletion lien`` and ``brake``."""
 
 import datetime
 
@@ -43,7 +43,7 @@ class TestLiens:
         assert create(openstack, "no-such-name").code == 1
 
     @pytest.mark.parametrize("missing", ["--origin", "--reason"])
-    def test_a_lien_says_for_whom_and_why(self, openstack, stub_cloud, demo, missing):
+    def test_show_names_the_owner_and_the_reason_of_a_lien(self, openstack, stub_cloud, demo, missing):
         args = [part for n in (0, 2) if WHY[n] != missing for part in WHY[n : n + 2]]
         assert openstack("project", "deletion", "lien", "create", "demo", *args).code == 2
         assert stub_cloud.liens == {}
@@ -73,7 +73,7 @@ class TestLiens:
         assert "nope" in result.err and "lien_not_found" in result.err
         assert stub_cloud.liens[id_]["state"] == "removed"
 
-    def test_a_deletion_says_what_holds_it(self, openstack, stub_cloud, demo):
+    def test_show_names_the_liens_that_put_a_deletion_on_hold(self, openstack, stub_cloud, demo):
         lien = {"id": "l1", "origin": "legal", "reason": "a court order", "expires_at": None}
         held = {"type": "on_hold", "status": True, "reason": "lien", "message": "held by lien l1 of legal"}
         id_ = stub_cloud.add_deletion(demo, {"status": "deleting", "liens": [lien], "conditions": [held]})
@@ -94,6 +94,6 @@ class TestBrake:
         assert (result.code, result.out) == (0, "")
         assert openstack(*show).json["on"] is False
 
-    def test_it_is_pulled_for_a_reason(self, openstack, stub_cloud):
+    def test_the_brake_needs_a_reason(self, openstack, stub_cloud):
         assert openstack("project", "deletion", "brake", "set").code == 2
         assert stub_cloud.brake["on"] is False

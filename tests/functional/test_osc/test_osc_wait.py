@@ -1,4 +1,4 @@
-"""``--wait``: what a person sees, what a script gets, and the exit code."""
+"""``--wait``: the output on a terminal, the output for a script, and the exit code."""
 
 import os
 import pty

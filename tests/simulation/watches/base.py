@@ -1,4 +1,4 @@
-"""What a watch is told."""
+"""The base class of watches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Watch:
         """The purpose of a deletion's round changed."""
 
     def finished(self, thread: Thread) -> None:
-        """The result of the step that the thread holds was saved."""
+        """The result of the step that the thread has claimed was saved."""
 
     def write(self, thread: Thread, label: str, what: str, thing: Thing | None) -> None:
         """A write is about to take effect."""
@@ -41,4 +41,4 @@ class Watch:
         """A resource was confirmed as an orphan."""
 
     def at_the_end(self) -> None:
-        """Everything is quiet."""
+        """Nothing is under way any more."""

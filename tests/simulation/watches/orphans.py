@@ -13,7 +13,7 @@ from tests.support.scheduler import Thread
 if TYPE_CHECKING:
     from tests.simulation.promises import Promises
 
-#: Simulated seconds after which a worker has to have asked Keystone again, tries of the store included.
+#: Simulated seconds within which a worker has to ask Keystone again, retries of the store included.
 _ASKED_AGAIN = 30.0
 
 

@@ -14,7 +14,7 @@ _STOPPED = "SELECT data FROM changes WHERE deletion_id = ? AND type = 'resource_
 
 
 class Recovery(Watch):
-    """What holds while a project can be had back."""
+    """What must hold while a project can be restored."""
 
     def write(self, thread: Thread, label: str, what: str, thing: Thing | None) -> None:
         if thing is None or thing.type in PROJECT_SETTINGS or label in self.promises.late:
@@ -26,7 +26,7 @@ class Recovery(Watch):
             self._stop(thread, label, thing)
         elif self.plan.window:
             since = self.promises.rests_since.get(thread.held.deletion_id)
-            # Half of it: between the decision and its record there may be tries of the store.
+            # Half of it: the store may retry between the decision and its record.
             if since is None or self.simulation.now < since + self.plan.window / 2:
                 self.promises.fail(f"{label}: the point of no return is still to come")
 
@@ -35,7 +35,7 @@ class Recovery(Watch):
             self.promises.fail(f"{label}: [deletion] recovery_stop_servers is off")
         rows = self.promises.database.raw.execute(_STOPPED, (thread.held.deletion_id,))
         if thing.id not in {json.loads(row[0])["id"] for row in rows}:
-            self.promises.fail(f"{label}: nobody wrote down that it was going to be stopped")
+            self.promises.fail(f"{label}: there was no record that it was going to be stopped")
 
     def moved(self, deletion_id: str, before: str, after: Status) -> None:
         if after in RELEASED:

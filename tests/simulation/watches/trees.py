@@ -1,4 +1,4 @@
-"""Trees: a project goes after all below it, and a cancel stops what is below first."""
+"""Trees: a project is deleted after all projects below it, and a cancel stops the deletions below first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.scheduler import Thread
 if TYPE_CHECKING:
     from tests.simulation.promises import Promises
 
-#: Statuses in which a deletion's lock or deletes begin: what its survey said of projects below counts from there.
+#: Statuses in which the lock or the deletes of a deletion begin: its survey of projects below counts from there.
 _BEGINNING = frozenset({Status.DRAINING, Status.DELETING})
 
 
@@ -23,8 +23,8 @@ class Trees(Watch):
     def __init__(self, promises: Promises) -> None:
         super().__init__(promises)
         self._surveyed: dict[str, int] = {}  #: number of the effect at which the latest survey read what is below
-        self._counts: dict[str, int] = {}  #: the same of the survey that the present round rests on
-        self._going: set[str] = set()  #: deletions that were past their cancel, with the project settings round open
+        self._counts: dict[str, int] = {}  #: the same for the survey that the current round uses
+        self._going: set[str] = set()  #: deletions past their last cancel, with the project settings round open
         self._since: dict[str, int] = {}  #: number of the effect at which the present attempt began
 
     def finished(self, thread: Thread) -> None:

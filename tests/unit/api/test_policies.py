@@ -90,6 +90,6 @@ def test_where_no_domain_is_named_admins_alone(enforcer, rule):
 
 
 @pytest.mark.parametrize("rule", [policies.LIST, policies.SERVICES])
-def test_a_list_is_asked_for_everywhere_or_in_the_domain_of_the_token(enforcer, rule):
+def test_a_list_covers_all_domains_or_the_domain_of_the_token(enforcer, rule):
     found = {name for name, person in PEOPLE.items() if enforcer.may_somewhere(person, rule)}
     assert found == {*ADMINS, "a manager of the domain", "a manager of another domain"}

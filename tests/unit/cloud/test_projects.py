@@ -59,13 +59,13 @@ def test_an_answer_about_something_else_is_not_taken(body):
 
 
 @pytest.mark.parametrize("body", ["<html>not here</html>", {}, {"error": {"code": 500, "message": "x"}}, {"error": {}}])
-def test_a_404_that_is_not_keystones_own_does_not_say_that_a_project_is_gone(body):
+def test_a_404_that_is_not_from_keystone_does_not_mean_that_a_project_is_gone(body):
     with pytest.raises(BadAnswer):
         Projects(Keystone(projects__p=(404, body))).get("p")
 
 
 @pytest.mark.parametrize("id_", ["", "p/../q"])
-def test_what_is_no_id_is_not_asked_about(id_):
+def test_an_invalid_project_id_causes_no_call(id_):
     keystone = Keystone(**{"projects__": shown("")})
     for ask in (Projects(keystone).get, Projects(keystone).get_uncached):
         with pytest.raises(ProjectNotFound):
@@ -73,7 +73,7 @@ def test_what_is_no_id_is_not_asked_about(id_):
     assert keystone.asked == []
 
 
-def test_a_keystone_that_does_not_know_our_own_project_is_not_believed_about_others():
+def test_answers_of_a_keystone_that_does_not_find_the_project_of_the_orchestrator_are_ignored():
     """A Keystone with an empty database says no to everything."""
     assert Projects(Keystone(projects__p=shown("p"))).knows("p", "own")
     assert not Projects(Keystone(projects__own=shown("own"))).knows("p", "own")
@@ -88,7 +88,7 @@ def on(project_id, user):
     return {"user": {"id": user}, "role": {"id": "r"}, "scope": {"project": {"id": project_id}}}
 
 
-def test_the_assignments_of_a_project_are_asked_for_by_its_id_and_compared():
+def test_the_assignments_of_a_project_are_listed_by_its_id_and_compared():
     """A Keystone that ignores the filter lists everybody's: their grants would be taken away."""
     keystone = Keystone(role_assignments=(200, {"role_assignments": [on("p", "u"), on("q", "v"), {"scope": {}}]}))
     assert [row["user"]["id"] for row in Projects(keystone).assignments("p")] == ["u"]
@@ -104,7 +104,7 @@ def test_a_list_of_assignments_that_was_cut_short_is_no_list(more):
         Projects(keystone).assignments("p")
 
 
-def test_what_a_user_has_is_its_own_assignments_and_groups():
+def test_the_access_of_a_user_is_its_assignments_and_groups():
     keystone = Keystone(
         role_assignments=(200, {"role_assignments": [on("p", "u"), on("q", "v"), {"group": {"id": "g"}}]}),
         users__u__groups=(200, {"groups": [{"id": "g", "name": "operators"}]}),

@@ -53,7 +53,7 @@ def make(ledger, holder="one", **values):
         ("object-store", "R1", 0),
     ],
 )
-def test_the_most_specific_key_holds(ledger, service, region, expected):
+def test_the_most_specific_key_applies(ledger, service, region, expected):
     values = {"default": "3", "network": "5", "network@R1": "7", "volumev3": "9", "object-store": "0"}
     assert make(ledger, calls_per_second=values).limits(service, region).calls == expected
 
@@ -82,7 +82,7 @@ def test_a_limit_that_cannot_be_read_is_named(ledger, name, value):
         make(ledger, **{name: value})
 
 
-def test_a_bad_limit_while_running_leaves_what_held(ledger, monkeypatch):
+def test_an_invalid_new_limit_keeps_the_old_one(ledger, monkeypatch):
     monkeypatch.setattr(rate_limiter, "_RELOAD", 0.0)
     spending = make(ledger, calls_at_once={"default": "3"})
     spending._conf.set_override("calls_at_once", {"default": "oops"}, rate_limit_options.GROUP)
@@ -91,7 +91,7 @@ def test_a_bad_limit_while_running_leaves_what_held(ledger, monkeypatch):
     assert spending.limits("image", "R1").at_once == 4
 
 
-def test_keystone_is_one_whatever_the_region(play, ledger):
+def test_keystone_has_one_rate_limit_for_all_regions(play, ledger):
     spending = make(ledger)
 
     def calls():
@@ -139,7 +139,7 @@ def test_calls_keep_the_rate_and_the_number_at_once(play, ledger):
     assert 120 / 40 - 2 * rate_limits.HORIZON <= times[-1] - times[0] <= 120 / 40 + rate_limits.HORIZON
 
 
-def test_deletes_keep_their_own_rate_and_do_not_delay_reads(play, ledger):
+def test_deletes_keep_a_separate_rate_and_do_not_delay_reads(play, ledger):
     spending = make(ledger, calls_per_second={"default": "0"}, deletes_per_second={"default": "10"})
     deletes, reads = Service(play), Service(play)
     todo = {True: 25, False: 200}
@@ -159,7 +159,7 @@ def test_deletes_keep_their_own_rate_and_do_not_delay_reads(play, ledger):
     assert reads.times()[-1] - reads.times()[0] < 1.0
 
 
-def test_many_calls_cost_few_visits(play, ledger):
+def test_many_calls_need_few_acquires(play, ledger):
     spending = make(ledger, calls_per_second={"default": "500"}, calls_at_once={"default": "50"})
     spend(play, spending, 1000, 20)
     assert len(ledger.visits) < 1000 / 10
@@ -175,7 +175,7 @@ def test_services_do_not_wait_for_each_other(play, ledger):
         play.finish(stuck)
 
 
-def test_a_wait_is_bounded_and_says_so_as_rate_limited(play, ledger):
+def test_a_wait_is_limited_and_ends_as_rate_limited(play, ledger):
     spending = make(ledger, calls_at_once={"default": "1"}, longest_wait=1.0)
     play.start(call(spending, seconds=5.0))
     play.sleep(0.5)
@@ -274,7 +274,7 @@ def test_a_slot_that_is_free_again_is_used_at_once_and_in_the_order_of_the_calls
     assert all(0.2 - 1e-9 <= gap <= 0.2 + 2 * WAY for gap in gaps), gaps
 
 
-def test_a_turn_that_is_not_used_within_the_horizon_is_lost(play, ledger):
+def test_a_permit_that_is_not_used_within_the_horizon_is_lost(play, ledger):
     turns = rate_limiter._Permits()
     turns.add(rate_limits.Permits(first=-0.2, interval=0.1, count=4), 100.0)  # at 100.0, 100.0, 100.0 and 100.1
     assert turns.ready(100.0)
@@ -286,7 +286,7 @@ def test_a_turn_that_is_not_used_within_the_horizon_is_lost(play, ledger):
     assert not turns.ready(100.1 + rate_limits.HORIZON - 0.01)
 
 
-def test_a_turn_is_not_used_before_its_time():
+def test_a_permit_is_not_used_before_its_time():
     turns = rate_limiter._Permits()
     turns.add(rate_limits.Permits(first=0.3, interval=0.1, count=1), 100.0)
     assert not turns.ready(100.29)
@@ -294,7 +294,7 @@ def test_a_turn_is_not_used_before_its_time():
     assert not turns.ready(100.3 + rate_limits.HORIZON)
 
 
-def test_what_is_held_is_given_back_when_it_is_not_used_any_more(play, ledger):
+def test_unused_slots_are_released(play, ledger):
     spending = make(ledger)
     spend(play, spending, 10, 5, seconds=0.05)
     assert ledger.ledger.held() > 0
@@ -344,7 +344,7 @@ def story(seed, breaks=lambda _: None):
 
 
 @pytest.mark.parametrize("seed", range(32))
-def test_processes_keep_the_limits_whatever_happens_to_them(seed):
+def test_processes_keep_the_limits_despite_crashes_and_pauses(seed):
     """The rate, the slots and the pauses, and all calls come to an end; see ``Story`` for what happens."""
     assert story(seed) == ""
 
@@ -518,7 +518,7 @@ def test_a_read_waits_for_a_service_that_says_when_it_is_back(play, ledger):
     assert 1.0 <= second - first <= 1.1 + 3 * WAY
 
 
-def test_a_service_that_never_stops_asking_is_asked_no_more_than_a_few_times(play, ledger):
+def test_a_service_that_always_asks_for_a_retry_gets_few_requests(play, ledger):
     server = Server(*[(429, {"Retry-After": "0"})] * 20)
     with pytest.raises(ka_exceptions.HttpError) as caught:
         play.run(lambda: adapter(server, make(ledger)).delete("/x"))
@@ -537,14 +537,14 @@ def test_a_pause_longer_than_calls_wait_is_left_to_the_step(play, ledger):
     assert len(server.seen) == 1
 
 
-def test_no_service_can_pause_us_for_longer_than_the_operator_allows(play, ledger):
+def test_a_pause_is_no_longer_than_the_operator_allows(play, ledger):
     server = Server((429, {"Retry-After": "86400"}))
     play.run(lambda: adapter(server, make(ledger, longest_pause=1.0)).get("/x"))
     first, second = server.times()
     assert second - first <= 1.1 + 3 * WAY
 
 
-def test_a_pause_that_one_process_was_told_is_kept_by_another(play, ledger):
+def test_a_pause_that_one_process_received_applies_to_another(play, ledger):
     server = Server((429, {"Retry-After": "2"}))
     one, two = adapter(server, make(ledger, "one")), adapter(server, make(ledger, "two"))
     told = play.start(lambda: one.get("/one"))
@@ -608,7 +608,7 @@ def test_a_cancel_during_the_wait_stops_the_write(play, ledger):
     assert server.seen == []
 
 
-def test_while_a_write_waits_for_its_turn_it_is_not_under_way(play, ledger):
+def test_a_write_that_waits_for_its_permit_does_not_count_as_under_way(play, ledger):
     spending = make(ledger, calls_at_once={"default": "1"})
     network = adapter(Server(), spending)
     play.start(call(spending, seconds=1.0))
@@ -621,7 +621,7 @@ def test_while_a_write_waits_for_its_turn_it_is_not_under_way(play, ledger):
     assert (network.session.writing, network.session.calls) == (0, 1)
 
 
-def test_each_call_of_a_redirect_takes_a_turn_of_its_own(play, ledger):
+def test_each_call_of_a_redirect_takes_a_permit(play, ledger):
     server = Server((302, {"Location": Server.url + "/there"}))
     spending = make(ledger, calls_per_second={"default": "0.1"})
     network = adapter(server, spending)
@@ -632,7 +632,7 @@ def test_each_call_of_a_redirect_takes_a_turn_of_its_own(play, ledger):
     assert second - first == pytest.approx(10 - rate_limits.HORIZON, abs=rate_limits.HORIZON)
 
 
-def test_a_call_for_a_token_counts_as_keystones(play, ledger):
+def test_a_call_for_a_token_counts_for_keystone(play, ledger):
     server = Server()
     asks = session(server, make(ledger))
     play.run(lambda: asks.post(server.url + "/v3/auth/tokens", json={}, authenticated=False))

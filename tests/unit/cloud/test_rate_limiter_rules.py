@@ -148,7 +148,7 @@ def test_calls_keep_the_rate(clock, ledger):
         assert last - first >= 20 / 10 - HORIZON - 0.11
 
 
-def test_deletes_keep_a_rate_of_their_own(clock, ledger):
+def test_deletes_keep_a_separate_rate(clock, ledger):
     mine = account(made(ledger, deletes_per_second={"default": "5"}))
     assert begun(clock, mine, 50)[-1] < 1
     times = begun(clock, mine, 30, delete=True)
@@ -156,7 +156,7 @@ def test_deletes_keep_a_rate_of_their_own(clock, ledger):
         assert last - first >= 10 / 5 - HORIZON - 0.21
 
 
-def test_a_turn_is_used_at_its_time_and_not_for_ever():
+def test_a_permit_is_used_at_its_time_and_expires():
     turns = rate_limiter._Permits()
     turns.add(rate_limits.Permits(first=1.0, interval=1.0, count=2), 100.0)
     assert not turns.ready(100.5)
@@ -186,7 +186,7 @@ def test_a_pause_beyond_what_a_call_waits_is_said_at_once(clock, ledger):
     assert clock.now == before
 
 
-def test_no_service_pauses_us_for_longer_than_the_operator_allows(clock, ledger):
+def test_a_pause_is_limited_to_the_maximum_of_the_operator(clock, ledger):
     both = made(ledger, longest_pause=30.0)
     both.pause("network", "R1", 3600)
     assert 30 <= account(both).pause_left() <= 31
@@ -203,7 +203,7 @@ def test_without_the_store_there_is_no_call_and_the_wait_has_an_end(clock, ledge
 
 
 @pytest.mark.parametrize("still", [None, lambda: None], ids=["a read", "a write that is asked about"])
-def test_a_call_that_waits_for_long_does_not_look_all_the_time(clock, ledger, still):
+def test_a_call_that_waits_for_long_polls_rarely(clock, ledger, still):
     mine = account(made(ledger, calls_at_once={"default": "1"}))
     mine.enter(False, None, 60)
     with pytest.raises(RateLimited):
@@ -214,7 +214,7 @@ def test_a_call_that_waits_for_long_does_not_look_all_the_time(clock, ledger, st
 @pytest.mark.parametrize(
     ("service", "region", "most"), [("network", "R1", 3), ("network", "R2", 2), ("image", "R1", 1), ("image", "R2", 1)]
 )
-def test_the_most_specific_key_holds(ledger, service, region, most):
+def test_the_most_specific_key_applies(ledger, service, region, most):
     keys = {"default": "1", "network": "2", "network@R1": "3"}
     assert made(ledger, calls_at_once=keys).limits(service, region).at_once == most
 
@@ -224,7 +224,7 @@ def seconds(n):
     return datetime.timedelta(seconds=n)
 
 
-def test_a_turn_that_was_not_used_is_made_up_for_a_moment_only():
+def test_an_unused_permit_can_be_used_later_only_within_the_horizon():
     turns, following = rate_limits.take(T0 - seconds(3600), T0, 10.0, 3)
     assert turns.first == pytest.approx(-HORIZON)
     assert following == T0 - seconds(HORIZON) + seconds(0.3)
@@ -249,7 +249,7 @@ def test_slots_are_those_that_no_living_process_has(leases, slots):
     assert (mine.slots, grant.slots) == (slots, slots)
 
 
-def test_a_call_that_is_under_way_holds_its_slot_whatever_the_share_is():
+def test_a_call_that_is_under_way_keeps_its_slot_for_every_share():
     ask = dataclasses.replace(ASK, in_use=6, wanted=8)
     _, mine, _ = rate_limits.acquire(RateLimit(), [lease("me", 6), lease("other", 2)], ask, T0)
     assert mine.slots >= 6
@@ -257,7 +257,7 @@ def test_a_call_that_is_under_way_holds_its_slot_whatever_the_share_is():
     assert mine.slots == 6
 
 
-def test_while_a_service_is_paused_there_are_no_turns():
+def test_while_a_service_is_paused_there_are_no_permits():
     ask = Request("me", Limits(10.0, 0, 10.0), calls=5, deletes=5, wanted=5)
     paused = RateLimit(paused_until=T0 + seconds(4))
     after, _, grant = rate_limits.acquire(paused, [], ask, T0)

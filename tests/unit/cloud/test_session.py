@@ -41,7 +41,7 @@ def server():
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "COPY", "delete"])
-def test_a_look_cannot_write(server, method):
+def test_an_inventory_cannot_write(server, method):
     url, seen = server
     session = GuardedSession(read_only, auth=noauth.NoAuth(endpoint=url))
     session.request(url + "/things", "GET")
@@ -258,7 +258,7 @@ def janitor(user_id="janitor", own="me", auth_type="password"):
     return found
 
 
-def test_the_janitor_is_a_user_of_its_own():
+def test_the_janitor_is_a_separate_user():
     assert janitor().janitor_id() == "janitor"
     assert janitor(auth_type=None).janitor_id() == ""
     with pytest.raises(NoJanitor, match="the orchestrator's own user"):
@@ -274,7 +274,7 @@ def test_the_janitor_logs_in_without_a_scope():
     assert auth.scope == dict.fromkeys(auth.scope) and "project_id" in auth.scope and "system_scope" in auth.scope
 
 
-def test_a_token_is_asked_for_of_a_project_by_its_id():
+def test_a_project_token_is_requested_by_the_project_id():
     with pytest.raises(ValueError, match="empty"):
         janitor().janitor_session("", read_only)
     with pytest.raises(ValueError, match="empty"):
@@ -282,7 +282,7 @@ def test_a_token_is_asked_for_of_a_project_by_its_id():
 
 
 # ------------------------------------------------------------------------------------------------ its own project
-def test_the_own_project_is_that_of_the_token():
+def test_the_project_of_the_orchestrator_is_that_of_its_token():
     assert made("p").project_id() == "p"
     assert made("p", own_project_id="p").project_id() == "p"
 
@@ -291,7 +291,7 @@ def test_a_token_of_the_system_names_no_project_and_the_option_does():
     assert made(None, own_project_id="p").project_id() == "p"
 
 
-def test_without_either_nobody_says_that_a_project_is_not_the_own_one():
+def test_without_option_and_token_project_the_project_of_the_orchestrator_is_an_error():
     """It was the text "None", which no project has as its id: so every project could be deleted."""
     with pytest.raises(CleanupError, match="own_project_id"):
         made(None).project_id()

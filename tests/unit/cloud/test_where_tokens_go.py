@@ -91,12 +91,12 @@ def session(cloud, guard=lambda *_: None, **options):
     return GuardedSession(guard, auth=auth, **options)
 
 
-def test_what_is_in_the_catalog_is_called(cloud):
+def test_services_in_the_catalog_are_called(cloud):
     assert session(cloud).get(f"{cloud.url}/network/v2.0/networks").status_code == 200
     assert cloud.seen[-1] == ("GET", "/network/v2.0/networks", SECRET)
 
 
-def test_the_sdks_own_paging_takes_no_token_elsewhere(cloud, thief):
+def test_the_paging_of_the_sdk_sends_no_token_to_another_host(cloud, thief):
     url, seen = thief
     link = {"rel": "next", "href": f"{url}/v2.0/networks?marker=1"}
     network = {"id": "1", "name": "n"}
@@ -151,7 +151,7 @@ def test_what_the_operator_names_is_called_too(cloud, thief):
     assert seen == [("GET", "/x", SECRET)]
 
 
-def test_without_a_token_anybody_may_be_asked(cloud, thief):
+def test_a_request_without_a_token_may_go_to_any_host(cloud, thief):
     url, seen = thief
     assert session(cloud).get(f"{url}/versions", authenticated=False).status_code == 200
     assert seen == [("GET", "/versions", None)]

@@ -140,14 +140,14 @@ def limited(resources=3, rules=None, **there):
     return world, Cloud(world, **there)
 
 
-def test_a_deletion_within_the_limit_asks_nobody():
+def test_a_deletion_within_the_limit_needs_no_approval():
     world, cloud = limited(network__port="abc")
     assert world.run() is Status.DELETED
     assert "approval" not in conditions(world) and len(cloud.deleted) == 3
     assert "deletion.recoverable" not in [e.type for e in world.events]
 
 
-def test_one_beyond_the_limit_rests_drained_until_somebody_approves():
+def test_a_deletion_beyond_the_limit_stays_drained_until_it_is_approved():
     world, cloud = limited(network__port="abcd")
     world.run(until=Status.RECOVERABLE)
     world.run(limit=200)
@@ -160,7 +160,7 @@ def test_one_beyond_the_limit_rests_drained_until_somebody_approves():
     assert len(cloud.deleted) == 4
 
 
-def test_who_waits_for_a_person_is_not_stalled():
+def test_a_deletion_that_waits_for_an_approval_is_not_stalled():
     world, _ = limited(network__port="abcd")
     world.run(until=Status.RECOVERABLE)
     world.now += 10 * DAY
@@ -168,7 +168,7 @@ def test_who_waits_for_a_person_is_not_stalled():
     assert conditions(world)["stalled"] == (False, "progress") if "stalled" in conditions(world) else True
 
 
-def test_it_looks_once_more_and_asks_again_if_there_is_more_than_was_approved():
+def test_an_approved_deletion_lists_again_and_needs_a_new_approval_if_there_is_more():
     world, cloud = limited(network__port="abcd")
     world.run(until=Status.RECOVERABLE)
     approve(world)
@@ -198,7 +198,7 @@ def test_what_comes_behind_it_counts_with_what_is_gone():
     assert world.run() is Status.DELETED
 
 
-def test_what_nobody_could_count_is_not_deleted_before_it_is_counted():
+def test_uncounted_types_are_not_deleted_before_they_are_counted():
     world, cloud = limited(network__port="a", network__network="bcde")
     cloud.broken = {"network.network"}
     world.run(until=Status.DELETING)
@@ -210,7 +210,7 @@ def test_what_nobody_could_count_is_not_deleted_before_it_is_counted():
     assert world.run() is Status.DELETED
 
 
-def test_what_waits_for_what_nobody_could_count_is_for_the_next_round():
+def test_a_type_that_waits_for_an_uncounted_type_is_deleted_in_the_next_round():
     world, cloud = limited(network__port="a", network__network="b")
     cloud.broken = {"network.port"}
     world.run(until=Status.DELETING)
@@ -239,7 +239,7 @@ def test_beyond_the_limit_of_a_day_nothing_is_locked_before_the_approval():
 
 
 @pytest.mark.parametrize("values", [{"mode": Mode.REPORT}, {"dry_run": True}], ids=str)
-def test_what_deletes_nothing_needs_nobodys_approval(values):
+def test_a_deletion_that_deletes_nothing_needs_no_approval(values):
     rules = Rules(approval_resources=1, approval_deletions=1, recovery_window=DAY)
     world = World(deletion(cascades_before=9, **values), PORT, rules=rules)
     Cloud(world, network__port="abcd")
@@ -300,7 +300,7 @@ def test_a_project_is_restored_as_it_was():
     assert (world.deletion.holding, cloud.deleted, len(cloud.there["network.port"])) == (False, [], 4)
 
 
-def test_a_new_attempt_has_a_window_of_its_own():
+def test_a_new_attempt_has_a_new_recovery_window():
     world, _ = windowed()
     world.run(limit=20_000, until=Status.VERIFYING)
     failed = transitions.move(world.deletion, Status.FAILED, transitions.By.ENGINE, world.now, "x")
@@ -330,7 +330,7 @@ def test_no_sweep_may_write_while_it_rests(purpose):
     later=st.integers(0, 3),
     unknown=st.booleans(),
 )
-def test_nothing_is_ever_deleted_before_its_time_or_without_the_word_of_somebody(there, limit, days, later, unknown):
+def test_nothing_is_deleted_before_the_end_of_the_window_or_without_an_approval(there, limit, days, later, unknown):
     rules = Rules(approval_resources=limit, recovery_window=days * DAY)
     world, cloud = limited(rules=rules, network__port="abcdef"[:there], network__network="")
     cloud.broken = {"network.port"} if unknown else set()

@@ -126,7 +126,7 @@ def test_what_is_unknown_or_left_is_never_removed_over(bad):
     assert "network.port@R1" in stalled.message
 
 
-def test_what_is_found_after_the_closing_is_deleted_and_nothing_waits_for_what_nobody_can_look_at_any_more():
+def test_resources_found_after_the_closing_are_deleted_without_waiting_for_unreadable_types():
     """What needs a token of the project rests on its last scoped look: a step that waits for it would wait for ever."""
     trust = sweep_step("identity.trust", after=("*",), region="")
     world = World(deletion(), PORT, dataclasses.replace(NETWORK, after=("key-manager.secret",)), SECRET, trust)
@@ -143,7 +143,7 @@ def test_what_is_found_after_the_closing_is_deleted_and_nothing_waits_for_what_n
     assert found and visited(world).count("deleting") == 2
 
 
-def test_an_uncovered_service_blocks_completion_and_nothing_else():
+def test_an_unsupported_service_blocks_only_completion():
     world = World(deletion(), PORT, UNSUPPORTED)
     world.run(limit=400)
     assert world.deletion.status is Status.DELETING
@@ -233,7 +233,7 @@ def test_what_comes_back_each_time_is_met_with_growing_waits():
     assert waits[-1] >= 30
 
 
-def test_a_cast_that_nobody_took_is_repeated():
+def test_a_cast_that_no_worker_took_is_repeated():
     world = World(deletion(), PORT)
     world.settle_engine()
     assert world.dispatched == ["survey"]
@@ -243,7 +243,7 @@ def test_a_cast_that_nobody_took_is_repeated():
     assert world.step("survey").attempt == 1
 
 
-def test_a_step_whose_worker_died_is_taken_up_when_its_lease_is_over():
+def test_a_step_of_a_failed_worker_is_dispatched_again_at_the_end_of_its_lease():
     world = World(deletion(), PORT)
     world.settle_engine()
     world.claim("survey")
@@ -400,7 +400,7 @@ def test_every_deletion_comes_to_an_end_that_it_may_have(behaviour, mode, dry_ru
 
 @settings(max_examples=examples(40))
 @given(behaviours(), st.sampled_from(Mode), st.integers(0, 60))
-def test_a_cancel_at_any_moment_ends_with_nothing_held(behaviour, mode, moment):
+def test_a_cancel_at_any_moment_ends_with_all_changes_undone(behaviour, mode, moment):
     world = World(deletion(mode=mode), PORT, NETWORK, SECRET, QUOTA)
     scripted(world, behaviour)
     world.run(limit=moment)
@@ -430,7 +430,7 @@ def test_deciding_twice_on_the_same_facts_says_the_same(behaviour, moment, mode)
 
 @settings(max_examples=examples(40))
 @given(behaviours(), st.sampled_from(Mode))
-def test_a_live_deletion_always_has_a_time_to_be_looked_at_again(behaviour, mode):
+def test_a_live_deletion_always_has_a_wake_time(behaviour, mode):
     world = World(deletion(mode=mode), PORT, NETWORK, SECRET, QUOTA)
     scripted(world, behaviour)
     for moment in range(0, 60, 7):
@@ -439,7 +439,7 @@ def test_a_live_deletion_always_has_a_time_to_be_looked_at_again(behaviour, mode
             assert world.deletion.wake_at <= world.now + world.rules.heartbeat
 
 
-def test_a_cast_that_is_lost_is_looked_after_in_time():
+def test_a_lost_cast_is_repeated_in_time():
     world = World(deletion())
     world.settle_engine()
     assert world.dispatched == ["survey"]

@@ -50,7 +50,9 @@ def test_a_result_counts_from_its_round_on_and_once_it_is_there(round_, state, e
         (True, {"token": Token.ADMIN}, False),
     ],
 )
-def test_what_needs_a_token_rests_once_the_project_is_closed_and_its_last_look_was_empty(closed, values, rests):
+def test_a_type_that_needs_a_token_is_not_listed_again_once_the_project_is_closed_and_it_was_empty(
+    closed, values, rests
+):
     record = deletion(since_round=3, round=6, closed_at=T0 if closed else None)
     step = dataclasses.replace(SECRET, **{"round": 5, "state": StepState.DONE, "outcome": Outcome.CLEAR, **values})
     assert keeps_last_result(record, step) is rests
@@ -145,7 +147,7 @@ def test_force_waits_for_what_still_runs(state):
     assert is_abandoned == (set() if state is StepState.RUNNING else {"network.port", "image.image"})
 
 
-def test_project_settings_go_only_in_a_round_of_its_own():
+def test_project_settings_are_deleted_only_in_a_separate_round():
     quota = sweep_step("network.quota", project_setting=True)
     world = World(deletion(), PORT, quota)
     assert world.run() is Status.DELETED
@@ -183,7 +185,7 @@ def test_what_is_progress(before, sweep, progress):
 @pytest.mark.parametrize(
     ("unplanned", "remaining", "only"), [(2, 2, True), (1, 2, False), (0, 2, False), (0, 0, False)]
 )
-def test_what_is_left_holds_up_others_unless_none_of_it_is_in_the_plan(unplanned, remaining, only):
+def test_leftovers_block_dependent_types_unless_none_of_them_is_in_the_plan(unplanned, remaining, only):
     values = {"round": 3, "state": StepState.DONE, "outcome": Outcome.LEFTOVERS}
     step = dataclasses.replace(PORT, unplanned=unplanned, remaining=remaining, **values)
     assert dependencies.only_unplanned(step, 3) is only
@@ -191,7 +193,7 @@ def test_what_is_left_holds_up_others_unless_none_of_it_is_in_the_plan(unplanned
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_force_takes_no_turn_while_something_holds_the_deletion(held):
+def test_force_does_nothing_while_the_deletion_is_on_hold(held):
     forced = Force("why", (), T0, 1, 1)
     brake = Brake(True, "x") if held else None
     record = deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, round=3, forced=forced, brake=brake)

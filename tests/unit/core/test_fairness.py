@@ -114,7 +114,7 @@ def test_only_what_is_about_to_be_deleted_is_written_down(monkeypatch):
     assert told == [(0, 100), (100, 100)]
 
 
-def test_when_there_is_no_turn_for_a_call_the_rest_is_not_tried(monkeypatch):
+def test_when_there_is_no_permit_for_a_call_the_rest_is_not_tried(monkeypatch):
     shelf = Shelf(50, monkeypatch)
     shelf.refuse["3"] = RateLimited("no permit to call network@R1")
     result = shelf.sweep()
@@ -254,7 +254,7 @@ def test_those_that_have_not_run_go_before_those_that_did():
         assert max(counts) - min(counts) <= 2
 
 
-def test_sweeps_whose_workers_died_do_not_take_the_place_of_others_for_ever():
+def test_sweeps_of_failed_workers_free_their_places_for_others():
     world = World(deletion(), *MANY, rules=Rules(steps_at_once=2))
     world.run(until=Status.DELETING)
     world.settle_engine()
@@ -282,7 +282,7 @@ def projects(draw):
 
 @settings(max_examples=80, deadline=None)
 @given(projects(), st.integers(1, 4), st.sampled_from(Mode), st.randoms(use_true_random=False))
-def test_every_sweep_is_dispatched_in_the_end_and_in_order_whatever_goes_wrong(project, most, mode, chance):
+def test_every_sweep_is_dispatched_in_order_for_every_sequence_of_failures(project, most, mode, chance):
     steps, troubles = project
     world = World(deletion(mode=mode), *steps, rules=Rules(steps_at_once=most))
     left_over = {name: list(some) for name, some in troubles.items()}

@@ -83,7 +83,7 @@ def types_of(world, name):
 
 
 # ----------------------------------------------------------------------------------------------------- the ordinary way
-def test_a_deletion_waits_for_ever_as_long_as_nobody_forces_it():
+def test_a_deletion_waits_until_it_is_forced():
     world, project = stuck(VOLUME, block_storage__volume={"v": "by_force"})
     assert project.by_force == []
     assert not types_of(world, "force.used") and not types_of(world, "force.abandoned")
@@ -257,7 +257,7 @@ def test_what_appears_later_and_does_not_go_is_abandoned_by_name_as_well():
     assert {id_ for id_, one in world.left["block-storage.volume"].items() if one.abandoned} == {"v", "new"}
 
 
-def test_a_service_that_dies_while_it_is_verified_is_not_covered_by_what_was_abandoned_before():
+def test_earlier_abandoned_resources_do_not_cover_a_service_that_fails_during_verification():
     world, project = stuck(VOLUME, block_storage__volume={"v": "stays"})
     world.force()
     world.run(limit=5000, until=Status.VERIFYING)
@@ -270,7 +270,7 @@ def test_a_service_that_dies_while_it_is_verified_is_not_covered_by_what_was_aba
     assert set(world.left["block-storage.volume"]) == {"v"}, "what was known stays on record"
 
 
-def test_what_was_abandoned_and_needs_a_token_of_the_project_rests_on_its_last_look():
+def test_an_abandoned_type_that_needs_a_project_token_keeps_its_last_inventory():
     backup = sweep_step("block-storage.backup", token=Token.PROJECT)
     world, project = stuck(backup, block_storage__backup={"b": "stays"})
     world.force()
@@ -393,7 +393,7 @@ def test_without_a_recorded_force_nothing_is_ever_abandoned(kinds, dead, happens
     HAPPENS,
     st.sets(st.sampled_from(TYPES)),
 )
-def test_with_it_the_project_goes_after_two_complete_looks_with_every_leftover_named(
+def test_with_force_the_project_is_removed_after_two_complete_inventories_with_all_leftovers_named(
     kinds, dead, before, after, forced
 ):
     world, project = world_of(kinds, dead)
@@ -440,7 +440,7 @@ def test_what_is_found_again_keeps_what_was_said_of_it_and_what_is_new_is_not_ma
     assert b == found.leftovers[1]
 
 
-def test_a_decision_that_lets_go_is_recorded_with_place_and_reason():
+def test_a_decision_to_abandon_is_recorded_with_place_and_reason():
     world, _ = stuck(VOLUME, block_storage__volume={"v": "stays"})
     world.force()
     world.run(limit=5000, until=Status.VERIFYING)

@@ -94,7 +94,7 @@ def ports(world, there):
 
 # --------------------------------------------------------------------------------------------------------- resting
 @pytest.mark.parametrize("hold", HOLDS)
-def test_a_cascade_that_is_held_locks_nobody_out(hold):
+def test_a_cascade_on_hold_removes_no_access(hold):
     held = world(hold)
     rest(held)
     assert held.deletion.status is Status.DRAINING
@@ -103,7 +103,7 @@ def test_a_cascade_that_is_held_locks_nobody_out(hold):
 
 
 @pytest.mark.parametrize("hold", HOLDS)
-def test_a_report_that_is_held_looks_all_the_same(hold):
+def test_a_report_on_hold_takes_its_inventory(hold):
     full = world(hold, PORT, mode=Mode.REPORT)
     full.answers = {"network.port": lambda _: left("1")}
     assert full.run() is Status.LEFTOVERS
@@ -114,7 +114,7 @@ def test_a_report_that_is_held_looks_all_the_same(hold):
 
 
 @pytest.mark.parametrize("hold", HOLDS)
-def test_a_dry_run_is_not_held_and_tells_the_liens(hold):
+def test_a_dry_run_is_never_on_hold_and_names_the_liens(hold):
     looked = world(hold, PORT, dry_run=True)
     assert looked.run() is Status.PLANNED
     assert condition(looked) is None
@@ -123,13 +123,13 @@ def test_a_dry_run_is_not_held_and_tells_the_liens(hold):
 
 
 @pytest.mark.parametrize("hold", HOLDS)
-def test_what_is_merely_looked_at_is_not_held(hold):
+def test_a_noticed_deletion_is_never_on_hold(hold):
     noticed = world(hold, PORT, mode=Mode.REPORT, origin=Origin.NOTICED, project_gone_at=T0)
     assert noticed.run() is Status.DELETED
 
 
 @pytest.mark.parametrize("hold", HOLDS)
-def test_what_comes_while_it_deletes_stops_it_where_it_is(hold):
+def test_a_hold_during_the_deletes_stops_them(hold):
     there = {"1"}
     w = World(deletion(), PORT, SECRET, QUOTA)
     w.answers = {"network.port": lambda _: left("1")}
@@ -154,7 +154,7 @@ def stalled(world):
 
 
 @pytest.mark.parametrize("hold", HOLDS)
-def test_held_is_not_stuck_and_asks_for_nobody_again_and_again(hold):
+def test_a_deletion_on_hold_is_not_stalled_and_wakes_only_with_the_heartbeat(hold):
     held = world(hold)
     held.settle_engine()
     decisions = 0
@@ -169,7 +169,7 @@ def test_held_is_not_stuck_and_asks_for_nobody_again_and_again(hold):
     assert not stalled(held), "its time without progress begins when nothing holds it any more"
 
 
-def test_a_service_that_is_away_is_said_so_also_of_what_is_held():
+def test_a_deletion_on_hold_also_reports_an_unreachable_service():
     """It is looked at all the same, and cannot be: nothing that holds deletes is to blame."""
     held = world("brake", PORT, mode=Mode.CASCADE)
     held.deletion = dataclasses.replace(held.deletion, brake=None)
@@ -246,7 +246,7 @@ def test_what_comes_and_goes_while_the_project_is_being_closed_lets_the_closing_
 @pytest.mark.parametrize(
     ("state", "leaves"), [(StepState.RUNNING, False), (StepState.DONE, False), (StepState.DISPATCHED, False)]
 )
-def test_once_the_project_may_be_going_nobody_can_cancel(state, leaves):
+def test_after_the_delete_of_the_project_was_sent_no_cancel_is_possible(state, leaves):
     """Its delete may have been sent, and be done later: as without any lien it stays past the point of no return."""
     w = at_the_project_settings("lien")
     w.steps["remove"] = dataclasses.replace(
@@ -282,7 +282,7 @@ def test_a_removal_that_was_withheld_was_not_sent():
 
 # ------------------------------------------------------------------------------------------------------ going on
 @pytest.mark.parametrize("hold", HOLDS)
-def test_after_a_hold_the_never_delete_list_is_asked_before_anything_is_deleted(hold):
+def test_after_a_hold_the_never_delete_list_is_read_before_any_delete(hold):
     w = World(deletion(), PORT)
     w.answers = {"network.port": lambda _: left("1")}
     w.run(until=Status.DELETING)
@@ -297,7 +297,7 @@ def test_after_a_hold_the_never_delete_list_is_asked_before_anything_is_deleted(
 
 
 @pytest.mark.parametrize("hold", HOLDS)
-def test_after_a_hold_the_never_delete_list_is_asked_before_anybody_is_locked_out(hold):
+def test_after_a_hold_the_never_delete_list_is_read_before_the_drain(hold):
     w = world(hold)
     rest(w)
     assert w.deletion.status is Status.DRAINING
@@ -318,7 +318,7 @@ def test_it_wakes_when_a_lien_expires_and_when_the_hours_begin():
         assert w.deletion.wake_at == until
 
 
-def test_tries_that_were_held_are_no_tries():
+def test_attempts_on_hold_do_not_count():
     """Else a brake that is pulled three times would end a report, or leave quotas behind."""
     w = World(deletion(mode=Mode.REPORT), PORT, QUOTA)
     w.answers = {"drain": lambda _: ON_HOLD}
@@ -337,7 +337,7 @@ def test_of_very_many_liens_the_first_are_named_and_the_others_counted():
     assert len(found.message.encode()) < 60_000
 
 
-def test_several_are_all_named_and_each_change_is_told():
+def test_all_holds_are_named_and_each_change_is_recorded():
     several = {"liens": (lien("l1"), lien("l2", T0 + 5 * HOUR)), "brake": BRAKE}
     w = World(deletion(**several), PORT, rules=Rules(hold_options=HoldOptions(CLOSED)))
     w.settle_engine()
@@ -369,7 +369,7 @@ def test_several_are_all_named_and_each_change_is_told():
     ],
 )
 @pytest.mark.parametrize("hold", ["lien", "brake"])
-def test_who_may_write_while_something_holds(hold, kind, purpose, status, held):
+def test_which_steps_may_write_on_hold(hold, kind, purpose, status, held):
     step = dataclasses.replace(PORT, kind=kind, round=1, project_setting=purpose is RoundPurpose.PROJECT_SETTINGS)
     record = deletion(status=status, purpose=purpose)
     assert allowed(record, step, writing=True)
@@ -387,7 +387,7 @@ def test_who_may_write_while_something_holds(hold, kind, purpose, status, held):
         ({"status": Status.CANCELLING}, False),
     ],
 )
-def test_what_writes_nothing_or_gives_back_is_not_held(values, holds):
+def test_deletions_that_write_nothing_or_restore_are_not_on_hold(values, holds):
     assert (guard.hold(deletion(brake=BRAKE, liens=(lien(),), **values), T0, HoldOptions(CLOSED)) is not None) is holds
 
 
@@ -423,7 +423,7 @@ class WatchedTask(World):
     st.sampled_from(list(Mode)),
     st.lists(st.tuples(st.integers(1, 30), st.sampled_from(["lien", "brake", "window", "lift", "lift"])), max_size=12),
 )
-def test_whatever_comes_and_goes_nothing_destructive_is_handed_out_and_it_ends_once_nothing_holds(mode, deeds):
+def test_on_hold_no_destructive_step_is_dispatched_and_the_deletion_ends_after_the_last_hold(mode, deeds):
     w = WatchedTask(deletion(mode=mode), PORT, SECRET, QUOTA)
     there = {"1"} if mode is Mode.CASCADE else set()
     w.answers = {"network.port": ports(w, there)}
@@ -439,12 +439,12 @@ def test_whatever_comes_and_goes_nothing_destructive_is_handed_out_and_it_ends_o
 
 
 # ------------------------------------------------------------------------------------------------- what is said of it
-def test_a_write_that_was_held_is_told_from_one_that_was_stopped():
+def test_a_write_on_hold_has_another_reason_than_a_stopped_write():
     assert classify(OnHold("DELETE withheld")).reason is Reason.ON_HOLD
     assert "condition 'on_hold'" in remedy(Reason.ON_HOLD)
 
 
-def test_no_step_that_was_held_is_a_blocker():
+def test_a_step_on_hold_is_no_blocker():
     done = dataclasses.replace(
         PORT, state=StepState.DONE, round=1, outcome=Outcome.LEFTOVERS, reason=str(Reason.ON_HOLD), remaining=3
     )
@@ -459,7 +459,7 @@ def test_a_deletion_shows_the_liens_on_its_project():
     assert (one["origin"], one["expires_at"]) == ("billing", "2026-01-01T01:00:00Z")
 
 
-def test_a_project_that_comes_upon_the_never_delete_list_while_it_goes_is_let_be_and_given_back():
+def test_a_project_that_gets_on_the_never_delete_list_during_its_deletion_is_kept_and_restored():
     """The write itself is withheld, without a look that says so before; the next survey has the last word."""
     w = World(deletion(), PORT)
     w.answers["network.port"] = lambda _: left("p1")

@@ -125,7 +125,7 @@ def test_a_cast_that_was_lost_is_cast_again_and_counts_as_no_try():
     assert world.parts["catalog"].attempt == 1
 
 
-def test_what_has_ended_is_let_be():
+def test_an_ended_scan_is_not_changed():
     for status in set(ScanStatus) - SCANNING:
         scan = dataclasses.replace(World().scan, status=status)
         assert orphan_scan.advance(scan, [], T0, RULES) == orphan_scan.Advance(scan)
@@ -136,7 +136,7 @@ TYPES = ("a", "b", "c")
 
 
 @given(st.fixed_dictionaries({(n, r): st.lists(ANSWER, min_size=6, max_size=6) for n in TYPES for r in (1, 2)}))
-def test_whatever_happens_it_ends_and_nothing_is_read_twice_too_soon_or_too_often(answers):
+def test_a_scan_ends_and_repeats_no_read_too_soon_or_too_often(answers):
     world = World(*TYPES, answers=answers)
     status = world.run()
     assert status in (ScanStatus.COMPLETED, ScanStatus.INCOMPLETE)
@@ -169,7 +169,7 @@ def test_whatever_happens_it_ends_and_nothing_is_read_twice_too_soon_or_too_ofte
         ("abc\n", False),
     ],
 )
-def test_who_can_be_an_owner(owner, expected):
+def test_which_values_can_be_an_owner(owner, expected):
     assert orphan_scan.owner_of(owner) == (owner if expected else None)
 
 
@@ -195,7 +195,7 @@ SERVICES = registry.load().services.values()
 
 
 @pytest.mark.parametrize("type_", [t for s in SERVICES for t in s.types], ids=lambda t: t.name)
-def test_every_type_of_ours_is_scanned_or_says_why_it_cannot_be(type_):
+def test_every_type_is_scanned_or_gives_the_reason_why_not(type_):
     all_projects_view = type_.all_projects_view()
     if all_projects_view is None:
         assert len(str(type_.all_projects)) > 15

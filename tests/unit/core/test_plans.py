@@ -77,7 +77,7 @@ def test_the_hash_is_what_the_manual_says_it_is():
         ([PORT, SERVER, IMAGE], False, "a type more"),
     ],
 )
-def test_the_hash_tells_what_would_go(steps, same, why):
+def test_the_hash_depends_on_the_resources_to_delete(steps, same, why):
     assert (plans.hash_of(steps) == plans.hash_of([PORT, SERVER])) is same, why
 
 
@@ -137,7 +137,7 @@ def reasons(result):
     return {leftover.id: leftover.reason for leftover in result.leftovers}
 
 
-def test_a_look_for_a_plan_says_what_would_go_what_stays_and_why():
+def test_an_inventory_for_a_plan_names_what_would_be_deleted_or_kept_and_why():
     shelf = Shelf(*rows("a", "b"), *rows("k", kind="default"), *rows("p", shared=True), {"id": "o", "name": "o"})
     type_ = shelf.type(
         keep=(lambda r, _: "it is Neutron's" if r.data.get("kind") else None,),
@@ -155,11 +155,11 @@ def test_a_look_for_a_plan_says_what_would_go_what_stays_and_why():
     assert sweeps.inventory(type_, None, US).kept_resources == ()
 
 
-def test_a_look_at_nothing_knows_that_there_is_nothing():
+def test_an_empty_inventory_has_the_digest_of_nothing():
     assert sweeps.inventory(Shelf().type(), None, US).digest == plans.NOTHING
 
 
-def test_a_look_that_fails_says_nothing_of_what_would_go():
+def test_a_failed_inventory_has_no_digest():
     shelf = Shelf(*rows("a"))
     shelf.list_error = RuntimeError("no")
     assert sweeps.inventory(shelf.type(), None, US).digest == ""
@@ -262,7 +262,7 @@ def test_parts_that_only_another_token_shows_keep_their_wholes():
     assert shelf.deletes == []
 
 
-def test_a_look_with_a_plan_writes_nothing():
+def test_an_inventory_with_a_plan_writes_nothing():
     shelf = Shelf(*rows("a", "new"))
     result = sweeps.inventory(shelf.type(delete=lambda *_: read_only("DELETE", "x")), None, US, planned={"a"})
     assert reasons(result) == {"a": Reason.PRESENT, "new": Reason.NOT_PLANNED}
@@ -330,7 +330,7 @@ def test_what_an_unplanned_resource_uses_is_tried_for_a_while_and_reported():
     assert world.dispatched.count("network.network") == 1 + world.rules.attempts + 1  # look, delete, look
 
 
-def test_a_dead_service_does_not_lock_the_user_out_beside_unplanned():
+def test_a_service_that_is_down_does_not_lock_the_user_out_beside_unplanned_resources():
     world, _ = bound({"p"}, network__port={"p", "new"})
     world.steps["dns.zone"] = sweep_step("dns.zone")
     world.answers["dns.zone"] = lambda _: UNKNOWN
@@ -394,7 +394,7 @@ def test_a_worker_asks_for_the_plan_of_each_type_in_its_region(plan_id, project_
     assert task.store.asked == ([(PLAN, "R1", "network", "part")] if expected is not None else [])
 
 
-def test_a_definition_is_no_business_of_plans():
+def test_the_plugin_contract_has_no_plan():
     """The plugins' contract does not know plans: no plugin can ignore one."""
     assert not [f.name for f in dataclasses.fields(ProjectDefinition) if "plan" in f.name]
     assert not [f.name for f in dataclasses.fields(ResourceType) if "plan" in f.name]

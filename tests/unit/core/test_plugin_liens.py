@@ -71,7 +71,7 @@ def condition(world, type_):
 
 
 # ---------------------------------------------------------------------------------------------------------- the words
-def test_there_is_one_lien_for_a_type_a_region_and_a_deletion_and_its_id_can_be_asked_for():
+def test_there_is_one_lien_per_type_region_and_deletion_with_a_predictable_id():
     step = sweep_step(IMAGE)
     others = [dataclasses.replace(step, **{name: "x"}) for name in ("region", "service", "type")]
     ids = {plugin_liens.lien_id("d", one) for one in (step, *others)} | {plugin_liens.lien_id("e", step)}
@@ -92,7 +92,7 @@ def test_there_is_one_lien_for_a_type_a_region_and_a_deletion_and_its_id_can_be_
     ],
     ids=str,
 )
-def test_what_changes_nothing_records_no_lien(values, binds):
+def test_a_deletion_that_changes_nothing_records_no_lien(values, binds):
     assert plugin_liens.binding(deletion(**values)) is binds
 
 
@@ -108,7 +108,7 @@ def test_what_changes_nothing_records_no_lien(values, binds):
     ],
     ids=str,
 )
-def test_a_lien_names_what_is_used_and_by_whom(found, said):
+def test_a_plugin_lien_names_the_resource_and_the_projects_that_use_it(found, said):
     assert plugin_liens.sentence(found) == said
 
 
@@ -137,7 +137,7 @@ ONE = ResourceType(
     ],
     ids=["used", "not asked", "cannot tell", "not used", "protected anyway"],
 )
-def test_a_look_asks_who_else_uses_it_where_that_raises_a_lien(type_, ask, reason):
+def test_an_inventory_reads_other_users_where_they_cause_a_plugin_lien(type_, ask, reason):
     swept = inventory(type_, None, project(), find_users=ask)
     assert [(one.id, one.reason) for one in swept.leftovers] == [("1", reason)]
     assert swept.leftovers[0].blocked_by == (({"owner": "q"},) if reason is Reason.FOREIGN else ())
@@ -147,14 +147,14 @@ def test_also_of_what_came_after_the_plan():
     assert inventory(ONE, None, project(), find_users=True, planned=()).leftovers[0].reason is Reason.FOREIGN
 
 
-def test_whose_users_cannot_be_read_is_not_unused():
+def test_a_resource_whose_users_cannot_be_read_is_unknown():
     def fails(*_):
         raise RuntimeError("Glance is away")
 
     assert inventory(dataclasses.replace(ONE, used=fails), None, project(), find_users=True).outcome is Outcome.UNKNOWN
 
 
-def test_glance_asks_for_members_in_the_look_by_the_rule_of_the_delete():
+def test_the_inventory_of_images_judges_members_as_the_delete_does():
     image = registry.load().find("image", "image")
     one = Resource("1", "one", "us", {"visibility": "shared"})
     glance = type("Glance", (), {"members": [{"member_id": "them", "status": "pending"}]})()
@@ -168,7 +168,7 @@ def test_glance_asks_for_members_in_the_look_by_the_rule_of_the_delete():
 
 
 # ---------------------------------------------------------------------------------------------------------- decisions
-def test_a_lien_that_the_inventory_raises_comes_before_the_first_delete():
+def test_a_plugin_lien_of_the_inventory_comes_before_the_first_delete():
     w = with_lien(world())
     run_for(w)
     assert w.deletion.status is Status.INVENTORY, "and so it can be restored"
@@ -179,7 +179,7 @@ def test_a_lien_that_the_inventory_raises_comes_before_the_first_delete():
     assert w.dispatched.count(PORT) == 1, "and the others are not"
 
 
-def test_an_admin_who_removes_it_lets_the_deletion_go_on_after_another_look():
+def test_a_removed_plugin_lien_lets_the_deletion_go_on_after_another_inventory():
     w = with_lien(world())
     run_for(w, 0.1)
     before = len(w.dispatched)
@@ -190,7 +190,7 @@ def test_an_admin_who_removes_it_lets_the_deletion_go_on_after_another_look():
     assert w.run() is Status.DELETED and condition(w, "on_hold") is None
 
 
-def test_one_that_is_raised_again_by_that_look_holds_again():
+def test_a_plugin_lien_that_comes_again_in_that_inventory_holds_again():
     w = with_lien(world())
     run_for(w, 0.1)
     remove(w)
@@ -208,7 +208,7 @@ def test_it_comes_before_the_recovery_window_too_and_is_not_skipped_by_it():
 
 
 @pytest.mark.parametrize(("types", "status"), [({IMAGE}, Status.INVENTORY), (set(), Status.DELETING)], ids=str)
-def test_nothing_is_deleted_before_a_type_that_may_raise_a_lien_was_looked_at(types, status):
+def test_nothing_is_deleted_before_the_inventory_of_types_with_plugin_liens(types, status):
     w = world(Rules(lien_types=frozenset(types)))
     w.answers = {IMAGE: lambda _: UNKNOWN, PORT: lambda _: left("p")}
     run_for(w)
@@ -230,7 +230,7 @@ def test_what_changes_nothing_waits_for_no_such_type(values, end):
 
 
 @pytest.mark.parametrize(("types", "status"), [({IMAGE}, Status.INVENTORY), (set(), Status.DELETING)], ids=str)
-def test_what_else_holds_it_holds_it_there_so_that_the_last_look_is_no_old_one(types, status):
+def test_another_hold_keeps_it_in_inventory_so_that_the_inventory_is_recent(types, status):
     w = world(Rules(lien_types=frozenset(types)))
     w.answers[PORT] = a_port(w)
     assert w.run(until=Status.INVENTORY) is Status.INVENTORY

@@ -89,7 +89,7 @@ def test_no_inventory_counts_that_began_before_the_project_vanished_and_its_toke
     assert world.empty_rounds[-1] >= world.deletion.project_gone_at + world.rules.settle
 
 
-def test_a_project_that_nobody_handed_to_us_is_looked_at_and_never_written_to():
+def test_a_noticed_project_is_only_listed_and_never_changed():
     world = World(deletion(mode=Mode.REPORT, origin=Origin.NOTICED), PORT, QUOTA)
     vanish(world)
     assert world.run(limit=500) is Status.DELETED
@@ -117,7 +117,7 @@ def test_a_project_that_keystone_knows_again_is_proven_empty_as_any_other():
     assert "close" in world.dispatched
 
 
-def test_what_only_the_project_could_tell_is_not_waited_for():
+def test_types_that_need_a_project_token_are_not_waited_for():
     gone = StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_GONE), "who had a role on it cannot be asked any more")
     world = World(deletion(), PORT, sweep_step("identity.application_credential"))
     vanish(world)
@@ -126,7 +126,7 @@ def test_what_only_the_project_could_tell_is_not_waited_for():
     assert "identity.application_credential" in world.deletion.message
 
 
-def test_what_a_dead_service_hides_is_waited_for_as_ever():
+def test_resources_of_a_service_that_is_down_are_waited_for():
     world = World(deletion(), PORT, SECRET)
     vanish(world)
     world.answers["network.port"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.UNREACHABLE), "no answer")
@@ -144,7 +144,7 @@ BY_USER = sweep_step("identity.trust", after=("*",))
         *((when, left("t1")) for when in (Status.ACCEPTED, Status.INVENTORY, Status.DELETING)),
     ],
 )
-def test_what_waits_for_what_nobody_can_tell_any_more_is_left_and_the_end_says_so(when, found):
+def test_a_type_that_waits_for_an_unreadable_type_is_left_and_the_end_reports_it(when, found):
     """It must neither be deleted out of its turn, nor be waited for for ever."""
     world = World(deletion(), PORT, SECRET, BY_USER)
     world.answers["identity.trust"] = lambda _: found
@@ -226,7 +226,7 @@ def test_what_a_dead_project_left_is_deleted_without_a_lock_and_without_a_remova
     assert len(world.empty_rounds) == 2
 
 
-def test_a_dry_run_of_an_adoption_only_looks():
+def test_a_dry_run_of_an_adoption_only_lists():
     world = adopted(PORT, QUOTA, dry_run=True)
     world.answers["network.port"] = lambda _: left("p1")
     assert world.run(limit=500) is Status.PLANNED

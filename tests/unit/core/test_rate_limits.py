@@ -31,7 +31,7 @@ def after(seconds):
         (3, 10, 0, 0, 3),  # nothing taken, nothing changed
     ],
 )
-def test_turns_follow_one_another_at_the_rate(at, rate, count, first, following):
+def test_permits_follow_one_another_at_the_rate(at, rate, count, first, following):
     turns, next_at = rate_limits.take(None if at is None else after(at), T0, rate, count)
     assert turns.count == count
     assert turns.first == pytest.approx(first)
@@ -67,7 +67,7 @@ class Processes:
         max_size=60,
     ),
 )
-def test_in_no_span_of_time_are_there_more_calls_than_allowed_whoever_comes_when(rate, visits):
+def test_the_rate_is_kept_in_every_span_of_time_for_every_sequence_of_acquires(rate, visits):
     world = Processes(rate)
     for name, passed, calls, late in visits:
         world.now += passed
@@ -91,12 +91,12 @@ def test_the_check_of_the_rate_finds_one_call_too_many(times, rate, found):
     assert bool(too_many(times, rate, 0.0)) is found
 
 
-def test_no_limit_means_no_turns_are_counted():
+def test_without_a_limit_no_permits_are_counted():
     grant = Processes(0).visit("a", calls=5)
     assert (grant.calls, grant.deletes, grant.slots) == (None, None, None)
 
 
-def test_deletes_have_turns_of_their_own():
+def test_deletes_have_separate_permits():
     ask = Request("a", Limits(calls=100, deletes=2), calls=5, deletes=5, wanted=5)
     _, _, grant = rate_limits.acquire(RateLimit(), [], ask, T0)
     assert (grant.calls.count, grant.deletes.count) == (5, 1)
@@ -115,7 +115,7 @@ def test_a_process_that_asks_for_little_gets_it_soon_while_others_take_all_they_
     assert waits[0] <= 4 * HORIZON  # the first ones did not know yet how many would come
 
 
-def test_while_a_service_is_paused_nobody_gets_a_turn():
+def test_while_a_service_is_paused_no_process_gets_a_permit():
     world = Processes(50)
     world.account = RateLimit(paused_until=after(3))
     grant = world.visit("a", calls=5)
@@ -139,12 +139,12 @@ def test_while_a_service_is_paused_nobody_gets_a_turn():
         (2, [], []),
     ],
 )
-def test_slots_are_divided_so_that_who_wants_little_gets_it_and_the_rest_is_even(limit, wanted, given_):
+def test_slots_are_divided_so_that_small_requests_are_met_and_the_rest_is_even(limit, wanted, given_):
     assert rate_limits.shares(limit, wanted) == given_
 
 
 @given(st.integers(1, 40), st.lists(st.integers(1, 60), max_size=30))
-def test_nobody_gets_more_than_wanted_nor_all_together_more_than_there_is(limit, wanted):
+def test_no_process_gets_more_than_it_wants_nor_all_more_than_there_is(limit, wanted):
     got = rate_limits.shares(limit, wanted)
     assert sum(got) <= limit
     assert all(share <= want for share, want in zip(got, wanted, strict=True))
@@ -200,7 +200,7 @@ ACTIONS = st.one_of(
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 6), st.lists(ACTIONS, max_size=80))
-def test_never_are_more_calls_under_way_than_allowed_whoever_comes_or_dies(limit, story):
+def test_the_limit_of_concurrent_calls_is_kept_when_processes_start_and_fail(limit, story):
     fleet = Fleet(limit, "abcd")
     for what, *how in story:
         match what:
@@ -217,7 +217,7 @@ def test_never_are_more_calls_under_way_than_allowed_whoever_comes_or_dies(limit
 
 
 @pytest.mark.parametrize(("limit", "processes"), [(16, 3), (4, 4), (2, 7), (1, 10)])
-def test_however_few_slots_there_are_every_process_gets_its_turn(limit, processes):
+def test_with_few_slots_every_process_gets_one_in_time(limit, processes):
     fleet = Fleet(limit, [str(n) for n in range(processes)])
     had = dict.fromkeys(fleet.slots, 0)
     while fleet.now < 10 * SLOT_TIME * (processes / limit + 1):
@@ -232,7 +232,7 @@ def test_however_few_slots_there_are_every_process_gets_its_turn(limit, processe
     assert min(had.values()) * 3 >= max(had.values())
 
 
-def test_what_a_dead_process_held_is_free_when_its_lease_is_over_and_not_before():
+def test_the_slots_of_a_failed_process_are_free_at_the_end_of_its_lease_and_not_before():
     fleet = Fleet(4, "ab")
     fleet.visit("a", 4)
     fleet.die("a")
@@ -244,7 +244,7 @@ def test_what_a_dead_process_held_is_free_when_its_lease_is_over_and_not_before(
     assert fleet.slots["b"] == 4
 
 
-def test_who_wants_nothing_any_more_holds_nothing():
+def test_a_process_that_wants_no_slots_keeps_no_lease():
     fleet = Fleet(4, "a")
     fleet.visit("a", 4)
     fleet.visit("a", 0)

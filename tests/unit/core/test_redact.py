@@ -247,7 +247,7 @@ def test_what_is_no_text_is_shown_and_not_done(text, shown):
 
 
 @given(st.text())
-def test_nothing_that_is_shown_does_anything(text):
+def test_no_shown_text_controls_the_terminal(text):
     assert not re.search(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]", redact.printable(text))
 
 
@@ -262,7 +262,7 @@ def test_many_backslashes_take_no_more_time_than_their_number_explains(before, w
 
 @pytest.mark.parametrize("start", ["x://u:", "x://u:p/", '"password": "', "private_key: -----BEGIN X-----", "token=b'"])
 @pytest.mark.parametrize("unit", ["@", "/", "a@", "@/", "\\", "\\'", "'", "-----", "-----END", "a ", "://", "a:"])
-def test_the_rest_of_a_text_is_looked_at_in_linear_time(start, unit):
+def test_the_rest_of_a_text_is_searched_in_linear_time(start, unit):
     assert took(start + unit * (redact.LONGEST // len(unit))) < SECONDS
     assert took((start + unit * 7) * (redact.LONGEST // (len(start) + 7 * len(unit)))) < SECONDS
 

@@ -110,7 +110,7 @@ def reopen(world):
     )
 
 
-def test_a_project_that_somebody_enables_again_is_closed_and_proven_empty_again():
+def test_a_project_that_is_enabled_again_is_closed_and_proven_empty_again():
     world = World(deletion(), PORT)
     reopened = []
 
@@ -169,7 +169,7 @@ def test_a_dry_run_writes_no_change_down(store):
     assert store.record_intent(step, "grant_added", {}) is None
 
 
-def test_who_decided_that_nothing_is_held_decides_again_after_a_change(store):
+def test_a_decision_that_nothing_was_changed_conflicts_with_a_recorded_change(store):
     step = held(store, made(store), StepKind.ACCESS)
     before = store.get("d")
     assert store.record_intent(step, "grant_added", {}) is not None
@@ -198,7 +198,7 @@ def test_a_request_that_meets_one_that_ends_at_that_moment_is_recorded(store, en
     assert store.live("p").id == "later"
 
 
-def test_a_retry_that_meets_another_that_ends_at_that_moment_looks_again(store, ends_meanwhile):
+def test_a_retry_that_conflicts_with_a_deletion_that_just_ended_can_be_repeated(store, ends_meanwhile):
     made(store, id="old", status=Status.FAILED)
     made(store)
     old = store.get("old")
@@ -276,14 +276,14 @@ class Keystone:
 MINE = ("users", "me", "admin")
 
 
-def test_a_grant_that_the_orchestrator_had_before_is_not_recorded_as_ours():
+def test_a_grant_that_the_orchestrator_had_before_is_not_recorded():
     keystone = Keystone(MINE, enabled=False)
     with pytest.raises(NoProjectToken):
         drain.ensure_access(keystone.ground(), "name-admin")
     assert keystone.changes == []  # undoing it would take away what was there before us
 
 
-def test_a_role_through_a_group_of_the_project_goes_with_the_drain_so_we_take_our_own(monkeypatch):
+def test_the_orchestrator_takes_a_direct_role_because_the_drain_removes_group_roles(monkeypatch):
     monkeypatch.setattr(drain, "forget_tokens", lambda *_: None)
     keystone = Keystone(("groups", "mine", "admin"))
     drain.ensure_access(keystone.ground(), "name-admin")
@@ -335,14 +335,14 @@ def drained(keystone, attempt, driver):
         return False
 
 
-def test_a_drain_that_failed_because_somebody_took_our_role_takes_it_again():
+def test_a_drain_that_failed_without_the_role_of_the_orchestrator_takes_it_again():
     keystone = Keystone(("users", "u", "member"))
     assert not drained(keystone, 1, NeedsUs())
     assert drained(keystone, 2, NeedsUs())
     assert keystone.changes == [("grant_added", {"actor": "users", "actor_id": "me", "role_id": "admin"})]
 
 
-def test_a_drain_that_is_tried_again_does_not_depend_on_our_role():
+def test_a_repeated_drain_does_not_need_the_role_of_the_orchestrator():
     keystone = Keystone(MINE, enabled=False)
     assert drained(keystone, 2, NeedsNothing())
 
@@ -361,7 +361,7 @@ def closed(keystone, drained_at, monkeypatch):
     return result.learned
 
 
-def test_who_was_let_in_right_before_the_project_was_closed_voids_all_looks_of_before(monkeypatch):
+def test_access_right_before_the_closing_voids_all_earlier_inventories(monkeypatch):
     since = deletion().created_at
     assert closed(Keystone(MINE), since, monkeypatch) == ()
     guest = Keystone(MINE, ("users", "guest", "member"))
@@ -369,7 +369,7 @@ def test_who_was_let_in_right_before_the_project_was_closed_voids_all_looks_of_b
     assert closed(guest, None, monkeypatch) == ()  # it never held as a whole, and nothing rests on it
 
 
-def test_a_drain_in_which_others_got_a_role_since_is_not_held():
+def test_a_drain_is_not_in_effect_when_another_user_has_got_a_role():
     keystone = Keystone(MINE)
     assert Revoke().held(keystone.ground())
     keystone.grants.add(("users", "u", "member"))
@@ -382,7 +382,7 @@ def undoing(store, step):
     return types.SimpleNamespace(store=store, step=step, deletion=deletion(), worker=worker)
 
 
-def test_one_change_that_cannot_be_undone_keeps_nobody_else_locked_out(store):
+def test_a_change_that_cannot_be_undone_does_not_stop_the_undo_of_others(store):
     step = held(store, made(store), StepKind.DRAIN)
     for who in ("u1", "u2", "u3"):
         store.record_intent(step, drain.GRANT_REMOVED, {"actor": "users", "actor_id": who, "role_id": "member"})
@@ -602,7 +602,7 @@ def waiver(now):
 
 @settings(max_examples=examples(12), suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate])
 @given(CHAOS, st.sampled_from(Mode), st.integers(0, 25))
-def test_whatever_happens_the_project_ends_proven_empty_and_gone_or_as_it_was(chaos, mode, calm):
+def test_for_every_sequence_of_events_the_project_ends_removed_and_empty_or_unchanged(chaos, mode, calm):
     cloud = Cloud()
     if mode is Mode.REPORT:
         cloud.ports.clear()  # else it ends with the first look

@@ -47,7 +47,7 @@ def test_deleted_is_only_entered_from_verifying():
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(Status, Status)))
-def test_a_move_is_made_by_whom_the_table_names_and_by_nobody_else(before, after):
+def test_only_the_actors_in_the_table_can_make_a_move(before, after):
     for by in By:
         if MOVES.get((before, after)) is by:
             moved = move(deletion(status=before), after, by, T0, "because")
@@ -66,7 +66,7 @@ def test_a_cancel_is_refused_past_the_point_of_no_return():
 
 
 @pytest.mark.parametrize("status", sorted(Status))
-def test_what_rests_can_be_retried_and_nothing_else(status):
+def test_only_a_resting_deletion_can_be_retried(status):
     assert retryable(deletion(status=status)) == (status in RESTING)
 
 

@@ -45,7 +45,7 @@ def test_a_cascade_waits_before_it_locks_anything_and_goes_on_when_the_children_
     assert not condition(world, "waiting").status
 
 
-def test_a_child_that_is_announced_as_gone_is_asked_about_at_once():
+def test_a_child_that_is_announced_as_gone_is_read_at_once():
     world = tree()
     world.run(limit=50)
     before, asked = world.now, world.dispatched.count("survey")
@@ -70,7 +70,7 @@ def test_it_is_stalled_when_no_child_goes_on_by_itself():
     assert "project_has_children" in condition(world, "stalled").message
 
 
-def test_a_report_lists_its_own_leftovers_whatever_the_children_do():
+def test_a_report_lists_its_leftovers_in_every_state_of_the_children():
     world = tree(Mode.REPORT)
     world.answers["network.port"] = lambda _: left("p1")
     assert world.run(limit=500) is Status.LEFTOVERS
@@ -95,7 +95,7 @@ def test_an_empty_report_waits_for_children_that_are_under_way():
     assert world.run(limit=500) is Status.DELETED
 
 
-def test_a_dry_run_waits_for_nobody():
+def test_a_dry_run_does_not_wait_for_children():
     assert tree(dry_run=True).run(limit=500) is Status.PLANNED
 
 

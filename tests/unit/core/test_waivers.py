@@ -45,7 +45,7 @@ def waiver(service_type="network", id_="w", hours=1, **values):
         (("R1", "identity"), [waiver("identity")], "plugin", "the project is removed on Keystone's word"),
     ],
 )
-def test_who_answers_for_an_entry(entry, waivers, answered_by, why):
+def test_the_status_of_a_catalog_entry(entry, waivers, answered_by, why):
     conf = cfg.ConfigOpts()
     conf.register_opts(catalog.OPTS["catalog"], group="catalog")
     conf([])
@@ -60,7 +60,7 @@ def test_of_several_waivers_the_one_that_lasts_longest_is_relied_upon():
     assert [w.id for w in look(Keystone(("network", "R1")), waivers=several).waivers] == ["long"]
 
 
-def test_an_answer_says_who_waived_it_and_until_when_and_leaves_out_why():
+def test_a_waived_step_names_the_user_and_the_expiry_and_not_the_reason():
     """Who sees the step need not be one who may read waivers."""
     found = look(Keystone(("workflow", "R1")), waivers=[waiver("workflow")])
     [step] = [s for s in found.steps if s.service == "workflow"]
@@ -92,13 +92,13 @@ def test_a_service_without_a_plugin_stays_on_record_when_it_is_waived():
     ]
 
 
-def test_a_second_service_of_one_type_is_waived_by_its_own_name_alone():
+def test_a_second_service_of_one_type_is_waived_only_by_its_name():
     keystone = several(FIRST, ("s2", "network", "other", "internal", "http://other"))
     assert waived(look(keystone, waivers=[waiver("network.other")])) == [("unsupported", "R1", "network.other.")]
     assert waived(look(keystone, waivers=[waiver("network")])) == [("sweep", "R1", "network.port")]
 
 
-def test_identity_is_looked_at_whatever_somebody_put_into_the_table():
+def test_identity_cannot_be_waived():
     found = look(Keystone(("identity", "R1")), waivers=[waiver("identity")])
     assert (waived(found), found.waivers) == ([], ())
 
@@ -113,7 +113,7 @@ def test_what_is_swept_once_for_all_regions_is_waived_in_all_of_them_or_in_none(
 UNSEEN = dataclasses.replace(sweep_step("workflow.x"), kind=StepKind.UNSUPPORTED, type="", outcome=Outcome.UNKNOWN)
 
 
-def test_what_nobody_answered_for_blocks_also_when_it_has_left_the_catalog():
+def test_an_unsupported_service_blocks_also_when_it_has_left_the_catalog():
     """What the project has there is not gone. An admin says to go on, by a waiver, and not by deleting an endpoint."""
     nothing_else = Keystone(("network", "R1"))
     found = look(nothing_else, known=[UNSEEN])
@@ -129,7 +129,7 @@ def test_what_was_never_seen_in_this_deletion_does_not_block_it():
     assert [s for s in look(Keystone(("network", "R1"))).steps if s.kind is StepKind.UNSUPPORTED] == []
 
 
-def test_what_is_declared_to_own_nothing_meanwhile_blocks_no_more():
+def test_a_service_that_is_now_declared_to_own_nothing_does_not_block():
     gone = dataclasses.replace(UNSEEN, service="placement")
     assert [s for s in look(Keystone(("network", "R1")), known=[gone]).steps if s.kind is StepKind.UNSUPPORTED] == []
 
@@ -159,7 +159,7 @@ def waive(world, name, end=False):
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_a_waived_service_is_never_asked_and_the_record_says_so(mode):
+def test_a_waived_service_is_never_called_and_the_record_names_it(mode):
     world = World(deletion(mode=mode), PORT, SERVER)
     waive(world, "compute.server")
     assert world.run() is Status.DELETED
@@ -188,7 +188,7 @@ def test_what_waits_for_a_waived_type_goes_on():
     assert ("network.network", RoundPurpose.DELETE) in world.writes
 
 
-def test_a_waiver_is_looked_for_while_something_stays_unknown_and_only_then():
+def test_waivers_are_read_only_while_a_result_stays_unknown():
     world = World(deletion(), PORT, SERVER)
     world.run()
     usual = world.dispatched.count("survey")
@@ -254,7 +254,7 @@ def test_what_comes_in_after_the_waiver_is_no_result():
 
 
 # ------------------------------------------------------------------------------------------------- what is said
-def test_what_is_waived_is_shown_as_not_looked_at_with_what_was_seen_before():
+def test_a_waived_type_is_shown_as_not_listed_with_its_earlier_counts():
     seen = dataclasses.replace(SERVER, waived="w", reason="waived", message="by alice", found=2, remaining=2)
     record = deletion(status=Status.DELETING, round=5, since_round=2, waivers=(waiver("compute"),))
     [count] = views.counts(record, [seen])

@@ -34,7 +34,7 @@ def let_in(world):
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_a_project_that_somebody_was_let_into_again_is_drained_anew_before_anything_counts(mode):
+def test_a_project_to_which_a_user_regained_access_is_drained_again_before_its_results_count(mode):
     world = verifying(mode=mode)
     reopened = []
 
@@ -55,7 +55,7 @@ def test_a_project_that_somebody_was_let_into_again_is_drained_anew_before_anyth
     assert world.deletion.drained_at > reopened[0]
 
 
-def test_while_the_new_drain_is_blocked_nothing_is_looked_at_and_nothing_is_closed():
+def test_while_the_repeated_drain_is_blocked_nothing_is_listed_and_nothing_is_closed():
     world = verifying()
     let_in(world)
     world.answers = {"drain": lambda _: INHERITED}
@@ -77,14 +77,14 @@ def test_a_report_does_not_wait_for_a_new_drain_that_is_blocked():
 
 
 @pytest.mark.parametrize("reason", ["no_drain", "inherited_grants"])
-def test_a_drain_that_never_held_as_a_whole_is_not_repeated(reason):
+def test_a_drain_that_was_never_complete_is_not_repeated(reason):
     world = World(deletion(), PORT, SECRET)
     world.answers = {"drain": lambda _: StepResult(Outcome.CLEAR, reason, "in part")}
     assert world.run() is Status.DELETED
     assert world.dispatched.count("drain") == 1
 
 
-def test_a_worker_that_dies_while_it_drains_anew_is_replaced():
+def test_a_worker_that_fails_during_a_repeated_drain_is_replaced():
     world = verifying()
     let_in(world)
     world.settle_engine()
@@ -101,7 +101,7 @@ def test_a_worker_that_dies_while_it_drains_anew_is_replaced():
 @pytest.mark.parametrize(
     ("drained", "words"), [(CLEAR, "behind the drain"), (INHERITED, "while others still got tokens")]
 )
-def test_the_record_says_what_rests_on_the_last_look_with_a_token_of_the_project(drained, words):
+def test_the_record_names_the_types_that_were_last_listed_with_a_project_token(drained, words):
     world = World(deletion(), PORT, SECRET)
     world.answers = {"drain": lambda _: dataclasses.replace(drained, outcome=Outcome.CLEAR)}
     assert world.run() is Status.DELETED
@@ -160,7 +160,7 @@ def test_a_project_that_was_disabled_is_not_written_down_and_keystone_forgets_al
     assert len(flushed) == 1
 
 
-def test_a_project_that_is_enabled_while_we_disable_it_is_not_closed(flushed):
+def test_a_project_that_is_enabled_during_its_disabling_is_not_closed(flushed):
     with pytest.raises(base.NotHeld, match="enabled project p again"):
         base.disable(OneProject(enabled=True, stubborn=True).ground())
 
@@ -198,7 +198,7 @@ class Roles:
 @pytest.mark.parametrize(
     ("added", "taken_back"), [({"admin", "reader", "member"}, "reader"), ({"admin", "member"}, "member"), (set(), None)]
 )
-def test_each_role_that_died_with_a_worker_on_the_way_may_be_taken_back_by_the_next(monkeypatch, added, taken_back):
+def test_a_role_that_a_failed_worker_recorded_is_granted_and_removed_by_the_next(monkeypatch, added, taken_back):
     """Else a few crashes in that moment leave no role to give and to take, and the project could never be locked."""
     roles, clouds = Roles(), mock.Mock()
     monkeypatch.setattr(base, "_accepted", lambda *_: False)
@@ -246,7 +246,7 @@ def change(type_, data=None):
         (change(base.GRANT_ADDED, MEMBER), True, True, ({"user": {"id": "u"}},), False),
     ],
 )
-def test_only_what_somebody_else_undid_is_not_ours_any_more(recorded, enabled, closed, rows, theirs):
+def test_only_a_change_that_another_user_undid_is_reported_as_undone(recorded, enabled, closed, rows, theirs):
     project = Project("p", "P", "dom", enabled)
     found = base.undone_by_others(Assignments(*rows), project, [recorded], closed)
     assert found == ([recorded] if theirs else [])

@@ -121,14 +121,14 @@ def test_a_token_with_more_than_a_members_roles_is_not_used():
         (Keystone(groups=["operators"]), "group operators"),
     ],
 )
-def test_a_janitor_with_a_role_of_its_own_is_not_used_and_gets_no_other(keystone, named):
+def test_a_janitor_that_has_a_role_already_is_not_used_and_gets_no_other(keystone, named):
     with pytest.raises(NoJanitor) as refused:
         session(keystone)
     assert named in str(refused.value) and "take them from it" in str(refused.value)
     assert keystone.did == []
 
 
-def test_its_grants_on_other_projects_that_are_being_deleted_are_its_own_affair():
+def test_grants_of_the_janitor_on_other_projects_in_deletion_are_accepted():
     assert session(Keystone(elsewhere=[("member", {"project": {"id": "q"}})]))
 
 

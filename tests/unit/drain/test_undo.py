@@ -121,7 +121,7 @@ def test_what_is_undone_is_not_undone_again(store, step):
     assert keystone.did == UNDONE[1:]
 
 
-def test_one_that_cannot_be_undone_keeps_no_other_and_is_told_at_the_end(store, step):
+def test_a_change_that_cannot_be_undone_stops_no_other_and_is_reported_at_the_end(store, step):
     keystone = Keystone(fence="d")
     keystone.broken = {"u2"}
     with pytest.raises(RuntimeError):
@@ -130,7 +130,7 @@ def test_one_that_cannot_be_undone_keeps_no_other_and_is_told_at_the_end(store, 
     assert [change.data["actor_id"] for change in store.changes("d")] == ["u2"]
 
 
-def test_a_worker_that_does_not_hold_the_step_any_more_stops_at_once(store, step):
+def test_a_worker_that_lost_its_claim_stops_at_once(store, step):
     assert store.renew(step, -1)
     keystone = Keystone(fence="d")
     with pytest.raises(Stopped):
@@ -162,7 +162,7 @@ def forgetful(monkeypatch):
     monkeypatch.setattr(drain, "forget_tokens", lambda _: None)
 
 
-def test_a_grant_is_written_down_before_it_is_removed_and_our_own_stays(forgetful):
+def test_a_grant_is_recorded_before_its_removal_and_the_grant_of_the_orchestrator_stays(forgetful):
     keystone = Keystone(grant("me", "admin"), grant("u1"), grant("g", actor="groups"))
     assert Revoke().drain(keystone.ground()).full
     assert keystone.did == [
@@ -189,7 +189,7 @@ def test_a_drain_is_not_full_while_others_inherit_a_role(forgetful):
         ([], ("u2",), False),
     ],
 )
-def test_a_drain_holds_while_no_other_user_has_a_role(grants, members, held):
+def test_a_drain_is_in_effect_while_no_other_user_has_a_role(grants, members, held):
     keystone = Keystone(*grants)
     keystone.members = lambda _: set(members)
     assert Revoke().held(keystone.ground()) is held
@@ -245,7 +245,7 @@ def test_the_fence_of_another_deletion_is_left_alone():
 
 
 @pytest.mark.parametrize("clouds", [Fenced(obeys=False), Fenced(token=False), Fenced(ours=False)])
-def test_a_fence_holds_where_a_good_token_is_refused_for_its_sake(clouds):
+def test_a_fence_is_in_effect_where_it_causes_the_refusal_of_a_valid_token(clouds):
     with pytest.raises(drain.NotHeld):
         Fence().drain(Keystone().ground(clouds))
     assert not Fence().held(Keystone().ground(clouds))

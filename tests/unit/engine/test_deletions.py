@@ -59,7 +59,7 @@ def thread(made, deletion_id):
     return started
 
 
-def test_news_of_a_deletion_in_hand_is_looked_at_once_more_by_whoever_has_it_in_hand(made, records):
+def test_a_deletion_that_changes_during_its_decision_is_decided_once_more(made, records):
     records.slow = True
     first = thread(made, "d")
     assert records.reading.acquire(timeout=60)
@@ -85,7 +85,7 @@ def test_two_deletions_do_not_wait_for_each_other(made, records):
         assert not each.is_alive()
 
 
-def test_a_deletion_whose_decision_failed_is_decided_on_anew(made, records):
+def test_a_deletion_whose_decision_failed_is_decided_again(made, records):
     records.broken = {"d"}
     with pytest.raises(ValueError, match="nobody can read"):
         made.handle("d")
@@ -94,7 +94,7 @@ def test_a_deletion_whose_decision_failed_is_decided_on_anew(made, records):
     assert records.loaded == ["d", "d"]
 
 
-def test_one_that_nobody_can_decide_on_does_not_keep_the_tick_from_the_others(made, records):
+def test_a_deletion_whose_decision_fails_does_not_stop_the_tick(made, records):
     records.broken, records.waiting = {"bad"}, ["bad", "good"]
     stop = threading.Event()
     ticks = threading.Thread(target=made.run_ticks, args=(stop,), daemon=True)
@@ -155,14 +155,14 @@ def decided(made, store):
     return made.bus
 
 
-def test_the_parent_is_told_when_a_child_has_ended(made):
+def test_the_parent_is_notified_when_a_child_has_ended(made):
     going = world.deletion(status=Status.CANCELLING, parent_deletion_id="above")
     store = One(going, TASKS)
     assert decided(made, store).deletions == ["above"]
     assert store.saved == [Status.CANCELLED]
 
 
-def test_the_parent_is_told_nothing_while_a_child_goes_on(made):
+def test_the_parent_is_not_notified_while_a_child_goes_on(made):
     bus = decided(made, One(world.deletion(parent_deletion_id="above"), TASKS))
     assert (bus.deletions, bus.steps) == ([], ["survey"])
 
@@ -177,7 +177,7 @@ def test_a_decision_that_another_engine_overtook_is_made_anew(made):
     assert store.saved == [Status.ACCEPTED]
 
 
-def test_a_parent_goes_on_with_the_cast_of_its_child_and_not_with_its_own_heartbeat(made, store):
+def test_a_parent_goes_on_with_the_cast_of_its_child_and_not_with_the_heartbeat(made, store):
     """With a heartbeat of a day: only the cast says that the child has gone."""
     made.store, made.bus = store, Bus()
     made.rules = dataclasses.replace(made.rules, heartbeat=datetime.timedelta(days=1))

@@ -27,7 +27,7 @@ ID = "0123456789abcdef0123456789abcdef"
         ({}, None),
     ],
 )
-def test_what_is_no_id_is_dropped_before_anybody_is_asked(monkeypatch, payload, heard):
+def test_an_invalid_id_is_dropped_before_any_call(monkeypatch, payload, heard):
     found = []
     listener = Listener(*[types.SimpleNamespace()] * 3)
     monkeypatch.setattr(listener, "deleted", lambda *ids: found.append(ids))

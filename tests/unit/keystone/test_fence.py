@@ -99,7 +99,7 @@ def test_tokens_without_a_project_need_no_knowledge(project_id):
     assert database.reads == 0
 
 
-def test_the_orchestrator_s_own_tokens_need_no_knowledge():
+def test_tokens_of_the_orchestrator_pass_without_a_reading():
     database = Database()
     database.error = OSError("the database is away")
     assert not fenced_by(database).stops(OURS, PROJECT)
@@ -238,7 +238,7 @@ def test_a_reader_that_is_stuck_for_good_is_replaced(time, asked):
     assert database.reads == reads + 3, "one reader goes on, and not both"
 
 
-def test_a_reader_thread_that_died_is_replaced(time, asked):
+def test_a_reader_thread_that_ended_is_replaced(time, asked):
     database = Database()
     made = asked(database)
     assert made.says() is False
@@ -263,7 +263,7 @@ def test_a_forked_process_knows_for_itself():
 
 
 @pytest.mark.parametrize("time", range(examples(10)), indirect=True)
-def test_no_decision_is_made_on_old_knowledge_whatever_the_source_does(time):
+def test_no_decision_uses_an_old_reading_for_any_behaviour_of_the_source(time):
     """Fences come and go; reads are slow, fail and hang: what is decided was so at most ``max_age`` ago."""
     database = Database()
     made, chance, over = fenced_by(database), time.simulation.rng, scheduler.Event()

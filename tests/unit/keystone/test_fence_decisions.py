@@ -62,7 +62,7 @@ def test_which_tokens_are_stopped(monkeypatch, user, project_id, canary, stopped
 
 
 @pytest.mark.parametrize("user", ["me", "janitor"])
-def test_a_token_got_with_one_for_another_project_is_anybodys(monkeypatch, user):
+def test_a_fence_stops_every_user_with_a_rescoped_token(monkeypatch, user):
     fence, _ = made(monkeypatch)
     assert fence.stops(user, "p", rescoped=True)
     assert not fence.stops(user, "q", rescoped=True)
@@ -110,11 +110,11 @@ def reader(clock, age, failed=None):
 
 
 @pytest.mark.parametrize("age", [0.0, 0.25, 0.5])
-def test_a_young_reading_holds(clock, age):
+def test_a_recent_reading_is_used(clock, age):
     assert reader(clock, age).fences() == FENCES
 
 
-def test_an_old_reading_does_not_hold_and_one_that_failed_since_says_nothing(clock):
+def test_an_old_reading_is_unknown_when_a_newer_one_failed(clock):
     with pytest.raises(Unknown, match="cannot be read"):
         reader(clock, 0.625, failed=clock[0]).fences()
 
@@ -214,7 +214,7 @@ def guarded(fence):
     return Manager()
 
 
-def test_tokens_of_a_fenced_project_are_neither_handed_out_nor_found_valid(monkeypatch, keystone):
+def test_tokens_of_a_fenced_project_are_neither_issued_nor_valid(monkeypatch, keystone):
     manager = guarded(made(monkeypatch)[0])
     with pytest.raises(TokenNotFound):
         manager.validate_token("u/p")
@@ -234,7 +234,7 @@ def test_tokens_of_a_fenced_project_are_neither_handed_out_nor_found_valid(monke
         (None, True),
     ],
 )
-def test_who_has_a_token_of_the_janitor_for_one_project_gets_none_for_another(monkeypatch, keystone, body, refused):
+def test_a_janitor_token_for_one_project_gives_no_token_for_another(monkeypatch, keystone, body, refused):
     manager = guarded(made(monkeypatch)[0])
     keystone["body"] = body
     assert manager.issue_token("janitor/p").project_id == "p"  # by password

@@ -111,7 +111,7 @@ def test_what_stands_before_the_version_does_not_matter(prefix):
         "/v3/domains/",
     ],
 )
-def test_other_paths_are_none_of_its_business(path):
+def test_the_filter_ignores_other_paths(path):
     assert read(path) is None
 
 
@@ -183,7 +183,7 @@ DELETES = st.builds(
 @example(f"//v3//domains/{ID}")
 @example("/v3/projects/\xff")
 @example("/v3/projects/a b")
-def test_whatever_keystones_router_takes_for_a_delete_the_filter_takes_for_the_same_or_refuses(path):
+def test_the_filter_reads_every_delete_as_the_router_of_keystone_or_refuses_it(path):
     wanted = routed(path)
     if wanted is not None:
         assert seen(path) in (wanted, "unclear")
@@ -263,7 +263,7 @@ def filtered(keystone, **changed):
 
 
 @pytest.mark.parametrize("method", ["DELETE", "delete", "Delete"])
-def test_an_unclear_path_is_refused_and_reaches_nobody(method):
+def test_an_unclear_path_is_refused_and_not_forwarded(method):
     keystone = Keystone()
     answer = delete(filtered(keystone), f"/v3/projects/{ID}/tags/..", method)
     assert (answer.status_int, answer.json["error"]["code"]) == (400, 400)
@@ -271,7 +271,7 @@ def test_an_unclear_path_is_refused_and_reaches_nobody(method):
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "POST", "PUT", "HEAD", "OPTIONS"])
-def test_only_deletes_are_looked_at(method):
+def test_the_filter_handles_only_deletes(method):
     keystone = Keystone()
     delete(filtered(keystone), f"/v3/projects/{ID};x", method)
     assert [asked[0] for asked in keystone.asked] == [method]
@@ -326,7 +326,7 @@ def test_what_cannot_be_known_for_certain_is_not_deleted(shown):
         ("/v3", f"/projects/{ID}", f"/projects/{ID}"),
     ],
 )
-def test_keystone_is_asked_where_it_is_mounted(script, path, asked):
+def test_keystone_is_called_at_its_mount_point(script, path, asked):
     keystone = Keystone()
     delete(filtered(keystone, intercept="opt-in"), path, script=script)
     assert keystone.asked[0] == ("GET", script, asked, "subtree_as_ids")
@@ -344,7 +344,7 @@ def test_keystone_is_asked_where_it_is_mounted(script, path, asked):
         ("orchestrator", "", "d1", False),
     ],
 )
-def test_the_final_delete_passes_by_keystones_word_about_the_token_alone(owner, token, header, passes):
+def test_the_final_delete_passes_only_by_the_token_that_keystone_validated(owner, token, header, passes):
     keystone = Keystone()
     keystone.owner = owner
     headers = {} if header is None else {"X_Project_Cleanup_Final": header}
@@ -353,13 +353,13 @@ def test_the_final_delete_passes_by_keystones_word_about_the_token_alone(owner, 
     assert (keystone.deleted != []) == passes
 
 
-def test_a_token_that_keystone_refuses_gets_keystones_own_answer():
+def test_a_token_that_keystone_refuses_gets_the_answer_of_keystone():
     keystone = Keystone()
     answer = delete(filtered(keystone), f"/v3/projects/{ID}", token="bad")
     assert (answer.status_int, answer.json["error"]["title"]) == (401, "stock")
 
 
-def test_off_is_no_filter_at_all():
+def test_off_adds_no_filter():
     keystone = Keystone()
     assert filtering.filter_factory({}, intercept="off")(keystone) is keystone
 

@@ -84,7 +84,7 @@ def error(status, code, detail="no, because", **more):
 
 # -------------------------------------------------------------------------------------------------------- handed over
 @pytest.mark.parametrize("root", ["", "/", "/cleanup", "/cleanup/"])
-def test_the_request_goes_on_with_the_callers_own_token_and_request_id(stub, root):
+def test_the_request_is_forwarded_with_the_token_and_request_id_of_the_caller(stub, root):
     made = deletion()
     stub.says(202, {"deletion": made}, Location="https://cleanup.example.com/v1/deletions/x")
     answer = ask(stub.url + root, mode="cascade")
@@ -164,7 +164,7 @@ NONSENSE = {
 
 @pytest.mark.parametrize("what", NONSENSE)
 @pytest.mark.parametrize("target", TARGETS)
-def test_whatever_is_no_clear_answer_is_503_and_never_a_delete(stub, what, target):
+def test_an_unclear_answer_gives_503_and_never_a_delete(stub, what, target):
     status, body = NONSENSE[what]
     stub.says(status, body, Location=f"{stub.url}/elsewhere")
     answer = ask(stub.url, TARGETS[target])
@@ -175,13 +175,13 @@ def test_whatever_is_no_clear_answer_is_503_and_never_a_delete(stub, what, targe
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("intercept_", ["opt-in", "always"])
-def test_nobody_there_is_503(target, intercept_):
+def test_an_unreachable_orchestrator_gives_503(target, intercept_):
     answer = ask("http://127.0.0.1:1", TARGETS[target], "report" if target == "project" else None, intercept=intercept_)
     assert answer.status == 503
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_who_does_not_answer_in_time_is_503(stub, target):
+def test_an_orchestrator_that_does_not_answer_in_time_gives_503(stub, target):
     over = threading.Event()
 
     def late(method, path, query):
@@ -231,7 +231,7 @@ def test_a_token_that_is_none_does_no_harm(stub, token):
         ("opt-in", "report", "cascade", "cleanup=report", 400),
     ],
 )
-def test_the_mode_is_what_was_asked_for_or_the_operators_default(stub, setting, default, header, query, mode):
+def test_the_mode_is_the_requested_one_or_the_default_of_the_operator(stub, setting, default, header, query, mode):
     stub.says(202, {"deletion": deletion()})
     answer = ask(stub.url, mode=header, query=query, intercept=setting, default_mode=default)
     if mode is None:
@@ -241,7 +241,7 @@ def test_the_mode_is_what_was_asked_for_or_the_operators_default(stub, setting, 
     assert [asked[3]["mode"] for asked in stub.asked] == ([mode] if mode in ("report", "cascade") else [])
 
 
-def test_a_fenced_project_is_handed_over_but_never_left_to_keystone(stub):
+def test_a_fenced_project_goes_to_the_orchestrator_and_never_to_keystone(stub):
     fenced = dataclasses.replace(PROJECT, fence="d-1")
     answer = ask(stub.url, fenced, intercept="opt-in")
     assert (answer.status, stub.asked) == (409, [])
@@ -294,7 +294,7 @@ def test_a_parent_with_deletions_elsewhere_only_is_keystones_to_refuse(stub):
     assert ask(stub.url, PARENT, intercept="opt-in") is None
 
 
-def test_a_mode_asked_for_a_domain_is_refused_and_not_ignored(stub):
+def test_a_mode_in_the_delete_of_a_domain_is_refused_and_not_ignored(stub):
     answer = ask(stub.url, DOMAIN, "report")
     assert (answer.status, stub.asked) == (400, [])
 
@@ -339,7 +339,7 @@ def test_a_list_without_an_end_is_503(stub, monkeypatch):
     assert len(stub.asked) == 6
 
 
-def test_who_may_not_see_the_deletions_below_may_not_delete_what_is_above(stub):
+def test_a_user_who_may_not_list_the_deletions_below_may_not_delete_the_domain(stub):
     stub.says(403, error(403, "forbidden"))
     assert ask(stub.url, DOMAIN).status == 403
 
@@ -364,7 +364,7 @@ def test_of_very_many_deletions_the_first_are_named(stub):
         ("", None, "d1", False),
     ],
 )
-def test_the_final_delete_is_the_orchestrators_own_users_with_the_header(own, user_id, header, final):
+def test_the_final_delete_needs_the_user_of_the_orchestrator_and_the_header(own, user_id, header, final):
     assert Settings(user_id=own).is_final(user_id, header) is final
 
 

@@ -79,7 +79,7 @@ def test_the_manual_has_every_field_and_no_other():
 
 @pytest.mark.parametrize("status", Status)
 @pytest.mark.parametrize("conditions", [(), (STALLED,)])
-def test_every_field_has_the_documented_type_whatever_the_status(status, conditions):
+def test_every_field_has_the_documented_type_in_every_status(status, conditions):
     d = world.deletion(status=status, conditions=conditions, finished_at=world.T0 if conditions else None)
     for before in (None, world.deletion()):
         payload = notifications.payload(before, d, [])
@@ -117,7 +117,7 @@ def test_a_new_record_and_each_of_its_moves_is_announced_once(announcing_store, 
     assert [message["publisher_id"] for _, message, *_ in sent] == ["project_cleanup.here"] * 2
 
 
-def test_who_is_asked_for_an_approval_hears_it_once(announcing_store, sent):
+def test_a_needed_approval_is_announced_once(announcing_store, sent):
     asks = Condition("approval", True, "too_many_resources", "it is about 9 resources", world.T0)
     made = create(announcing_store)
     asked = announcing_store.save(made, dataclasses.replace(made, conditions=(asks,)))
@@ -157,7 +157,7 @@ def test_failed_and_stalled_are_errors_and_progress_is_not(announcing_store, sen
     assert (found[1][2]["stalled"], found[2][2]["stalled"]) == (True, False)
 
 
-def test_what_is_held_and_what_holds_it_are_announced(announcing_store, sent):
+def test_a_hold_and_its_cause_are_announced(announcing_store, sent):
     made = create(announcing_store)
     lien = announcing_store.add_lien(Lien("l", "p", "billing", "an open invoice", world.T0, user_name="alice"))
     on = announcing_store.set_brake(Brake(True, "the storage misbehaves", request_id="req-1"))
@@ -193,11 +193,11 @@ def test_what_is_held_and_what_holds_it_are_announced(announcing_store, sent):
 
 
 @pytest.mark.parametrize(("before", "after"), sorted(MOVES))
-def test_every_legal_move_is_news(before, after):
+def test_every_legal_move_is_announced(before, after):
     assert notifications.news(world.deletion(status=before), world.deletion(status=after)) == (str(after),)
 
 
-def test_a_stalled_one_that_moves_on_is_one_piece_of_news():
+def test_the_end_of_a_stall_is_one_notification():
     before = world.deletion(conditions=(STALLED,))
     assert notifications.news(before, world.deletion(status=Status.DRAINING)) == ("draining",)
 
@@ -225,7 +225,7 @@ def test_the_counters_are_of_this_attempt(announcing_store, sent):
     assert payload["counters"] == counters
 
 
-def test_that_it_is_forced_is_announced_once_with_who_and_why(announcing_store, sent):
+def test_force_is_announced_once_with_user_and_reason(announcing_store, sent):
     made = create(announcing_store)
     made = announcing_store.save(made, dataclasses.replace(made, status=Status.DELETING))
     asked = Force("burnt down", (), world.T0, 1, 1, "u2", "alice")
@@ -237,7 +237,7 @@ def test_that_it_is_forced_is_announced_once_with_who_and_why(announcing_store, 
     assert payload["status"] == payload["status_before"] == "deleting"
 
 
-def test_a_lien_that_a_plugin_raises_or_ends_is_told_like_any_other(announcing_store, sent):
+def test_a_plugin_lien_is_announced_like_any_other(announcing_store, sent):
     lien = Lien("l", "p", "plugin:image.image", "image: 1: shared with q", world.T0)
     announcing_store.announcer.lien_changed(lien)
     announcing_store.announcer.lien_changed(dataclasses.replace(lien, deleted_at=world.T0, deleted_by="plugin"))
@@ -274,7 +274,7 @@ def counted(result):
     return metrics.NOTIFICATIONS.labels(result)._value.get()
 
 
-def test_a_broker_that_hangs_holds_up_no_commit_and_its_queue_has_an_end():
+def test_a_broker_that_hangs_delays_no_commit_and_the_queue_is_limited():
     broker = Broker()
     announcing = announcer(broker)
     before, failed = counted("dropped"), counted("failed")
@@ -289,7 +289,7 @@ def test_a_broker_that_hangs_holds_up_no_commit_and_its_queue_has_an_end():
     assert counted("failed") == failed
 
 
-def test_a_broker_that_fails_fails_nobody():
+def test_an_error_of_the_broker_does_not_reach_the_caller():
     broker = Broker()
     broker.error, before = ConnectionError("away"), counted("failed")
     broker.go.set()
@@ -299,7 +299,7 @@ def test_a_broker_that_fails_fails_nobody():
     assert counted("failed") == before + 1
 
 
-def test_a_store_that_fails_when_it_is_sent_fails_nobody():
+def test_an_error_of_the_store_while_sending_does_not_reach_the_caller():
     def steps(_):
         raise RuntimeError("no store")
 
@@ -312,7 +312,7 @@ def test_a_store_that_fails_when_it_is_sent_fails_nobody():
 
 
 @pytest.mark.parametrize("drivers", [[], ["noop"], [""]])
-def test_without_a_driver_there_is_nobody_who_sends(drivers):
+def test_without_a_driver_no_sender_is_started(drivers):
     conf = cfg.ConfigOpts()
     conf([])
     oslo_messaging.get_notification_transport(conf)

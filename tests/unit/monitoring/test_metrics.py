@@ -58,7 +58,7 @@ def calls(service, status):
     return metrics.CALLS.labels(service, status)._value.get()
 
 
-def test_a_process_tells_of_itself_where_proc_shows_processes_alone(tmp_path):
+def test_a_process_has_its_metrics_where_proc_shows_only_processes(tmp_path):
     """As under ``ProcSubset=pid``: there is no ``/proc/stat``."""
     (tmp_path / "self").symlink_to("/proc/self")
     found = {metric.name: metric for metric in metrics._OfThisProcess(proc=str(tmp_path), registry=None).collect()}
@@ -67,13 +67,13 @@ def test_a_process_tells_of_itself_where_proc_shows_processes_alone(tmp_path):
     assert 0 <= time.time() - sample.value < 86400
 
 
-def test_a_report_whose_section_fails_has_the_others(tmp_path, monkeypatch):
+def test_a_report_with_a_failed_section_has_the_others(tmp_path, monkeypatch):
     """As under ``ProcSubset=pid``: psutil has no ``/proc/stat``."""
     (tmp_path / "self").symlink_to("/proc/self")
     (tmp_path / str(os.getpid())).symlink_to(f"/proc/{os.getpid()}")
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
     text = reports.Report(reports._Version()).run()
-    assert "Threads" in text and "test_a_report_whose_section_fails_has_the_others" in text
+    assert "Threads" in text and "test_a_report_with_a_failed_section_has_the_others" in text
     assert "FileNotFoundError" in text.partition(" Processes ")[2].partition(" Configuration ")[0]
 
 
@@ -122,7 +122,7 @@ def test_what_the_guard_withheld_was_no_call(refusal):
     assert generate_latest(metrics.REGISTRY).count(b"weird-service") == before == 0
 
 
-def test_a_call_for_a_token_is_keystones():
+def test_a_call_for_a_token_is_counted_for_keystone():
     before = calls("identity", "2xx")
     with metrics.call(None) as answered:
         answered(201)
@@ -179,7 +179,7 @@ def test_a_store_that_hangs_is_waited_for_five_seconds(play):
     assert play.now == 5.0
 
 
-def test_many_who_scrape_cost_one_query(play):
+def test_simultaneous_scrapes_cost_one_query(play):
     asked = []
 
     def figures():
@@ -273,7 +273,7 @@ def checks(store=fine, keystone=fine, bus=fine, **values):
     return health.Health([*parts, health.Part("bus", bus, False, "the tick goes on")], **values)
 
 
-def test_all_is_well(asked):
+def test_the_health_check_of_a_healthy_process(asked):
     answer = asked(checks())
     assert (answer.status_int, answer.text, answer.content_type) == (200, "OK", "text/plain")
     assert asked(checks(), method="HEAD").status_int == 204
@@ -297,7 +297,7 @@ def test_without_the_broker_it_stays_in_service_and_says_so(asked):
     }  # fmt: skip
 
 
-def test_all_parts_are_asked_at_once_and_none_is_waited_for_too_long(play, asked):
+def test_all_parts_are_probed_at_once_and_each_wait_is_limited(play, asked):
     answer = asked(checks(hang, hang, hang, timeout=3), "application/json")
     assert play.now == 3.0
     assert answer.status_int == 503
@@ -305,7 +305,7 @@ def test_all_parts_are_asked_at_once_and_none_is_waited_for_too_long(play, asked
     assert {part["seconds"] for part in answer.json["parts"].values()} == {3.0}
 
 
-def test_no_word_of_an_error_is_shown_or_logged(asked, caplog):
+def test_no_text_of_an_error_is_shown_or_logged(asked, caplog):
     for accept in ("text/plain", "application/json", "text/html", "image/png"):
         assert "hush" not in asked(checks(broken, broken, broken), accept).text
     assert "hush" not in caplog.text

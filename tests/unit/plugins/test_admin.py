@@ -49,7 +49,7 @@ def paths(cloud):
 
 
 @pytest.mark.parametrize(("service", "type_"), TYPES, ids=[f"{s.service_type}.{t.name}" for s, t in TYPES])
-def test_to_who_is_no_admin_nothing_of_it_looks_empty(service, type_):
+def test_an_inventory_without_admin_rights_is_never_clear(service, type_):
     """Whatever else such a service would answer; with the tokens of a project that is gone, all of which are ours."""
     type_ = type_.for_missing_project(gone=True)
     name = service.service_type.replace("-", "_")
@@ -66,13 +66,13 @@ def test_to_who_is_no_admin_nothing_of_it_looks_empty(service, type_):
     assert [path for _, path, _ in getattr(cloud, name).asked] == [asked]
 
 
-def test_what_is_shown_to_admins_is_asked_before_the_list():
+def test_the_admin_check_comes_before_the_list():
     cloud = served()
     assert sweeps.inventory(things(), cloud, project()).outcome is Outcome.CLEAR
     assert paths(cloud) == ["/secrets-of-admins", "/things"]
 
 
-def test_the_answer_holds_for_a_while_and_a_refusal_does_not(monkeypatch):
+def test_a_positive_admin_check_is_cached_and_a_refusal_is_not(monkeypatch):
     cloud, now = served(), [1000.0]
     monkeypatch.setattr(admin.time, "monotonic", lambda: now[0])
     for seconds, wanted in ((0, 1), (admin.SECONDS - 1, 1), (admin.SECONDS, 2)):
@@ -105,7 +105,7 @@ def test_what_is_shown_to_a_token_of_the_project_proves_nothing_of_an_admin_s():
     assert sweeps.inventory(things(), cloud, project()).reason == Reason.FORBIDDEN
 
 
-def test_what_is_told_of_one_project_proves_nothing_of_another():
+def test_an_answer_for_one_project_proves_nothing_for_another():
     own = Rest("image", "/quotas/{project_id}")
     cloud = connection(image=lambda *_: (200, {}))
     for id_, wanted in (("p", ["/quotas/p"]), ("p", ["/quotas/p"]), ("q", ["/quotas/p", "/quotas/q"])):
@@ -119,7 +119,7 @@ def test_rows_that_do_not_come_are_no_proof():
     assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
 
-def test_a_service_hands_its_proof_on_to_each_type_that_has_none():
+def test_types_without_an_admin_check_use_that_of_their_service():
     own = Rest("image", "/own")
     service = Service("image", types=(things(None), things(own)), proof=PROOF)
     assert [type_.proof for type_ in service.types] == [PROOF, own]

@@ -151,7 +151,7 @@ def test_a_snapshot_of_a_group_goes_with_that():
     assert not cloud.block_storage.asked
 
 
-def test_a_list_whose_marker_goes_is_read_anew(monkeypatch):
+def test_a_list_whose_marker_is_deleted_is_read_again(monkeypatch):
     monkeypatch.setattr(block_storage.common, "PAGE", 1)
     there = list("abc")
 
@@ -170,7 +170,7 @@ def test_a_list_whose_marker_goes_is_read_anew(monkeypatch):
     assert [leftover.id for leftover in found.leftovers] == ["a", "b", "c"]
 
 
-def test_a_list_whose_marker_always_goes_is_no_answer():
+def test_a_list_whose_marker_is_always_deleted_is_an_error():
     def answer(method, path, query, body):
         return (404, {}) if query.get("marker") else (200, {"volumes": [volume().data]})
 
@@ -238,7 +238,7 @@ def test_the_copy_of_a_migration_is_kept_as_long_as_what_it_is_a_copy_of_is_ther
 
 
 @pytest.mark.parametrize("name", ["volume", "snapshot", "group", "group_snapshot", "attachment", "transfer"])
-def test_who_is_no_admin_gets_no_list(name):
+def test_a_user_without_admin_rights_gets_no_list(name):
     """Cinder would give him his own, and no word about it: that would look empty."""
 
     def answer(method, path, query, body):
@@ -333,7 +333,7 @@ def test_a_backup_that_others_build_on_waits_for_them():
 
 
 @pytest.mark.parametrize(("there", "reason"), [(True, Reason.UNREACHABLE), (False, None)])
-def test_a_backup_that_is_not_found_by_its_delete_is_looked_for(there, reason):
+def test_a_backup_whose_delete_returns_404_is_listed(there, reason):
     row = {"id": "full", "status": "available"}
     cloud = cinder(
         delete=(404, {"itemNotFound": {"message": "Service cinder-backup could not be found."}}),
@@ -416,7 +416,7 @@ def test_by_force_a_busy_snapshot_or_backup_is_reset_and_deleted(name, path):
     ]
 
 
-def test_a_backup_whose_driver_knows_no_forced_delete_is_reset_and_deleted():
+def test_a_backup_whose_driver_has_no_forced_delete_is_reset_and_deleted():
     """Cinder's own answer, of a driver without support_force_delete."""
     ordinary = cinder().block_storage.answer
 

@@ -83,7 +83,7 @@ FAULT = {"fault": {"message": "no such domain"}}
         "failed at once",
     ],
 )
-def test_a_delete_that_nova_accepts_is_looked_behind(listed, after, actions, writes, reason):
+def test_an_accepted_delete_of_nova_is_verified(listed, after, actions, writes, reason):
     cloud = nova(after, actions)
     if reason is None:
         compute.servers.delete_server(cloud, project(), listed)
@@ -122,7 +122,7 @@ def test_no_volume_goes_with_its_server(volumes, new_enough, released, status):
 
 
 @pytest.mark.parametrize("data", [None, types.SimpleNamespace(max_microversion=None)])
-def test_a_nova_that_does_not_tell_its_version_is_no_old_one(data):
+def test_a_nova_whose_version_cannot_be_read_is_not_treated_as_old(data):
     """A document that cannot be read looks the same: the server stays, for its volumes would go with it."""
     cloud = connection(compute=lambda *_: (202, {}))
     cloud.compute.service_type, cloud.compute.get_endpoint_data = "compute", lambda: data
@@ -132,7 +132,7 @@ def test_a_nova_that_does_not_tell_its_version_is_no_old_one(data):
     assert cloud.compute.asked == []
 
 
-def test_a_server_that_was_not_asked_for_says_that_the_filters_are_ignored():
+def test_an_unrequested_server_in_a_list_shows_that_nova_ignores_the_filters():
     """And with them the one without which soft-deleted servers are in no list."""
     cloud = connection(compute=lambda *_: (200, {"servers": [{"id": "s", "tenant_id": "other"}]}))
     found = inventory(TYPES["server"], cloud, project())
@@ -207,7 +207,7 @@ def test_undisturbed_every_group_is_listed_once():
     assert len(cloud.compute.asked) <= 6
 
 
-def test_who_is_no_admin_gets_no_list_of_groups():
+def test_a_user_without_admin_rights_gets_no_list_of_groups():
     def answer(method, path, query, body):
         return (200, {"server_groups": []}) if path == "/os-server-groups" else (403, {"forbidden": {"message": "no"}})
 
@@ -247,13 +247,13 @@ def test_quotas_are_there_when_they_are_not_the_default(own, of_member, there):
     assert bool(found.leftovers) is there
 
 
-def test_flavor_access_is_not_looked_for_when_the_operator_does_not_want_it():
+def test_flavor_access_is_not_listed_when_the_option_is_off():
     cloud = connection(compute=lambda *_: (500, "no"))
     assert inventory(TYPES["flavor_access"], cloud, project(sweep_flavor_access=False)).outcome is Outcome.CLEAR
     assert not cloud.compute.asked
 
 
-def test_by_force_a_server_is_reset_and_deleted_whatever_it_is_at():
+def test_by_force_a_server_is_reset_and_deleted_in_every_state():
     listed = server(**{TASK: "deleting"}, updated=JUST_NOW)
     cloud = nova(None)
     TYPES["server"].force(cloud, project(), listed)

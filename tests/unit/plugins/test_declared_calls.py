@@ -35,7 +35,7 @@ def test_the_owner_filter_is_in_the_request_for_each_page():
     assert asked == [("/things", {"project_id": "p"}), ("/things", {"project_id": "p", "marker": "1"})]
 
 
-def test_a_list_that_says_that_it_was_cut_short_is_not_believed():
+def test_a_list_that_reports_a_truncation_is_refused():
     with pytest.raises(BadAnswer, match="cut short"):
         listed(lambda *_: (200, {"things": [{"id": "1"}], "truncated": True}))
 

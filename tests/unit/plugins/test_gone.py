@@ -29,7 +29,7 @@ def types(module):
     return {type_.name: type_.for_missing_project(gone=True) for type_ in module.SERVICE.types}
 
 
-def test_of_a_project_that_is_gone_only_barbican_tells_nobody():
+def test_only_barbican_cannot_be_listed_for_a_project_that_is_gone():
     scoped = [t for module in SERVICES for t in module.SERVICE.types if t.token is Token.PROJECT]
     assert {t.name for t in scoped if t.for_missing_project(gone=True).token is Token.PROJECT} == {
         "order",
@@ -54,7 +54,7 @@ def nova(servers, cut=False):
 
 
 @pytest.mark.parametrize(("servers", "found"), [({}, 0), ({"a": "alive"}, 0), ({"a": "alive", "b": "dead"}, 1)])
-def test_servers_out_of_reach_are_told_apart_by_owner(servers, found):
+def test_servers_out_of_reach_are_distinguished_by_owner(servers, found):
     sweep = inventory(types(compute)["unreachable_server"], nova(servers), DEAD)
     assert (sweep.found, sweep.outcome) == (found, Outcome.LEFTOVERS if found else Outcome.CLEAR)
 
@@ -126,7 +126,7 @@ def test_an_account_is_reached_by_the_project_s_id():
 
 
 @pytest.mark.parametrize("name", ["container", "account_metadata"])
-def test_who_is_no_reseller_admin_knows_nothing_of_an_account(name):
+def test_without_the_reseller_admin_role_an_account_is_unknown(name):
     sweep = inventory(types(object_store)[name], swift("own", 403), DEAD)
     assert (sweep.outcome, sweep.reason) == (Outcome.UNKNOWN, Reason.PROJECT_GONE)
     assert "ResellerAdmin" in sweep.message
@@ -161,7 +161,7 @@ def test_old_consistency_groups_are_listed_by_the_filter_alone():
     assert (blind.outcome, blind.reason) == (Outcome.UNKNOWN, Reason.BAD_ANSWER)
 
 
-def test_old_group_snapshots_are_found_by_what_goes_with_them():
+def test_old_group_snapshots_are_found_by_their_snapshots():
     listed = inventory(
         types(block_storage)["consistency_group_snapshot"], cinder(new=["b"], snapshots=["a", "b", "a"]), DEAD
     )
@@ -210,6 +210,6 @@ def test_a_list_of_users_that_fails_is_not_empty():
 
 
 @pytest.mark.parametrize(("body", "outcome"), [(NO[1], Outcome.CLEAR), ("a proxy's page", Outcome.UNKNOWN)])
-def test_associations_went_with_the_project_on_keystone_s_word_alone(body, outcome):
+def test_associations_count_as_gone_only_if_keystone_confirms_that_the_project_is_gone(body, outcome):
     cloud = connection(identity=lambda _, path, *__: ADMINS_ONLY if path == "/services" else (404, body))
     assert inventory(types(identity)["endpoint_association"], cloud, DEAD).outcome is outcome

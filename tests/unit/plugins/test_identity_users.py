@@ -43,7 +43,7 @@ def test_those_of_now_and_those_of_before():
     assert users(("before",), role_assignments=(200, rows)) == ["before", "now"]
 
 
-def test_of_a_project_that_is_gone_those_of_before_are_known_and_else_anybody_may_be_one():
+def test_members_of_a_project_that_is_gone_are_the_recorded_ones_or_else_all_users():
     gone = {"role_assignments": (404, NOT_FOUND), "projects": (404, NOT_FOUND)}
     assert users(("before",), **gone) == ["before"]
     gone |= {"domains": (200, {"domains": [{"id": "d"}]}), "users": (200, {"users": [{"id": "u"}]})}
@@ -100,13 +100,13 @@ def keystone_30(ids, key, query, most=1000):
 
 @pytest.mark.parametrize("most", [100, 1000])
 @pytest.mark.parametrize("count", [1, 99, 100, 200, 998, 999, 1000, 2500])
-def test_a_keystone_that_cuts_its_lists_is_asked_for_all_pages(count, most):
+def test_all_pages_of_a_keystone_with_a_list_limit_are_read(count, most):
     found = everybody(count, lambda ids, key, query: keystone_30(ids, key, query, most))
     assert found == {f"d00000u{n:05}" for n in range(count)}
 
 
 @pytest.mark.parametrize("count", [1, 998, 1000, 2500])
-def test_a_keystone_that_knows_no_limit_tells_everything_at_once(count):
+def test_a_keystone_without_a_list_limit_returns_one_page(count):
     assert len(everybody(count, lambda ids, key, query: rows(ids, key))) == count
 
 

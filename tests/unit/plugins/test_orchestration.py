@@ -140,7 +140,7 @@ TRUSTS = [
 ]
 
 
-def test_the_trust_of_a_creator_who_lost_his_role_goes_before_the_stack():
+def test_the_trust_of_a_creator_without_a_role_is_deleted_before_the_stack():
     """Heat answers 500 as long as it is there: it tries to take it back in the creator's name."""
     gone = []
 
@@ -192,7 +192,7 @@ def paused(when="pre", **values):
         ([paused(resource="/stacks/1")], []),
     ],
 )
-def test_while_heat_is_at_it_its_pauses_are_ended_and_nothing_else_is_asked(monkeypatch, events, asked):
+def test_during_a_delete_of_heat_only_its_pauses_are_ended(monkeypatch, events, asked):
     monkeypatch.setattr(heat.stacks, "_now", lambda: NOW)
     answers = dict.fromkeys(asked, (200, None))
     api = cloud(orchestration={EVENTS: page(events, "events"), **answers})
@@ -200,7 +200,7 @@ def test_while_heat_is_at_it_its_pauses_are_ended_and_nothing_else_is_asked(monk
     assert [call for call in api.orchestration.asked if call != EVENTS] == asked
 
 
-def test_a_pause_that_somebody_has_ended_is_no_error(monkeypatch):
+def test_a_pause_that_has_already_ended_is_no_error(monkeypatch):
     monkeypatch.setattr(heat.stacks, "_now", lambda: NOW)
     signal = {"POST /stacks/n-1/1/resources/one/signal": (400, {})}
     heat.stacks._delete_stack(
@@ -253,7 +253,7 @@ def outside(module, name):
 
 
 @pytest.mark.parametrize("name", ["software_config", "software_deployment", "stack", "failed_stack"])
-def test_whom_heat_takes_for_no_admin_learns_nothing_of_what_others_have(name):
+def test_a_user_without_admin_rights_in_heat_gets_no_list_of_other_projects(name):
     """It lists his own project's things to him: the list of the whole cloud would look empty."""
     empty = {"GET /stacks": page([]), "GET /software_configs": page([], "software_configs")}
     refused = cloud(orchestration={"GET /services": (403, {"code": 403, "title": "Forbidden"}), **empty})
@@ -263,7 +263,7 @@ def test_whom_heat_takes_for_no_admin_learns_nothing_of_what_others_have(name):
 
 
 @pytest.mark.parametrize("name", ["cluster_template", "cluster", "failed_cluster"])
-def test_whom_magnum_takes_for_no_admin_learns_nothing_of_what_others_have(name):
+def test_a_user_without_admin_rights_in_magnum_gets_no_list_of_other_projects(name):
     """As with Heat."""
     empty = {"GET /clustertemplates": page([], "clustertemplates"), "GET /clusters/detail": page([], "clusters")}
     api = {magnum.TYPE.replace("-", "_"): {"GET /quotas": (403, {"errors": []}), **empty}}
@@ -284,19 +284,19 @@ def test_a_deployment_is_the_projects_when_its_config_is():
     assert [(row["id"], row["project_id"]) for row in heat.configs._deployments(api, US)] == [("d1", ID)]
 
 
-def test_without_a_config_the_list_of_the_whole_cloud_is_not_asked_for():
+def test_without_a_config_the_list_of_the_whole_cloud_is_not_requested():
     api = cloud(orchestration={**ADMIN, "GET /software_configs": page(CONFIGS[1:], "software_configs")})
     assert list(heat.configs._deployments(api, US)) == []
 
 
 @pytest.mark.parametrize(("config", "owner"), [("c1", ID), ("c2", None)])
-def test_a_deployment_whose_config_was_exchanged_has_no_known_owner(config, owner):
+def test_a_deployment_whose_config_was_replaced_has_no_known_owner(config, owner):
     rows = [{"id": "another", "config_id": "c9"}, {"id": "d1", "config_id": config}]
     api = cloud(orchestration={"GET /software_deployments": (200, {"software_deployments": rows})})
     assert heat.configs._show_deployment(api, US, resource(DEPLOYMENTS[0]))["project_id"] == owner
 
 
-def test_a_deployment_is_read_from_the_list_for_its_own_page_acts_on_what_a_user_wrote():
+def test_a_deployment_is_read_from_the_list_and_not_by_its_id():
     """Heat looks for the signal that the config's inputs name, with the caller's token, or answers with an error."""
     api = cloud(orchestration={"GET /software_deployments": (200, {"software_deployments": []})})
     with pytest.raises(exceptions.NotFoundException):
@@ -335,7 +335,7 @@ def test_a_deployment_to_another_projects_server_is_left_alone(status, owner, re
     assert refusal.value.verdict.blocked_by == ({"type": "compute.server", "id": "s1", "owner": "theirs"},)
 
 
-def test_a_deployment_whose_server_cannot_be_asked_for_is_not_deleted():
+def test_a_deployment_whose_server_cannot_be_read_is_not_deleted():
     api = cloud(compute={"GET /servers/s1": (503, {})})
     with pytest.raises(exceptions.HttpException):
         heat.configs._refuse_foreign_server(api, US, resource(DEPLOYMENTS[0]))
@@ -363,7 +363,7 @@ def test_a_project_is_heats_by_domain_description_and_name(change, made):
     assert heat.users._made_for(US, "h", {**MADE, **change}) is made
 
 
-def test_of_the_users_in_it_only_heats_own_are_deleted():
+def test_only_users_that_heat_created_are_deleted():
     users = {
         "made": {"domain_id": "h", "default_project_id": "p"},
         "guest": {"domain_id": "default", "default_project_id": "p"},
@@ -406,7 +406,7 @@ CLUSTER = "/clusters/c"
         ("DELETE_IN_PROGRESS", None, False, None),
     ],
 )
-def test_a_cluster_is_asked_for_once_and_what_came_of_it_is_said(status, then, asked, reason):
+def test_a_cluster_delete_is_sent_once_and_its_result_is_reported(status, then, asked, reason):
     api = cloud(
         container_infrastructure_management={
             f"DELETE {CLUSTER}": (204, None),
@@ -474,7 +474,7 @@ def test_of_a_project_that_is_gone_heat_abandons_the_stack_before_the_cluster_go
         ([("a", ID), ("b", "theirs")], Reason.FOREIGN, ["theirs"]),
     ],
 )
-def test_who_uses_a_template_is_named(clusters, reason, owners):
+def test_the_users_of_a_template_are_named(clusters, reason, owners):
     rows = [{"uuid": u, "project_id": owner, "cluster_template_id": "t"} for u, owner in clusters]
     rows.append({"uuid": "z", "project_id": "theirs", "cluster_template_id": "another"})
     api = cloud(container_infrastructure_management={"GET /clusters/detail": (200, {"clusters": rows})})
@@ -536,7 +536,7 @@ def test_any_other_answer_is_none(status, body):
 
 
 @pytest.mark.parametrize("name", ["stack", "failed_stack", "nested_stack"])
-def test_by_force_a_stack_is_abandoned_by_its_own_id(name):
+def test_by_force_a_stack_is_abandoned_by_its_id(name):
     api = cloud(orchestration={"DELETE /stacks/web/s1/abandon": (200, {"id": "s1"})})
     type_ = next(t for t in heat.SERVICE.types if t.name == name)
     type_.force.call(api, US, Resource("s1", "web", ID, {"id": "s1", "stack_name": "web"}))

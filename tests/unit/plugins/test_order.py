@@ -133,7 +133,7 @@ def test_independent_branches_do_not_wait_for_each_other(one, other):
 
 
 @pytest.mark.parametrize("name", ["orchestration.failed_stack", "container-infrastructure-management.failed_cluster"])
-def test_what_failed_to_be_deleted_holds_up_nobody_elses_types(name):
+def test_a_failed_delete_does_not_delay_types_of_other_services(name):
     """It may be waiting for just what is swept meanwhile: to wait for it would be to wait for ever."""
     service = name.split(".")[0]
     waiting = {other for other, before in BEFORE.items() if name in before and other.split(".")[0] != service}
@@ -142,7 +142,7 @@ def test_what_failed_to_be_deleted_holds_up_nobody_elses_types(name):
 
 @pytest.mark.parametrize("service", ["network", "object-store", "key-manager", "image", "compute", "block-storage",
                                      "load-balancer", "dns", "shared-file-system"])  # fmt: skip
-def test_whatever_heat_can_make_waits_for_stacks(service):
+def test_every_type_that_heat_can_create_waits_for_stacks(service):
     ordinary = [t.name for t in WHOLE.services[service].types if not t.project_setting]
     assert ordinary
     assert [name for name in ordinary if STACK not in BEFORE[f"{service}.{name}"]] == []

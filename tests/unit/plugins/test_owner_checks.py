@@ -85,17 +85,17 @@ class Glance:
         return 200, {"images": rows}
 
 
-def test_of_the_metadef_namespaces_the_projects_own_are_listed():
+def test_metadef_namespaces_are_listed_by_owner():
     cloud = connection(image=Glance().answer)
     assert [row["namespace"] for row in listing(image, "metadef_namespace")(cloud, PROJECT)] == ["a"]
 
 
-def test_memberships_are_the_projects_own_in_images_of_others():
+def test_memberships_of_the_project_in_images_of_others_are_listed():
     found = list(listing(image, "membership")(connection(image=Glance().answer), PROJECT))
     assert [(row["image_id"], row["member_id"]) for row in found] == [("foreign", OURS)]
 
 
-def test_images_are_asked_for_by_owner_and_the_hidden_ones_too():
+def test_images_are_listed_by_owner_and_include_hidden_ones():
     glance = Glance()
     found = list(listing(image, "image")(connection(image=glance.answer), PROJECT))
     assert ids(found) == ["own", "own-hidden"]
@@ -180,7 +180,7 @@ def port(id_, owner, **row):
 @pytest.mark.parametrize(
     ("owners", "foreign"), [([], []), ([OURS], []), ([OURS, THEIRS], [THEIRS]), ([THEIRS], [THEIRS]), ([""], [""])]
 )
-def test_a_network_goes_with_the_projects_own_subnets_and_with_no_others(owners, foreign):
+def test_a_network_is_deleted_with_subnets_of_the_project_and_with_no_others(owners, foreign):
     subnets = [{"id": f"s{n}", "project_id": owner, "network_id": "1"} for n, owner in enumerate(owners)]
     verdict = refusal(network.networks.check_network, neutron(subnets=subnets), PROJECT, resource())
     assert [b["owner"] for b in (verdict.blocked_by if verdict else ())] == foreign
@@ -197,7 +197,7 @@ def test_a_subnet_with_a_port_of_another_project_stays():
     assert (verdict.reason, [b["id"] for b in verdict.blocked_by]) == (Reason.FOREIGN, ["theirs"])
 
 
-def test_of_a_router_the_projects_own_interfaces_are_removed_and_others_are_named():
+def test_interfaces_of_the_project_are_removed_from_a_router_and_others_are_named():
     owner = {"device_id": "1", "device_owner": "network:router_interface"}
     rows = [port("mine", OURS, **owner), port("theirs", THEIRS, **owner), port("x", OURS, device_id="2")]
     cloud = neutron(ports=rows)
@@ -220,13 +220,13 @@ def test_port_forwardings_are_those_of_the_projects_floating_ips():
     assert [(row["id"], row["project_id"]) for row in found] == [("w1", OURS)]
 
 
-def test_a_port_forwarding_belongs_to_who_has_its_floating_ip_now():
+def test_a_port_forwarding_belongs_to_the_current_owner_of_its_floating_ip():
     cloud = neutron(get_ip={"f": {"id": "f", "project_id": THEIRS}})
     row = network.routers.show_port_forwarding(cloud, PROJECT, resource("w", floatingip_id="f"))
     assert row["project_id"] == THEIRS
 
 
-def test_of_the_rules_that_name_an_address_group_the_projects_own_are_deleted():
+def test_rules_of_the_project_that_name_an_address_group_are_deleted():
     rows = [
         {"id": "mine", "project_id": OURS, "remote_address_group_id": "1"},
         {"id": "theirs", "project_id": THEIRS, "remote_address_group_id": "1"},
@@ -252,7 +252,7 @@ def test_a_security_group_that_a_rule_of_another_project_names_stays():
     assert verdict.reason is Reason.FOREIGN
 
 
-def test_a_list_of_groups_names_the_orchestrators_project_first_whose_default_group_it_may_create():
+def test_a_list_of_groups_names_the_project_of_the_orchestrator_first():
     assert network.common.own_and(neutron(), PROJECT) == ["own", OURS]
     with pytest.raises(BadAnswer):
         network.common.own_and(neutron(scope=None), PROJECT)
@@ -330,7 +330,7 @@ PTR = {"type": "PTR", "name": "4.113.0.203.in-addr.arpa."}
 
 
 @pytest.mark.parametrize(("holder", "kept"), [(OURS, False), ("", False), (THEIRS, True)])
-def test_the_record_of_an_address_is_its_holders(monkeypatch, holder, kept):
+def test_the_ptr_record_of_an_address_belongs_to_its_holder(monkeypatch, holder, kept):
     ips = [{"project_id": holder}] if holder else []
     monkeypatch.setattr(dns.records, "_floating_ips", lambda _connection, **_query: iter(ips))
     designate = Designate()
@@ -449,7 +449,7 @@ def manila(**rows):
     return connection(shared_file_system=answer)
 
 
-def test_replicas_and_backups_are_asked_for_of_the_projects_shares():
+def test_replicas_and_backups_are_listed_for_the_shares_of_the_project():
     shares = [{"id": "s1", "project_id": OURS}, {"id": "s2", "project_id": THEIRS}]
     assert set(ids(shared_file_system.shares._own_shares(manila(shares=shares), PROJECT))) == {"s1"}
 
@@ -521,7 +521,7 @@ def test_of_each_users_credentials_those_in_the_project_are_listed():
     assert sorted(ids(found)) == ["u1-p", "u2-p"]
 
 
-def test_of_the_users_those_are_listed_whose_default_project_it_is():
+def test_users_with_the_project_as_their_default_project_are_listed():
     assert ids(identity._default_project_users(connection(identity=keystone), PROJECT)) == ["u1"]
 
 

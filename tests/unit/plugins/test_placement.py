@@ -53,6 +53,6 @@ def test_what_has_leaked_is_left_with_what_to_do_about_it():
     assert "nova-manage placement audit" in left.message
 
 
-def test_an_error_is_raised():
+def test_an_error_of_placement_is_raised():
     with pytest.raises(exceptions.HttpException):
         list(USAGE.list(connection(503, {}), US))

@@ -50,7 +50,7 @@ def protected(service, type_, row, *on):
 
 
 @pytest.mark.parametrize(("service", "type_", "row", "switches"), CASES, ids=str)
-def test_it_is_protected_until_every_switch_of_its_own_is_on(service, type_, row, switches):
+def test_a_resource_is_protected_until_all_its_options_are_on(service, type_, row, switches):
     assert bool(protected(service, type_, row)) is bool(switches)
     every = [o.dest for o in INSTALLED.services[service].options if o.default is False]
     assert not protected(service, type_, row, *switches)
@@ -117,13 +117,13 @@ def test_the_manual_names_every_switch_and_no_other():
         ("community", "a member of the project, or an admin, made it", "delete_community_images"),
     ],
 )
-def test_the_report_says_who_made_an_image_so_and_what_clears_it(visibility, by, option):
+def test_the_report_names_who_published_an_image_and_how_to_make_it_private(visibility, by, option):
     (why,) = protected("image", "image", {"visibility": visibility})
     assert by in why
     assert why.endswith(f"an admin may make it private, or the operator sets [service_image] {option}")
 
 
-def test_the_report_says_with_whom_an_image_is_shared_and_whether_they_know():
+def test_the_report_names_the_members_of_an_image_and_their_status():
     image = Resource("1", "one", "us", {"id": "1", "visibility": "shared"})
     with pytest.raises(Refused) as refused:
         _refuse_shared(Glance(("them", "pending"), ("others", "accepted")), defaults("image"), image)

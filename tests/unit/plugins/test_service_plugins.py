@@ -211,7 +211,7 @@ def test_the_list_of_ptr_records_is_compared_with_neutrons_floating_ips(monkeypa
         ("www.example.com.", "PTR", None),
     ],
 )
-def test_the_holder_of_an_address_is_asked_for_by_the_address(monkeypatch, name, kind, asked):
+def test_the_holder_of_an_address_is_found_by_the_address(monkeypatch, name, kind, asked):
     def floating_ips(connection, **query):
         assert query == {"floating_ip_address": asked}
         return iter([{"project_id": "theirs"}])
@@ -251,7 +251,7 @@ def test_what_a_manila_is_too_old_for_is_not_there(maximum, wanted, known):
     assert shared_file_system.common.since(wanted)(connection, PROJECT) is known
 
 
-def test_a_manila_that_does_not_tell_its_versions_is_not_taken_for_an_old_one():
+def test_a_manila_whose_versions_cannot_be_read_is_not_treated_as_old():
     with pytest.raises(BadAnswer):
         shared_file_system.common.since("2.81")(cloud(shared_file_system=Canned(maximum=None)), PROJECT)
 
@@ -308,7 +308,7 @@ def test_of_the_replicas_the_share_itself_is_left(states, spare):
 
 
 @pytest.mark.parametrize(("there", "status"), [(False, 400), (False, 404), (True, 400), (True, 500)])
-def test_a_share_that_goes_while_its_backups_are_asked_for_has_none(there, status):
+def test_a_share_that_is_deleted_while_its_backups_are_listed_has_none(there, status):
     """But an answer that tells nothing is no answer as long as the share is there."""
 
     class Manila(Canned):
@@ -342,7 +342,7 @@ def test_security_services_are_listed_without_a_limit():
     assert service.asked[-1][2] == {"all_tenants": "1", "project_id": "ours"}
 
 
-def test_a_list_of_manila_is_not_believed_before_it_has_shown_something_to_admins_only():
+def test_a_list_of_manila_counts_only_after_it_showed_something_for_admins_only():
     service = Canned({"GET /share-servers": 403, "GET /shares/detail": {"shares": []}})
     type_ = next(t for t in shared_file_system.SERVICE.types if t.name == "share")
     found = sweeps.inventory(type_, cloud(shared_file_system=service), PROJECT)

@@ -24,14 +24,14 @@ def at(number, *changed):
 
 
 @given(st.integers(0, 10**6))
-def test_as_many_commits_in_a_row_as_there_are_turns_run_every_file(first):
+def test_a_full_rotation_of_commits_runs_every_file(first):
     ran = [choose(at(first + n), ALWAYS, TURNS, {}, {}, 0).chosen for n in range(len(TURNS))]
     assert set().union(*ran) == set(ALWAYS).union(*TURNS)
     assert all(set(ALWAYS) <= set(each) for each in ran)
     assert sorted(len(each) for each in ran) == [3, 3, 4]
 
 
-def test_a_changed_source_brings_its_file_whatever_the_turn():
+def test_a_changed_source_selects_its_file_at_every_commit():
     sources = {DNS: ("cleanup_orchestrator/plugins/dns.py", "cleanup_orchestrator/plugins/dns/")}
     for path in ("cleanup_orchestrator/plugins/dns.py", "cleanup_orchestrator/plugins/dns/zone.py", DNS):
         for number in range(len(TURNS)):
@@ -67,7 +67,7 @@ def test_a_changed_source_is_run_without_regard_to_the_budget():
     assert choice.over_budget == ()
 
 
-def test_every_file_of_real_services_runs_always_or_has_one_turn():
+def test_every_file_of_real_services_runs_always_or_once_in_the_rotation():
     there = {str(path.relative_to(commit.ROOT)) for path in (commit.ROOT / "tests/cloud").glob("test_*.py")}
     named = [*real_services.ALWAYS, *(file for turn in real_services.TURNS for file in turn)]
     assert there - set(named) == set()

@@ -18,7 +18,7 @@ for _mutation in MUTATIONS:
     BY_FILE[_mutation.file].append(_mutation)
 
 
-def test_there_are_enough_of_them_and_each_has_a_name_of_its_own():
+def test_there_are_enough_mutants_and_their_names_are_unique():
     assert len(MUTATIONS) >= 120
     names = collections.Counter(mutation.name for mutation in MUTATIONS)
     assert [name for name, count in names.items() if count > 1] == []

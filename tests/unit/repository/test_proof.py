@@ -32,11 +32,11 @@ def of(database, table, **row):
         ({"project_id": None, "count": 1}, False),
     ],
 )
-def test_a_row_is_a_projects_whatever_column_names_it(row, found):
+def test_a_row_belongs_to_a_project_that_any_column_names(row, found):
     assert of("nova", "anything", **row) is found
 
 
-def test_a_row_is_a_projects_under_the_services_own_name_for_it():
+def test_a_row_belongs_to_a_project_under_the_name_that_the_service_uses():
     everything = Rows(
         {
             ("barbican", "projects"): ({"id": "internal", "external_id": MINE}, {"id": "theirs", "external_id": OTHER}),
@@ -125,7 +125,7 @@ def test_a_row_that_is_marked_as_deleted_is_history(row, history):
 
 
 @pytest.mark.parametrize("table", rows.RBAC_TABLES)
-def test_a_grant_to_the_project_is_the_others_and_its_own_grant_is_a_leftover(table):
+def test_a_grant_to_the_project_belongs_to_the_granter_and_a_grant_by_it_is_a_leftover(table):
     place = ("neutron", table)
     assert why_kept(place, {"project_id": OTHER, "target_project": MINE}, MINE)
     assert not why_kept(place, {"project_id": MINE, "target_project": OTHER}, MINE)
@@ -159,7 +159,7 @@ def test_a_changed_row_is_a_difference_and_what_moves_by_itself_is_none():
     assert cloud(name="bob").steady().without(cloud().steady()).named() == {"keystone.user": 1}
 
 
-def test_ids_are_found_in_the_midst_of_texts_and_not_in_longer_words():
+def test_ids_are_found_within_texts_and_not_within_longer_words():
     place = ("nova", "request_specs")
     found = Rows({place: ({"spec": f'{{"volume_id": "{SECRET}"}}'}, {"spec": f"x{MINE}"}, {"spec": MINE + "0"})})
     assert found.naming({SECRET, MINE}).lines() == [

@@ -54,7 +54,7 @@ def option(paragraph):
     return name
 
 
-def test_our_own_options_are_in_step(generated, committed):
+def test_the_sample_options_are_up_to_date(generated, committed):
     """Our part of a sample is exactly what is generated. Of a library's options only the names are compared.
 
     A library changes the texts of its options from release to release.

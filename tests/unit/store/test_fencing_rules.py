@@ -126,13 +126,13 @@ def test_of_two_that_claim_at_once_one_gets_the_step(store, monkeypatch):
 
 # ---------------------------------------------------------------------------------------------------------- the holder
 @pytest.mark.parametrize("method", WRITES)
-def test_the_holder_writes(store, method):
+def test_the_claimant_writes(store, method):
     _, step = draining(store)
     assert WRITES[method](store, step)
 
 
 @pytest.mark.parametrize("method", WRITES)
-def test_the_holder_before_does_not_write(store, method):
+def test_the_previous_claimant_does_not_write(store, method):
     record, step = draining(store)
     taken_over(store, record, step)
     before = store.load(record.id)[:2]
@@ -142,14 +142,14 @@ def test_the_holder_before_does_not_write(store, method):
 
 
 @pytest.mark.parametrize("method", WRITES)
-def test_a_holder_that_has_finished_does_not_write(store, method):
+def test_a_claimant_that_has_finished_does_not_write(store, method):
     _, step = draining(store)
     assert store.finish(step, CLEAR)
     assert not WRITES[method](store, step)
 
 
 @pytest.mark.parametrize("method", WRITES)
-def test_a_step_of_a_deletion_that_has_ended_or_begun_anew_has_no_holder(store, method):
+def test_a_step_of_an_ended_or_restarted_deletion_has_no_claimant(store, method):
     record, step = draining(store)
     moved(store, record, Status.FAILED, By.ENGINE)
     assert not WRITES[method](store, step)
@@ -181,7 +181,7 @@ def protect(store, project_id="p", **values):
 
 @pytest.mark.parametrize("method", CALLS)
 @pytest.mark.parametrize("hold", ["lien", "brake"])
-def test_while_something_holds_it_no_call_is_made_and_afterwards_again(store, method, hold):
+def test_on_hold_no_call_is_made_and_after_the_hold_calls_are_made_again(store, method, hold):
     _, step = draining(store)
     lien = protect(store) if hold == "lien" else store.set_brake(Brake(True, "x"))
     assert not WRITES[method](store, step)
@@ -201,13 +201,13 @@ def test_liens_of_others_and_those_that_have_expired_hold_nothing(store):
     assert not store.may_write(step)
 
 
-def test_outside_of_the_hours_nothing_is_locked_and_what_looks_goes_on(store):
+def test_outside_the_maintenance_window_only_read_steps_run(store):
     record, step = draining(store)
     assert not store.may_write(step, CLOSED)
     assert store.may_write(claimed(store, record, StepKind.ACCESS), CLOSED)
 
 
-def test_what_was_done_is_undone_whatever_holds_it_but_not_past_the_lease(store):
+def test_changes_are_undone_also_on_hold_but_not_after_the_lease(store):
     record, step = draining(store)
     change = store.record_intent(step, "grant_removed", GRANT)
     moved(store, record, Status.CANCELLING)
@@ -234,7 +234,7 @@ def test_the_same_change_is_on_record_once_until_it_is_undone(store):
 
 
 @pytest.mark.parametrize("write", ["intend", "finish"])
-def test_what_a_worker_writes_voids_a_decision_on_older_facts(store, write):
+def test_a_write_of_a_worker_causes_a_conflict_for_a_decision_on_the_old_version(store, write):
     record, step = draining(store)
     before = store.get(record.id)
     assert WRITES[write](store, step)
@@ -243,7 +243,7 @@ def test_what_a_worker_writes_voids_a_decision_on_older_facts(store, write):
     assert store.get(record.id).message == ""
 
 
-def test_a_decision_on_older_facts_of_a_step_is_void(store):
+def test_a_decision_on_an_old_version_of_a_step_conflicts(store):
     record, step = draining(store)
     before = store.get(record.id)
     old = next(s for s in store.steps(record.id) if s.id == step.id)
@@ -278,7 +278,7 @@ def in_force(store):
     return [lien.origin for lien in store.liens_in_force(["p"])]
 
 
-def test_a_look_raises_a_lien_and_a_later_one_ends_it(store):
+def test_an_inventory_records_a_plugin_lien_and_a_later_one_ends_it(store):
     record, _ = looked(store, "1: others use it")
     assert in_force(store) == ["plugin:network.port"]
     assert store.finish(claimed(store, record, StepKind.SWEEP), dataclasses.replace(CLEAR, in_use=None))
@@ -288,7 +288,7 @@ def test_a_look_raises_a_lien_and_a_later_one_ends_it(store):
 
 
 @pytest.mark.parametrize("values", [{"dry_run": True}, {"mode": Mode.REPORT}])
-def test_what_changes_nothing_raises_no_lien(store, values):
+def test_a_dry_run_or_a_report_records_no_plugin_lien(store, values):
     looked(store, "1: others use it", **values)
     assert in_force(store) == []
 
@@ -317,7 +317,7 @@ def test_what_was_not_under_way_ends_no_lien(store, before):
     assert in_force(store) == ["plugin:network.port"]
 
 
-def test_a_lien_that_an_admin_removed_is_not_raised_again(store):
+def test_a_plugin_lien_that_an_admin_removed_is_not_recorded_again(store):
     record, step = looked(store, "1: others use it")
     store.remove_lien(plugin_liens.lien_id(record.id, step), "admin")
     assert store.finish(claimed(store, record, StepKind.SWEEP), dataclasses.replace(CLEAR, in_use="1: again"))
@@ -340,7 +340,7 @@ def test_the_user_that_removed_a_lien_first_stays_on_record(store):
 
 
 # ----------------------------------------------------------------------------------------------------- steps and plans
-def test_a_service_that_has_left_the_catalog_stays_to_be_asked(store):
+def test_a_service_that_has_left_the_catalog_is_still_called(store):
     record = create(store, status=Status.DELETING, purpose=RoundPurpose.DELETE)
     known = [PORTS, dataclasses.replace(PORTS, type="network"), dataclasses.replace(PORTS, service="image")]
     assert store.put_steps(claimed(store, record, StepKind.SURVEY), known)
@@ -402,7 +402,7 @@ def test_the_cascades_of_a_day_are_counted_without_dry_runs_and_reports(store):
         assert cascades_before(c, last) == 2
 
 
-def test_what_went_with_the_project_is_marked_as_undone_whatever_holds_the_deletion_by_then(store):
+def test_changes_that_ended_with_the_project_are_marked_as_undone_also_on_hold(store):
     """The project is gone: a lien or the brake that came right before changes nothing about that."""
     record = create(store, status=Status.VERIFYING, purpose=RoundPurpose.PROJECT_SETTINGS)
     remove = claimed(store, record, StepKind.REMOVE)

@@ -218,7 +218,7 @@ def test_what_still_runs_is_not_done_and_is_named_and_the_others_are_stopped(cha
     assert words in result.message and ("os-stop", "b") in nova.log and result.leftovers == ()
 
 
-def test_one_that_is_gone_by_then_is_nobodys_business():
+def test_a_server_that_is_gone_before_its_stop_is_ignored():
     nova = Nova(a=())
     nova.shown["a"] = Nova.server("a", "GONE")
     listed = nova.rows.pop
@@ -243,7 +243,7 @@ def test_what_must_not_be_written_down_is_not_stopped():
 
 
 @pytest.mark.parametrize("slow", [False, True], ids=["at once", "later"])
-def test_wherever_a_process_dies_what_ran_runs_again_and_nothing_else(slow):
+def test_after_a_crash_at_any_point_only_servers_that_ran_run_again(slow):
     """Killed at each effect of the stop, which is taken up again or not, and at each of the start."""
     before = {"a": (), "b": ("SHUTOFF",), "c": (), "d": ("PAUSED",)}
     wanted, points = Nova(**before).statuses(), 0
@@ -294,7 +294,7 @@ def _dies_at(nova, effect, what):
         (Nova.server("a", "SHUTOFF", "rebuilding"), "", "it is in transition"),
     ],
 )
-def test_only_what_is_still_as_we_left_it_is_started(now, said, error):
+def test_only_a_server_in_the_state_that_the_stop_left_is_started(now, said, error):
     nova = Nova()
     nova.rows["a"] = now
     start = lambda: sweeps.start(SERVER, connection(compute=nova.answer), project(), "a")  # noqa: E731
@@ -313,7 +313,7 @@ def test_a_not_found_that_the_list_contradicts_is_not_gone():
         sweeps.start(SERVER, connection(compute=nova.answer), project(), "a")
 
 
-def test_what_is_refused_is_named():
+def test_a_refused_start_is_named():
     nova = Nova(a=("SHUTOFF",))
     nova.refuses = {"a": 409}
     with pytest.raises(CleanupError, match=r"server a \(n-a\) is stopped, and not started"):
@@ -407,7 +407,7 @@ def test_only_a_window_out_of_which_a_project_comes_back_stops_anything(rules, v
     assert w.dispatched.count(HALT) == stops
 
 
-def test_what_could_not_be_stopped_is_tried_again_and_told_and_the_window_is_as_long_as_ever():
+def test_a_failed_stop_is_repeated_and_reported_and_the_window_keeps_its_length():
     w = world(Rules(recovery_window=DAY / 4))
     w.answers[HALT] = lambda _: UNKNOWN
     in_the_window(w)
@@ -461,7 +461,7 @@ def test_a_restore_waits_for_a_stop_that_is_under_way_before_it_starts_anything(
     assert w.run() is Status.CANCELLED and "release" in w.dispatched
 
 
-def test_a_retry_has_a_stop_of_its_own():
+def test_a_retry_stops_the_servers_again():
     w = in_the_window(world())
     rest(w, 0.1)
     w.deletion = dataclasses.replace(w.deletion, status=Status.LEFTOVERS)

@@ -62,12 +62,12 @@ KEEP = configured("keep,do-not-delete", "keep,owner=finance,level= 3 ")
         (PLAIN, {"tags": ["keep"], "metadata": {"keep": "1"}, "keep": "1"}, None),
     ],
 )
-def test_what_bears_a_mark_is_kept_and_the_mark_is_named(type_, values, why):
+def test_a_resource_with_a_keep_mark_is_kept_and_the_keep_mark_is_named(type_, values, why):
     assert KEEP.why(type_, row("1", **values)) == why
 
 
 @pytest.mark.parametrize("type_", [TAGGED, WITH_METADATA, INLINE])
-def test_without_marks_nothing_is_kept_whatever_is_shown(type_):
+def test_without_configured_keep_marks_nothing_is_kept(type_):
     for values in ({}, {"tags": None, "metadata": None}, {"tags": ["keep"], "metadata": {"keep": "1"}}):
         assert KeepMarks().why(type_, row("1", **values)) is None
         assert configured(" , ", "").why(type_, row("1", **values)) is None
@@ -98,7 +98,7 @@ def deleted(type_, **kwargs):
 
 
 @pytest.mark.parametrize("do", [looked, deleted])
-def test_what_is_marked_is_a_leftover_and_never_deleted(do):
+def test_a_resource_with_a_keep_mark_is_a_leftover_and_never_deleted(do):
     shelf = Shelf(row("1", tags=["keep"]), row("2", tags=[]))
     result = do(shelf.type(tags="tags"))
     assert "1" not in shelf.deletes
@@ -112,7 +112,7 @@ def test_what_is_marked_is_a_leftover_and_never_deleted(do):
     assert ("2" in left) is (do is looked)
 
 
-def test_what_was_marked_after_the_listing_is_left_alone():
+def test_a_resource_that_gets_a_keep_mark_after_the_listing_is_not_deleted():
     shelf = Shelf(row("1", tags=[]))
 
     def show(connection, project, resource):
@@ -124,7 +124,7 @@ def test_what_was_marked_after_the_listing_is_left_alone():
     assert [leftover.reason for leftover in result.leftovers] == [Reason.PROTECTED]
 
 
-def test_nothing_is_prepared_for_what_is_marked():
+def test_nothing_is_prepared_for_a_resource_with_a_keep_mark():
     shelf, prepared = Shelf(row("1", tags=["keep"])), []
     deleted(shelf.type(tags="tags", prepare=(lambda *_: prepared.append("it"),)))
     assert prepared == []
@@ -135,7 +135,7 @@ def related(shelf, whole, attribute, **values):
 
 
 @pytest.mark.parametrize("do", [looked, deleted])
-def test_a_whole_stays_when_a_part_of_it_is_marked(do):
+def test_a_whole_is_kept_when_a_part_of_it_has_a_keep_mark(do):
     wholes = Shelf(row("net1", tags=[]), row("net2", tags=[]))
     parts = Shelf(row("sub1", tags=["keep"], network_id="net1"), row("sub2", tags=[], network_id="net2"))
     result = do(wholes.type(tags="tags"), related=[related(parts, False, "network_id")])
@@ -146,7 +146,7 @@ def test_a_whole_stays_when_a_part_of_it_is_marked(do):
 
 
 @pytest.mark.parametrize("do", [looked, deleted])
-def test_a_part_stays_when_its_whole_is_marked(do):
+def test_a_part_is_kept_when_its_whole_has_a_keep_mark(do):
     wholes = Shelf(row("net1", tags=["keep"]), row("net2", tags=[]))
     parts = Shelf(row("sub1", tags=[], network_id="net1"), row("sub2", tags=[], network_id="net2"))
     result = do(parts.type(tags="tags"), related=[related(wholes, True, "network_id")])
@@ -156,7 +156,7 @@ def test_a_part_stays_when_its_whole_is_marked(do):
 
 
 @pytest.mark.parametrize(("attribute", "value"), [("", "net1"), ("network_id", None)])
-def test_where_nobody_says_which_part_belongs_to_which_whole_a_mark_keeps_them_all(attribute, value):
+def test_a_keep_mark_keeps_all_parts_when_their_whole_is_not_declared(attribute, value):
     wholes = Shelf(row("net1", tags=[]), row("net2", tags=[]))
     parts = Shelf(row("sub1", tags=["keep"], network_id=value))
     deleted(wholes.type(tags="tags"), related=[related(parts, False, attribute)])
@@ -166,7 +166,7 @@ def test_where_nobody_says_which_part_belongs_to_which_whole_a_mark_keeps_them_a
     assert parts.deletes == []
 
 
-def test_parts_that_cannot_be_listed_are_not_taken_for_unmarked():
+def test_parts_that_cannot_be_listed_do_not_count_as_unmarked():
     wholes, parts = Shelf(row("1", tags=[])), Shelf()
     parts.list_error = HttpError(500)
     for do in (looked, deleted):
@@ -174,14 +174,14 @@ def test_parts_that_cannot_be_listed_are_not_taken_for_unmarked():
     assert wholes.deletes == []
 
 
-def test_parts_that_another_token_shows_keep_the_whole():
+def test_parts_that_only_another_token_lists_keep_the_whole():
     wholes, parts = Shelf(row("1", tags=[])), Shelf()
     result = deleted(wholes.type(tags="tags"), related=[related(parts, False, "whole_id", token=Token.PROJECT)])
     assert wholes.deletes == []
     assert "cannot be read" in result.leftovers[0].message
 
 
-def test_without_marks_no_related_type_is_listed():
+def test_without_keep_marks_no_related_type_is_listed():
     wholes, parts = Shelf(row("1", tags=[])), Shelf()
     parts.list_error = HttpError(500)
     result = sweeps.delete(wholes.type(tags="tags"), None, US, related=[related(parts, False, "network_id")])
@@ -206,7 +206,7 @@ def test_the_registry_knows_both_directions():
     assert names(compute, compute.types[0]) == [("block-storage", "volume", False, "")]
 
 
-def test_a_part_of_what_nobody_declares_is_refused():
+def test_a_part_of_an_undeclared_type_is_refused():
     with pytest.raises(InvalidPlugin, match=r"network\.subnet is part of network\.net"):
         Registry([Service("network", (thing("subnet", part_of=(("net", "network_id"),)),))])
 
@@ -233,7 +233,7 @@ TAGGED_BY_NEUTRON = """
 MARKABLE = {"image.image": (True, True), **{f"network.{name}": (True, False) for name in TAGGED_BY_NEUTRON.split()}}
 
 
-def test_the_manual_names_every_type_that_can_be_marked():
+def test_the_manual_names_every_type_that_can_have_a_keep_mark():
     from tests.unit.repository.test_docs import DOC
 
     page = (DOC / "admin" / "configuration.rst").read_text().partition("\nKeep marks\n")[2].partition("\n===")[0]
@@ -248,7 +248,7 @@ def test_the_manual_names_every_type_that_can_be_marked():
     assert [name for name in ours if f"``{name}``" not in page] == []
 
 
-def test_only_types_that_can_bear_a_mark_are_concerned():
+def test_keep_marks_apply_only_to_types_with_a_keep_mark_field():
     assert not KEEP.may_be_on(PLAIN)
     assert KEEP.may_be_on(TAGGED) and KEEP.may_be_on(INLINE)
     assert not configured("keep").may_be_on(WITH_METADATA)

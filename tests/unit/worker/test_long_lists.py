@@ -21,7 +21,7 @@ def shelf_of(number, **values):
 
 
 @pytest.mark.parametrize(("number", "more"), [(1, False), (MOST, False), (MOST + 1, True), (10 * MOST, True)])
-def test_a_look_says_at_least_so_many(number, more):
+def test_an_inventory_of_a_long_list_reports_a_lower_bound(number, more):
     found = sweeps.inventory(shelf_of(number).type(), None, US, most_listed=MOST)
     assert (found.outcome, found.reason, len(found.leftovers)) == (Outcome.LEFTOVERS, "present", min(number, MOST))
     assert found.more is more
@@ -73,7 +73,7 @@ def test_beyond_what_was_read_nothing_counts_as_gone():
     assert (dragged.deleted, dragged.more) == ((), True)
 
 
-def test_rows_that_nobody_knows_are_no_progress():
+def test_rows_that_the_service_does_not_know_are_no_progress():
     """A plugin that makes up new rows for ever: each delete answers 404."""
     numbers = itertools.count()
 

@@ -28,7 +28,7 @@ def whose(resource, _project):
 
 @pytest.mark.parametrize("answer", [NAMED, UNKNOWN, left("c"), left("c", reason=Reason.FORBIDDEN)])
 @pytest.mark.parametrize("mode", list(Mode))
-def test_whatever_is_found_the_project_goes(mode, answer):
+def test_the_project_is_removed_for_every_result_of_an_informational_type(mode, answer):
     world = World(deletion(mode=mode), PORT, QUOTA, CREDENTIAL)
     world.answers = {"identity.credential": lambda _: answer}
     assert world.run() is Status.DELETED
@@ -38,7 +38,7 @@ def test_whatever_is_found_the_project_goes(mode, answer):
     ]
 
 
-def test_a_report_looks_at_it_once_and_does_not_count_it():
+def test_a_report_lists_an_informational_type_once_and_does_not_count_it():
     world = World(deletion(mode=Mode.REPORT), PORT, CREDENTIAL)
     world.answers = {"network.port": lambda _: left("p"), "identity.credential": lambda _: UNKNOWN}
     assert world.run() is Status.LEFTOVERS
@@ -85,7 +85,7 @@ def test_when_it_may_be_deleted(purpose, gone, may):
     assert guard.allowed(record, quota, writing=True) is (purpose is RoundPurpose.PROJECT_SETTINGS)
 
 
-def test_a_look_names_each_and_leaves_none():
+def test_an_inventory_names_each_informational_resource_and_no_leftover():
     shelf = Shelf(row("1"), row("2", owner="u-s"), row("3", owner="them"))
     us = dataclasses.replace(US, id="us")
     found = sweeps.inventory(
@@ -110,7 +110,7 @@ def test_what_comes_back_after_its_delete_is_named_and_leaves_none():
     ]
 
 
-def test_one_that_is_held_is_tried_again():
+def test_a_delete_on_hold_is_tried_again():
     shelf = Shelf(row("1"))
     shelf.refuse = {"1": OnHold("a lien came")}
     result = sweeps.delete(shelf.type(informational=True, project_setting=True), None, US, parallel=1)

@@ -76,7 +76,7 @@ def test_what_the_database_will_never_take_is_not_tried_again_but_said(clock):
     assert "no such column" in saved.message
 
 
-def test_a_worker_that_is_told_to_stop_does_not_wait(clock):
+def test_a_worker_that_stops_does_not_wait(clock):
     records = Records(*[AWAY] * 1000)
     stopped = task(records)
     clock.sleep = lambda seconds: setattr(stopped, "stopping", True)

@@ -89,11 +89,11 @@ def test_two_names_of_one_service_are_one():
     assert steps(found) == [(StepKind.SWEEP, "", "identity.trust"), (StepKind.SWEEP, "R1", "block-storage.volume")]
 
 
-def test_identity_is_asked_though_the_catalog_has_it_not():
+def test_identity_is_called_also_when_the_catalog_does_not_have_it():
     assert (StepKind.SWEEP, "", "identity.trust") in steps(look(Keystone(("network", "R1"))))
 
 
-def test_what_nobody_answers_for_is_a_step_of_its_own_in_each_region():
+def test_an_unsupported_service_is_one_step_in_each_region():
     found = look(Keystone(("workflow", "R1"), ("workflow", "R2"), ("made-up", "R1"), ("placement", "R1")))
     assert [s for s in steps(found) if s[0] is StepKind.UNSUPPORTED] == [
         (StepKind.UNSUPPORTED, "R1", "made-up."),
@@ -158,7 +158,7 @@ def uncovered(found):
 FIRST = ("s1", "network", "neutron", "internal", "http://neutron/")
 
 
-def test_a_second_service_of_one_type_is_one_that_nobody_answers_for():
+def test_a_second_service_of_one_type_is_unsupported():
     found = look(several(FIRST, ("s2", "network", "Other SDN", "internal", "http://other")))
     assert (StepKind.SWEEP, "R1", "network.port") in steps(found)
     [step] = [s for s in found.steps if s.kind is StepKind.UNSUPPORTED]
@@ -183,7 +183,7 @@ def test_one_cinder_under_its_old_types_blocks_nothing():
     assert uncovered(look(several(*old))) == []
 
 
-def test_the_one_that_is_asked_has_an_endpoint_of_the_interface_that_is_called():
+def test_the_supported_service_has_an_endpoint_of_the_configured_interface():
     public = ("s0", "network", "hidden", "public", "http://hidden")
     assert uncovered(look(several(public, FIRST))) == ["network.hidden"]
     assert uncovered(look(several(public, FIRST, interface="publicURL"))) == ["network.neutron"]
@@ -192,7 +192,7 @@ def test_the_one_that_is_asked_has_an_endpoint_of_the_interface_that_is_called()
     assert uncovered(look(keystone)) == ["network.off"]
 
 
-def test_those_of_one_name_are_told_apart_by_id_and_those_of_one_url_are_one():
+def test_services_with_one_name_differ_by_id_and_services_with_one_url_are_one():
     same = [
         (f"s{n}", "network", name, "internal", f"http://{n}") for n, name in ((2, "neutron"), (3, ""), (4, "x" * 255))
     ]

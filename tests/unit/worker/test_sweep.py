@@ -68,7 +68,7 @@ def run(type_, **kwargs):
     return sweeps.delete(type_, None, US, parallel=1, **kwargs)
 
 
-def test_everything_of_ours_goes_and_nothing_of_others():
+def test_all_resources_of_the_project_and_none_of_others_are_deleted():
     shelf = Shelf(row("1"), row("2"), row("3", owner="them"))
     result = run(shelf.type())
     assert result.outcome is Outcome.CLEAR
@@ -84,7 +84,7 @@ def test_an_object_whose_owner_is_missing_is_protected():
     assert shelf.deletes == []
 
 
-def test_an_object_that_changed_hands_after_the_listing_is_left_alone():
+def test_an_object_whose_owner_changed_after_the_listing_is_not_deleted():
     shelf = Shelf(row("1"))
 
     def given_away(connection, project, resource):
@@ -140,7 +140,7 @@ def test_a_second_list_that_fails_is_unknown_too():
         (Refused(Verdict(Reason.FOREIGN, "their port", ({"id": "p"},))), Reason.FOREIGN),
     ],
 )
-def test_a_refused_delete_is_a_leftover_with_its_reason_and_stops_nobody_else(error, reason):
+def test_a_refused_delete_is_a_leftover_with_its_reason_and_stops_no_other_delete(error, reason):
     shelf = Shelf(row("1"), row("2"))
     shelf.refuse["1"] = error
     result = run(shelf.type())
@@ -148,7 +148,7 @@ def test_a_refused_delete_is_a_leftover_with_its_reason_and_stops_nobody_else(er
     assert result.deleted == (("2", "n-2"),)
 
 
-def test_why_it_was_refused_is_asked_of_the_type():
+def test_the_type_gives_the_reason_of_a_refused_delete():
     shelf = Shelf(row("1"))
     shelf.refuse["1"] = HttpError(409)
     blocker = ({"type": "port", "id": "x", "owner": "them"},)
@@ -166,7 +166,7 @@ def test_a_failing_explanation_hides_nothing():
     assert run(shelf.type(explain=explain)).leftovers[0].reason is Reason.IN_USE
 
 
-def test_gone_already_is_fine():
+def test_a_404_for_a_resource_that_is_gone_is_no_error():
     shelf = Shelf(row("1"))
     shelf.refuse["1"] = HttpError(404)
     original = shelf.delete
@@ -215,7 +215,7 @@ def test_one_that_becomes_a_kept_one_was_not_deleted():
     assert (result.outcome, result.kept) == (Outcome.CLEAR, 1)
 
 
-def test_what_is_deleted_with_another_gets_no_call_of_its_own():
+def test_a_resource_that_is_deleted_with_another_gets_no_delete_call():
     shelf = Shelf(row("1"))
     result = run(shelf.type(deleted_with=("parent",)))
     assert shelf.deletes == []
@@ -286,14 +286,14 @@ def test_a_lien_that_comes_before_the_first_delete_has_nothing_written_down():
     assert (result.outcome, result.reason, shelf.deletes) == (Outcome.LEFTOVERS, Reason.ON_HOLD, [])
 
 
-def test_the_intent_is_told_before_the_first_call():
+def test_the_intent_is_recorded_before_the_first_call():
     shelf = Shelf(row("1"), row("2"))
     told = []
     run(shelf.type(), record_intent=lambda resources: told.append(([r.id for r in resources], list(shelf.deletes))))
     assert told == [(["1", "2"], [])]
 
 
-def test_a_look_lists_and_calls_nothing_else():
+def test_an_inventory_only_lists():
     shelf = Shelf(row("1"), row("2", owner="them"))
     result = sweeps.inventory(shelf.type(), None, US)
     assert (result.outcome, [leftover.id for leftover in result.leftovers]) == (Outcome.LEFTOVERS, ["1"])
@@ -311,7 +311,7 @@ def test_an_empty_project_id_is_refused(empty):
         ProjectDefinition(empty, "x", "d", "r")
 
 
-def test_the_guard_of_a_look_refuses():
+def test_the_guard_of_an_inventory_refuses_writes():
     with pytest.raises(Exception, match="must not write"):
         read_only("DELETE", "http://x")
 
@@ -320,7 +320,7 @@ OWNERS = st.sampled_from(["us", "them", "", None, "US", "us "])
 
 
 @given(st.lists(st.tuples(OWNERS, st.booleans()), max_size=30), st.integers(1, 4))
-def test_whatever_is_listed_only_ours_is_ever_deleted(things, parallel):
+def test_only_resources_of_the_project_are_ever_deleted(things, parallel):
     rows = [row(str(i), owner=owner) for i, (owner, _) in enumerate(things)]
     shelf = Shelf(*rows)
     shelf.slow = {str(i) for i, (_, slow) in enumerate(things) if slow}
@@ -369,7 +369,7 @@ def test_without_force_it_is_never_used():
     assert shelf.forced == []
 
 
-def test_a_type_without_force_is_asked_for_an_ordinary_delete_again():
+def test_a_type_without_force_gets_an_ordinary_delete_again():
     shelf = Shelf(row("1"))
     run(shelf.type(), stuck={"1"})
     assert shelf.deletes == ["1"]
@@ -391,7 +391,7 @@ def test_force_takes_nothing_that_an_ordinary_delete_would_not_take(why):
     )
 
 
-def test_what_force_is_refused_is_left_with_the_words_of_the_refusal():
+def test_a_refused_forced_delete_leaves_the_text_of_the_refusal():
     shelf = Stubborn(row("1"))
     shelf.refuse["1"] = Refused(Verdict(Reason.FOREIGN, "another project's snapshot holds it"))
     [left] = run(shelf.type(), stuck={"1"}).leftovers
@@ -515,7 +515,7 @@ def test_force_is_used_with_the_janitors_token_too():
     assert (forced, shelf.deletes) == (["janitor"], [])
 
 
-def test_without_a_janitor_nothing_is_changed_and_the_reason_is_told():
+def test_without_a_janitor_nothing_is_changed_and_the_reason_is_reported():
     prepared = []
     shelf = Shelf(row("1"))
     type_, made = acting(shelf, acts_on="a template", prepare=(lambda *_: prepared.append(1),))
@@ -550,7 +550,7 @@ def test_what_has_come_to_act_since_it_was_listed_is_deleted_with_the_janitors_t
     assert made == [("janitor", "1")]
 
 
-def test_of_a_project_that_is_gone_no_janitor_is_asked():
+def test_a_project_that_is_gone_needs_no_janitor():
     type_, made = acting(Shelf(row("1")), acts_on="a template")
     gone = dataclasses.replace(US, gone=True)
     assert sweeps.delete(type_, None, gone, parallel=1).outcome is Outcome.CLEAR

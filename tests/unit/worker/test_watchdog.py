@@ -229,7 +229,7 @@ def real_threads(monkeypatch):
     return made
 
 
-def test_what_hung_is_on_the_journal_and_in_the_log_with_the_place_where_it_hangs(real_threads, tmp_path, caplog):
+def test_the_journal_and_the_log_name_the_place_where_a_step_hangs(real_threads, tmp_path, caplog):
     site = Site(real_threads, sqlite_stores.in_file(tmp_path / "hung.sqlite"))
     made = site.with_hooks(list=real_threads.block).record()
     site.sweep(made)
@@ -277,7 +277,7 @@ def test_it_is_tried_again_with_backoff_like_any_other_unknown(site):
     assert second.outcome is Outcome.CLEAR
 
 
-def test_a_step_whose_calls_come_and_go_does_not_hang(site):
+def test_a_step_whose_calls_return_does_not_count_as_hung(site):
     def slowly(connection, project):
         for number in range(12):
             site.time.simulation.sleep(0.4)
@@ -474,7 +474,7 @@ def raising(what):
     ("hook", "parallel"),
     [("list", 1), ("available", 1), *((hook, threads) for hook in ("show", "delete", "explain") for threads in (1, 4))],
 )
-def test_whatever_a_hook_raises_is_on_the_record_and_ends_nothing_but_its_step(site, hook, error, parallel):
+def test_an_exception_of_a_hook_is_recorded_and_ends_only_its_step(site, hook, error, parallel):
     site.set(parallel_deletes=parallel, step_timeout=60.0)
     hooks = {hook: raising(RAISED[error])}
     if hook == "explain":
@@ -563,7 +563,7 @@ def test_a_verdict_that_cannot_be_kept_makes_the_step_unknown(site, verdict):
     assert site.sweep(made, "router").outcome is Outcome.CLEAR
 
 
-def test_a_reason_that_nobody_knows_is_refused_where_it_is_made():
+def test_an_unknown_reason_is_refused_where_it_is_made():
     with pytest.raises(ValueError, match="banana"):
         Verdict("banana", "x")
 

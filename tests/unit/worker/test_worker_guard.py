@@ -128,7 +128,7 @@ def test_a_write_does_not_pass_when_the_store_does_not_let_it():
     assert type(refused(made, Stopped)) is Stopped
 
 
-def test_what_holds_the_deletion_is_named():
+def test_the_refusal_names_what_puts_the_deletion_on_hold():
     made = task(hold_options=HoldOptions())
     made.worker.store.may = False
     made.worker.store.record = dataclasses.replace(
@@ -142,7 +142,7 @@ def test_a_dry_run_writes_nothing_even_if_the_store_would_let_it():
 
 
 @pytest.mark.parametrize("never", ["p", "P"])
-def test_a_project_that_came_upon_the_never_delete_list_is_left_alone(never):
+def test_a_project_that_got_on_the_never_delete_list_is_not_changed(never):
     made = task(never=(never,))
     refused(made, ProjectProtected)
     assert made.worker.store.asked == []
@@ -223,7 +223,7 @@ def test_the_result_of_a_step_that_was_given_up_is_not_saved():
 
 
 @pytest.mark.parametrize("writing", [0, 1])
-def test_a_step_is_given_back_when_no_write_call_of_it_may_still_take_effect(writing):
+def test_a_claim_is_released_when_no_write_call_of_the_step_may_still_take_effect(writing):
     made = task()
     made.seen(types.SimpleNamespace(writing=writing, calls=0, end=lambda _: None))
     assert made.release_claim() is not bool(writing)
