@@ -57,7 +57,7 @@ class AnsweredBy(StrEnum):
     PLUGIN = "plugin"  #: an installed plugin lists the service
     NOTHING_TO_OWN = "nothing_to_own"  #: ``[catalog] owns_nothing`` names the service
     WAIVED = "waived"  #: a waiver covers the service: it is not listed
-    UNSUPPORTED = "nobody"  #: no plugin lists the service: what it holds is unknown
+    UNSUPPORTED = "unsupported"  #: no plugin lists the service: what it holds is unknown
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class ListService(common.Lister):
       openstack project deletion service list --project demo
 
       The services that block deletions:
-        openstack project deletion service list -f json | jq '.[] | select(."Answered By" == "nobody")'
+        openstack project deletion service list -f json | jq '.[] | select(."Answered By" == "unsupported")'
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -128,7 +128,7 @@ def test_an_expired_waiver_has_no_effect_and_stays_on_record(site):
     assert {s["answered_by"] for s in site.get("/v1/services").json["services"]} == {
         "plugin",
         "nothing_to_own",
-        "nobody",
+        "unsupported",
     }
 
 
@@ -137,8 +137,8 @@ def test_the_catalog_shows_a_project_waiver_only_for_that_project(site):
     answers = lambda query="": {  # noqa: E731
         s["service_type"]: s["answered_by"] for s in site.get(f"/v1/services{query}").json["services"]
     }
-    assert answers()["weather"] == "nobody"
-    assert answers("?project_id=p2")["weather"] == "nobody"
+    assert answers()["weather"] == "unsupported"
+    assert answers("?project_id=p2")["weather"] == "unsupported"
     assert answers("?project_id=p1")["weather"] == "waived"
 
 

@@ -307,7 +307,7 @@ class TestServices:
                 "region": "RegionOne",
                 "service_type": "rating",
                 "name": "cloudkitty",
-                "answered_by": "nobody",
+                "answered_by": "unsupported",
                 "types": [],
                 "message": "no plugin",
             },

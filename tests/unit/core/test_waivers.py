@@ -34,13 +34,13 @@ def waiver(service_type="network", id_="w", hours=1, **values):
 @pytest.mark.parametrize(
     ("entry", "waivers", "answered_by", "why"),
     [
-        (("R1", "network"), [], "plugin", "nobody waived it"),
+        (("R1", "network"), [], "plugin", "no waiver covers it"),
         (("R1", "network"), [waiver()], "waived", "also where a plugin would answer: it may have been dead for long"),
         (("R1", "network"), [waiver(region="R1")], "waived", "in its region"),
         (("R2", "network"), [waiver(region="R1")], "plugin", "another region is not waived"),
         (("R1", "network"), [waiver("dns")], "plugin", "another service is not waived"),
-        (("R1", "dns"), [], "nobody", "nobody answers"),
-        (("R1", "dns"), [waiver("dns")], "waived", "what nobody answers for"),
+        (("R1", "dns"), [], "unsupported", "no plugin handles it"),
+        (("R1", "dns"), [waiver("dns")], "waived", "a waiver covers an unsupported service"),
         (("R1", "placement"), [waiver("placement")], "nothing_to_own", "there is nothing to go on without"),
         (("R1", "identity"), [waiver("identity")], "plugin", "the project is removed on Keystone's word"),
     ],
