@@ -123,7 +123,7 @@ def _accepted(view: Snapshot, plan: ActionPlan) -> Actions:
         return (Move(Status.INVENTORY, StatusReason.DRY_RUN, "taking an inventory without any write"),)
     if d.mode is Mode.REPORT:
         text = "taking an inventory first: a project that is not empty is not locked"
-        return (Move(Status.INVENTORY, StatusReason.LOOK_FIRST, text),)
+        return (Move(Status.INVENTORY, StatusReason.INVENTORY_FIRST, text),)
     if view.below:
         return await_children(view, plan)
     plan.needs = approvals.for_deletion(d, view.rules.approval_deletions)
@@ -215,7 +215,7 @@ def _after_report(round_: Round, plan: ActionPlan, found: str) -> Actions:
     if view.below:
         return plan.end(Status.LEFTOVERS, Reason.PROJECT_HAS_CHILDREN, view.below)
     text = "going back to drain: the inventory without a drain was empty"
-    return (Move(Status.DRAINING, StatusReason.LOOK_FOUND_NOTHING, text),)
+    return (Move(Status.DRAINING, StatusReason.EMPTY_BEFORE_DRAIN, text),)
 
 
 def _wait_before_deleting(view: Snapshot) -> Actions:
@@ -271,7 +271,7 @@ def _recoverable(view: Snapshot, plan: ActionPlan) -> Actions:
         return ()
     # It may have waited for weeks: only what is there now is deleted, and no more than was approved.
     text = "going back to take another inventory, right before the first delete"
-    return (Move(Status.INVENTORY, StatusReason.LOOK_AGAIN, text),)
+    return (Move(Status.INVENTORY, StatusReason.INVENTORY_AGAIN, text),)
 
 
 def _halts(view: Snapshot) -> list[Step]:

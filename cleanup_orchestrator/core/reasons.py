@@ -45,18 +45,18 @@ class StatusReason(StrEnum):
     """Why the engine entered a status, besides the codes of ``Reason``. Stable, machine-readable codes of the API."""
 
     DRY_RUN = "dry_run"  #: the inventory of a dry run begins
-    LOOK_FIRST = "look_first"  #: a report takes an inventory before it locks anything
+    INVENTORY_FIRST = "inventory_first"  #: a report takes an inventory before it locks anything
     CASCADE = "cascade"  #: the deletion does what was requested
     PROJECT_GONE = "project_gone"  #: another client deleted the project
     DRAINED = "drained"  #: the drain took hold
     DRAINED_IN_PART = "drained_in_part"  #: the drain took hold, but some users still get tokens
     DRAIN_FAILED = "drain_failed"
     RECOVERY_WINDOW = "recovery_window"  #: nothing is deleted before the window is over
-    LOOK_AGAIN = "look_again"  #: another inventory, right before the first delete
+    INVENTORY_AGAIN = "inventory_again"  #: another inventory, right before the first delete
     DRY_RUN_OVER = "dry_run_over"
     LEFTOVERS = "leftovers"
     UNKNOWN = "unknown"
-    LOOK_FOUND_NOTHING = "look_found_nothing"  #: the inventory of a report was empty
+    EMPTY_BEFORE_DRAIN = "empty_before_drain"  #: the inventory of a report was empty
     INVENTORY_EMPTY = "inventory_empty"
     ALL_DELETED = "all_deleted"
     FOUND_AGAIN = "found_while_verifying"  #: the verification found resources that were confirmed gone

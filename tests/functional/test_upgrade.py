@@ -26,7 +26,10 @@ REVISIONS = [s.revision for s in ScriptDirectory.from_config(manage._alembic()).
 
 #: The migration that renames columns and words: releases before it have to be stopped before it runs.
 BREAK = "0011"
-WORDS = {"unplanned": "newcomers", "project_setting": "residue", "fencing_token": "fence", "inventory": "look"}
+WORDS = {
+    "unplanned": "newcomers", "project_setting": "residue", "fencing_token": "fence", "inventory": "look",
+    "inventory_first": "look_first",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("before", REVISIONS[:-1])
@@ -42,7 +45,7 @@ def test_what_the_release_before_wrote_is_read_after_the_upgrade(empty_database_
 
     held = Condition("on_hold", True, "lien", "a lien", world.T0)
     of_round = {"status": Status.DELETING, "purpose": RoundPurpose.INVENTORY, "conditions": (held,)}
-    deletion = world.deletion(id=str(uuid.uuid4()), **of_round)
+    deletion = world.deletion(id=str(uuid.uuid4()), reason="inventory_first", **of_round)
     values = {
         "deletions": records.deletion_values(deletion),
         "steps": records.step_values(Step(str(uuid.uuid4()), deletion.id, TASKS[0])),
@@ -59,7 +62,7 @@ def test_what_the_release_before_wrote_is_read_after_the_upgrade(empty_database_
             row = {word.get(column, column): value for column, value in row.items()}
             known = {column: value for column, value in row.items() if column in old.tables[name].c}
             if before < BREAK and name == "deletions":
-                known["purpose"] = WORDS[str(known["purpose"])]
+                known |= {column: WORDS[str(known[column])] for column in ("purpose", "reason")}
                 known["conditions"] = [c | {"type": "held"} for c in known["conditions"]]
             connection.execute(old.tables[name].insert(), [_plain(old.tables[name], known)])
         for table in old.sorted_tables:
@@ -71,7 +74,16 @@ def test_what_the_release_before_wrote_is_read_after_the_upgrade(empty_database_
     store = Store.from_url(empty_database_url)
     found, steps, _ = store.load(deletion.id)
     unknown = {f.name for f in dataclasses.fields(deletion)} - set(old.tables["deletions"].c.keys())
-    for name in ("id", "project_id", "status", "mode", "purpose", "conditions", *(unknown - {"holding", "children"})):
+    for name in (
+        "id",
+        "project_id",
+        "status",
+        "mode",
+        "purpose",
+        "reason",
+        "conditions",
+        *(unknown - {"holding", "children"}),
+    ):
         assert getattr(found, name) == getattr(deletion, name), name
     assert found.holding and len(steps) == 1
     store.create(world.deletion(id=str(uuid.uuid4()), project_id="other"), TASKS, Event("deletion.accepted", "new"))

@@ -91,7 +91,7 @@ def test_every_field_has_the_documented_type_in_every_status(status, conditions)
 
 
 def test_the_manual_names_the_counters():
-    said = PAGE.read_text().partition("``counters``")[2].partition("Fields may be added")[0]
+    said = PAGE.read_text().partition("``counters``")[2].partition("A later release may add fields")[0]
     assert set(re.findall(r"``(\w+)``", said)) == notifications.payload(None, world.deletion(), [])["counters"].keys()
 
 
@@ -105,7 +105,7 @@ def test_the_manual_names_the_event_types():
 def test_a_new_record_and_each_of_its_moves_is_announced_once(announcing_store, sent):
     made = create(announcing_store, user_id="u", request_id="req-1", mode=Mode.REPORT)
     moved = announcing_store.save(
-        made, dataclasses.replace(made, status=Status.INVENTORY, reason="look_first", message="m")
+        made, dataclasses.replace(made, status=Status.INVENTORY, reason="inventory_first", message="m")
     )
     announcing_store.save(moved, dataclasses.replace(moved, round=2))  # the same status: nothing to say
     first, second = received(announcing_store, sent, 2)
@@ -113,7 +113,7 @@ def test_a_new_record_and_each_of_its_moves_is_announced_once(announcing_store, 
     assert (first[2]["status_before"], first[2]["user_id"], first[2]["request_id"]) == ("", "u", "req-1")
     assert second[:2] == ("INFO", "project_cleanup.deletion.inventory")
     assert (second[2]["status_before"], second[2]["status"]) == ("accepted", "inventory")
-    assert (second[2]["reason"], second[2]["message"], second[2]["mode"]) == ("look_first", "m", "report")
+    assert (second[2]["reason"], second[2]["message"], second[2]["mode"]) == ("inventory_first", "m", "report")
     assert [message["publisher_id"] for _, message, *_ in sent] == ["project_cleanup.here"] * 2
 
 
