@@ -180,6 +180,9 @@ def test_an_engine_that_resumes_after_a_pause_overwrites_no_newer_decision(fleet
     """It was stopped during a save. Meanwhile the deletion was cancelled, and everything undone."""
     deletion = fleet.request()
     locked = fleet.store.database.engine.connect()
+    # The store's connections end an idle transaction after 10 s. On a busy machine an engine needs longer to start.
+    locked.exec_driver_sql("SET SESSION idle_in_transaction_session_timeout = 0")
+    locked.commit()
     transaction = locked.begin()
     locked.execute(sa.select(tables.deletions).where(tables.deletions.c.id == deletion).with_for_update())
     zombie = fleet.start("engine", "zombie")
@@ -194,6 +197,7 @@ def test_an_engine_that_resumes_after_a_pause_overwrites_no_newer_decision(fleet
     wait("it saves", saving)
     zombie.signal(signal.SIGSTOP)
     transaction.rollback()
+    locked.invalidate()
     locked.close()
     cancel(fleet.store, deletion)
     fleet.start("engine", "successor")
