@@ -11,7 +11,7 @@ from cleanup_orchestrator.core.redact import short
 
 
 class CleanupError(Exception):
-    """Base class of the errors of this package. ``code`` is stable and machine-readable."""
+    """Base class of the errors of this package. ``code`` is stable."""
 
     code = "error"
 
@@ -23,19 +23,19 @@ class BadAnswer(CleanupError):
 
 
 class Stopped(CleanupError):
-    """The deletion was cancelled, or the lease was lost: no further write call is made."""
+    """The deletion was cancelled, or the lease was lost. No write call is made."""
 
     code = "stopped"
 
 
 class OnHold(Stopped):
-    """A lien, the brake or a maintenance window withholds writes; the deletion continues when the hold ends."""
+    """A lien, the brake or a maintenance window withholds writes until it ends."""
 
     code = "on_hold"
 
 
 class WriteRefused(CleanupError):
-    """An inventory or a dry run attempted a write call: a defect. The call was not made."""
+    """A defect: an inventory or a dry run tried to write. The call was not made."""
 
     code = "write_refused"
 
@@ -47,13 +47,13 @@ class NoProjectToken(CleanupError):
 
 
 class NoJanitor(CleanupError):
-    """The janitor has no usable token for the project: it is not configured, or has too many roles."""
+    """The janitor has no usable token: it is not configured, or has too many roles."""
 
     code = "no_janitor"
 
 
 class RateLimited(CleanupError):
-    """A call got no permit in time: because of the configured limits, or of a service that asks to wait."""
+    """A call got no permit in time, under the limits or a pause of the service."""
 
     code = "rate_limited"
 
@@ -65,7 +65,7 @@ class ProjectGone(CleanupError):
 
 
 class ProjectKnown(Stopped):
-    """Keystone knows the project of an adopted deletion, which requires that it does not."""
+    """Keystone knows the project of an adopted deletion, which it must not."""
 
     code = "project_known"
 
@@ -161,12 +161,12 @@ def body(response: Any, *keys: str) -> Mapping[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, Mapping) or any(key not in found for key in keys):
-        raise BadAnswer("Keystone's answer is not what it should be" + (f": no {', no '.join(keys)}" if keys else ""))
+        raise BadAnswer("Keystone's answer is malformed" + (f": no {', no '.join(keys)}" if keys else ""))
     return found
 
 
 def keystone_says_not_found(response: Any) -> bool:
-    """Return whether a 404 answer is from Keystone, and not from a proxy that has no backend.
+    """Return whether a 404 is Keystone's, and not that of a proxy without a backend.
 
     A project that counts as gone is neither queried nor locked any more, so the answer must have Keystone's format.
 

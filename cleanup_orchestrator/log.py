@@ -180,9 +180,8 @@ def _stand_in(
 ) -> BaseException:
     """Return the copy of an exception; create it if there is none.
 
-    A new copy, still without its chain, is added to both other arguments.
-
-    It is not nested in :func:`_shown`: a nested recursive function would keep the frames of the traceback alive.
+    A new copy, still without its chain, is added to both other arguments. It is not nested in :func:`_shown`: a nested
+    recursive function would keep the frames of the traceback alive.
     """
     if id(real) not in stand_ins:
         members = real.exceptions if isinstance(real, BaseExceptionGroup) else ()

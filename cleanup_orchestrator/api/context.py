@@ -54,14 +54,16 @@ class ApiContext:
     max_subtree: int  #: the most projects below the one of a request with ``include_subtree``
 
 
-def tell_engine(engine: EngineCaster, deletion_id: str) -> None:
-    """Have an engine process a deletion; log errors of the bus.
+def tell_engine(cast: Callable[[str], None], id_: str) -> None:
+    """Have an engine process a record; log errors of the bus.
 
     The record is written, and the tick of an engine finds it. Therefore an error of the bus does not fail the request.
+
+    :param cast: the method of :class:`EngineCaster` for this kind of record
     """
     try:
-        engine.deletion(deletion_id)
+        cast(id_)
     except Exception as error:
         LOG.warning(
-            "no cast to the engine; its next tick processes the deletion: %s: %s", error.__class__.__name__, error
+            "no cast to the engine; its next tick processes the record: %s: %s", error.__class__.__name__, error
         )

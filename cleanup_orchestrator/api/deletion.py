@@ -91,12 +91,12 @@ class DeletionHandlers:
         if any(
             enforcer.may(req.context, rule, d.domain_id, d.project_id) for rule in (policies.RESTORE, policies.CANCEL)
         ):
-            changes = self._context.store.changes(d.id) if d.holding else ()
+            changes = self._context.store.changes(d.id) if d.has_changes else ()
             shown["grants_removed"] = [views.grant(each) for each in changes if each.type == drain.GRANT_REMOVED]
         return {"deletion": shown}
 
     def _cast(self, deletion_id: str) -> None:
-        tell_engine(self._context.engine, deletion_id)
+        tell_engine(self._context.engine.deletion, deletion_id)
 
 
 class SingleDeletion(DeletionHandlers):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import datetime
 import io
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from oslo_log import log
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import policies, schemas, views
-from cleanup_orchestrator.api.context import ApiContext
+from cleanup_orchestrator.api.context import ApiContext, tell_engine
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.core import approvals
@@ -65,7 +64,7 @@ class OrphanScans:
             raise ApiError(409, "orphan_scan_under_way", text, orphan_scan_id=other.scan_id) from None
         assert scan is not None
         LOG.info("orphan scan %s: requested by %s (%s)", scan.id, scan.user_name, scan.user_id)
-        self._cast(self._context.engine, "orphan_scan", scan.id)
+        tell_engine(self._context.engine.orphan_scan, scan.id)
         resp.status = 202
         resp.headers["Location"] = _href(req, scan.id)
         return self._shown(req, scan.id)
@@ -207,7 +206,7 @@ class OrphanScans:
         except storage.AlreadyUnderWay as other:
             record = _same_deletion(other.existing, record)
         our_log.about(record.id, project_id)
-        self._cast(self._context.engine, "deletion", record.id)
+        tell_engine(self._context.engine.deletion, record.id)
         href = f"{req.application_url}/v1/deletions/{record.id}"
         resp.status = 202
         resp.headers["Location"] = href
@@ -260,15 +259,6 @@ class OrphanScans:
     def _shown(self, req: webob.Request, scan_id: str) -> dict[str, Any]:
         scan, parts = self._find(scan_id)
         return {"orphan_scan": {**_view(req, scan), **_detail(scan, parts)}}
-
-    @staticmethod
-    def _cast(engine: Any, method: str, id_: str) -> None:
-        try:
-            getattr(engine, method)(id_)
-        except Exception as error:  # the record is written: the tick of an engine finds it
-            LOG.warning(
-                "no cast to the engine; its next tick processes the record: %s: %s", error.__class__.__name__, error
-            )
 
 
 def _same_deletion(existing: Deletion, wanted: Deletion) -> Deletion:
@@ -348,16 +338,12 @@ def _orphan(orphan: Orphan) -> dict[str, Any]:
         "id": orphan.resource_id,
         "name": orphan.name,
         "project_setting": orphan.project_setting,
-        "created_at": _time(orphan.created_at),
+        "created_at": views.time(orphan.created_at),
         "age_known": orphan.created_at is not None,
-        "first_seen_at": _time(orphan.first_seen_at),
-        "last_seen_at": _time(orphan.last_seen_at),
+        "first_seen_at": views.time(orphan.first_seen_at),
+        "last_seen_at": views.time(orphan.last_seen_at),
     }
     return {name: values[name] for name in COLUMNS}
-
-
-def _time(value: datetime.datetime | None) -> str | None:
-    return views.time(value.replace(microsecond=0) if value else None)
 
 
 def _project(project: Any) -> dict[str, Any]:

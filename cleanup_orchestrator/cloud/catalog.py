@@ -1,4 +1,7 @@
-"""Tells how each catalog entry is covered. An entry without a plugin or waiver blocks; it is never empty."""
+"""Tells how each catalog entry is covered.
+
+An entry without a plugin or a waiver blocks: it never counts as empty.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ NEVER_WAIVED = frozenset({"identity"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """One service in one region, as the catalog has it; aliases are resolved to the official type."""
+    """One service in one region of the catalog, with its official type."""
 
     region: str
     service_type: str
@@ -74,12 +77,12 @@ class CatalogEntryStatus:
 
 
 def official(service_type: str) -> str:
-    """Return the official name of a service type or alias; an unknown type is returned unchanged."""
+    """Return the official name of a service type or alias; unknown ones unchanged."""
     return _OFFICIAL.get_service_type(service_type) or service_type
 
 
 def by_any_name(service: str) -> str:
-    """Return the official type of a service named by type, alias or OpenStack project (``cinder``)."""
+    """Return the official type of a type, an alias or a project name (``cinder``)."""
     data = _OFFICIAL.get_service_data_for_project(service) or {}
     return _OFFICIAL.get_service_type(service) or data.get("service_type") or service
 
@@ -141,7 +144,7 @@ def _urls(endpoints: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def _label(type_: str, service: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> str:
-    """Return the name of a second service of a type in steps and waivers, in place of a type."""
+    """Return what steps and waivers call a second service of a type."""
     name = _plain(service)
     if name and name not in map(_plain, others) and len(type_) + 1 + len(name) <= _LONGEST:
         return f"{type_}.{name}"
@@ -153,7 +156,7 @@ def _plain(service: Mapping[str, Any]) -> str:
 
 
 class ServiceCatalog:
-    """Tells how catalog entries are covered, from the plugins' types and the configuration."""
+    """Tells how catalog entries are covered: by plugins, configuration and waivers."""
 
     def __init__(self, conf: cfg.ConfigOpts, types: Mapping[str, tuple[str, ...]]) -> None:
         """Take the type names of each service that has a plugin."""
@@ -170,7 +173,7 @@ class ServiceCatalog:
         covering = [w for w in waivers if w.covers(entry.service_type, entry.region)]
         if covering and not nothing and entry.service_type not in NEVER_WAIVED:
             waiver = max(covering, key=lambda w: (w.expires_at, w.id))
-            return CatalogEntryStatus(*base, AnsweredBy.WAIVED, message=f"not looked at: {waiver}", waiver=waiver)
+            return CatalogEntryStatus(*base, AnsweredBy.WAIVED, message=f"not listed: {waiver}", waiver=waiver)
         if plugin:
             return CatalogEntryStatus(*base, AnsweredBy.PLUGIN, self._types[entry.service_type])
         if nothing:

@@ -131,11 +131,11 @@ class Clouds:
             return self._own_auth[0]
 
     def scratch_auth(self) -> BaseIdentityPlugin:
-        """Return a new authentication, whose token no other session uses, so that it may be revoked."""
+        """Return a new authentication whose token may be revoked: no session shares it."""
         return self._load_auth()
 
     def project_auth(self, project_id: str, fresh: bool = False) -> BaseIdentityPlugin:
-        """Return the orchestrator's authentication scoped to a project; the most recent ones are cached."""
+        """Return the orchestrator's authentication for a project, from a cache."""
         if not project_id:
             raise ValueError("an empty project id")
         with self._lock:
@@ -147,7 +147,7 @@ class Clouds:
             return self._project_auths[project_id]
 
     def forget(self, project_id: str) -> None:
-        """Drop the cached tokens of both users and of the project, and the catalogs that came with them."""
+        """Drop the cached tokens and catalogs of both users and of the project."""
         with self._lock:
             self._own_auth.clear()
             self._janitor_auth.clear()
@@ -155,7 +155,7 @@ class Clouds:
 
     # -- sessions
     def session(self, auth: BaseIdentityPlugin, guard: Guard, alone: bool = False) -> GuardedSession:
-        """Return a new session over the shared HTTP pool; ``alone``: over a new connection."""
+        """Return a new session on the shared HTTP pool; ``alone``: on a new connection."""
         o = self._options
         session = GuardedSession(
             guard,
@@ -185,7 +185,7 @@ class Clouds:
 
     @staticmethod
     def _scoped(session: GuardedSession, project_id: str) -> GuardedSession:
-        """Return the session after a check that its token is of the project; raises as :meth:`project_session`."""
+        """Return the session if its token is of the project; see :meth:`project_session`."""
         try:
             scope = session.get_project_id()
         except (ka_exceptions.Unauthorized, ka_exceptions.Forbidden, ka_exceptions.NotFound) as error:
@@ -195,7 +195,7 @@ class Clouds:
         return session
 
     def project_roles(self, project_id: str) -> frozenset[str]:
-        """Return the names of the roles in a token scoped to the project; raises as :meth:`project_session`."""
+        """Return the roles in a token of the project; raises as :meth:`project_session`."""
         session = self.project_session(project_id)
         return frozenset(self.project_auth(project_id).get_access(session).role_names)
 
@@ -222,7 +222,7 @@ class Clouds:
         return user_id
 
     def janitor_session(self, project_id: str, guard: Guard) -> tuple[GuardedSession, frozenset[str]]:
-        """Return a session with the janitor's token for a project, and the names of the roles that it carries.
+        """Return a session with the janitor's token for a project, and the token's roles.
 
         The token is always new: an older one may have been issued before its grant was taken back.
 
@@ -236,7 +236,7 @@ class Clouds:
         return session, frozenset(auth.get_access(session).role_names)
 
     def can_rescope(self, session: GuardedSession, project_id: str) -> bool:
-        """Return whether Keystone exchanges a session's token for another token of a project.
+        """Return whether Keystone gives a token of a project for a session's token.
 
         Keystone does so unless ``[token] allow_rescope_scoped_token`` is false in keystone.conf. No call returns that
         option, so this requests a token and discards it.

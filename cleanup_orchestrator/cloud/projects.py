@@ -31,7 +31,10 @@ _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
 def is_id(text: str) -> bool:
-    """Return whether a text has the form of a Keystone id; any other text may change the path of a URL."""
+    """Return whether a text has the form of a Keystone id.
+
+    Any other text may change the path of a URL.
+    """
     return bool(_ID.fullmatch(text))
 
 
@@ -68,7 +71,7 @@ class Protection:
         return self.listed(project_id, project_name)
 
     def listed(self, project_id: str, project_name: str) -> str | None:
-        """Return why a project is never deleted if the never-delete list has it; makes no call."""
+        """Return why a project is on the never-delete list; makes no call."""
         never = {entry.casefold() for entry in self.never_delete}
         if project_id.casefold() in never or project_name.casefold() in never:
             return (
@@ -112,7 +115,7 @@ class Projects:
             try:
                 self.get(own_id)
             except ProjectNotFound:
-                text = "Keystone does not know the orchestrator's own project either: its word counts for nothing"
+                text = "Keystone does not know the orchestrator's own project either, so its answer does not count"
                 raise BadAnswer(text) from None
             return False
         return True
@@ -147,7 +150,7 @@ class Projects:
         return tuple(sorted(child for child, _parent in self.subtree(project_id)))
 
     def subtree(self, project_id: str) -> tuple[tuple[str, str], ...]:
-        """Return (id, parent's id) of all descendants of a project, children before parents.
+        """Return (id, parent's id) of all descendants, children before parents.
 
         Uses ``subtree_as_ids``, because ``subtree_as_list`` shows only projects on which the caller has a role.
 
@@ -181,14 +184,15 @@ class Projects:
         return {child: listed[child] if child in listed else self.get(child) for child in above}
 
     def members(self, project_id: str) -> tuple[str, ...]:
-        """Return the users with an effective role on the project (groups and inheritance resolved)."""
+        """Return the users with a role, also by group or inheritance, on the project."""
         rows = self.assignments(project_id, effective=True)
         return tuple(sorted({r["user"]["id"] for r in rows if "user" in r}))
 
     def inherited_groups(self, project_id: str) -> tuple[str, ...]:
-        """Return the groups without local users that inherit a role on the project, from its domain or a parent.
+        """Return the groups without local users that inherit a role on the project.
 
-        Keystone lists no federated user as a member of a group, so that such a group may give users access.
+        They inherit it from its domain or from a parent project. Keystone lists no federated user as a member of a
+        group, so that such a group may give users access.
 
         :raises BadAnswer: Keystone truncated a list
         """
@@ -214,7 +218,7 @@ class Projects:
             return False
 
     def assignments(self, project_id: str, effective: bool = False) -> list[Mapping[str, Any]]:
-        """Return the role assignments on the project: the direct ones, or the effective ones.
+        """Return the direct, or the effective, role assignments on the project.
 
         :raises BadAnswer: Keystone truncated the list
         """
@@ -225,7 +229,7 @@ class Projects:
         return [r for r in rows if r.get("scope", {}).get("project", {}).get("id") == project_id]
 
     def assignments_of(self, user_id: str) -> list[Mapping[str, Any]]:
-        """Return the role assignments of a user on projects, domains and the system, without those of its groups.
+        """Return all role assignments of a user, without those of its groups.
 
         Source: ``GET /v3/role_assignments?user.id=X``.
 
@@ -274,12 +278,14 @@ class Projects:
         return str(matching[0])
 
     def role_ids(self) -> tuple[str, ...]:
-        """Return the ids of all global roles, the least privileged (``reader``, ``member``) first."""
+        """Return the ids of all global roles, ``reader`` and ``member`` first."""
         roles = [r for r in body(self._identity.get("/roles"), "roles")["roles"] if not r.get("domain_id")]
         return tuple(str(r["id"]) for r in sorted(roles, key=lambda r: (r["name"] != "reader", r["name"] != "member")))
 
     def implied_roles(self, role_ids: Collection[str]) -> frozenset[str]:
-        """Return the names of these roles and of all roles that they imply (``GET /v3/role_inferences``).
+        """Return the names of these roles and of all roles that they imply.
+
+        Source: ``GET /v3/role_inferences``.
 
         :raises BadAnswer: the answer is malformed
         """
@@ -298,18 +304,18 @@ class Projects:
         self._identity.patch(f"/projects/{project_id}", json={"project": {"enabled": enabled}})
 
     def get_uncached(self, project_id: str) -> Project:
-        """Return one project as Keystone's database has it; raises as :meth:`get`. For Keystone this is a write.
+        """Return one project as Keystone's database has it; raises as :meth:`get`.
 
-        A Keystone process may show an old copy of a project for minutes, but the answer to an update comes from the
-        database. So this is an update that changes nothing. A Keystone without the token fence drops a fence in any
-        update of the project; the answer then shows no fence.
+        For Keystone this is a write. A Keystone process may show an old copy of a project for minutes, but the answer
+        to an update comes from the database. So this is an update that changes nothing. A Keystone without the token
+        fence drops a fence in any update of the project; the answer then shows no fence.
         """
         if not is_id(project_id):
             raise ProjectNotFound(f"no project has the id {project_id!r}")
         return self._read(project_id, lambda path: self._identity.patch(path, json={"project": {"options": {}}}))
 
     def set_fence(self, project_id: str, fence: str | None) -> None:
-        """Set or lift the token fence; its value is the id of the deletion that it belongs to.
+        """Set the token fence to the id of its deletion, or lift it (``None``).
 
         :raises keystoneauth1.exceptions.BadRequest: the Keystone that answers does not support the fence
         """

@@ -1,4 +1,4 @@
-"""Options that put deletions on hold: maintenance windows, and the types that raise plugin liens."""
+"""Options that put deletions on hold: maintenance windows and plugin liens."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from cleanup_orchestrator.errors import CleanupError
 GROUP = "limits"
 _KEYS = (
     " A key is 'default', a service type (network), or a service type in one region (network@RegionOne); the most "
-    "specific one holds, and 0 is no limit. Without 'default' the one above stays. All processes together keep it."
+    "specific one holds, and 0 is no limit. Without the key 'default', the default above stays in force. The limit is "
+    "for all processes together."
 )
 DEFAULTS = {
     "calls_per_second": {"default": "50"},
@@ -47,14 +48,14 @@ OPTS = {
             default=60.0,
             min=1.0,
             mutable=True,
-            help="Seconds that a call waits for its turn before its step is put back, to be tried again later.",
+            help="Seconds that a call waits for a permit. After that its step ends, and is tried again later.",
         ),
         cfg.FloatOpt(
             "longest_pause",
             default=300.0,
             min=1.0,
             mutable=True,
-            help="Seconds for which a service that answers 429 is left alone at most, whatever its Retry-After says.",
+            help="The longest pause after a service answered 429, in seconds, whatever its Retry-After says.",
         ),
     ]
 }

@@ -233,7 +233,7 @@ class _RateLimit:
 
     def _why(self, now: float, longest: float) -> str:
         if self._paused_until > now:
-            return f"{self.name} asked us to wait: {self._paused_until - now:.0f} seconds from now"
+            return f"{self.name} asked for a pause, which ends in {self._paused_until - now:.0f} seconds"
         if self._trouble:
             return f"no permit to call {self.name}: the store does not answer: {self._trouble}"
         return f"no permit to call {self.name} within {longest:.0f} seconds: the limits of [{GROUP}] are used up"

@@ -1,4 +1,4 @@
-"""The keystoneauth session that counts every call, guards every write, and limits where tokens are sent.
+"""A session that counts calls, guards writes, and limits where tokens are sent.
 
 The guard enforces the rules about writes for all plugins. An inventory, and so a dry run, cannot write at all. The
 guard of a deletion is asked right before each write leaves, so that a cancel or a lost lease stops the write.
@@ -46,7 +46,7 @@ Origin = tuple[str, str, int]  #: scheme, host and port
 
 
 def origin(url: str) -> Origin | None:
-    """Return where ``requests`` sends a request to a URL; ``None`` if the URL has no valid origin."""
+    """Return where ``requests`` sends a request; ``None``: the URL has no origin."""
     try:
         found = urlsplit(requests.Request("GET", url).prepare().url or "")
         port = found.port or {"http": 80, "https": 443}[found.scheme]
@@ -78,7 +78,10 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
     def __init__(
         self, guard: Guard, budget: Budget | None = None, trusted: Collection[str] = (), **kwargs: Any
     ) -> None:
-        """Make a session; tokens may be sent to ``trusted`` URLs and to the endpoints of the catalog."""
+        """Make a session.
+
+        :param trusted: URLs to which tokens may be sent, besides the endpoints of the catalog
+        """
         super().__init__(**kwargs)
         self._guard, self._budget = guard, budget
         self._trusted = {origin(url) for url in trusted}
@@ -135,7 +138,7 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
             return response
 
     def _send_request(self, url: str, method: str, redirect: int | bool, *args: Any, **kwargs: Any) -> Any:
-        """Send one request; keystoneauth calls this again for each redirect that it follows.
+        """Send one request; keystoneauth calls this again for each redirect.
 
         :raises BadAnswer: a token would be sent outside of the catalog, or a write would follow a redirect
         """
@@ -153,7 +156,7 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
         return response
 
     def _expect_trusted(self, url: str) -> None:
-        """Refuse a URL whose origin is no endpoint of the catalog that came with the token.
+        """Refuse a URL that is at no endpoint of the catalog that came with the token.
 
         A service may name any address in a link, a redirect or a version document.
 
@@ -220,7 +223,7 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
             return super().get_endpoint_data(*args, **kwargs)
 
     def _where(self, named: Mapping[str, Any] | None) -> tuple[str, str]:
-        """Return service type and region of a call; if it names none, those that it is made for."""
+        """Return service type and region that a call names, or else those it is made for."""
         if named and named.get("service_type"):
             return str(named["service_type"]), str(named.get("region_name") or "")
         return getattr(self._local, "where", ("", ""))
@@ -257,7 +260,7 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
 
 
 class _Permit:
-    """Wraps a call on the wire: waits for a permit, then asks the guard right before a write leaves."""
+    """Wraps a call on the wire: waits for a permit, then asks the guard for a write."""
 
     def __init__(self, session: GuardedSession, verb: str, url: str, where: tuple[str, str], writing: bool) -> None:
         self._session, self._verb, self._url, self._where, self._writing = session, verb, url, where, writing

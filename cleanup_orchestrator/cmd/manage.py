@@ -306,7 +306,7 @@ def _db_revision(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
             script = write_revision(_alembic(connection), args.message, autogenerate=True, rev_id=number)
         except CommandError as error:
             raise ManageError(_line(error)) from error
-    print(f"wrote {getattr(script, 'path', folder)}; read it before you trust it")
+    print(f"wrote {getattr(script, 'path', folder)}; check it before you use it")
     return 0
 
 

@@ -95,28 +95,28 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
             if alone:
                 return _OK
             return _failure(
-                f"[DEFAULT] transport_url = {transport.transport}:// never leaves a process: name your RabbitMQ, or "
-                "run cleanup-orchestrator-all-in-one alone"
+                f"[DEFAULT] transport_url = {transport.transport}:// connects no other process: name your RabbitMQ, or "
+                "run only cleanup-orchestrator-all-in-one"
             )
         if alone and transport.hosts:
             return _warning(
-                "[database] connection is SQLite, which serves one process, and transport_url names a broker, which "
-                "several need: use PostgreSQL or MariaDB, or run cleanup-orchestrator-all-in-one alone"
+                "[database] connection is SQLite, which serves one process, but transport_url names a broker, which "
+                "several processes need: use PostgreSQL or MariaDB, or run only cleanup-orchestrator-all-in-one"
             )
         if not alone and not transport.hosts:
-            return _warning("[DEFAULT] transport_url names no host: RabbitMQ on this one is used, as its guest")
+            return _warning("[DEFAULT] transport_url names no host: RabbitMQ on this host is used, with the user guest")
         return _OK
 
     def _credentials(self) -> upgradecheck.Result:
         missing = ""
-        for group, what in ((connections.GROUP, "makes every call"), (_TOKENS, "checks users' tokens, in the API")):
+        for group, what in ((connections.GROUP, "makes all calls"), (_TOKENS, "checks users' tokens in the API")):
             ka_loading.register_auth_conf_options(self._conf, group)
             try:
                 auth = ka_loading.load_auth_from_conf_options(self._conf, group)
             except Exception as error:
                 return _failure(f"[{group}]: {type(error).__name__}: {error}")
             if auth is None:
-                missing = f"[{group}] auth_type is not set: it is for the user that {what}"
+                missing = f"[{group}] auth_type is not set: set it and log in the user that {what}"
                 if group == connections.GROUP:
                     return _failure(missing)
                 continue
@@ -125,20 +125,20 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
             scopes = [name for name in _SCOPES if getattr(self._conf[section], name, None)]
             if len({name.split("_")[0] for name in scopes}) > 1:
                 return _failure(
-                    f"[{group}] has {' and '.join(scopes)}: a token has one scope. The files of the API and those of "
-                    "the workers are to be checked by themselves, as each process reads them"
+                    f"[{group}] has {' and '.join(scopes)}: a token has one scope. Check the files of the API and "
+                    "those of the workers separately, as each process reads them"
                 )
         self._conf.register_opt(cfg.StrOpt("memcache_secret_key", secret=True), _TOKENS)
         if self._conf[_TOKENS].memcache_secret_key == _PLACEHOLDER:
             return _failure(
-                f"[{_TOKENS}] memcache_secret_key is the one of the sample, with which everybody can forge what is "
-                "known of a token; make one of your own: openssl rand -hex 32"
+                f"[{_TOKENS}] memcache_secret_key is the one of the sample, which is public: with it, "
+                "cached tokens can be forged. Set a new one: openssl rand -hex 32"
             )
         own = self._conf[connections.GROUP]
         if getattr(own, "system_scope", None) and not own.own_project_id:  # keystoneauth registers it with an auth_type
             return _failure(
-                f"[{connections.GROUP}] own_project_id is not set: with system_scope the token has no project, and the "
-                "project of the workers' user must be known, for it is never deleted"
+                f"[{connections.GROUP}] own_project_id is not set, and with system_scope the token has no "
+                "project: set it to the project of the workers' user, whose deletion is always refused"
             )
         if missing:
             return _warning(f"{missing}. Workers and engines do not need it")
@@ -153,8 +153,8 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
             return _failure(f"[{group}]: {type(error).__name__}: {error}")
         if auth is None:
             return _warning(
-                f"[{group}] auth_type is not set: no stack and no cluster can be deleted. It is for a user without any "
-                "role, with whose token Heat and Magnum act on what the users of a project wrote"
+                f"[{group}] auth_type is not set: no stack and no cluster can be deleted. Name a user without any "
+                "role: Heat and Magnum use its token to execute what the users of a project wrote"
             )
         # keystoneauth registers them only where there is an auth_type.
         own, other = (
@@ -162,9 +162,7 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
             for one in (connections.GROUP, connections.JANITOR)
         )
         if own == other:
-            return _failure(
-                f"[{group}] names the same user as [{connections.GROUP}]: it has to be one without any role"
-            )
+            return _failure(f"[{group}] names the same user as [{connections.GROUP}]: name a user without any role")
         return _OK
 
     def _plugins(self) -> upgradecheck.Result:
@@ -177,8 +175,8 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
         if self._conf.drain.token_cache_time:
             return _OK
         return _warning(
-            "[drain] token_cache_time is 0: nothing is waited for after the lock. That is right only if no service of "
-            "the cloud caches tokens ([keystone_authtoken] token_cache_time = -1 in each)"
+            "[drain] token_cache_time is 0: an inventory counts as final right after the lock. Use 0 only if no "
+            "service of the cloud caches tokens ([keystone_authtoken] token_cache_time = -1 in each)"
         )
 
     def _notifications(self) -> upgradecheck.Result:
@@ -187,7 +185,7 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
         unknown = sorted(set(self._conf.oslo_messaging_notifications.driver) - there - {""})
         if unknown:
             return _warning(
-                f"[oslo_messaging_notifications] driver: there is no {', '.join(unknown)}, and so no notification"
+                f"[oslo_messaging_notifications] driver: {', '.join(unknown)} is not installed: no notification is sent"
             )
         return _OK
 
@@ -198,12 +196,12 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
         except Exception as error:
             return _failure(f"[oslo_policy]: {type(error).__name__}: {error}")
         if not enforcer.check_rules():
-            return _failure("[oslo_policy]: a rule refers to one that is not there, or to itself: see the log")
+            return _failure("[oslo_policy]: a rule refers to an unknown rule, or to itself: see the log")
         named = self._conf.oslo_policy.policy_file
         if named != "policy.yaml" and not self._conf.find_file(named):
-            return _warning(f"[oslo_policy] policy_file = {named} is not there: the defaults are in force")
+            return _warning(f"[oslo_policy] policy_file = {named} does not exist: the defaults are in force")
         if unknown := sorted(set(enforcer.file_rules) - set(enforcer.registered_rules)):
-            return _warning(f"the policy file has rules that nothing asks for, misspelt perhaps: {', '.join(unknown)}")
+            return _warning(f"the policy file has unknown rules, which have no effect: {', '.join(unknown)}")
         return _OK
 
 

@@ -1,4 +1,7 @@
-"""Collects what one decision schedules: dispatches, wake-up times, and what the deletion waits for. Pure."""
+"""Collects what one decision schedules. Pure.
+
+That is: dispatches, wake-up times, and the approval that the deletion waits for.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
 
 class ActionPlan:
-    """What a decision on one snapshot schedules. Its methods change the plan, never the snapshot."""
+    """What a decision on one snapshot schedules. Methods never change the snapshot."""
 
     def __init__(self, view: Snapshot) -> None:
         self.view = view
@@ -75,14 +78,14 @@ class ActionPlan:
 
     # -- the end of a deletion
     def end(self, to: Status, reason: str, message: str = "") -> Actions:
-        """Move to a status that is not live, once no step runs and every recorded change is undone."""
+        """End in a status that is not live, once no step runs and all changes are undone."""
         view = self.view
         running = [s for s in view.steps if s.state is StepState.RUNNING and s.kind is not StepKind.RELEASE]
         waiting = [s.lease_until for s in running if s.lease_until and s.lease_until > view.now]
         if waiting:  # a change that is being made right now would not be undone
             self.wake(min(waiting))
             return ()
-        if not view.deletion.holding:
+        if not view.deletion.has_changes:
             return (Move(to, reason, message),)
         release = self.run(StepKind.RELEASE)
         if release is not None and release.outcome is Outcome.CLEAR:
@@ -91,7 +94,7 @@ class ActionPlan:
 
     # -- what may be dispatched now
     def withhold(self) -> None:
-        """Drop the dispatches that a hold forbids now, and decide again when the hold may be over."""
+        """Drop the dispatches that a hold forbids; decide again when it may be over."""
         hold, view = self.view.hold, self.view
         if hold is None:
             return
@@ -100,7 +103,7 @@ class ActionPlan:
             self.wake(hold.until)
 
     def limit_sweeps(self) -> None:
-        """Drop the sweeps beyond ``steps_at_once``, so that one deletion does not occupy every worker.
+        """Drop sweeps beyond ``steps_at_once``: one deletion must not occupy all workers.
 
         Lost sweeps come first (their cast or their worker was lost), then those that have not run for the longest time,
         so that each gets its turn. The end of any step causes another decision. A lost sweep does not count as busy.

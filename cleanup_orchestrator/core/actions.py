@@ -152,9 +152,9 @@ class Applied:
     abandoned: tuple[str, ...] = ()  #: ids of the steps whose leftovers are abandoned
 
 
-def not_looked_at(deletion: Deletion) -> str:
+def waived_text(deletion: Deletion) -> str:
     """Return the waivers that a result rests on, as text; empty: there are none."""
-    return "; not looked at: " + "; ".join(map(str, deletion.waivers)) if deletion.waivers else ""
+    return "; not listed: " + "; ".join(map(str, deletion.waivers)) if deletion.waivers else ""
 
 
 def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: datetime.datetime) -> Applied:
@@ -253,7 +253,7 @@ class _Draft:
     def _use_force(self, step: Step) -> None:
         self.changed[step.id] = dataclasses.replace(step, forcing=True, attempt=0)
         self._set(progress_at=self._now)
-        text = f"{step.name}: nothing moves any more, force is used on {step.remaining} left"
+        text = f"{step.name}: no progress is made, so force is used on {step.remaining} leftovers"
         self._say(EventType.FORCE_USED, text, _place(step))
 
     def _abandon(self, step: Step) -> None:
@@ -274,7 +274,7 @@ class _Draft:
         after = self.deletion
         rest = " but for what is abandoned" if any(force.is_abandoned(after, s) for s in self._steps) else ""
         text = f"inventory {after.round} is complete and empty{rest} ({count} in a row)"
-        text += not_looked_at(after) + force.summary(after, self._steps)
+        text += waived_text(after) + force.summary(after, self._steps)
         self._say(EventType.INVENTORY_EMPTY, text, {"round": after.round})
 
     def _mark_recoverable(self, until: datetime.datetime) -> None:

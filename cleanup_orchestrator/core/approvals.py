@@ -1,4 +1,4 @@
-"""When a deletion needs the approval of a second person, and how much an approval covers. Pure."""
+"""When a deletion needs a second person's approval, and what that covers. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ TRUST_USER_IDS = "trust_user_ids"
 
 
 def askers(deletion: Deletion, events: Iterable[Event]) -> frozenset[str]:
-    """Return the ids of the users who asked for a deletion in any attempt: they may not approve it.
+    """Return the ids of the users who asked for a deletion, and may not approve it.
+
+    Requests of all attempts count.
 
     :param events: journal lines of the types ``ASKED``
     """
@@ -46,10 +48,11 @@ class Needed:
 
 
 def to_go(deletion: Deletion, steps: Iterable[Step]) -> int:
-    """Return how many resources the deletion affects: those that it deleted, and those of the latest list.
+    """Return how many resources the deletion affects.
 
-    Kept resources, project settings (quotas and the like) and resources that are not in the plan do not count.
-    Protected resources count, because their protection may end. A container of objects counts as one.
+    These are the ones that it deleted, and those of the latest list. Kept resources, project settings (quotas and the
+    like) and resources that are not in the plan do not count. Protected resources count, because their protection may
+    end. A container of objects counts as one.
     """
     sweeps = [s for s in steps if s.kind is StepKind.SWEEP and not s.project_setting and not s.waived]
     left = sum(s.remaining - s.unplanned for s in sweeps if s.round >= deletion.since_round)
@@ -57,10 +60,11 @@ def to_go(deletion: Deletion, steps: Iterable[Step]) -> int:
 
 
 def for_deletion(deletion: Deletion, limit: int) -> Needed | None:
-    """Return the approval that is missing before a cascade may begin: too many were requested within 24 hours.
+    """Return the approval without which a cascade may not begin.
 
-    The count covers the 24 hours before the deletion was recorded. A retry after more than that always needs an
-    approval. Otherwise many deletions could be recorded over days so that they fail, and be retried on one day.
+    It is missing if too many cascades were requested within 24 hours. The count covers the 24 hours before the deletion
+    was recorded. A retry after more than that always needs an approval. Otherwise many deletions could be recorded over
+    days so that they fail, and be retried on one day.
 
     :param limit: cascades in 24 hours that need no approval; 0: no limit
     """
@@ -77,7 +81,9 @@ def for_deletion(deletion: Deletion, limit: int) -> Needed | None:
 
 
 def for_resources(deletion: Deletion, steps: Iterable[Step], limit: int) -> Needed | None:
-    """Return the approval that is missing before a cascade may delete more resources than limit and approvals cover.
+    """Return the approval without which a cascade may not delete its resources.
+
+    It is missing if there are more resources than the limit and the given approvals cover.
 
     :param limit: resources that one deletion may delete without an approval; 0: no limit
     """

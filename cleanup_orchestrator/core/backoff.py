@@ -6,8 +6,9 @@ import datetime
 
 
 def delay(attempt: int, base: float = 1.0, cap: float = 60.0) -> datetime.timedelta:
-    """Return the wait after the ``attempt``-th try (1 is the first): base, 2 base, 4 base, … never above cap.
+    """Return the wait after an attempt: base, 2 base, 4 base, … never above cap.
 
+    :param attempt: number of the attempt; 1 is the first
     :param base: seconds
     :param cap: seconds
     """

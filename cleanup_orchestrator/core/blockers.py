@@ -25,7 +25,7 @@ class Blocker:
 
 
 def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
-    """Return everything that keeps a deletion from going on, sorted by region, service and type."""
+    """Return what keeps a deletion from going on, by region, service and type."""
     found = [
         Blocker(step.region, step.service, step.type or str(step.kind), step.reason, step.message, remedy(step.reason))
         for step in steps
@@ -35,7 +35,10 @@ def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
 
 
 def _has_result(deletion: Deletion, step: Step) -> bool:
-    """Whether the step has a result of this attempt. While it is tried again, its last result counts."""
+    """Whether the step has a result of this attempt.
+
+    While the step is tried again, its last result counts.
+    """
     again = step.state in (StepState.DISPATCHED, StepState.RUNNING) and step.attempt > 1
     return (step.state is StepState.DONE or again) and step.round >= deletion.since_round
 

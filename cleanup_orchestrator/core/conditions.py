@@ -1,4 +1,4 @@
-"""States the observed properties of a deletion: what is drained, settled, on hold, stalled, waited for. Pure."""
+"""Derives the conditions of a deletion, such as stalled and on hold. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_ON_HOLD = SetCondition(Type.ON_HOLD, False, "over", "nothing holds it any mo
 
 
 def observed(view: Snapshot, plan: ActionPlan) -> Iterator[SetCondition]:
-    """Yield the conditions that this snapshot shows, and the ends of those that it does not show any more."""
+    """Yield the conditions that a snapshot shows, and the end of every other one."""
     yield from _drain(view)
     yield from _project(view)
     yield from _people(view, plan)
@@ -38,19 +38,22 @@ def observed(view: Snapshot, plan: ActionPlan) -> Iterator[SetCondition]:
 
 
 def stalls_at(view: Snapshot, plan: ActionPlan) -> datetime.datetime | None:
-    """Return when the deletion counts, or counted, as stalled; ``None`` while it waits for a known end."""
+    """Return when the deletion becomes stalled; ``None``: it waits for a known end.
+
+    The time may be in the past.
+    """
     d = view.deletion
     until = view.settle_until
     settling = until is not None and view.now < until and d.status is Status.VERIFYING
     waiting = bool(view.below) and view.children_under_way
     waiting = waiting or d.status is Status.RECOVERABLE or plan.needs is not None  # for a date, or for a person
     # After a hold, the time without progress begins anew.
-    held = _held(view, plan) or (view.was_on_hold and view.hold is None)
-    return None if settling or waiting or held else d.progress_at + view.rules.stall_after
+    on_hold = _withheld(view, plan) or (view.was_on_hold and view.hold is None)
+    return None if settling or waiting or on_hold else d.progress_at + view.rules.stall_after
 
 
-def _held(view: Snapshot, plan: ActionPlan) -> bool:
-    """Whether a hold withholds what the deletion does next: then it waits, and is not stalled."""
+def _withheld(view: Snapshot, plan: ActionPlan) -> bool:
+    """Whether a hold withholds what comes next, so that the deletion is not stalled."""
     d = view.deletion
     before = d.status in (Status.ACCEPTED, Status.INVENTORY, Status.RECOVERABLE)
     listing = before or d.purpose is RoundPurpose.INVENTORY
@@ -76,7 +79,7 @@ def _settling(view: Snapshot) -> Iterator[SetCondition]:
 
 
 def _project(view: Snapshot) -> Iterator[SetCondition]:
-    """Yield whether another client deleted the project, and whether the projects below are gone."""
+    """Yield that another client deleted the project, or that all children are gone."""
     if gone := view.deletion.project_gone_at:
         text = f"Keystone did not know the project any more at {gone.isoformat(timespec='seconds')}Z"
         yield SetCondition(Type.PROJECT_GONE, True, "deleted_elsewhere", f"{text}: another client deleted it")

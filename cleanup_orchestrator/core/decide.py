@@ -1,4 +1,4 @@
-"""Decides what happens next with a deletion. Pure: no I/O, no clock, no configuration.
+"""Decides what happens next with a deletion. Pure: no I/O, clock, configuration.
 
 ``decide`` reads one deletion and its steps as they are stored, and returns actions. ``actions.apply`` turns the actions
 into new values and journal lines. The engine loads, calls these two, and saves with compare-and-swap. Decisions are
@@ -74,7 +74,7 @@ def _known(step: Step, plan: ActionPlan) -> Actions:
 
 
 def _after_hold(view: Snapshot) -> Actions:
-    """End the condition ``on_hold``, and survey or prove the project empty again before the deletion goes on.
+    """End the condition ``on_hold``, and survey or prove the project empty again.
 
     The hold may have lasted for days. So the never-delete list, the waivers and the catalog are read again before
     anything is deleted, and the project is proven empty again before it is removed. But if the close step has begun, it
@@ -97,7 +97,7 @@ def _after_hold(view: Snapshot) -> Actions:
 
 
 def await_children(view: Snapshot, plan: ActionPlan) -> Actions:
-    """Ask Keystone again for the projects below: when one of them is gone, and from time to time."""
+    """Ask Keystone again for the projects below, from time to time or if one is gone."""
     survey = view.survey
     if view.under_way(survey):
         plan.follow(survey)
@@ -135,7 +135,7 @@ def _accepted(view: Snapshot, plan: ActionPlan) -> Actions:
 
 
 def _access_settled(view: Snapshot, plan: ActionPlan) -> bool:
-    """Schedule the access step; return whether it is settled if a project-scoped token can be had."""
+    """Schedule the access step; return whether its result, good or bad, is final."""
     access = plan.run(StepKind.ACCESS)
     if access is None:
         return False
@@ -196,8 +196,8 @@ def _inventory(view: Snapshot, plan: ActionPlan) -> Actions:
         return _after_report(round_, plan, found)
     if waiting := _wait_before_deleting(view):
         return waiting
-    held = _hold_before_deleting(round_, plan)
-    return (Move(Status.DELETING, StatusReason.CASCADE, found),) if held is None else held
+    on_hold = _hold_before_deleting(round_, plan)
+    return (Move(Status.DELETING, StatusReason.CASCADE, found),) if on_hold is None else on_hold
 
 
 def _after_report(round_: Round, plan: ActionPlan, found: str) -> Actions:
@@ -219,7 +219,7 @@ def _after_report(round_: Round, plan: ActionPlan, found: str) -> Actions:
 
 
 def _wait_before_deleting(view: Snapshot) -> Actions:
-    """Put off the first delete while an approval is missing or the recovery window is open."""
+    """Delay the first delete while an approval is missing or the window is open."""
     d, rules = view.deletion, view.rules
     until = d.point_of_no_return_at
     opening: Actions = ()
@@ -237,7 +237,7 @@ def _wait_before_deleting(view: Snapshot) -> Actions:
 
 
 def _hold_before_deleting(round_: Round, plan: ActionPlan) -> Actions | None:
-    """Wait with nothing deleted while a hold is in force, if types raise liens; ``None``: the deletes may begin.
+    """Wait while on hold, if types raise liens; ``None``: the deletes may begin.
 
     So the first delete follows an inventory that found no lien, and not an inventory of some days ago. A type whose own
     lien is in force is listed from time to time meanwhile, because the lien ends with its reason.
@@ -282,7 +282,10 @@ def _halts(view: Snapshot) -> list[Step]:
 
 
 def _halt(view: Snapshot, plan: ActionPlan, halts: Sequence[Step]) -> Actions:
-    """Stop what runs, once in an attempt. A stop that fails is tried again until the window is over."""
+    """Stop what runs, once in an attempt.
+
+    A stop that fails is tried again until the window is over.
+    """
     if not halts:
         return ()
     since = view.deletion.since_round
@@ -327,7 +330,7 @@ def _deleting(view: Snapshot, plan: ActionPlan) -> Actions:
 
 
 def _use_force(round_: Round, plan: ActionPlan, moving: bool) -> Actions:
-    """Under force, once nothing moves: use what the types declare first, and abandon what is left after that.
+    """Under force, once nothing moves, use the force of the types, then abandon.
 
     No step is forced while another one may still change: that change may free what blocks this step.
     """

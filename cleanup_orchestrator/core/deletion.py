@@ -21,12 +21,10 @@ class Origin(StrEnum):
     """How this service learned that a project is to be deleted, or was deleted."""
 
     REQUEST = "request"  #: a user requested its deletion
-    NOTICED = (
-        "noticed"  #: Keystone announced its deletion without a request to this service: listed only, never written
-    )
-    ADOPTED = (
-        "adopted"  #: an orphan scan found resources of a project that is gone, and an admin requested their deletion
-    )
+    #: Keystone announced the deletion of the project, without a request to this service: resources are only listed.
+    NOTICED = "noticed"
+    #: An orphan scan found resources of a project that is gone, and an admin requested their deletion.
+    ADOPTED = "adopted"
 
 
 class Status(StrEnum):
@@ -35,9 +33,7 @@ class Status(StrEnum):
     ACCEPTED = "accepted"  #: recorded; the catalog is being surveyed
     DRAINING = "draining"  #: the project is being locked against new resources
     INVENTORY = "inventory"  #: every type of every service in every region is being listed
-    RECOVERABLE = (
-        "recoverable"  #: nothing is deleted yet: it waits for an approval, or for the end of the recovery window
-    )
+    RECOVERABLE = "recoverable"  #: before the first delete, it waits for an approval or for the end of the window
     DELETING = "deleting"  #: resources are being deleted in dependency order
     VERIFYING = "verifying"  #: waiting for cached tokens to run out, then proving the project empty twice
     DELETED = "deleted"  #: the project is gone and was proven empty before
@@ -75,7 +71,7 @@ class ConditionType(StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Condition:
-    """One observed property of a deletion, as in Kubernetes. It never changes the status."""
+    """One observed property of a deletion. It never changes the status."""
 
     type: str  #: one of ``ConditionType``; a later version may have recorded others
     status: bool
@@ -96,7 +92,7 @@ class Child:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Approval:
-    """A second person's recorded decision that a deletion continues although it exceeds a limit."""
+    """A second person's decision that a deletion may exceed a limit."""
 
     needed: str  #: the limit: ``too_many_resources``, ``too_many_deletions``
     reason: str  #: as that person gave it
@@ -114,7 +110,7 @@ class Approval:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Force:
-    """An admin's recorded decision, for one attempt at a deletion, to abandon what cannot be deleted."""
+    """An admin's decision, for one attempt, to abandon what cannot be deleted."""
 
     reason: str
     types: tuple[str, ...]  #: ``service.type`` names whose declared force may be used
@@ -136,7 +132,7 @@ class Force:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Deletion:
-    """The deletion of one project. All times are UTC and come from the database's clock."""
+    """The deletion of one project. All times are UTC, by the database's clock."""
 
     id: str
     project_id: str
@@ -172,20 +168,18 @@ class Deletion:
     waivers: tuple[Waiver, ...] = ()  #: the waivers that the latest survey relied on, as they were then
     plan_id: str = ""  #: of the dry run whose plan it follows; empty: none, it deletes what it finds
     plan_hash: str = ""  #: of that plan
-    point_of_no_return_at: datetime.datetime | None = (
-        None  #: before the first delete: the earliest time for it; afterwards: when deletes began
-    )
+    #: Before the first delete: the earliest time for it. Afterwards: when deletes began.
+    point_of_no_return_at: datetime.datetime | None = None
     approvals: tuple[Approval, ...] = ()
     forced: Force | None = None  #: see ``force.asked`` for whether it still holds
     finished_at: datetime.datetime | None = None
-    holding: bool = False  #: whether recorded changes are not undone yet (derived from the changes table)
-    held_back: bool = False  #: whether a lien on the project or the brake is on record, in force or not (derived)
+    has_changes: bool = False  #: whether recorded changes are not undone yet (derived from the changes table)
+    has_holds: bool = False  #: whether a lien on the project or the brake is on record, in force or not (derived)
     liens: tuple[Lien, ...] = ()  #: those in force now (derived, and loaded only where needed, see ``Store.load``)
     brake: Brake | None = None  #: if it is on (derived, loaded likewise)
     children: tuple[Child, ...] = ()  #: derived, and loaded only together with the steps
-    cascades_before: int = (
-        0  #: of its domain or requester in the 24 hours before it (derived, loaded only while ``accepted``)
-    )
+    #: Cascades of its domain or requester in the 24 hours before it (derived, loaded only while ``accepted``).
+    cascades_before: int = 0
     version: int = 0  #: of the row, for compare-and-swap
 
     def condition(self, type_: ConditionType) -> Condition | None:
@@ -194,9 +188,9 @@ class Deletion:
 
     @property
     def attention(self) -> str:
-        """Return why a person has to look at the deletion: ``failed``, ``leftovers`` or a key of ``_ASKING``.
+        """Return why the deletion needs a person: a status or a key of ``_ASKING``.
 
-        It is empty where no person has to, and for a dry run.
+        It is empty if no person is needed, and for a dry run.
         """
         if self.dry_run:
             return ""
@@ -218,7 +212,9 @@ _ASKING = {
 
 
 def accepted(**values: Any) -> Deletion:
-    """Return a deletion as it is first recorded. The store replaces its times with the database's time.
+    """Return a deletion as it is first recorded.
+
+    The store replaces its times with the database's time.
 
     :param values: fields of the deletion without its status and its times
     """

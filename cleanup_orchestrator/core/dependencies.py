@@ -1,4 +1,4 @@
-"""The graph of resource types: which type must be confirmed gone before which. Pure.
+"""The graph of resource types: which one must be gone before which. Pure.
 
 A node is ``service.type``. Edges come from ``ResourceType.after``, in which the registry has completed short names.
 ``*`` stands for every other type that does not declare ``*`` itself. A name is satisfied if it has no step in the
@@ -43,15 +43,19 @@ def confirmed_gone(step: Step, round_: int) -> bool:
 
 
 def only_unplanned(step: Step, round_: int) -> bool:
-    """Whether all leftovers of this type in the present round are not in the deletion's plan: they stay."""
+    """Whether no leftover of this type in the present round is in the deletion's plan.
+
+    Such leftovers stay.
+    """
     left = step.round == round_ and step.state is StepState.DONE and step.outcome is Outcome.LEFTOVERS
     return left and 0 < step.unplanned == step.remaining
 
 
 def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]:
-    """Return the names that this step still waits for. One failed or unlistable region is enough.
+    """Return the names that this step still waits for.
 
-    Regions do not wait for each other. A step without a region (identity) waits for all regions, and all wait for it.
+    One region that failed, or cannot be listed, is enough. Regions do not wait for each other. A step without a region
+    (identity) waits for all regions, and all wait for it.
     """
     return tuple(
         sorted(
@@ -65,13 +69,13 @@ def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]
 
 
 def behind(steps: Collection[Step], ids: Collection[str]) -> frozenset[str]:
-    """Return the ids of all steps that wait for one of these, directly or through other steps."""
+    """Return the ids of all steps that wait, also indirectly, for one of these."""
     found: set[str] = set()
-    news = set(ids)
-    while news:
-        sources = [step for step in steps if step.id in news]
-        news = {step.id for step in steps if step.id not in found and any(_edge(step, other) for other in sources)}
-        found |= news
+    added = set(ids)
+    while added:
+        sources = [step for step in steps if step.id in added]
+        added = {step.id for step in steps if step.id not in found and any(_edge(step, other) for other in sources)}
+        found |= added
     return frozenset(found)
 
 

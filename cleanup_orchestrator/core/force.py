@@ -17,7 +17,7 @@ from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, St
 
 
 def asked(deletion: Deletion) -> Force | None:
-    """Return the force that was asked for in the present attempt. A cancel withdraws it."""
+    """Return the force of the present attempt. A cancel withdraws it."""
     force = deletion.forced
     if force is None or force.attempt != deletion.attempt or deletion.status in (Status.CANCELLING, Status.CANCELLED):
         return None
@@ -25,7 +25,7 @@ def asked(deletion: Deletion) -> Force | None:
 
 
 def pending(deletion: Deletion) -> bool:
-    """Whether force was asked for in the present round: the next round has to be a delete round."""
+    """Whether force was asked for in this round, so that a delete round must follow."""
     force = asked(deletion)
     return force is not None and deletion.round <= force.round
 
@@ -44,9 +44,10 @@ def usable(deletion: Deletion, step: Step) -> bool:
 
 
 def is_abandoned(deletion: Deletion, step: Step) -> bool:
-    """Whether everything in a step's latest result was abandoned: it is reported, and no round waits for it.
+    """Whether everything in a step's latest result was abandoned.
 
-    This does not cover a new leftover, nor an unknown result where the leftovers were known before.
+    Such a result is reported, and no round waits for it. This does not cover a new leftover, nor an unknown result
+    where the leftovers were known before.
     """
     if not works(deletion) or step.waived:
         return False
@@ -56,7 +57,7 @@ def is_abandoned(deletion: Deletion, step: Step) -> bool:
 
 
 def carried(sweep: StepResult, before: Mapping[str, Leftover], key: Callable[[str], str] = str) -> StepResult:
-    """Return a result in which resources that were abandoned before are still marked so, with their reasons.
+    """Return a result in which resources abandoned before keep mark and reason.
 
     :param before: the abandoned leftovers, by id
     :param key: returns an id as it is stored
@@ -79,7 +80,7 @@ def abandoned(steps: Iterable[Step]) -> int:
 
 
 def unseen(deletion: Deletion, steps: Iterable[Step]) -> list[Step]:
-    """Return the steps that were abandoned unseen, because their resources could not be listed."""
+    """Return the steps that were abandoned without a list of their resources."""
     if asked(deletion) is None:
         return []
     found = [s for s in steps if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED) and s.unseen and not s.waived]
@@ -87,7 +88,7 @@ def unseen(deletion: Deletion, steps: Iterable[Step]) -> list[Step]:
 
 
 def summary(deletion: Deletion, steps: Iterable[Step]) -> str:
-    """Say who asked for force and why, and what was abandoned; empty: force was not asked for."""
+    """Return who asked for force, why, and what was abandoned; empty: no force."""
     force, steps = asked(deletion), list(steps)
     if force is None:
         return ""

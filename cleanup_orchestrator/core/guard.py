@@ -1,4 +1,4 @@
-"""Answers "may this be written now?" from one list of holds. Pure: no I/O, no clock, no configuration.
+"""Answers "may this be written now?" from one list of holds. Pure.
 
 ``HOLDS`` has one entry for each reason that keeps a step from running or from writing. The engine asks it before it
 dispatches a step, the store in the transaction of each claim and each write, and the worker before each write call. A
@@ -30,7 +30,10 @@ NAMED_LIENS = 10
 
 
 class HoldName(StrEnum):
-    """The names of the holds. The first three are reasons of the condition ``on_hold``, which is public."""
+    """The names of the holds.
+
+    The first three are reasons of the condition ``on_hold``, which is public.
+    """
 
     LIEN = "lien"
     BRAKE = "brake"
@@ -49,7 +52,7 @@ class HoldName(StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HoldOptions:
-    """The operator's options that holds read; ``cloud.protection.hold_options`` reads them from the configuration."""
+    """The options that holds read, made by ``cloud.protection.hold_options``."""
 
     windows: Windows = ALWAYS  #: the hours in which projects are locked and deleted
 
@@ -80,7 +83,10 @@ class Cause:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Withheld:
-    """Everything that keeps a deletion from locking and deleting now. It continues without a retry afterwards."""
+    """Everything that keeps a deletion from locking and deleting now.
+
+    The deletion continues without a retry afterwards.
+    """
 
     reason: str  #: ``lien``, ``brake`` or ``window``: the first of these that applies
     message: str  #: every cause, and what clears it
@@ -126,7 +132,7 @@ class Hold(abc.ABC):
 
 
 class WaitingHold(Hold):
-    """A hold that ends without a change of the deletion. It withholds destructive steps only."""
+    """A hold that ends by itself. It withholds destructive steps only."""
 
     @abc.abstractmethod
     def causes_for_deletion(self, facts: Facts) -> Iterator[Cause]:
@@ -208,7 +214,7 @@ class DryRun(Hold):
 
 
 class Noticed(Hold):
-    """Another client deleted the project without a request to this service: it is only inspected."""
+    """Another client deleted the project: the deletion only lists resources."""
 
     name = HoldName.NOTICED
 
@@ -321,14 +327,14 @@ HOLDS: tuple[Hold, ...] = (
 
 # ---------------------------------------------------------------------------------------------------- the questions
 def causes(facts: Facts, step: Step, writing: bool = True) -> Iterator[Cause]:
-    """Yield everything that keeps a step from running, or (``writing``) from making a write call, now."""
+    """Yield what keeps a step from running, or (``writing``) from writing, now."""
     for one in HOLDS:
         if (writing or one.stops_running) and (step.kind is not StepKind.RELEASE or one.stops_release):
             yield from one.causes(facts, step)
 
 
 def allowed(deletion: Deletion, step: Step, writing: bool = False) -> bool:
-    """Whether a step may run, or (``writing``) write, as far as its deletion says: any time, any claim."""
+    """Whether a step may run, or (``writing``) write, whatever the time and the claim."""
     return next(causes(Facts(deletion), step, writing), None) is None
 
 
@@ -338,9 +344,9 @@ def may_write(facts: Facts, step: Step) -> bool:
 
 
 def hold(deletion: Deletion, now: datetime.datetime, options: HoldOptions) -> Withheld | None:
-    """Return what keeps a deletion from locking and deleting now; ``None`` if nothing does, or if it never writes.
+    """Return what keeps a deletion from locking and deleting now.
 
-    A cancel is never held: it gives the project back.
+    ``None``: nothing does, or the deletion never writes. A cancel is never held: it gives the project back.
     """
     if deletion.dry_run or deletion.origin is Origin.NOTICED or deletion.status is Status.CANCELLING:
         return None

@@ -1,4 +1,4 @@
-"""What an admin or a plugin records to hold deletions or to let them continue: the brake, liens and waivers."""
+"""The brake and liens, which hold deletions, and waivers, which let them go on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Brake:
-    """The switch that stops every deletion of the cloud: no lock and no delete until it is lifted."""
+    """The switch that stops every lock and every delete until it is lifted."""
 
     on: bool
     reason: str = ""  #: why it was set; kept when it is lifted
@@ -31,7 +31,7 @@ class Brake:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lien:
-    """A protection of one project: while it is in force, the project is not locked and nothing in it is deleted."""
+    """A protection of one project: while in force, it allows no lock and no delete."""
 
     id: str
     project_id: str  #: Keystone may not know it
@@ -54,7 +54,7 @@ class Lien:
         return _plain(dataclasses.asdict(self))
 
     def __str__(self) -> str:
-        """Say which project is protected for whom and until when: for all users who see its deletion."""
+        """Return project, origin and end, for all users who see the deletion."""
         until = f"until {self.expires_at.isoformat(timespec='seconds')}Z" if self.expires_at else "until it is removed"
         return f"lien {self.id} of {self.origin} on project {self.project_id} {until}"
 
@@ -66,7 +66,7 @@ class Lien:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Waiver:
-    """An admin's recorded decision to skip a service: its resources are not listed. Empty strings: not limited."""
+    """An admin's decision that deletions do not list a service. Empty: not limited."""
 
     id: str
     service_type: str  #: official
@@ -94,7 +94,7 @@ class Waiver:
         return _plain(dataclasses.asdict(self))
 
     def __str__(self) -> str:
-        """Say who waived what and until when: for all users who see a deletion that relies on it."""
+        """Return service, user and end, for all users who see a deletion with it."""
         where = f"in region {self.region}" if self.region else "in every region"
         until = self.expires_at.isoformat(timespec="seconds")
         who = self.user_name or self.user_id or "an unknown user"

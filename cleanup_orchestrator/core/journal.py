@@ -67,7 +67,7 @@ class Event:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """A change by this service that a cancel undoes: recorded before the call, undone in reverse order."""
+    """A change, recorded before it is made. A cancel undoes all in reverse order."""
 
     id: str
     deletion_id: str

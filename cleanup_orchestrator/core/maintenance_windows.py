@@ -1,4 +1,4 @@
-"""The hours in which projects are locked and deleted, by the local time of one time zone. Pure.
+"""The hours, in one time zone, in which projects are locked and deleted. Pure.
 
 An entry has the form ``[<day>|<day>-<day>] HH:MM-HH:MM``: ``mon-fri 20:00-06:00``, ``sat 00:00-24:00``, ``22:00-05:00``
 (every day). A window that ends before it begins continues after midnight, and belongs to the day on which it begins.
@@ -88,7 +88,7 @@ class Windows:
         return any(w.has(local.weekday(), local.hour * 60 + local.minute) for w in self.windows)
 
     def opens(self, at: datetime.datetime) -> datetime.datetime:
-        """Return the next minute in which a window is open; this minute if one is open now (UTC, naive)."""
+        """Return the next minute, or this one, in which a window is open (UTC, naive)."""
         return _opens(self, at.replace(second=0, microsecond=0))
 
 

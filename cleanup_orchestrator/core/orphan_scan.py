@@ -1,4 +1,4 @@
-"""Decides what happens next in an orphan scan, and what counts as an orphan. Pure: no I/O, no clock.
+"""Decides what happens next in an orphan scan, and what is an orphan. Pure.
 
 A resource is reported only if Keystone did not know its project at two times: when it was first listed, and when it was
 listed again with the same owner ``reread_after`` seconds later. An error, a doubt or a failed list makes the scan
@@ -37,7 +37,10 @@ SCANNING = frozenset({ScanStatus.ACCEPTED, ScanStatus.RUNNING, ScanStatus.WAITIN
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OrphanScan:
-    """A search of every service for resources whose project Keystone does not know. Times as in a deletion."""
+    """A search of every service for resources of projects that Keystone does not know.
+
+    Times are as in a deletion.
+    """
 
     id: str
     status: ScanStatus
@@ -54,15 +57,14 @@ class OrphanScan:
     request_id: str = ""
     reread_at: datetime.datetime | None = None  #: when the second read may begin
     finished_at: datetime.datetime | None = None
-    not_covered: tuple[
-        Mapping[str, str], ...
-    ] = ()  #: ``{"region", "service", "type", "reason"}`` of what is not listed
+    #: ``{"region", "service", "type", "reason"}`` of each type that is not listed.
+    not_covered: tuple[Mapping[str, str], ...] = ()
     version: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScanPart:
-    """One resource type in one region within an orphan scan; without a service: the list of the catalog."""
+    """One resource type in one region; without a service: the list of the catalog."""
 
     id: str
     scan_id: str
@@ -133,7 +135,7 @@ class Rules:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Advance:
-    """The effect of a decision on a scan: what to save in one transaction, and the casts to send afterwards."""
+    """What a decision saves in one transaction, and the casts to send after it."""
 
     scan: OrphanScan
     parts: tuple[ScanPart, ...] = ()  #: only those that changed
@@ -142,12 +144,12 @@ class Advance:
 
 
 def owner_of(project_id: str | None) -> str | None:
-    """Return a project's id that can be looked up in Keystone; ``None`` if the owner cannot be a project."""
+    """Return an owner's id for Keystone; ``None`` if it cannot be a project's."""
     return project_id if project_id and _PROJECT_ID.fullmatch(project_id) else None
 
 
 def created_at(row: Mapping[str, Any]) -> datetime.datetime | None:
-    """Return when a listed resource was created (UTC, naive); ``None`` if its service does not report it."""
+    """Return when a resource was created (UTC, naive); ``None``: it is not reported."""
     text = next((row[name] for name in _CREATED if row.get(name)), None)
     try:
         when = datetime.datetime.fromisoformat(str(text))
@@ -182,7 +184,7 @@ def advance(scan: OrphanScan, parts: Sequence[ScanPart], now: datetime.datetime,
     if scan.read == 1 and any(map(_again, work)):
         scan = dataclasses.replace(scan, reread_at=now + datetime.timedelta(seconds=scan.reread_after))
         found = sum(part.candidates for part in work if _again(part))
-        waiting = _moved(scan, ScanStatus.WAITING, now, f"{found} to be looked at again")
+        waiting = _moved(scan, ScanStatus.WAITING, now, f"{found} candidates are listed again")
         return Advance(dataclasses.replace(waiting, wake_at=waiting.reread_at or now))
     return Advance(_ended(scan, work, now))
 
@@ -195,7 +197,7 @@ def _again(part: ScanPart) -> bool:
 def _drive(
     scan: OrphanScan, parts: Iterable[ScanPart], read: int, now: datetime.datetime, rules: Rules
 ) -> Advance | None:
-    """Dispatch the parts that are due; return ``None`` if each part has its final result of this read."""
+    """Dispatch the parts that are due; ``None``: this read of each part is final."""
     changed: list[ScanPart] = []
     casts: list[str] = []
     wakes: list[datetime.datetime] = []
@@ -235,7 +237,7 @@ def _drive(
 
 
 def _until(part: ScanPart, read: int, rules: Rules) -> datetime.datetime | None:
-    """Return when a part that is under way counts as lost; ``None`` if it is not under way."""
+    """Return when a part counts as lost; ``None`` if it is not under way."""
     if part.read != read or part.state not in (StepState.DISPATCHED, StepState.RUNNING):
         return None
     if part.state is StepState.RUNNING:
@@ -267,6 +269,6 @@ def _ended(scan: OrphanScan, work: Sequence[ScanPart], now: datetime.datetime) -
     if unknown:
         said.append(f"unknown: {', '.join(unknown)}")
     if undecided:
-        said.append("Keystone did not tell of some projects whether it knows them")
+        said.append("Keystone did not say of some projects whether it knows them")
     status = ScanStatus.INCOMPLETE if unknown or undecided else ScanStatus.COMPLETED
     return _moved(scan, status, now, "; ".join(said))

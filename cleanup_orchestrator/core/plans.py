@@ -1,4 +1,4 @@
-"""The plan that a dry run leaves: what would be deleted, in which order, and a hash to compare plans. Pure.
+"""The plan of a dry run: what would be deleted, the order, and a hash. Pure.
 
 The record of a dry run that ended in ``planned`` is the plan. Its leftovers are what the dry run found.
 """
@@ -16,7 +16,7 @@ from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
 
 def digest(ids: Iterable[str]) -> str:
-    """Return the SHA-256 of ids in any order: they are sorted, each is a JSON string on a separate line."""
+    """Return the SHA-256 of sorted ids, each as a JSON string on a separate line."""
     found = hashlib.sha256()
     for each in sorted(ids):
         found.update(json.dumps(each).encode() + b"\n")
@@ -28,10 +28,11 @@ NOTHING = digest(())
 
 
 def hash_of(steps: Iterable[Step]) -> str:
-    """Return a hash of what would be deleted: SHA-256 over ``[region, service, type, digest]`` of each type.
+    """Return a hash of what would be deleted.
 
-    Types without resources are left out. Each entry is JSON without spaces on a separate line, and the lines are
-    sorted. The hash does not depend on a database, nor on the order in which services list.
+    It is the SHA-256 over ``[region, service, type, digest]`` of each type. Types without resources are left out. Each
+    entry is JSON without spaces on a separate line, and the lines are sorted. The hash does not depend on a database,
+    nor on the order in which services list.
     """
     rows = [[s.region, s.service, s.type, s.digest] for s in _sweeps(steps) if s.digest not in ("", NOTHING)]
     lines = sorted(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
@@ -39,12 +40,12 @@ def hash_of(steps: Iterable[Step]) -> str:
 
 
 def is_plan(deletion: Deletion) -> bool:
-    """Whether the record of a deletion is a plan: a dry run of a cascade that has ended."""
+    """Whether a deletion is a plan: a dry run of a cascade that has ended."""
     return deletion.dry_run and deletion.mode is Mode.CASCADE and deletion.status is Status.PLANNED
 
 
 def gaps(deletion: Deletion, steps: Iterable[Step]) -> tuple[str, ...]:
-    """Return what a plan does not cover, by name: types that could not be listed, and unsupported services."""
+    """Return the names of types not listed, and of unsupported services, in a plan."""
     found = []
     for step in steps:
         if step.waived or step.project_setting or step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED):
@@ -56,9 +57,10 @@ def gaps(deletion: Deletion, steps: Iterable[Step]) -> tuple[str, ...]:
 
 
 def levels(steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]:
-    """Return the types with resources to delete, level by level; the types of a level are deleted at once.
+    """Return the types with resources to delete, level by level.
 
-    Regions do not wait for each other, so a name stands for its type in every region.
+    The types of a level are deleted at the same time. Regions do not wait for each other, so a name stands for its type
+    in every region.
     """
     sweeps = _sweeps(steps)
     after: dict[str, set[str]] = {}

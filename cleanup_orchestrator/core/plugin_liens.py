@@ -1,4 +1,4 @@
-"""Liens that plugins raise: on a project with a resource that others use, or that is protected. Pure.
+"""Liens that plugins raise on projects with shared or protected resources. Pure.
 
 They are raised only for the types in ``[protection] lien_types``. There is at most one lien for each type, region and
 deletion, and its id is computed from these three. So a worker that records it again, after a crash or at the same time
@@ -28,19 +28,22 @@ _LONGEST = 300  #: characters of one resource's reason
 
 
 def lien_id(deletion_id: str, step: Step) -> str:
-    """Return the id of the lien that a type may raise in a region for a deletion, in the form of a UUID."""
+    """Return the id, a UUID, of a type's lien in a region for a deletion."""
     text = "\n".join((deletion_id, step.region, step.service, step.type))
     digest = hashlib.sha256(text.encode()).hexdigest()
     return "-".join((digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32]))
 
 
 def binding(deletion: Deletion) -> bool:
-    """Whether liens are recorded for a deletion. One that changes nothing only reports them."""
+    """Whether liens are recorded for a deletion, and not only reported.
+
+    A deletion that changes nothing only reports them.
+    """
     return deletion.mode is Mode.CASCADE and not deletion.dry_run and deletion.origin is not Origin.NOTICED
 
 
 def sentence(leftovers: Iterable[Leftover]) -> str:
-    """Say which of the resources that were found are used by others, and by whom; empty: none."""
+    """Return which found resources others use, and who does; empty: none."""
     found = [one for one in leftovers if one.reason in _IN_USE and not one.abandoned]
     said = [f"{one.id}{f' ({one.name})' if one.name else ''}: {one.message[:_LONGEST]}" for one in found[:_NAMED]]
     more = [f"and {len(found) - _NAMED} more"] if len(found) > _NAMED else []

@@ -169,10 +169,10 @@ def acquire(
         mine = dataclasses.replace(mine, slots=max(mine.slots, request.in_use), wanted=request.wanted, until=until)
         slots = _slots(request, mine, others, now) if request.limits.at_once else request.wanted
         # A call that is under way keeps its slot, whatever the share is.
-        held = max(slots, request.in_use)
+        leased = max(slots, request.in_use)
         had = old.slots if old else 0
-        since = mine.since if bool(held) == bool(had) else now
-        lease = dataclasses.replace(mine, slots=held, since=since)
+        since = mine.since if bool(leased) == bool(had) else now
+        lease = dataclasses.replace(mine, slots=leased, since=since)
     paused = (limit.paused_until - now).total_seconds() if limit.paused_until else 0.0
     rivals = 1 + sum(1 for other in others if other.wanted)
     free = max(0, slots - request.in_use)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why a resource is left over, or why a step does not know. Stable, machine-readable codes of the API."""
+    """Codes for leftovers and unknown results. Stable; the API returns them."""
 
     PRESENT = "present"  #: it is there (an inventory deletes nothing)
     QUEUED = "queued"  #: its turn has not come: a sweep ends after a while and continues after other sweeps
@@ -42,7 +42,7 @@ class Reason(StrEnum):
 
 
 class StatusReason(StrEnum):
-    """Why the engine entered a status, besides the codes of ``Reason``. Stable, machine-readable codes of the API."""
+    """Further codes for moves to a status. Stable; the API returns them."""
 
     DRY_RUN = "dry_run"  #: the inventory of a dry run begins
     INVENTORY_FIRST = "inventory_first"  #: a report takes an inventory before it locks anything

@@ -1,4 +1,4 @@
-"""Removes secrets, and characters that control a terminal or a log, from text for people. Pure.
+"""Removes secrets and control characters from text for people. Pure.
 
 No code of this service writes a secret into a message. But services repeat requests in their errors, libraries repeat
 URLs with passwords, and services repeat names that users choose. Every function takes time in proportion to the length
@@ -105,7 +105,7 @@ def short(text: str, most: int) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return the text with each unprintable character, also line ends, in Python's notation (``\x1b``)."""
+    r"""Return the text with unprintable characters in Python's notation (``\x1b``)."""
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 

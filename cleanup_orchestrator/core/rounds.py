@@ -1,4 +1,4 @@
-"""What a round of sweeps is: which steps are in its scope, which of them it waits for, and when it is over. Pure."""
+"""Rounds of sweeps: their steps, what they wait for, and their end. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def in_scope(deletion: Deletion, step: Step) -> bool:
 
 
 def keeps_last_result(deletion: Deletion, step: Step) -> bool:
-    """Whether a step keeps the result of its last scoped list: it is in no round any more, and no step waits for it."""
+    """Whether a step keeps the result of its last scoped list.
+
+    Such a step is in no round any more, and no step waits for it.
+    """
     if deletion.closed_at is None or step.token is not Token.PROJECT:
         return False
     proven = step.outcome is Outcome.CLEAR or force.is_abandoned(deletion, step)
@@ -56,19 +59,19 @@ class Round:
         return tuple(s for s in self.view.steps if in_scope(self.view.deletion, s))
 
     def results(self, outcome: Outcome) -> list[Step]:
-        """Return the steps with this outcome that matter for the deletion: not informational, not abandoned."""
+        """Return the steps of an outcome, without informational and abandoned ones."""
         ended = (s for s in self.subjects if s.outcome is outcome and not s.informational)
         return [s for s in ended if not self.is_abandoned(s)]
 
     @property
     def protected(self) -> Step | None:
-        """A step whose write was withheld because the project is on the never-delete list now."""
+        """A step whose write the never-delete list withheld."""
         refused = (s for s in self.subjects if s.reason == Reason.PROJECT_PROTECTED)
         return next((s for s in refused if done(s, self.view.deletion.round)), None)
 
     # -- what the round waits for
     def count_unknown(self, step: Step) -> bool:
-        """Whether it is unknown how many resources a step would delete, while a limit for approvals is set.
+        """Whether a limit for approvals is set, and a step's resources cannot be counted.
 
         A delete round leaves such a step out. The inventory that follows waits for its answer, and counts it. Under
         force no inventory waits: then the step is abandoned unseen, like every step that gives no answer.
@@ -103,18 +106,18 @@ class Round:
         )
 
     def may_raise_lien(self, step: Step) -> bool:
-        """Whether nothing is deleted before this type was listed, because it may raise a lien."""
+        """Whether this type must be listed before any delete, as it may raise a lien."""
         d = self.view.deletion
         return d.status is Status.INVENTORY and plugin_liens.binding(d) and step.name in self.view.rules.lien_types
 
     def out_of_reach(self, step: Step) -> bool:
-        """Whether a step never gets an answer: it needs a project that is gone, or a token for it."""
+        """Whether a step never gets an answer, as the project or its token is gone."""
         needs_it = step.token is Token.PROJECT or step.reason == Reason.PROJECT_GONE
         return self.view.deletion.project_gone_at is not None and needs_it
 
     @functools.cached_property
     def behind_out_of_reach(self) -> frozenset[str]:
-        """The ids of steps that never get their turn: they wait for a step that never gets an answer."""
+        """The ids of steps that wait for a step that never gets an answer."""
         lost = {s.id for s in self.subjects if self.out_of_reach(s) and s.outcome is not Outcome.CLEAR}
         return dependencies.behind(self.view.steps, lost) if lost else frozenset()
 
@@ -127,7 +130,10 @@ class Round:
 
     @property
     def force_applies(self) -> bool:
-        """Whether force may be used in this round, once nothing moves any more. It may not while a hold is in force."""
+        """Whether force may be used in this round, once nothing moves any more.
+
+        It may not while a hold is in force.
+        """
         d = self.view.deletion
         return self.view.hold is None and d.purpose is RoundPurpose.DELETE and force.works(d)
 
@@ -138,7 +144,7 @@ class Round:
         return self.force_applies and idle >= self.view.rules.force_patience
 
     def unrecoverable(self, step: Step) -> bool:
-        """Whether force may be used on a step: enough was tried, and resources are left or not known."""
+        """Whether a step was tried often enough for force, and is not clear."""
         if not self.force_applies or step.project_setting or self.is_abandoned(step):
             return False
         if step.unplanned:  # resources that are not in the plan are reported, and the project stays
@@ -201,7 +207,7 @@ def _surveyed(view: Snapshot, plan: ActionPlan) -> Step | None:
 
 
 def _waiting(round_: Round) -> dict[str, bool]:
-    """Return the ids of steps that wait for others, and whether the round waits for them.
+    """Return, by id, the steps that wait, and whether the round waits for each.
 
     A step that waits for what this round does not settle is left to a later round.
     """
@@ -223,13 +229,16 @@ def _tries_again(round_: Round, step: Step) -> bool:
 
 
 def _survey_again(survey: Step, plan: ActionPlan) -> None:
-    """Read catalog and waivers again from time to time, because waiting alone may not settle this round."""
+    """Survey again from time to time: a waiver or the catalog may end the wait."""
     assert survey.finished_at is not None
     plan.dispatch_at(survey, survey.finished_at + plan.view.rules.heartbeat)
 
 
 def _restore_access(round_: Round, plan: ActionPlan) -> None:
-    """Run the access step again if sweeps miss a project token: the project was enabled, or the role was removed."""
+    """Run the access step again if sweeps got no token of the project.
+
+    The project may be enabled again by now, or the role was removed.
+    """
     view = round_.view
     missing = any(done(s, view.deletion.round) and s.reason == Reason.NO_PROJECT_TOKEN for s in round_.subjects)
     if not view.waits_indefinitely or not missing or view.deletion.project_gone_at is not None:

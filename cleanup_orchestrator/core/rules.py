@@ -10,7 +10,7 @@ from cleanup_orchestrator.core.guard import NO_OPTIONS, HoldOptions
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rules:
-    """The settings for decisions on deletions. The engine reads them once from the configuration."""
+    """The settings for decisions on deletions, as the engine read them."""
 
     settle: datetime.timedelta = datetime.timedelta(seconds=300)  #: the longest ``token_cache_time`` of the cloud
     stall_after: datetime.timedelta = datetime.timedelta(seconds=600)  #: without progress

@@ -1,4 +1,4 @@
-"""One deletion, its steps, the time and the settings, as one decision sees them. Pure, and immutable.
+"""A deletion, its steps, the time and the settings for one decision. Pure.
 
 Every method of ``Snapshot`` is a question without an effect. What a decision schedules is collected in
 ``action_plan.ActionPlan``.
@@ -36,10 +36,11 @@ def done(step: Step, since: int) -> bool:
 
 
 def settle_until(deletion: Deletion, rules: Rules) -> datetime.datetime | None:
-    """Return when the last token validated before the drain has left every cache; ``None`` without a drain.
+    """Return when all caches have dropped old tokens; ``None`` without a drain.
 
-    A project that is gone counts as drained, because no user gets a token for it. It also resets the time: after the
-    project is gone, nothing shows whether an earlier drain held until then.
+    Old tokens are those that were validated before the drain. A project that is gone counts as drained, because no user
+    gets a token for it. It also resets the time: after the project is gone, nothing shows whether an earlier drain held
+    until then.
     """
     since = [at for at in (deletion.drained_at, deletion.project_gone_at) if at is not None]
     return max(since) + rules.settle if since else None
@@ -77,7 +78,7 @@ class Snapshot:
 
     @functools.cached_property
     def settle_until(self) -> datetime.datetime | None:
-        """When the last token validated before the drain has left every cache; ``None`` without a drain."""
+        """See :func:`settle_until`."""
         return settle_until(self.deletion, self.rules)
 
     # -- single steps
@@ -91,7 +92,10 @@ class Snapshot:
         return next(s for s in self.steps if s.kind is kind)
 
     def under_way_until(self, step: Step) -> datetime.datetime | None:
-        """Return when a step that is under way counts, or counted, as lost; ``None`` if it is not under way."""
+        """Return when a step under way counts as lost; ``None`` if it is not under way.
+
+        The time may be in the past.
+        """
         if step.state is StepState.DISPATCHED:
             assert step.dispatched_at is not None
             return step.dispatched_at + self.rules.claim_timeout
@@ -129,7 +133,7 @@ class Snapshot:
 
     @functools.cached_property
     def unplanned(self) -> int:
-        """The number of known resources of this attempt that are not in the deletion's plan.
+        """The number of this attempt's resources that are not in the deletion's plan.
 
         They stay, so the deletion cannot complete. Then no unknown result is waited for without a limit, and the
         project is given back with a report.

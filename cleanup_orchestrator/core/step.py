@@ -14,7 +14,10 @@ from cleanup_orchestrator.core.redact import redact
 
 
 class StepKind(StrEnum):
-    """What a step does. Each deletion has one step of each kind but ``SWEEP``, ``UNSUPPORTED`` and ``HALT``."""
+    """What a step does.
+
+    Each deletion has one step of each kind but ``SWEEP``, ``UNSUPPORTED`` and ``HALT``.
+    """
 
     SURVEY = "survey"  #: read the catalog: which services, regions and types there are
     ACCESS = "access"  #: make sure that the orchestrator can get a token scoped into the project
@@ -63,7 +66,7 @@ class Token(StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """One resource type in one region within a deletion, or one of its deletion-wide tasks (``StepKind``)."""
+    """One resource type in one region, or a deletion-wide task (``StepKind``)."""
 
     id: str
     deletion_id: str
@@ -102,7 +105,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        """``service.type``, the name that ``after`` uses; for a deletion-wide step its kind."""
+        """``service.type``, as in ``after``; for a deletion-wide step its kind."""
         return f"{self.service}.{self.type}" if self.service else str(self.kind)
 
 
@@ -140,11 +143,10 @@ class StepResult:
     calls: int = 0
     leftovers: tuple[Leftover, ...] = ()
     deleted: tuple[tuple[str, str], ...] = ()  #: (id, name) of what the second listing no longer has
-    digest: str = ""  #: of a look: see ``Step.digest``
+    digest: str = ""  #: see ``Step.digest``
     more: bool = False  #: the list was not read to its end: there is more than it has
-    kept_resources: tuple[
-        Leftover, ...
-    ] = ()  #: no leftovers, but named: each that is kept, for a plan; what is informational
+    #: Resources that are named although they are no leftovers: kept ones, for a plan, and informational ones.
+    kept_resources: tuple[Leftover, ...] = ()
     in_use: str | None = None  #: for a lien, what others use of it; empty: nothing; none: it was not asked, or not all
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)  #: for the journal
     learned: tuple[Fact, ...] = ()  #: what the step found out about the deletion as a whole

@@ -1,4 +1,4 @@
-"""The table of legal moves between statuses. What is live, final or cancellable is derived from it. Pure."""
+"""The legal moves between statuses, and what is derived from them. Pure."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _OF_LIVE = frozenset({ConditionType.STALLED, ConditionType.ON_HOLD, ConditionTyp
 
 
 class IllegalMove(Exception):
-    """The table does not have this move: a defect, or a user's action that came too late."""
+    """The table has no such move: a defect, or a user's action that came too late."""
 
     def __init__(self, before: Status, after: Status, why: str = "") -> None:
         super().__init__(f"a deletion that is {before} cannot become {after}" + (f": {why}" if why else ""))
@@ -78,7 +78,7 @@ class IllegalMove(Exception):
 
 
 def cancellable(deletion: Deletion) -> bool:
-    """Whether a cancel is accepted. It is not once the round of project settings is open."""
+    """Whether a cancel is accepted, which ends with the round of project settings."""
     return (deletion.status, S.CANCELLING) in MOVES and deletion.purpose is not RoundPurpose.PROJECT_SETTINGS
 
 
@@ -93,7 +93,7 @@ def retryable(deletion: Deletion) -> bool:
 
 
 def forcible(deletion: Deletion) -> bool:
-    """Whether force is accepted: only while deletes are under way, and before the project is being removed."""
+    """Whether force is accepted: during deletes, until the project is being removed."""
     if deletion.mode is not Mode.CASCADE or deletion.dry_run or deletion.origin is not Origin.REQUEST:
         return False
     return deletion.status in (S.DELETING, S.VERIFYING) and deletion.purpose is not RoundPurpose.PROJECT_SETTINGS

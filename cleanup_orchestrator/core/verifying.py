@@ -1,4 +1,7 @@
-"""Decides for a deletion in status ``verifying``: drain, prove empty, close, prove empty again, remove. Pure."""
+"""Decides for a deletion in status ``verifying``. Pure.
+
+The order is: drain, prove empty, close, prove empty again, remove.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from cleanup_orchestrator.core.actions import (
     OpenRound,
     Reprove,
     SetCondition,
-    not_looked_at,
+    waived_text,
 )
 from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason, StatusReason
@@ -64,7 +67,7 @@ def _empty(view: Snapshot, plan: ActionPlan) -> Actions:
 
 
 def _not_empty(round_: Round, plan: ActionPlan) -> Actions:
-    """Return what follows an inventory that found something: deletes, an approval, or a report."""
+    """Return what follows an inventory that is not empty: deletes, approval, report."""
     view, d = round_.view, round_.view.deletion
     leftovers, unknown = round_.results(Outcome.LEFTOVERS), round_.results(Outcome.UNKNOWN)
     found = summary(leftovers, unknown)
@@ -97,7 +100,7 @@ def _between_inventories(view: Snapshot, plan: ActionPlan) -> Actions:
     if d.empty_inventories >= _needed(d, view.rules):
         if d.origin is Origin.NOTICED:
             text = "another client deleted the project, and none of its members' resources is left"
-            return (Move(Status.DELETED, StatusReason.PROJECT_GONE, text + not_looked_at(d)),)
+            return (Move(Status.DELETED, StatusReason.PROJECT_GONE, text + waived_text(d)),)
         if not d.closed_at and not d.project_gone_at:
             return _close(view, plan)
         return (OpenRound(RoundPurpose.PROJECT_SETTINGS),) if view.hold is None else ()
@@ -109,7 +112,7 @@ def _between_inventories(view: Snapshot, plan: ActionPlan) -> Actions:
 
 
 def _drain_lost(view: Snapshot) -> bool:
-    """Whether the project has to be drained again: it was drained, and another client undid that."""
+    """Whether another client undid the drain, so that it has to be repeated."""
     d = view.deletion
     if d.drained_at or d.closed_at or d.project_gone_at or d.origin is Origin.NOTICED:
         return False
@@ -120,7 +123,10 @@ def _drain_lost(view: Snapshot) -> bool:
 
 
 def _drain_again(view: Snapshot, plan: ActionPlan) -> Actions:
-    """Lock the project again before an inventory counts: types that need its token are listed for the last time."""
+    """Lock the project again before an inventory counts.
+
+    Types that need a token of the project are listed for the last time in it.
+    """
     drain = plan.run(StepKind.DRAIN, view.deletion.round)
     if drain is None:
         return ()
@@ -178,13 +184,13 @@ def _remove(view: Snapshot, plan: ActionPlan) -> Actions:
     if not drive(Round(view), plan).over:
         return ()
     if d.origin is Origin.ADOPTED:
-        text = "the project was gone already, and nothing of it is left" + not_looked_at(d)
+        text = "the project was gone already, and nothing of it is left" + waived_text(d)
         return (Move(Status.DELETED, StatusReason.PROJECT_GONE, text),)
     remove = plan.run(StepKind.REMOVE, d.round)
     if remove is None:
         return ()
     if remove.outcome is Outcome.CLEAR:
-        text = remove.message + not_looked_at(d)
+        text = remove.message + waived_text(d)
         if force.asked(d) is not None:
             return (Move(Status.DELETED, StatusReason.DELETED_BY_FORCE, text + force.summary(d, view.steps)),)
         return (Move(Status.DELETED, StatusReason.DELETED, text),)
@@ -196,7 +202,7 @@ def _remove(view: Snapshot, plan: ActionPlan) -> Actions:
 
 
 def _leave_settings_round(view: Snapshot) -> Actions:
-    """Leave the round of project settings while a hold is in force, so that the deletion can be cancelled.
+    """Leave the round of project settings while on hold, so that a cancel is possible.
 
     But not once the removal may have begun. Afterwards the project is proven empty again.
     """

@@ -87,7 +87,10 @@ class NotHeld(CleanupError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Result:
-    """What a driver did. ``full``: from now on only the orchestrator gets a token for the project."""
+    """What a driver did.
+
+    ``full``: from now on only the orchestrator gets a token for the project.
+    """
 
     full: bool
     reason: str = ""  #: a code when it is not full
@@ -115,23 +118,31 @@ class Driver(abc.ABC):
 
     @abc.abstractmethod
     def drain(self, context: DrainContext) -> Result:
-        """Lock the project so that nothing new can be created, as far as this driver can. Idempotent."""
+        """Lock the project against new resources, as far as possible. Idempotent."""
 
     def held(self, context: DrainContext) -> bool:
-        """Return whether a full drain still is: users may have got roles on the project since. Read-only."""
+        """Return whether a full drain is still in effect. Read-only.
+
+        Users may have got roles on the project since.
+        """
         return True
 
     def held_until_closed(self, context: DrainContext) -> bool:
-        """Return whether a full drain lasted until the project was disabled just now. Makes no new changes."""
+        """Return whether a full drain lasted until the project was disabled just now.
+
+        Makes no new changes.
+        """
         return True
 
     def close(self, context: DrainContext) -> Result:
-        """Disable the project, so that no user, the orchestrator included, gets a token for it. Idempotent."""
+        """Disable the project: not even the orchestrator gets a token. Idempotent."""
         return disable(context)
 
 
 def ensure_access(context: DrainContext, role: str) -> Result:
-    """Make sure that the orchestrator gets tokens scoped to the project, with a recorded grant if needed.
+    """Make sure that the orchestrator gets tokens of the project.
+
+    If a grant is needed, it is recorded.
 
     :raises NoProjectToken: it gets none in spite of the grant: the project is disabled
     """
@@ -237,7 +248,7 @@ def _flush_token_cache(context: DrainContext) -> None:
 
 
 def _usable(context: DrainContext, canary: str | None) -> bool:
-    """Return whether Keystone issues a token for the project, or still accepts the canary somewhere."""
+    """Return whether Keystone issues a token for the project or accepts the canary."""
     context.clouds.project_auth(context.project_id, fresh=True)
     try:
         context.clouds.project_session(context.project_id)
@@ -257,7 +268,9 @@ def _accepted(context: DrainContext, token: str) -> bool:
 
 
 def undone_by_others(projects: Projects, project: Project, changes: Iterable[Change], closed: bool) -> list[Change]:
-    """Return the recorded changes that other users have undone. Only for a complete drain. Read-only.
+    """Return the changes that others have undone. Read-only.
+
+    The drain must be complete.
 
     :param closed: whether the closing disable is complete, too; before, it may be recorded and not yet made
     """

@@ -1,4 +1,4 @@
-"""The driver for a Keystone with the token fence of this package. Immediate, reversible, changes no grants."""
+"""The driver for a Keystone with the token fence: reversible, changes no grants."""
 
 from __future__ import annotations
 
@@ -50,14 +50,17 @@ class Fence(Driver):
         return Result(True, message=f"the project has a token fence, seen over {PROBES} new connections")
 
     def held(self, context: DrainContext) -> bool:
-        """Return whether this deletion's fence is effective in each Keystone process that answers.
+        """Return whether the fence is effective in each Keystone process that answers.
 
         Any update of the project by a Keystone process without the fence removes it.
         """
         return not _problem(context)
 
     def held_until_closed(self, context: DrainContext) -> bool:
-        """Return whether the project still has the fence; no token can show it once the project is disabled."""
+        """Return whether the project still has the fence.
+
+        No token can show it once the project is disabled.
+        """
         return context.projects.get_uncached(context.project_id).fence == context.deletion_id
 
 

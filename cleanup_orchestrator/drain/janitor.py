@@ -1,4 +1,4 @@
-"""The janitor: the user whose token is used where services execute what the project's users wrote.
+"""The janitor, whose token services use to execute what a project's users wrote.
 
 Heat deletes a stack by executing its template with the token of the delete request; Magnum's drivers do the same. With
 an admin's token, a template could change the whole cloud. The janitor has no permanent role anywhere. It gets a
@@ -30,7 +30,7 @@ _NAMED = 10  #: surplus roles and groups that one message names
 
 
 def session(context: DrainContext, roles: Sequence[str], fenced: bool) -> GuardedSession:
-    """Return a session with the janitor's token for the project; grants its roles there if they are missing.
+    """Return a session with the janitor's token for the project; grant missing roles.
 
     :param roles: names; the token has only these roles and the roles that they imply
     :param fenced: whether the token fence is effective; it refuses to exchange a token for one of another project
@@ -80,7 +80,7 @@ def session(context: DrainContext, roles: Sequence[str], fenced: bool) -> Guarde
 
 
 def _beyond(rows: Sequence[Mapping[str, Any]], role_ids: Sequence[str]) -> list[str]:
-    """Return the janitor's role assignments other than these roles directly on a project, for messages."""
+    """Return role assignments other than these roles directly on a project, as texts."""
     found = []
     for row in rows:
         role, scope = row["role"]["id"], row.get("scope", {})

@@ -6,7 +6,10 @@ from cleanup_orchestrator.drain.base import DrainContext, Driver, Result
 
 
 class NoDrain(Driver):
-    """Leaves the project usable during the cleanup; only inventories after the closing disable are final."""
+    """Leaves the project usable during the cleanup.
+
+    Only inventories after the closing disable are final.
+    """
 
     def drain(self, context: DrainContext) -> Result:
         """Change nothing, and report that the project is not locked."""

@@ -1,4 +1,4 @@
-"""The driver for an unmodified Keystone: records and removes every direct grant except the orchestrator's."""
+"""The driver for an unmodified Keystone: removes and restores direct grants."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from cleanup_orchestrator.drain.base import GRANT_REMOVED, INHERITED, DrainConte
 
 
 class Revoke(Driver):
-    """Removes direct grants. Application credentials and trusts remain, and work again when the grants return.
+    """Records and removes every direct grant except the orchestrator's.
 
-    Grants that the project inherits from its domain or from a parent project are not changed. Their users still get
-    tokens, so the drain is partial until the project is disabled.
+    Application credentials and trusts remain, and work again when the grants return. Grants that the project inherits
+    from its domain or from a parent project are not changed. Their users still get tokens, so the drain is partial
+    until the project is disabled.
     """
 
     def drain(self, context: DrainContext) -> Result:
@@ -43,12 +44,12 @@ class Revoke(Driver):
         return not self._direct(context) and not self._others(context)
 
     def held_until_closed(self, context: DrainContext) -> bool:
-        """Return whether no other user got a role since: grants remain when the project is disabled."""
+        """Return whether no other user got a role since. Disabling keeps the grants."""
         return self.held(context)
 
     @staticmethod
     def _direct(context: DrainContext) -> list[tuple[str, str, str]]:
-        """Return the direct grants on the project except the orchestrator's and the janitor's."""
+        """Return the direct grants except the orchestrator's and the janitor's."""
         rows = context.projects.assignments(context.project_id)
         grants = [base.grant_of(row) for row in rows if INHERITED not in row.get("scope", {})]
         own = {("users", user_id) for user_id in (context.user_id, context.janitor_id())}
@@ -56,7 +57,7 @@ class Revoke(Driver):
 
     @staticmethod
     def _others(context: DrainContext) -> set[str]:
-        """Return the users and groups, besides the orchestrator and the janitor, that may get a token."""
+        """Return the other users, and the groups, that may get a token."""
         users = set(context.projects.members(context.project_id)) - {context.user_id, context.janitor_id()}
         groups = {f"members of group {group}" for group in context.projects.inherited_groups(context.project_id)}
         return {f"user {user}" for user in users} | groups

@@ -59,18 +59,18 @@ def stalled(deletion: Deletion) -> bool:
     return deletion.condition(ConditionType.STALLED) is not None
 
 
-def held(deletion: Deletion) -> bool:
-    """Return whether a lien, the brake or the hours hold a deletion."""
+def on_hold(deletion: Deletion) -> bool:
+    """Return whether a lien, the brake or a maintenance window holds a deletion."""
     return deletion.condition(ConditionType.ON_HOLD) is not None
 
 
-def asking(deletion: Deletion) -> str:
+def approval_needed(deletion: Deletion) -> str:
     """Return why a deletion waits for an approval; empty: it does not wait."""
     approval = deletion.condition(ConditionType.APPROVAL)
     return approval.message if approval else ""
 
 
-def news(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
+def announced(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
     """Return the notifications that a commit causes: the last part of each event type.
 
     :param before: ``None``: the deletion was created
@@ -86,12 +86,12 @@ def news(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
         found.append("stalled")
     elif was and not stalled(after) and not moved:  # a new status implies it
         found.append("resumed")
-    was = before is not None and held(before)
-    if held(after) and not was:
+    was = before is not None and on_hold(before)
+    if on_hold(after) and not was:
         found.append("on_hold")
-    elif was and not held(after) and not moved:
+    elif was and not on_hold(after) and not moved:
         found.append("continued")
-    if asking(after) and not (before is not None and asking(before)):
+    if approval_needed(after) and not (before is not None and approval_needed(before)):
         found.append("approval_needed")
     return tuple(found)
 
@@ -128,7 +128,7 @@ def payload(before: Deletion | None, after: Deletion, steps: Iterable[Step]) -> 
         "stalled_message": redact(blocked.message) if blocked else "",
         "on_hold": hold is not None,
         "hold_message": redact(hold.message) if hold else "",
-        "approval_message": asking(after),
+        "approval_message": approval_needed(after),
         "point_of_no_return_at": _time(after.point_of_no_return_at),
         "user_id": after.user_id,
         "user_name": after.user_name,
@@ -198,7 +198,7 @@ class Announcer:
 
     def deletion_saved(self, before: Deletion | None, after: Deletion) -> None:
         """Announce what has changed in a deletion; ``before`` is ``None``: it was created."""
-        for what in news(before, after):
+        for what in announced(before, after):
             self.say(f"{PREFIX}.{what}", lambda: payload(before, after, self._steps(after.id)), what in _ERRORS)
 
     def lien_changed(self, lien: Lien) -> None:

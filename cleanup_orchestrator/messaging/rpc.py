@@ -209,9 +209,8 @@ def transport_url(conf: cfg.ConfigOpts) -> Any:
 def notifications(conf: cfg.ConfigOpts, exchange: str, topic_: str, endpoint: Any) -> Any:
     """Return a server that receives the notifications of another service.
 
-    Start it with its number of threads.
-
-    All servers with the same topic share one queue, so that one of them receives each notification.
+    Start it with its number of threads. All servers with the same topic share one queue, so that one of them receives
+    each notification.
     """
     transport_ = oslo_messaging.get_notification_transport(conf)
     targets = [oslo_messaging.Target(exchange=exchange, topic=topic_)]

@@ -95,7 +95,11 @@ class StoreCollector:
             *families,
             deletions,
             one("deletions_stalled", "Live deletions without progress.", figures.stalled),
-            one("deletions_held", "Live deletions that a lien, the brake or a maintenance window holds.", figures.held),
+            one(
+                "deletions_held",
+                "Live deletions that a lien, the brake or a maintenance window holds.",
+                figures.on_hold,
+            ),
             one("liens", "Liens in force.", figures.liens),
             one("brake_on", "1 if the brake is on: nothing is locked or deleted.", float(figures.brake)),
             steps,

@@ -8,7 +8,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from cliff import columns
 from openstack import exceptions as sdk_exceptions
@@ -31,6 +31,8 @@ RETRY = "openstack project deletion retry {id}"
 CANCEL = "openstack project deletion cancel {id}"
 PLAN = "openstack project deletion plan show {id}"
 LIST = "openstack project deletion list"
+#: How to find the id of a deletion.
+FIND_DELETION = f"Find its id with: {LIST} --project <project>"
 
 
 def keep_examples(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -54,8 +56,11 @@ def keep_examples(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     return parser
 
 
-def explain(exc: BaseException) -> str:
-    """Return an error as one line that ends with what to do, if that is known."""
+def explain(exc: BaseException, find: str = "") -> str:
+    """Return an error as one line that ends with what to do, if that is known.
+
+    :param find: a sentence that says how to find the id, for the error about an unknown one
+    """
     if not isinstance(exc, ApiError):
         text = one_line(exc) or type(exc).__name__
         if isinstance(exc, LoginLost):
@@ -65,8 +70,8 @@ def explain(exc: BaseException) -> str:
     if exc.deletion_id:
         return f"{text}. See it with: {SHOW.format(id=exc.deletion_id)}"
     if exc.code:
-        # The errors of the API say what to do.
-        return text
+        # The errors of the API say what to do, except where to find an id.
+        return f"{text}. {find}" if find and exc.status_code == 404 else text
     if exc.status_code == 401:
         return f"{text}: the token is not valid, log in again"
     if exc.status_code == 403:
@@ -75,17 +80,6 @@ def explain(exc: BaseException) -> str:
         return f"{text}: this is not the project-cleanup API, check its endpoint in the catalog"
     if exc.status_code == 503:
         return f"{text}: the project-cleanup API or Keystone is down, try again later"
-    return text
-
-
-def explain_deletion(exc: BaseException) -> str:
-    """Return an error about one deletion as one line.
-
-    For an unknown id the line says how to find the right one.
-    """
-    text = explain(exc)
-    if isinstance(exc, ApiError) and exc.status_code == 404 and exc.code:
-        text += f". Find its id with: {LIST} --project <project>"
     return text
 
 
@@ -100,6 +94,7 @@ class Cleanup(command.Command):
     """A command that calls the project-cleanup API."""
 
     app: Any
+    find_id: ClassVar[str] = ""  #: how to find the id that the command takes; see :func:`explain`
     _epilog: str
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -127,11 +122,7 @@ class Cleanup(command.Command):
             code: int = super().run(parsed_args)
             return code
         except sdk_exceptions.SDKException as exc:
-            raise command_error(self.explain(exc), exc) from exc
-
-    def explain(self, exc: BaseException) -> str:
-        """Return an error of the command as one line."""
-        return explain(exc)
+            raise command_error(explain(exc, self.find_id), exc) from exc
 
 
 class Lister(Cleanup, command.Lister):

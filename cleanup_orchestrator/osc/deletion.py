@@ -35,14 +35,9 @@ def add_deletion(parser: argparse.ArgumentParser, many: bool = False) -> None:
 
 
 class DeletionCommand(common.Cleanup):
-    """Base of the commands that take ids of deletions.
+    """Base of the commands that take ids of deletions."""
 
-    The error for an unknown id says how to find the right one.
-    """
-
-    def explain(self, exc: BaseException) -> str:
-        """Return an error of the command as one line."""
-        return common.explain_deletion(exc)
+    find_id = common.FIND_DELETION
 
 
 class ListDeletion(common.Lister):
@@ -80,12 +75,9 @@ class ListDeletion(common.Lister):
             f"or '{LIVE}' for all that are under way (can be repeated)",
         )
         parser.add_argument("--mode", choices=[str(mode) for mode in Mode], help="Only deletions in this mode")
-        parser.add_argument(
-            "--project",
-            metavar="<project>",
-            help="Only deletions of this project (name or ID; also of a project that no longer exists)",
+        common.add_project(
+            parser, "Only deletions of this project (name or ID; also of a project that no longer exists)"
         )
-        parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
         parser.add_argument(
             "--domain", metavar="<domain>", help="Only deletions of projects of this domain (name or ID)"
         )

@@ -46,10 +46,26 @@ class List(common.Lister):
         return tuple(self.columns), [tuple(row.get(name) for name in self.columns.values()) for row in found]
 
 
+class Show(common.ShowOne):
+    """A command that shows a lien or a waiver."""
+
+    noun: ClassVar[str]  #: also in the name of the client's method
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("id", metavar=f"<{self.noun}>", help=f"ID of the {self.noun}")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
+        """Return the fields of the record."""
+        return shown(getattr(self.client, f"get_{self.noun}")(parsed_args.id))
+
+
 class Delete(common.Cleanup, command.Command):
     """A command that ends liens or waivers."""
 
-    noun: ClassVar[str]
+    noun: ClassVar[str]  #: also in the name of the client's method
     end: ClassVar[str]  #: the verb of the command, such as ``remove``
     ended: ClassVar[str]
 
@@ -59,17 +75,19 @@ class Delete(common.Cleanup, command.Command):
         parser.add_argument("ids", metavar=f"<{self.noun}>", nargs="+", help=f"ID of each {self.noun}")
         return parser
 
-    def each(self, delete: Callable[[str], None], ids: list[str]) -> None:
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
         """End each record; continue after an error.
 
         :raises osc_lib.exceptions.CommandError: if it failed for one or more
         """
         failed = 0
-        for id_ in ids:
+        for id_ in parsed_args.ids:
             try:
-                delete(id_)
+                getattr(self.client, f"delete_{self.noun}")(id_)
             except sdk_exceptions.SDKException as exc:
                 failed += 1
-                self.log.error("Cannot %s %s '%s': %s", self.end, self.noun, one_line(id_), self.explain(exc))
+                self.log.error(
+                    "Cannot %s %s '%s': %s", self.end, self.noun, one_line(id_), common.explain(exc, self.find_id)
+                )
         if failed:
-            raise exceptions.CommandError(f"{failed} of {len(ids)} {self.noun}s were not {self.ended}")
+            raise exceptions.CommandError(f"{failed} of {len(parsed_args.ids)} {self.noun}s were not {self.ended}")

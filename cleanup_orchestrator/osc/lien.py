@@ -85,25 +85,16 @@ class ListLien(expiring.List):
         )
 
 
-class ShowLien(common.ShowOne):
+class ShowLien(expiring.Show):
     """Show one lien."""
 
+    noun = "lien"
     _description = "Show a lien, in force or ended."
     _epilog = """
     Examples:
 
       openstack project deletion lien show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
     """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("lien", metavar="<lien>", help="ID of the lien")
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Return the fields of the lien."""
-        return expiring.shown(self.client.get_lien(parsed_args.lien))
 
 
 class DeleteLien(expiring.Delete):
@@ -116,7 +107,3 @@ class DeleteLien(expiring.Delete):
 
       openstack project deletion lien delete 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
     """
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Remove each lien."""
-        self.each(self.client.delete_lien, parsed_args.ids)

@@ -9,7 +9,7 @@ from typing import Any
 from osc_lib.cli import format_columns
 
 from cleanup_orchestrator.osc import common
-from cleanup_orchestrator.osc.client import ApiError, one_line
+from cleanup_orchestrator.osc.client import one_line
 from cleanup_orchestrator.osc.common import Table
 
 
@@ -44,15 +44,7 @@ class Order(format_columns.ListColumn):
 class PlanCommand(common.Cleanup):
     """Base of the commands that take the id of a plan."""
 
-    def explain(self, exc: BaseException) -> str:
-        """Return an error as one line.
-
-        For an unknown id the line says how to find the right one.
-        """
-        text = common.explain(exc)
-        if isinstance(exc, ApiError) and exc.status_code == 404 and exc.code:
-            text += f". Find the dry run with: {common.LIST} --status planned"
-        return text
+    find_id = f"Find the dry run with: {common.LIST} --status planned"
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""

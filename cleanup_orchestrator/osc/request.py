@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from openstack import exceptions as sdk_exceptions
@@ -59,7 +59,7 @@ class Requesting(common.Lister):
         what: str,
         wanted: Callable[[Mapping[str, Any]], bool],
         parsed_args: argparse.Namespace,
-    ) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+    ) -> common.Table:
         """Send a request for each argument, wait if requested, and return the table."""
         deletions: dict[str, dict[str, Any]] = {}
         failed = 0
@@ -68,7 +68,7 @@ class Requesting(common.Lister):
                 deletion = request(argument)
             except (sdk_exceptions.SDKException, exceptions.CommandError) as exc:
                 failed += 1
-                self.log.error("%s '%s': %s", what, one_line(argument), self.explain(exc))
+                self.log.error("%s '%s': %s", what, one_line(argument), common.explain(exc, self.find_id))
                 self.log.debug("", exc_info=True)
             else:
                 # The same project given twice is one deletion.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
-from typing import Any
 
 from cleanup_orchestrator.osc import common
 
@@ -29,18 +27,13 @@ class ListService(common.Lister):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options."""
+        """Return the parser."""
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--project",
-            metavar="<project>",
-            help="Apply the waivers for this project, too (name or ID)",
-        )
-        parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
+        common.add_project(parser, "Apply the waivers for this project, too (name or ID)")
         parser.add_argument("--long", action="store_true", help="Also list the resource types")
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> common.Table:
         """Return one row for each service in each region."""
         columns = ("Region", "Service Type", "Name", "Answered By", "Message")
         fields = ("region", "service_type", "name", "answered_by", "message")

@@ -127,7 +127,7 @@ def _cut(text: str, columns: int) -> str:
 
 
 @dataclasses.dataclass
-class WatchedTask:
+class WatchedDeletion:
     """A deletion to wait for, in its last known state."""
 
     deletion: dict[str, Any]
@@ -156,14 +156,14 @@ class Waiter:
         self._timeout = timeout
         self._quiet = quiet
         self._start = time.monotonic()
-        self._watched: list[WatchedTask] = []
+        self._watched: list[WatchedDeletion] = []
 
     def wait(self, deletions: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
         """Return the deletions in their last known state, and the exit code.
 
         Ctrl-C ends the wait, but not the deletions.
         """
-        self._watched = [WatchedTask(deletion) for deletion in deletions]
+        self._watched = [WatchedDeletion(deletion) for deletion in deletions]
         try:
             code = self._wait()
         except KeyboardInterrupt:
@@ -191,7 +191,7 @@ class Waiter:
                 return 1
         return 0 if all(self._wanted(w.deletion) and not w.error for w in self._watched) else 1
 
-    def _pending(self) -> list[WatchedTask]:
+    def _pending(self) -> list[WatchedDeletion]:
         return [w for w in self._watched if not w.done]
 
     def _elapsed(self) -> float:
@@ -209,7 +209,7 @@ class Waiter:
             self._draw()
         return True
 
-    def _poll(self, w: WatchedTask) -> bool:
+    def _poll(self, w: WatchedDeletion) -> bool:
         """Poll one deletion; return whether it changed."""
         try:
             w.deletion = self._client.get_deletion(w.deletion["id"])
@@ -230,8 +230,8 @@ class Waiter:
             self._tell(self._line(w))
         return moved
 
-    def _failed_poll(self, w: WatchedTask, exc: sdk_exceptions.SDKException) -> None:
-        name, text = label(w.deletion), common.explain_deletion(exc)
+    def _failed_poll(self, w: WatchedDeletion, exc: sdk_exceptions.SDKException) -> None:
+        name, text = label(w.deletion), common.explain(exc, common.FIND_DELETION)
         temporary = isinstance(exc, Unreachable) or (isinstance(exc, ApiError) and exc.temporary)
         now = time.monotonic()
         if temporary and not w.trouble:
@@ -249,7 +249,7 @@ class Waiter:
         if not self._quiet:
             self._screen.say([line])
 
-    def _tell_blockers(self, w: WatchedTask) -> None:
+    def _tell_blockers(self, w: WatchedDeletion) -> None:
         """Print the blockers of a stalled deletion whenever they change."""
         stalled = common.is_true(w.deletion, "stalled") and not ended(w.deletion)
         blockers = (
@@ -289,15 +289,15 @@ class Waiter:
         if common.is_true(deletion, "waiting"):
             words = f"{words}, waiting for the projects below"
         if common.is_true(deletion, "on_hold"):
-            held = next(c for c in deletion["conditions"] if c.get("type") == "on_hold")
-            words = f"{words}, on hold ({one_line(held.get('reason') or '')})"
+            hold = next(c for c in deletion["conditions"] if c.get("type") == "on_hold")
+            words = f"{words}, on hold ({one_line(hold.get('reason') or '')})"
         if common.is_true(deletion, "approval"):
             words = f"{words}, waiting for an approval"
         elif status == Status.RECOVERABLE and deletion.get("point_of_no_return_at"):
             words = f"{words} until {one_line(deletion['point_of_no_return_at'])}"
         return words, numbers, settle, stalled, len(deletion.get("blockers") or ())
 
-    def _line(self, w: WatchedTask) -> str:
+    def _line(self, w: WatchedDeletion) -> str:
         words, numbers, settle, stalled, blockers = self._state(w.deletion)
         parts = [f"{label(w.deletion)}: {words}"]
         if numbers:

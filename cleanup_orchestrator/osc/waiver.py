@@ -47,8 +47,7 @@ class CreateWaiver(common.ShowOne):
         parser.add_argument("--region", metavar="<region>", help="Only in this region (default: in all regions)")
         common.add_project(parser, "Only for the deletion of this project (name or ID; default: of all projects)")
         parser.add_argument("--reason", metavar="<reason>", required=True, help="Reason (shown by every report)")
-        until = parser.add_mutually_exclusive_group(required=True)
-        common.add_until(until)
+        common.add_until(parser.add_mutually_exclusive_group(required=True))
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
@@ -95,25 +94,16 @@ class ListWaiver(expiring.List):
         )
 
 
-class ShowWaiver(common.ShowOne):
+class ShowWaiver(expiring.Show):
     """Show one waiver."""
 
+    noun = "waiver"
     _description = "Show a waiver, in force or ended."
     _epilog = """
     Examples:
 
       openstack project deletion waiver show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
     """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser."""
-        parser = super().get_parser(prog_name)
-        parser.add_argument("waiver", metavar="<waiver>", help="ID of the waiver")
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Return the fields of the waiver."""
-        return expiring.shown(self.client.get_waiver(parsed_args.waiver))
 
 
 class DeleteWaiver(expiring.Delete):
@@ -126,7 +116,3 @@ class DeleteWaiver(expiring.Delete):
 
       openstack project deletion waiver delete 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
     """
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Withdraw each waiver."""
-        self.each(self.client.delete_waiver, parsed_args.ids)

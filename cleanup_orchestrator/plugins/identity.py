@@ -44,9 +44,8 @@ _PAGE = 999  #: below Keystone's default limit; a Keystone with a smaller limit 
 def _users(connection: Connection, project: ProjectDefinition) -> list[str]:
     """Return the users that have, or had, an effective role on the project.
 
-    They had it at an earlier inventory.
-
-    If the project is gone and had no inventory before, every user of the cloud is returned.
+    They had it at an earlier inventory. If the project is gone and had no inventory before, every user of the cloud is
+    returned.
 
     :raises ProjectGone: when there are too many users to ask about each of them
     """

@@ -47,16 +47,16 @@ OPTIONS = (
         "delete_community_images",
         default=False,
         help="Delete the project's community images, too. Every project that knows their id may be using them. Any "
-        "member of a project may make its images so: without this option a member holds up the deletion of the "
-        "project with one, also a cascade, until an admin makes it private.",
+        "member of a project may give this visibility to its images. Without this option such an image blocks the "
+        "deletion of the project, also a cascade, until an admin makes it private.",
     ),
     cfg.BoolOpt(
         "delete_shared_images",
         default=False,
         help="Delete images that the project has shared with other projects that have not rejected them. An image of "
         "visibility 'shared' with no such member is deleted in any case: 'shared' is what new images are by default. "
-        "Any member of a project may share its images with any other, which need not know: without this option a "
-        "member holds up the deletion of the project so, also a cascade, until an admin makes the image private.",
+        "Any member of a project may share its images with any other project, without its consent. Without this "
+        "option such an image blocks the deletion of the project, also a cascade, until an admin makes it private.",
     ),
     cfg.BoolOpt(
         "delete_public_namespaces",

@@ -42,8 +42,8 @@ OPTIONS = (
         default=False,
         help="Delete secrets and containers that still have consumers although their ACL lets users from outside the "
         "project read them: the consumer may be another project's volume or load balancer, whose data is lost then. "
-        "Any member of a project may write such an ACL, and register a consumer: without this option a member holds "
-        "up the deletion of the project so, also a cascade, until the ACL is removed.",
+        "Any member of a project may write such an ACL, and register a consumer. Without this option such a secret "
+        "blocks the deletion of the project, also a cascade, until the ACL is removed.",
     ),
 )
 

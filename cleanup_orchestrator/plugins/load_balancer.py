@@ -81,10 +81,8 @@ _DEFAULT_QUOTA = Rest("load-balancer", "/lbaas/quotas/{project_id}/default", key
 def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the quota if a limit differs from the default.
 
-    Octavia keeps the row as a counter in any case.
-
-    ``GET /lbaas/quotas/X`` is not used, because it writes: it stores the current defaults where a limit is not set. The
-    delete does so, too, after it has cleared all limits.
+    Octavia keeps the row as a counter in any case. ``GET /lbaas/quotas/X`` is not used, because it writes: it stores
+    the current defaults where a limit is not set. The delete does so, too, after it has cleared all limits.
     """
     defaults: Row | None = None
     for row in _collection("quotas").rows(connection, project):

@@ -26,7 +26,7 @@ class InvalidPlugin(CleanupError):
 
 
 class UnknownType(CleanupError):
-    """An option names a resource type that does not exist, or that the option does not apply to."""
+    """An option names a resource type that is unknown or that it does not apply to."""
 
     code = "unknown_type"
 
@@ -92,7 +92,9 @@ class Registry:
         return tuple(f"{s.service_type}.{t.name}" for s in self.services.values() for t in s.types if t.force)
 
     def expect_ordinary(self, names: Iterable[str], option: str) -> None:
-        """Check that an option names only ordinary types: a misspelt name would protect nothing, without any error.
+        """Check that an option names only ordinary types.
+
+        Otherwise a misspelt name would protect nothing, without any error.
 
         :raises UnknownType: a name is no type, or one of a project setting, which no inventory lists
         """

@@ -28,11 +28,9 @@ class Brakes(Repository):
     def set(self, wanted: Brake) -> Brake:
         """Set the brake or release it, and return it.
 
-        ``since`` becomes the database's time.
-
-        A brake that is already in the wanted position stays as it is and is returned. The brake is in force from the
-        commit on. A second transaction makes every live deletion due, so that each reports the hold or continues: a
-        lock on one of their rows does not delay the brake.
+        ``since`` becomes the database's time. A brake that is already in the wanted position stays as it is and is
+        returned. The brake is in force from the commit on. A second transaction makes every live deletion due, so that
+        each reports the hold or continues: a lock on one of their rows does not delay the brake.
         """
         made = self._set(wanted)
         if made == dataclasses.replace(wanted, since=made.since):

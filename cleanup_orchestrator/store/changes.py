@@ -27,10 +27,9 @@ class Changes(Repository):
     def record_intent(self, step: Step, type_: str, data: Mapping[str, Any]) -> Change | None:
         """Record a change before it is made.
 
-        ``None``: the step may not write, and the change must not be made.
-
-        A change that is recorded and not undone is returned as it is: a repeated drain records it once. The version of
-        the deletion grows, so that an engine that decided without the change reads again before it saves.
+        ``None``: the step may not write, and the change must not be made. A change that is recorded and not undone is
+        returned as it is: a repeated drain records it once. The version of the deletion grows, so that an engine that
+        decided without the change reads again before it saves.
         """
         with self._database.begin() as c:
             # First, because it locks the row: the deletion cannot change between the check and the record.
@@ -68,9 +67,8 @@ class Changes(Repository):
     def undone(self, step: Step, change: Change, event: Event) -> bool:
         """Mark a change as undone and append a line to the journal.
 
-        A change that is marked stays as it is.
-
-        Liens, the brake and the hours do not prevent it: the change is undone already.
+        A change that is marked stays as it is. Liens, the brake and the hours do not prevent it: the change is undone
+        already.
 
         :param step: the step that undid it
         :returns: ``False``: the step may not write, nothing is saved

@@ -216,7 +216,7 @@ def _write_decision(
     for step_id in abandoned:
         write_journal(c, before.id, now, abandon_leftovers(c, step_id))
     # A plugin's lien belongs to one deletion: the next deletion, or a retry, checks the resources again.
-    ends = before.held_back and before.status in LIVE and after.status not in LIVE
+    ends = before.has_holds and before.status in LIVE and after.status not in LIVE
     return after, end_liens_of(c, before, queries.steps_of(c, before.id), now) if ends else []
 
 

@@ -52,7 +52,7 @@ def may_write(c: Connection, step: Step, options: HoldOptions = NO_OPTIONS, undo
     """Return whether the worker that claimed a step may make a write call now.
 
     :param options: what holds read of the configuration
-    :param undoing: the call gives back what a drain took: liens, the brake and the hours do not apply
+    :param undoing: the call gives back what a drain took: liens, the brake and maintenance windows do not apply
     """
     found = claimed(c, step)
     if found is None:
@@ -70,7 +70,7 @@ def with_holds(c: Connection, deletion: Deletion, now: datetime.datetime) -> Del
 
     If none is on record, no further query is made.
     """
-    if not deletion.held_back:
+    if not deletion.has_holds:
         return deletion
     brake = current_brake(c)
     liens = current_liens(c, [deletion.project_id], now)

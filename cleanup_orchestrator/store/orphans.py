@@ -32,8 +32,8 @@ OPTS = {
             default=3600,
             min=0,
             mutable=True,
-            help="Seconds of age below which a resource is never reported as an orphan, by what its service says of "
-            "its creation. Where a service does not say, the time between the two reads is all that is known.",
+            help="Minimum age in seconds of a resource that is reported as an orphan, by the time of creation that "
+            "its service shows. If the service shows none, only the time between the two reads is known.",
         ),
         cfg.IntOpt(
             "reread_after",
@@ -48,7 +48,7 @@ OPTS = {
             default=0.0,
             min=0.0,
             mutable=True,
-            help="Hours from the beginning of the latest scan until the engines begin one by themselves. 0: never.",
+            help="Hours after the beginning of the latest scan at which the engines start another one. 0: never.",
         ),
         cfg.IntOpt(
             "parts_at_once",
@@ -62,8 +62,8 @@ OPTS = {
             default=10000000,
             min=1,
             mutable=True,
-            help="Resources of one type that a service may list in one region. What lists more is not believed: a list "
-            "without an end would keep a worker busy for ever.",
+            help="Resources of one type that a service may list in one region. The result of a longer list is unknown: "
+            "a list without an end would keep a worker busy for ever.",
         ),
     ]
 }
@@ -281,9 +281,8 @@ class OrphanScans(Repository):
     def put_parts(self, holder: ScanPart, wanted: Iterable[ScanPart], not_covered: Sequence[Mapping[str, str]]) -> bool:
         """Record what the part that reads the catalog found.
 
-        That is the parts to scan, and what cannot be scanned.
-
-        A repetition changes nothing. ``False``: the claim does not hold any more, nothing is saved.
+        That is the parts to scan, and what cannot be scanned. A repetition changes nothing. ``False``: the claim does
+        not hold any more, nothing is saved.
         """
         with self._database.begin() as c:
             if not _write_part(c, holder):

@@ -46,9 +46,8 @@ class Plans(Repository):
     def askers(self, deletion: Deletion) -> frozenset[str]:
         """Return the ids of the users who requested a deletion or one above it.
 
-        They may not approve it.
-
-        The caller reads the deletion first. A later request changes its version, so that no approval is saved.
+        They may not approve it. The caller reads the deletion first. A later request changes its version, so that no
+        approval is saved.
         """
         with self._database.begin() as c:
             return askers(c, deletion)

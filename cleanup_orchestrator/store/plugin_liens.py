@@ -28,9 +28,8 @@ from cleanup_orchestrator.store.liens import LIENS
 def raise_lien(c: Connection, wanted: Lien, now: datetime.datetime) -> Lien | None:
     """Record a plugin's lien.
 
-    ``None``: it is in force already, or was removed by an admin, which is final.
-
-    A lien that a plugin ended is in force again: its reason has come back.
+    ``None``: it is in force already, or was removed by an admin, which is final. A lien that a plugin ended is in force
+    again: its reason has come back.
     """
     table = t.liens
     lien = dataclasses.replace(wanted, reason=records.text(wanted.reason), created_at=now)

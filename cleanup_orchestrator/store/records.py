@@ -29,7 +29,7 @@ from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import tables as t
 
 #: Fields of a deletion that are computed from other tables and rows.
-_DERIVED = frozenset({"holding", "held_back", "liens", "brake", "children", "cascades_before"})
+_DERIVED = frozenset({"has_changes", "has_holds", "liens", "brake", "children", "cascades_before"})
 
 
 def deletion_values(d: Deletion) -> dict[str, Any]:
@@ -52,14 +52,14 @@ def deletion_values(d: Deletion) -> dict[str, Any]:
 
 
 _HOLDING = (
-    sa.exists().where(t.changes.c.deletion_id == t.deletions.c.id, t.changes.c.undone.is_(False)).label("holding")
+    sa.exists().where(t.changes.c.deletion_id == t.deletions.c.id, t.changes.c.undone.is_(False)).label("has_changes")
 )
 
 #: Whether liens or the brake are on record. Whether they are in force depends on the database's time.
 _HELD_BACK = sa.or_(
     sa.exists().where(t.liens.c.project_id == t.deletions.c.project_id, t.liens.c.deleted_at.is_(None)),
     sa.exists().where(t.brakes.c.on.is_(True)),
-).label("held_back")
+).label("has_holds")
 
 
 def select_deletions() -> sa.Select[Any]:
@@ -105,8 +105,8 @@ def deletion(row: Row[Any]) -> Deletion:
             "waivers": tuple(Waiver(**{k: _parsed(k, v) for k, v in x.items()}) for x in row.waivers or ()),
             "approvals": tuple(Approval(**x | {"at": _parsed("_at", x["at"])}) for x in row.approvals or ()),
             "forced": _force(row.forced) if row.forced else None,
-            "holding": bool(row.holding),
-            "held_back": bool(row.held_back),
+            "has_changes": bool(row.has_changes),
+            "has_holds": bool(row.has_holds),
         }
     )
 

@@ -26,7 +26,7 @@ class Figures:
     steps: Mapping[str, int]  #: of live deletions, by state: ``dispatched``, ``running``
     unclaimed: float  #: seconds for which the oldest dispatched step has waited for a worker
     overdue: float  #: seconds since the most overdue deletion should have been decided on
-    held: int = 0  #: live deletions that a lien, the brake or the hours hold
+    on_hold: int = 0  #: live deletions that a lien, the brake or a maintenance window holds
     liens: int = 0  #: in force
     brake: bool = False  #: whether it is on
 
@@ -67,7 +67,7 @@ class Statistics(Repository):
             steps={state: count for state, (count, _) in states.items()},
             unclaimed=_age(since, now),
             overdue=_age(wake_at, now),
-            held=_with_condition(conditions, ConditionType.ON_HOLD),
+            on_hold=_with_condition(conditions, ConditionType.ON_HOLD),
             liens=liens,
             brake=brake.on,
         )

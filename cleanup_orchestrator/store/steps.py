@@ -121,11 +121,9 @@ class Steps(Repository):
     def release_claim(self, step: Step) -> bool:
         """Give a claimed step back to the queue, as if it had just been dispatched.
 
-        ``False``: the claim is gone.
-
-        The caller has no write call under way: the next worker claims the step at once, and a cancel does not wait for
-        it. There is one attempt: a database that does not answer does not delay the end of a process, and the lease
-        expires.
+        ``False``: the claim is gone. The caller has no write call under way: the next worker claims the step at once,
+        and a cancel does not wait for it. There is one attempt: a database that does not answer does not delay the end
+        of a process, and the lease expires.
         """
         with self._database.begin() as c:
             if guard.claimed(c, step) is None:
@@ -143,9 +141,7 @@ class Steps(Repository):
         """Save the result of a claimed step.
 
         With it are saved its leftovers, its journal lines, the facts that it learned, and the lien that it raises or
-        ends.
-
-        ``False``: the claim does not hold any more, nothing is saved.
+        ends. ``False``: the claim does not hold any more, nothing is saved.
 
         :param yielded: recorded changes that others have undone: they are marked, and will not be undone again
         """

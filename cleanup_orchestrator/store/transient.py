@@ -103,7 +103,6 @@ def _code(error: BaseException | None) -> int | str | None:
     """Return the number of PyMySQL or MySQLdb, or the SQLSTATE of psycopg or psycopg2.
 
     The number comes first: PyMySQL gives an SQLSTATE, too, and that of a lock wait timeout is HY000, "general error".
-
     ``None``: there is neither.
     """
     first = error.args[0] if error is not None and error.args else None

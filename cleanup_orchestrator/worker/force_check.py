@@ -13,9 +13,8 @@ from cleanup_orchestrator.worker.steps.context import project_definition
 def forcible_types(worker: WorkerContext, deletion_id: str) -> dict[str, str]:
     """Return the types whose force may be used, each with why it would fail.
 
-    The text is empty if force would work.
-
-    Only types with leftovers in the latest listing are checked with their service.
+    The text is empty if force would work. Only types with leftovers in the latest listing are checked with their
+    service.
     """
     options = worker.conf.force
     names = [name for name in worker.registry.forcible() if not options.types or name in options.types]

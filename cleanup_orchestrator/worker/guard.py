@@ -70,9 +70,9 @@ class WriteGuard:
         The reason is the hold on the deletion, if there is one, else a lost claim.
         """
         deletion, _steps, now = self._worker.store.load(self._deletion.id)
-        held = hold(deletion, now, self._worker.hold_options) if destructive(deletion, self._step) else None
-        if held is not None:
-            return OnHold(f"{what} withheld: {held.message}")
+        on_hold = hold(deletion, now, self._worker.hold_options) if destructive(deletion, self._step) else None
+        if on_hold is not None:
+            return OnHold(f"{what} withheld: {on_hold.message}")
         name = self._step.name
         return Stopped(f"{what} withheld: the deletion was cancelled, or the worker does not hold step {name} any more")
 

@@ -123,20 +123,19 @@ class LeasedTask(watchdog.WatchedTask, abc.ABC):
             return False
         try:
             if not self._released and self.release():
-                LOG.info("%s: handed back", self.name)
+                LOG.info("%s: its claim is released", self.name)
                 self.requeue()
         except Exception as error:
-            LOG.warning("%s: not handed back, it is taken up when its lease runs out: %s", self.name, error)
+            LOG.warning("%s: its claim could not be released and ends with the lease: %s", self.name, error)
         self._released = True
         return True
 
     def save_patiently(self, write: Callable[[], bool]) -> bool:
         """Save a result, and retry while the database is away.
 
-        Returns ``False`` if the claim is lost.
-
-        The result may be an hour's work. Retries end after the time of one lease: then another worker may do the work
-        again. The store decides whether the worker still holds the claim at that time.
+        Returns ``False`` if the claim is lost. The result may be an hour's work. Retries end after the time of one
+        lease: then another worker may do the work again. The store decides whether the worker still holds the claim at
+        that time.
         """
         began = time.monotonic()
         while True:

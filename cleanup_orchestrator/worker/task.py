@@ -31,7 +31,7 @@ LOG = log.getLogger(__name__)
 class StepTask(LeasedTask):
     """One claimed step."""
 
-    def __init__(self, worker: WorkerContext, hung: watchdog.Hung, deletion: Deletion, step: Step) -> None:
+    def __init__(self, worker: WorkerContext, hung: watchdog.HungThreads, deletion: Deletion, step: Step) -> None:
         """Create the task of a claimed step.
 
         :param hung: the threads of this worker that hang

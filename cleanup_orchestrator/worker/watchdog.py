@@ -81,7 +81,7 @@ class WatchedTask:
             session.end(self._given_up)
 
 
-class Hung:
+class HungThreads:
     """The threads of one worker that were given up and have not ended."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class Hung:
             hanging = [(other, since) for other, since in self._threads.values() if where(other) == where(step)]
             for other, since in hanging:
                 if other.id == step.id:
-                    return f"{where(step)} hangs since {time.monotonic() - since:.0f} seconds in this very worker"
+                    return f"{where(step)} hangs since {time.monotonic() - since:.0f} seconds in this worker"
             if hanging and self._tried.setdefault(where(step), step.id) != step.id:
                 return f"{where(step)} hangs for {len(hanging)} others: its steps are tried one at a time"
             return ""
@@ -176,4 +176,4 @@ def watch(
 def place(thread: threading.Thread) -> str:
     """Return the line of code that a thread is at."""
     frame = sys._current_frames().get(thread.ident or 0)
-    return f"{frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_name})" if frame else "nowhere any more"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_name})" if frame else "no line: it has ended"

@@ -99,7 +99,7 @@ class Worker(LeasedWorker[StepTask]):
     def __init__(self, context: WorkerContext) -> None:
         super().__init__()
         self.context = context
-        self.hung = watchdog.Hung()
+        self.hung = watchdog.HungThreads()
 
     def claim(self, work_id: str) -> StepTask | None:
         """Claim a step; ``None``: it is taken, finished, or the deletion has moved on."""
@@ -114,10 +114,9 @@ class Worker(LeasedWorker[StepTask]):
     def release_claims(self, patience: float) -> None:
         """Give every step under way back to the queue, because the process ends.
 
-        Write calls of these steps are withheld from now on.
-
-        A write call that is under way may still take effect, after another worker claimed the step or a user cancelled
-        the deletion. The worker waits for its end. If it does not end, the worker keeps the step until the lease ends.
+        Write calls of these steps are withheld from now on. A write call that is under way may still take effect, after
+        another worker claimed the step or a user cancelled the deletion. The worker waits for its end. If it does not
+        end, the worker keeps the step until the lease ends.
 
         :param patience: seconds to wait for write calls that are under way
         """
@@ -126,7 +125,7 @@ class Worker(LeasedWorker[StepTask]):
         while waiting := [task for task in tuple(self._tasks) if not task.release_claim()]:
             if time.monotonic() >= deadline:
                 names = ", ".join(f"{task.step.name} ({task.step.id})" for task in waiting)
-                LOG.warning("a write call does not end: left until the lease runs out: %s", names)
+                LOG.warning("a write call does not end: the claim is kept until the lease ends: %s", names)
                 return
             time.sleep(0.05)
 

@@ -156,7 +156,7 @@ def test_a_deletion_whose_project_vanishes_goes_on_and_reports_it(noisy, only):
     sweeps = [s for s in orchestrator.store.steps(deletion_id) if s.kind is StepKind.SWEEP]
     unknown = [s.name for s in sweeps if s.outcome is Outcome.UNKNOWN]
     assert rows == []
-    assert not record.holding
+    assert not record.has_changes
     assert len(records(orchestrator, filled.project_id)) == 1
     assert condition(record, "project_gone")
     if unknown:

@@ -81,4 +81,4 @@ def test_servers_rest_with_their_project_and_a_restore_starts_those_that_ran(
     for suffix in ("plain", "locked"):
         await_server(nova, ids[suffix], "ACTIVE")
     assert status(ids) == status(neighbours) == AFTERWARDS
-    assert not orchestrator.store.get(deletion_id).holding
+    assert not orchestrator.store.get(deletion_id).has_changes

@@ -99,7 +99,7 @@ def test_a_report_of_a_tree_says_of_each_project_what_is_left_and_locks_none_wit
     assert {name for name, r in ended.items() if r.reason == "project_has_children"} == {"top", "left"}
     for name in ("top", "left", "leaf"):
         assert cloud.admin.call("GET", f"/projects/{ids[name]}")["project"]["enabled"]
-        assert not ended[name].holding
+        assert not ended[name].has_changes
 
 
 def test_a_cancel_of_the_top_stops_the_whole_tree(api, cloud, admin):

@@ -205,7 +205,7 @@ class Way:
         intents = set()
         for id_ in self.ids:
             assert self.store.changes(id_) == ()
-            assert not self.store.get(id_).holding
+            assert not self.store.get(id_).has_changes
             told = [*self.journal("resource.deleting", id_), *self.journal("resource.forcing", id_)]
             intents |= {r["id"] for event in told for r in event.data["resources"]}
             # A step of the killed process may stay as it was, once nothing waits for it; but it must have no lease.

@@ -44,7 +44,7 @@ def test_figures_count_deletions_on_hold_liens_and_the_brake(store):
     store.add_lien(Lien("gone", "p", "ops", "x", store.now(), expires_at=store.now()))
     store.set_brake(Brake(True, "x"))
     found = store.figures()
-    assert (found.held, found.liens, found.brake, found.stalled) == (1, 1, True, 0)
+    assert (found.on_hold, found.liens, found.brake, found.stalled) == (1, 1, True, 0)
 
 
 def test_figures(store):

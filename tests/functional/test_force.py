@@ -203,7 +203,7 @@ def test_a_cancel_under_force_gives_the_project_back(emulated, images, orchestra
     orchestrator.parts.bus.deletion(deletion_id)
     assert orchestrator.wait([deletion_id]) == {deletion_id: Status.CANCELLED}
     record = orchestrator.store.get(deletion_id)
-    assert record.forced is None and not record.holding
+    assert record.forced is None and not record.has_changes
     assert left(emulated, project) == images.eternal
 
 

@@ -82,7 +82,7 @@ def test_what_admins_wrote_is_not_shown_to_a_manager_of_the_domain(emulated, tmp
         assert made.wait([id_], LONG) == {id_: Status.DELETED}
         assert told(seen(site, "default-manager-token", dry, id_)) == none_shown
         shown = site.get(f"/v1/deletions/{id_}", "default-manager-token").json["deletion"]
-        assert "not looked at: key-manager" in shown["message"], "every reader sees what was left out"
+        assert "not listed: key-manager" in shown["message"], "every reader sees what was left out"
         [shown] = shown["waivers"]
         assert (shown["id"], shown["service_type"]) == (waived.id, "key-manager")
         assert shown["user_name"] == "alice", "whom to ask"

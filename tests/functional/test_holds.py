@@ -88,7 +88,7 @@ def test_one_that_comes_while_it_deletes_stops_it_and_a_cancel_gives_the_project
 
         cancel(made.store, id_)
         assert made.wait([id_], LONG) == {id_: Status.CANCELLED}
-        assert emulated.exists(project) and not made.store.get(id_).holding
+        assert emulated.exists(project) and not made.store.get(id_).has_changes
         assert emulated.left(project) == left, "and nothing was deleted meanwhile"
 
 
@@ -116,6 +116,6 @@ def test_a_project_that_gets_on_the_never_delete_list_during_its_deletion_loses_
         gate.open()
         assert made.wait([id_], LONG) == {id_: Status.FAILED}
         record = made.store.get(id_)
-        assert (record.reason, record.holding) == ("project_protected", False)
+        assert (record.reason, record.has_changes) == ("project_protected", False)
         assert emulated.exists(project) and emulated.left(project), "it was stopped before the end"
         assert "never-delete list" in record.message

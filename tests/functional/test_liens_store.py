@@ -86,7 +86,7 @@ def test_an_expired_lien_puts_nothing_on_hold(store):
     protect(store, seconds=-1)
     assert store.may_write(step)
     record, _steps, _now = store.load(step.deletion_id)
-    assert (record.held_back, record.liens, record.brake) == (True, (), None)
+    assert (record.has_holds, record.liens, record.brake) == (True, (), None)
 
 
 def test_an_undone_change_is_marked_also_on_hold(store):

@@ -99,7 +99,7 @@ def restore(made, id_):
     cancel(made.store, id_, "restore")
     made.parts.bus.deletion(id_)
     assert made.wait([id_], LONG) == {id_: Status.CANCELLED}
-    assert not made.store.get(id_).holding
+    assert not made.store.get(id_).has_changes
 
 
 def journal(made, id_, type_):

@@ -113,7 +113,7 @@ def test_a_policy_file_in_json(url, tmp_path, check):
         ("sqlite", "fake://", 0, ""),
         ("sqlite", "rabbit://x:hush@h/", 1, "SQLite, which serves one process"),
         pytest.param("postgresql", "rabbit://x:hush@h/", 0, "", marks=pytest.mark.real),
-        pytest.param("postgresql", "fake://", 2, "never leaves a process", marks=pytest.mark.real),
+        pytest.param("postgresql", "fake://", 2, "connects no other process", marks=pytest.mark.real),
         pytest.param("postgresql", "", 1, "names no host", marks=pytest.mark.real),
         # The start of a process checks whether the driver is installed.
         pytest.param("postgresql", "nonsense://x:hush@h/", 0, "", marks=pytest.mark.real),
@@ -181,7 +181,7 @@ def test_a_notification_driver_that_is_not_there_is_a_warning(url, check):
     [
         ('"cleanup:deletions:create": "role:admin"', 0, ""),
         ('"cleanup:deletion:create": "role:admin"', 1, "cleanup:deletion:create"),
-        ('"cleanup:deletions:create": "rule:no_such_rule"', 2, "refers to one that is not there"),
+        ('"cleanup:deletions:create": "rule:no_such_rule"', 2, "refers to an unknown rule"),
         ("this is: [no policy", 2, "oslo_policy"),
     ],
 )

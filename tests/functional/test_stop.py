@@ -65,7 +65,7 @@ def test_the_claim_of_a_step_that_hangs_in_a_read_is_released_and_another_worker
     assert time.monotonic() - began > 2, "the step had its time"
     taken = wait("another takes it", lambda: (s := all_.step(deletion, "survey")).fencing_token > 1 and s, 60)
     assert worker_of(taken) == survivor.popen.pid
-    assert "survey@-: handed back" in doomed.log.read_text()
+    assert "survey@-: its claim is released" in doomed.log.read_text()
     assert "Traceback" not in doomed.log.read_text()
 
 

@@ -82,10 +82,10 @@ def test_what_the_release_before_wrote_is_read_after_the_upgrade(empty_database_
         "purpose",
         "reason",
         "conditions",
-        *(unknown - {"holding", "children"}),
+        *(unknown - {"has_changes", "children"}),
     ):
         assert getattr(found, name) == getattr(deletion, name), name
-    assert found.holding and len(steps) == 1
+    assert found.has_changes and len(steps) == 1
     store.create(world.deletion(id=str(uuid.uuid4()), project_id="other"), TASKS, Event("deletion.accepted", "new"))
     store.close()
 

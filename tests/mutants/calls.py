@@ -221,8 +221,8 @@ MUTATIONS = (
     Mutation(
         "A call that is under way holds no slot once its process's share is smaller",
         LIMITS,
-        "held = max(slots, request.in_use)",
-        "held = slots",
+        "leased = max(slots, request.in_use)",
+        "leased = slots",
         tests("cloud/rate_limiter_rules"),
     ),
     Mutation(

@@ -217,7 +217,7 @@ MUTATIONS = (
     Mutation(
         "A report that found leftovers keeps the lock",
         ACTION_PLAN,
-        "if not view.deletion.holding:\n            return (Move(to, reason, message),)",
+        "if not view.deletion.has_changes:\n            return (Move(to, reason, message),)",
         "if True:\n            return (Move(to, reason, message),)",
         tests("core/decide_rules core/decide"),
     ),
@@ -287,8 +287,8 @@ MUTATIONS = (
     Mutation(
         "What settles is called stalled",
         CONDITIONS,
-        "return None if settling or waiting or held",
-        "return None if waiting or held",
+        "return None if settling or waiting or on_hold",
+        "return None if waiting or on_hold",
         tests("core/decide_rules core/decide"),
     ),
     # ----------------------------------------------------------------------------------------------- decide: what holds

@@ -286,8 +286,8 @@ MUTATIONS = (
     Mutation(
         "Parts of other projects count as unplanned",
         EXCLUSIONS,
-        "ours = (one for one in list_resources(type_, connection, project) if one.owner == project.id)",
-        "ours = (one for one in list_resources(type_, connection, project) if one.owner != project.id)",
+        "own = (one for one in list_resources(type_, connection, project) if one.owner == project.id)",
+        "own = (one for one in list_resources(type_, connection, project) if one.owner != project.id)",
         tests("core/plans"),
     ),
     # -------------------------------------------------------------------------------------------------- declared calls

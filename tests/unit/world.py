@@ -123,12 +123,12 @@ class World:
             self.writes.append((step_id, self.deletion.purpose))
         if step.kind in (StepKind.ACCESS, StepKind.DRAIN, StepKind.CLOSE):
             self.writes.append((step_id, self.deletion.purpose))
-            self.deletion = dataclasses.replace(self.deletion, holding=True)
+            self.deletion = dataclasses.replace(self.deletion, has_changes=True)
         if step.kind is StepKind.REMOVE:
             self.writes.append((step_id, self.deletion.purpose))
-            self.deletion = dataclasses.replace(self.deletion, holding=False)
+            self.deletion = dataclasses.replace(self.deletion, has_changes=False)
         if step.kind is StepKind.RELEASE and result.outcome is Outcome.CLEAR:
-            self.deletion = dataclasses.replace(self.deletion, holding=False)
+            self.deletion = dataclasses.replace(self.deletion, has_changes=False)
         abandoned = {id_: one for id_, one in self.left.get(step_id, {}).items() if one.abandoned and step.abandoned}
         result = force.carried(result, abandoned)
         self.left[step_id] = {one.id: one for one in result.leftovers}

@@ -60,9 +60,8 @@ def _refuse_base(connection: Connection, project: ProjectDefinition, backup: Res
 def force_backup(connection: Connection, project: ProjectDefinition, backup: Resource) -> None:
     """Reset a backup to error, whatever its state, and delete it by force.
 
-    Other backups that depend on it block this.
-
-    Not every driver supports a forced delete. Then Cinder answers 405, and accepts an ordinary delete in state error.
+    Other backups that depend on it block this. Not every driver supports a forced delete. Then Cinder answers 405, and
+    accepts an ordinary delete in state error.
     """
     _refuse_base(connection, project, backup)
     try:

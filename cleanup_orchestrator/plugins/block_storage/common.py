@@ -110,7 +110,6 @@ def post_action(
     connection: Connection, project: ProjectDefinition, resource: Resource, path: str, body: Row, version: str
 ) -> None:
     """Call an action on a resource."""
-    """Call an action on a resource."""
     Rest(SERVICE_TYPE, path, method="POST", body=body, microversion=version).call(connection, project, resource)
 
 
@@ -141,7 +140,6 @@ def wait_while_busy(project: ProjectDefinition, row: Row, doing: str) -> None:
 
 
 def cinder_blocker(type_: str, id_: Any, owner: Any, service: str = SERVICE_TYPE) -> dict[str, str]:
-    """Return a blocker in Cinder, or in another service."""
     """Return a blocker in Cinder, or in another service."""
     return blocker(f"{service}.{type_}", id_, owner)
 

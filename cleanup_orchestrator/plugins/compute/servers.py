@@ -127,9 +127,8 @@ def refuse_unreachable(connection: Connection, project: ProjectDefinition, serve
 def release_volumes(connection: Connection, project: ProjectDefinition, server: Resource) -> None:
     """Prevent that volumes are deleted with their server.
 
-    The plugin of Cinder decides which volumes stay, and whose snapshots they have.
-
-    Nova before Ussuri cannot do this. There a volume with ``delete_on_termination`` is deleted with its server.
+    The plugin of Cinder decides which volumes stay, and whose snapshots they have. Nova before Ussuri cannot do this.
+    There a volume with ``delete_on_termination`` is deleted with its server.
     """
     volumes = [v["id"] for v in server.data.get(_VOLUMES) or () if v.get("delete_on_termination")]
     if not volumes or not knows_microversion(connection.compute, _RELEASE):

@@ -130,9 +130,8 @@ _PATHS = {
 def all_projects_view(plural: str) -> Rest:
     """Return a list of the rows of all projects.
 
-    Without the SDK, which takes milliseconds for each row.
-
-    A collection that Neutron does not page ignores the limit, and returns no next link.
+    Without the SDK, which takes milliseconds for each row. A collection that Neutron does not page ignores the limit,
+    and returns no next link.
     """
     path = _PATHS.get(plural) or "/" + plural.replace("_", "-")
     key = path.rpartition("/")[2].replace("-", "_")
@@ -170,7 +169,7 @@ def own_and(connection: Connection, project: ProjectDefinition) -> list[str]:
 
 
 def group_type(name: str, plural: str, names: Iterable[str], *, defaults: bool, **declared: Any) -> ResourceType:
-    """Return a type of the resources that the service creates in each project, or of all others of the collection.
+    """Return a type of a service's default resources, or of all others of the list.
 
     Without a filter the list of all projects creates only the orchestrator's default group.
 

@@ -66,7 +66,7 @@ def of_own_network(resource: Resource, project: ProjectDefinition) -> str | None
     return None
 
 
-_ON_OWN_NETWORK = "_parent_is_ours"  # added to listed rows; no attribute of Neutron begins with an underscore
+_ON_OWN_NETWORK = "_on_own_network"  # added to listed rows; no attribute of Neutron begins with an underscore
 _PROTECTED = "_network_is_protected"
 
 

@@ -88,9 +88,8 @@ def send(connection: Connection, method: str, account: str, container: str = "",
 def list_pages(connection: Connection, account: str, container: str = "", **query: str) -> Iterator[list[Row]]:
     """Yield the pages of a listing, with the last name as the marker.
 
-    Deletes in between do not shift a page.
-
-    A short page may be followed by another one (sharded containers). Only an empty page is the end.
+    Deletes in between do not shift a page. A short page may be followed by another one (sharded containers). Only an
+    empty page is the end.
     """
     marker: dict[str, str] = {}
     while True:

@@ -197,9 +197,7 @@ class _Emptying:
 def _revoke_write_access(connection: Connection, account: str, container: str) -> Mapping[str, str]:
     """Remove what lets others write without a token; return the headers.
 
-    What is removed is part of the delete, and is not restored.
-
-    What is removed is part of the delete: it is not put back, as what is deleted is not.
+    It is not restored, because its removal is part of the delete.
     """
     found = send(connection, "HEAD", account)
     exceptions.raise_from_response(found)

@@ -34,10 +34,10 @@ OPTIONS = (
         "abandon_forbidden_stacks",
         default=False,
         help="Abandon a stack with something in it that a member of its project may not delete; this needs "
-        "enable_stack_abandon in heat.conf. Any user of the project can make such a stack, and so hold up its "
-        "deletion. What an abandoned stack made in the project is deleted as if there had never been a stack. What it "
-        "made elsewhere stays: a flavor or a role, which takes an admin's template. Off: the stack is reported, and "
-        "blocks.",
+        "enable_stack_abandon in heat.conf. Any user of the project can make such a stack, which blocks the "
+        "project's deletion. What an abandoned stack made in the project is deleted as if there had never been a "
+        "stack. What it made elsewhere stays: a flavor or a role, which takes an admin's template. If false, the stack "
+        "is reported, and blocks the deletion.",
     ),
 )
 

@@ -32,9 +32,8 @@ _DEPLOYMENTS = Rest("orchestration", "/software_deployments", key="software_depl
 def _deployments(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
     """Yield the deployments of the project's configs.
 
-    Heat shows the owner of a config, not of a deployment.
-
-    A deployment with another project's config is not found. Only an admin can create one.
+    Heat shows the owner of a config, not of a deployment. A deployment with another project's config is not found. Only
+    an admin can create one.
     """
     configs = {row["id"] for row in _CONFIGS.rows(connection, project) if row.get("project") == project.id}
     if configs:  # the list has all deployments of the cloud in one page
@@ -46,11 +45,10 @@ def _deployments(connection: Connection, project: ProjectDefinition) -> Iterator
 def _show_deployment(connection: Connection, project: ProjectDefinition, deployment: Resource) -> Row:
     """Read a deployment again, from the list, and check its config.
 
-    The config shows the owner, and may have been replaced.
-
-    ``GET /software_deployments/{id}`` acts on the inputs of the deployment's config, which a user wrote. Heat looks for
-    the signal that they name with the caller's token, in the caller's own Swift account, and answers with an error
-    where they are invalid (heat/engine/service_software_config.py, ``_show_software_deployment``).
+    The config shows the owner, and may have been replaced. ``GET /software_deployments/{id}`` acts on the inputs of the
+    deployment's config, which a user wrote. Heat looks for the signal that they name with the caller's token, in the
+    caller's own Swift account, and answers with an error where they are invalid
+    (heat/engine/service_software_config.py, ``_show_software_deployment``).
 
     :raises NotFoundException: when the list does not have the deployment
     """

@@ -67,9 +67,7 @@ def _drop_trusts(
 
     Heat answers 500 when the stack's creator has lost the role on the project (the drain may have removed it) or is
     disabled. It tries to delete the creator's trust as the creator, and does not handle a 403. It does handle a trust
-    that is gone.
-
-    Heat's user is known by the trust that Heat creates for the caller of the delete: Heat is its trustee.
+    that is gone. Heat's user is known by the trust that Heat creates for the caller of the delete: Heat is its trustee.
     """
     if getattr(error, "status_code", None) != 500:
         return False
@@ -181,10 +179,8 @@ def refuse_without_abandon(connection: Connection, project: ProjectDefinition) -
 def _abandon_stack(connection: Connection, project: ProjectDefinition, stack: Resource) -> None:
     """Abandon a stack of a project that is gone.
 
-    Its resources are swept as if there had never been a stack.
-
-    Heat deletes with the caller's token. With a token of another project it would look there for resources that it
-    knows by name (containers, queues, key pairs).
+    Its resources are swept as if there had never been a stack. Heat deletes with the caller's token. With a token of
+    another project it would look there for resources that it knows by name (containers, queues, key pairs).
 
     :raises Refused: when Heat abandons no stacks, or failed to abandon this one
     """
@@ -207,10 +203,8 @@ def _abandon_stack(connection: Connection, project: ProjectDefinition, stack: Re
 def abandon_before(connection: Connection, project: ProjectDefinition, stack_id: str) -> None:
     """Abandon a stack before another service deletes its owner.
 
-    Returns once Heat does not know the stack.
-
-    Only for a project that is gone. Heat accepts the request before it has abandoned the stack. A delete of the owner
-    before that would delete the stack's resources.
+    Returns once Heat does not know the stack. Only for a project that is gone. Heat accepts the request before it has
+    abandoned the stack. A delete of the owner before that would delete the stack's resources.
 
     :raises Refused: while Heat knows the stack; when it abandons no stacks; or when the stack is another project's
     """

@@ -118,9 +118,8 @@ def _while_there(
 ) -> Iterator[Row]:
     """Yield what depends on a share; nothing once the share is gone.
 
-    Manila then answers 400 or 404.
-
-    The share may be gone because the list of shares is older. Manila deletes no share that has dependent resources.
+    Manila then answers 400 or 404. The share may be gone because the list of shares is older. Manila deletes no share
+    that has dependent resources.
     """
     try:
         yield from rows(connection, project, share)

@@ -120,9 +120,8 @@ class StepContext:
     def note_undone_by_users(self, project: Project) -> None:
         """Note which recorded changes users have undone.
 
-        The orchestrator does not undo them any more.
-
-        Not while the project is being drained: a change that is recorded and not yet made looks undone.
+        The orchestrator does not undo them any more. Not while the project is being drained: a change that is recorded
+        and not yet made looks undone.
         """
         if self.deletion.status is Status.DRAINING:
             return
@@ -164,9 +163,7 @@ class StepContext:
     def planned(self, service: str, type_: ResourceType) -> frozenset[str] | None:
         """Return the ids of a type in the plan that the deletion is bound to.
 
-        ``None``: no plan limits the type.
-
-        No plan has project settings: they are deleted when nothing else is left.
+        ``None``: no plan limits the type. No plan has project settings: they are deleted when nothing else is left.
         """
         if not self.deletion.plan_id or type_.project_setting:
             return None

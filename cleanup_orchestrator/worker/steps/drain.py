@@ -30,9 +30,8 @@ class Drain(StepRunner):
     def _regain_access(self, context: drain.DrainContext) -> None:
         """Give the orchestrator its role on the project again.
 
-        A drain may have failed because a user removed the role.
-
-        A failure here is only logged. The driver reports what it needs and does not have.
+        A drain may have failed because a user removed the role. A failure here is only logged. The driver reports what
+        it needs and does not have.
         """
         try:
             drain.ensure_access(context, self.worker.conf.drain.project_role)

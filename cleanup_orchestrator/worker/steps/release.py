@@ -24,7 +24,7 @@ class Release(StepRunner):
         return StepResult(Outcome.CLEAR, message=f"{count} changes undone")
 
     def _start(self, change: Change) -> str:
-        """Start a resource that was stopped for the recovery window; see ``stopping.start``."""
+        """Start a resource stopped for the recovery window; see ``stopping.start``."""
         data, context = change.data, self.context
         try:
             type_ = self.worker.registry.find(data["service"], data["type"])

@@ -128,10 +128,8 @@ def survey(
     """Read the project and the catalog, and return the steps that follow from them.
 
     A project that Keystone does not know was deleted without the orchestrator: its resources are listed all the same.
-
-    The never-delete list is checked here, too, and not only by the API: it applies to every origin of a deletion.
-
-    Every error of Keystone is raised: a catalog that was not read has no steps, and no steps would count as empty.
+    The never-delete list is checked here, too, and not only by the API: it applies to every origin of a deletion. Every
+    error of Keystone is raised: a catalog that was not read has no steps, and no steps would count as empty.
 
     :param waivers: those in force now, for this project or for all
     :param known: the deletion's steps: a service may have left the catalog since an earlier survey
@@ -158,10 +156,10 @@ def survey(
         steps[(step.kind, step.region, step.service, step.type)] = step
     relied_upon = {step.waived for step in steps.values()}
     if project is not None and not read.reason:
-        looks = [step for step in steps.values() if step.kind is not StepKind.HALT]
-        message = f"{len(looks)} steps over {len({(s.region, s.service) for s in looks})} services"
+        listed = [step for step in steps.values() if step.kind is not StepKind.HALT]
+        message = f"{len(listed)} steps over {len({(s.region, s.service) for s in listed})} services"
     if waived := sorted({f"{s.service}@{s.region}" for s in steps.values() if s.waived}):
-        message += f"; waived, and not looked at: {', '.join(waived)}"
+        message += f"; waived, and not listed: {', '.join(waived)}"
     return Found(
         StepResult(Outcome.CLEAR, read.reason, message),
         project,
@@ -260,5 +258,5 @@ def _waits_for_children(deletion: Deletion) -> bool:
 
     They have deletions of their own, and this project is not locked yet.
     """
-    looking = deletion.status is Status.INVENTORY and (deletion.mode is Mode.REPORT or deletion.dry_run)
-    return deletion.include_subtree and (deletion.status is Status.ACCEPTED or looking)
+    first = deletion.status is Status.INVENTORY and (deletion.mode is Mode.REPORT or deletion.dry_run)
+    return deletion.include_subtree and (deletion.status is Status.ACCEPTED or first)

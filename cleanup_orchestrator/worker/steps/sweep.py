@@ -161,21 +161,20 @@ class Sweep(StepRunner):
                 self._janitor_connection = self.context.clouds.connection(session, self.step.region)
             return self._janitor_connection
 
-    def _still_lost(self, look: StepResult) -> StepResult:
+    def _still_lost(self, listed: StepResult) -> StepResult:
         """Return a listing in which undeletable leftovers keep their reason.
 
-        They cannot be deleted because the project is gone.
-
-        Otherwise they would count as new, and would be deleted and listed again without end.
+        Leftovers that cannot be deleted because the project is gone would otherwise count as new, and would be deleted
+        and listed again without end.
         """
         lost = {one.id: one for one in self._left(self.worker.conf.worker.most_listed) if _is_lost(one)}
         if not lost:
-            return look
-        left = tuple(lost.get(one.id, one) for one in look.leftovers)
+            return listed
+        left = tuple(lost.get(one.id, one) for one in listed.leftovers)
         worst = next((one for one in left if _is_lost(one)), None)
         if worst is None:
-            return dataclasses.replace(look, leftovers=left)
-        return dataclasses.replace(look, leftovers=left, reason=str(worst.reason), message=worst.message)
+            return dataclasses.replace(listed, leftovers=left)
+        return dataclasses.replace(listed, leftovers=left, reason=str(worst.reason), message=worst.message)
 
     def _left(self, most: int) -> list[Leftover]:
         """Return what the attempt before this one left."""

@@ -1,4 +1,4 @@
-"""Runs the calls that a resource type declares, and checks the form of their answers."""
+"""Runs the calls that a resource type declares, and checks their answers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def act(action: Action, connection: Connection, project: ProjectDefinition, reso
 
 
 def describe(type_: ResourceType, project: ProjectDefinition, resource: Resource) -> str:
-    """Return the type's description of a resource for the report; empty if the type declares none."""
+    """Return a resource's description for the report; empty if there is none."""
     return str(type_.describe(resource, project) or "") if type_.describe else ""
 
 

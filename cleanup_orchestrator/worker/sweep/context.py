@@ -16,7 +16,10 @@ MOST_LISTED = 500_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RelatedType:
-    """A type whose resources are deleted together with those of the swept type: ``part_of``, ``deleted_with``."""
+    """A type that is deleted with the swept type, or the other way round.
+
+    Declared by ``part_of`` and ``deleted_with``.
+    """
 
     name: str  #: for messages: ``subnet``, or ``compute.server`` of another service
     type: ResourceType
@@ -28,7 +31,7 @@ class RelatedType:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SweepContext:
-    """What one sweep is about: one resource type of one project in one region, and the rules that apply to it."""
+    """One resource type of one project in one region, and the rules of its sweep."""
 
     type: ResourceType
     connection: Connection

@@ -1,4 +1,4 @@
-"""Deletes what a project owns of one type: list, check the owner, delete, list again.
+"""Deletes a project's resources of one type: list, check owner, delete, list.
 
 No single answer is trusted. Each listed object must carry the project's id. It is read again right before its delete if
 its service can show it. It counts as deleted only when the second listing does not have it any more.
@@ -152,7 +152,10 @@ class _Attempt:
         return bool(self._stop or self.slow_down or time.monotonic() >= self._until)
 
     def _delete(self, resource: Resource) -> None:
-        """Delete one resource, unless the sweep is over, and note the outcome. Runs in several threads."""
+        """Delete one resource, unless the sweep is over, and note the outcome.
+
+        Runs in several threads.
+        """
         if self._is_over():
             return
         self.tried.add(resource.id)
@@ -220,8 +223,9 @@ def _list_again(attempt: _Attempt, first: Listing, names: dict[str, str], on_hol
 def _delete_one(
     context: SweepContext, exclusions: Exclusions, resource: Resource, forced: bool, janitor: Janitor
 ) -> Verdict | None:
-    """Delete one resource; return ``None`` if accepted, :data:`_MISSING` if its service does not know it.
+    """Delete one resource; return why not.
 
+    :returns: ``None``: the delete was accepted; :data:`_MISSING`: its service does not know it
     :raises Stopped: the guard withholds the write
     :raises WriteRefused: the guard refuses the write
     """
@@ -272,7 +276,7 @@ def _delete_one(
 
 
 def _explain(context: SweepContext, resource: Resource, failure: Failure) -> Verdict:
-    """Return why a delete was refused, with the blocking resources if the type can tell them."""
+    """Return why a delete was refused, with the blocking resources if known."""
     explain = context.type.explain
     if explain is not None:
         try:

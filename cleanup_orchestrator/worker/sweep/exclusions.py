@@ -1,4 +1,4 @@
-"""Decides which of the project's resources a sweep must not delete: protected ones, and ones that are not planned."""
+"""Decides what a sweep must not delete: protected and unplanned resources."""
 
 from __future__ import annotations
 
@@ -101,15 +101,18 @@ def unplanned_by(context: SweepContext) -> Forbids:
 
 
 def _unplanned_parts(related: RelatedType, connection: Connection) -> list[Resource]:
-    """Return the project's resources of a related type that would be deleted and are not in the plan."""
+    """Return the project's resources of a related type that are not in the plan.
+
+    Resources that would not be deleted are left out.
+    """
     type_, project = related.type, related.project
-    ours = (one for one in list_resources(type_, connection, project) if one.owner == project.id)
-    new = (resource for resource in ours if resource.id not in (related.planned or ()))
+    own = (one for one in list_resources(type_, connection, project) if one.owner == project.id)
+    new = (resource for resource in own if resource.id not in (related.planned or ()))
     return [resource for resource in new if not any(rule(resource, project) for rule in type_.keep)]
 
 
 def _marked(related: RelatedType, connection: Connection, marks: KeepMarks) -> list[tuple[Resource, str]]:
-    """Return the resources of a related type that bear a keep mark, of any owner, with the reason."""
+    """Return a related type's resources with a keep mark, of any owner, and why."""
     type_ = related.type
     resources = list_resources(type_, connection, related.project)
     return [(resource, why) for resource in resources if (why := marks.why(type_, resource.data))]

@@ -1,4 +1,7 @@
-"""Lists what a project owns of one type, sorted by what may be done with it. Changes nothing."""
+"""Lists what a project owns of one type, sorted by what may be done with it.
+
+It changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +142,10 @@ def scan(
 
 
 def _stray(type_: ResourceType, resource: Resource, project: ProjectDefinition) -> str:
-    """Return why a resource that does not name the project may belong to it; empty: it is another project's."""
+    """Return why a resource may be the project's, although it does not name it.
+
+    Empty: it is another project's.
+    """
     if resource.owner is None:  # a shared listing contains rows that belong to no project
         return "" if type_.unfiltered else f"its {type_.owner} is missing: protected"
     if resource.owner.replace("-", "") == project.id.replace("-", ""):  # the same id in another spelling
@@ -148,7 +154,7 @@ def _stray(type_: ResourceType, resource: Resource, project: ProjectDefinition) 
 
 
 def result_of(listing: Listing, left: Sequence[Leftover]) -> StepResult:
-    """Return the result of a listing with these leftovers. Its reason is the most telling one of them."""
+    """Return the result of a listing, with the most telling reason of its leftovers."""
     worst = min(left, key=lambda leftover: (leftover.reason in _MERELY_THERE, leftover.reason), default=None)
     return StepResult(
         outcome=Outcome.LEFTOVERS if left else Outcome.CLEAR,
@@ -162,14 +168,14 @@ def result_of(listing: Listing, left: Sequence[Leftover]) -> StepResult:
 
 
 def incomplete(result: StepResult) -> StepResult:
-    """Return the result of a truncated listing: it says that there is more, and has no digest."""
+    """Return the result of a truncated listing: incomplete, and without a digest."""
     text = f"at least {len(result.leftovers)}, and there are more: the list is longer than [worker] most_listed"
     message = f"{text}; {result.message}" if result.message else text
     return dataclasses.replace(result, message=message, digest="", more=True)
 
 
 def informational(result: StepResult) -> StepResult:
-    """Return the result of an informational type: it names what is there, and leaves nothing over."""
+    """Return the result of an informational type, which never has leftovers."""
     named = tuple(dataclasses.replace(one, reason=Reason.INFORMATIONAL) for one in result.leftovers)
     said = (*result.kept_resources, *named)
     return dataclasses.replace(result, outcome=Outcome.CLEAR, reason="", message="", leftovers=(), kept_resources=said)

@@ -1,4 +1,4 @@
-"""Stops what runs of a project for the recovery window, and starts it again after a restore."""
+"""Stops running resources for the recovery window; a restore starts them again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Record = Callable[[Resource], None]
 
 
 def halt(context: SweepContext, record: Record) -> StepResult:
-    """Stop the project's running resources that a deletion would delete, then list again.
+    """Stop the running resources that a deletion would delete, then list again.
 
     The result is clear only if none of them runs any more. A resource in transition may run again, and a resource whose
     stop was refused does run. These resources are no leftovers of the report; only the message names them.
@@ -63,7 +63,7 @@ def halt(context: SweepContext, record: Record) -> StepResult:
 
 
 def _running(context: SweepContext, exclusions: Exclusions) -> list[Resource]:
-    """Return the resources that run or are in transition, and that a deletion would delete.
+    """Return the resources to delete that run or are in transition.
 
     :raises BadAnswer: the listing was truncated: whether the others run is not known
     """
@@ -81,7 +81,7 @@ def _running(context: SweepContext, exclusions: Exclusions) -> list[Resource]:
 
 
 def _stop(context: SweepContext, exclusions: Exclusions, resource: Resource, record: Record) -> bool:
-    """Stop a resource that was listed as running; return whether the stop call was made.
+    """Stop a resource listed as running; return whether the call was made.
 
     The call is made only if the resource still runs and still belongs to the project.
     """
@@ -100,7 +100,9 @@ def _stop(context: SweepContext, exclusions: Exclusions, resource: Resource, rec
 
 
 def start(context: SweepContext, id_: str) -> str:
-    """Start a resource that :func:`halt` stopped, and return a sentence; change nothing if it is not stopped any more.
+    """Start a resource that :func:`halt` stopped, and return a sentence.
+
+    Nothing is changed if it is not stopped any more.
 
     :raises CleanupError: it cannot be started now; the message names it
     """

@@ -156,7 +156,7 @@ def test_a_waiver_for_a_project_is_not_shown_to_another_domain(site, token, proj
     waive(site, service_type="weather", project_id=project_id)
     answer = site.get(f"/v1/services?project_id={project_id}", token=token)
     assert answer.status == status
-    assert (b"not looked at" in answer.body) is (status == 200)
+    assert (b"not listed" in answer.body) is (status == 200)
     assert (b"it is retired" in answer.body) is (token == "admin-token"), "why is for those who may read waivers"
 
 

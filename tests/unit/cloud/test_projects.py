@@ -77,7 +77,7 @@ def test_answers_of_a_keystone_that_does_not_find_the_project_of_the_orchestrato
     """A Keystone with an empty database says no to everything."""
     assert Projects(Keystone(projects__p=shown("p"))).knows("p", "own")
     assert not Projects(Keystone(projects__own=shown("own"))).knows("p", "own")
-    with pytest.raises(BadAnswer, match="counts for nothing"):
+    with pytest.raises(BadAnswer, match="does not count"):
         Projects(Keystone()).knows("p", "own")
     with pytest.raises(BadAnswer, match="no id"):
         Projects(Keystone(projects__own=shown("own"))).knows("", "own")

@@ -531,7 +531,7 @@ def test_a_pause_longer_than_calls_wait_is_left_to_the_step(play, ledger):
     network = adapter(server, make(ledger, longest_wait=2.0))
     with pytest.raises(ka_exceptions.HttpError):
         play.run(lambda: network.get("/x"))
-    with pytest.raises(RateLimited, match="asked us to wait"):
+    with pytest.raises(RateLimited, match="asked for a pause"):
         play.run(lambda: network.get("/x"))
     assert play.now < 2.0  # neither of them waited
     assert len(server.seen) == 1

@@ -181,7 +181,7 @@ def test_a_pause_beyond_what_a_call_waits_is_said_at_once(clock, ledger):
     mine = account(made(ledger))
     mine.pause(50)
     before = clock.now
-    with pytest.raises(RateLimited, match="asked us to wait"):
+    with pytest.raises(RateLimited, match="asked for a pause"):
         mine.enter(False, None, 10)
     assert clock.now == before
 

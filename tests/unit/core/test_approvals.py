@@ -294,10 +294,10 @@ def test_an_approval_does_not_shorten_the_window_nor_the_window_replace_the_appr
 def test_a_project_is_restored_as_it_was():
     world, cloud = windowed()
     world.run(until=Status.RECOVERABLE)
-    assert world.deletion.holding
+    assert world.deletion.has_changes
     world.user(Status.CANCELLING)
     assert world.run() is Status.CANCELLED
-    assert (world.deletion.holding, cloud.deleted, len(cloud.there["network.port"])) == (False, [], 4)
+    assert (world.deletion.has_changes, cloud.deleted, len(cloud.there["network.port"])) == (False, [], 4)
 
 
 def test_a_new_attempt_has_a_new_recovery_window():

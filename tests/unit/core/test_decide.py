@@ -65,7 +65,7 @@ def test_a_report_of_a_full_project_ends_in_leftovers_and_never_drains():
     world.answers = {"network.port": lambda _: left("1")}
     assert world.run() is Status.LEFTOVERS
     assert "drain" not in world.dispatched
-    assert not world.deletion.holding  # the orchestrator's own grant is taken back
+    assert not world.deletion.has_changes  # the orchestrator's own grant is taken back
     assert "release" in world.dispatched
 
 
@@ -80,7 +80,7 @@ def test_a_report_that_finds_something_after_the_drain_releases_it():
     world = World(deletion(mode=Mode.REPORT), PORT)
     world.answers = {"network.port": lambda _: left("new") if world.deletion.drained_at else CLEAR}
     assert world.run() is Status.LEFTOVERS
-    assert not world.deletion.holding
+    assert not world.deletion.has_changes
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -271,7 +271,7 @@ def test_a_cancel_waits_for_the_running_step_then_undoes():
     assert "release" not in world.dispatched
     world.finish(running.id, UNKNOWN)
     assert world.run() is Status.CANCELLED
-    assert not world.deletion.holding
+    assert not world.deletion.has_changes
 
 
 def test_slow_is_not_stuck_while_caches_run_out():
@@ -391,7 +391,7 @@ def test_every_deletion_comes_to_an_end_that_it_may_have(behaviour, mode, dry_ru
         assert status in (Status.DELETED, Status.LEFTOVERS, Status.FAILED)
         assert all(purpose is not RoundPurpose.DELETE for _, purpose in world.writes)
         if status is not Status.DELETED:
-            assert not world.deletion.holding
+            assert not world.deletion.has_changes
     if status is Status.DELETED:
         settled = world.deletion.drained_at + world.rules.settle
         assert len([t for t in world.empty_rounds if t >= settled]) >= 2
@@ -407,7 +407,7 @@ def test_a_cancel_at_any_moment_ends_with_all_changes_undone(behaviour, mode, mo
     if world.deletion.status in LIVE and world.deletion.purpose is not RoundPurpose.PROJECT_SETTINGS:
         world.user(Status.CANCELLING)
         assert world.run() is Status.CANCELLED
-        assert not world.deletion.holding
+        assert not world.deletion.has_changes
         assert "remove" not in world.dispatched
 
 

@@ -289,7 +289,7 @@ def test_what_keystone_keeps_is_not_forced_away():
     world.answers["remove"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "immutable")
     world.force()
     assert world.run(limit=5000) is Status.FAILED
-    assert not world.deletion.holding
+    assert not world.deletion.has_changes
 
 
 def test_a_project_that_may_not_be_deleted_any_more_is_not_forced_away():

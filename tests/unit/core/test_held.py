@@ -206,7 +206,7 @@ def test_a_lien_that_comes_in_the_project_settings_round_stops_the_removal_and_l
     assert cancellable(w.deletion)
     w.user(Status.CANCELLING)
     assert w.run() is Status.CANCELLED
-    assert not w.deletion.holding and not is_held(w)
+    assert not w.deletion.has_changes and not is_held(w)
 
 
 @pytest.mark.parametrize("hold", HOLDS)
@@ -469,7 +469,7 @@ def test_a_project_that_gets_on_the_never_delete_list_during_its_deletion_is_kep
     w.answers["survey"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "never")
     before = w.dispatched.count("network.port")
     assert w.run(limit=500) is Status.FAILED
-    assert (w.deletion.reason, w.deletion.holding) == (str(Reason.PROJECT_PROTECTED), False)
+    assert (w.deletion.reason, w.deletion.has_changes) == (str(Reason.PROJECT_PROTECTED), False)
     assert w.dispatched.count("network.port") <= before + 2
 
 
@@ -486,6 +486,6 @@ def test_a_lock_or_the_removal_that_the_never_delete_list_withholds_is_not_waite
     w = World(deletion(), PORT)
     w.answers[who] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "PATCH withheld: never")
     assert w.run(limit=500) is status
-    assert (w.deletion.reason, w.deletion.holding) == (reason, False)
+    assert (w.deletion.reason, w.deletion.has_changes) == (reason, False)
     assert "never" in w.deletion.message
     assert w.dispatched.count(who) == 1

@@ -314,7 +314,7 @@ def test_a_bound_cascade_of_what_is_planned_goes_to_its_end():
 def test_unplanned_end_it_in_leftovers_with_the_project_given_back():
     world, shelves = bound({"p", "n"}, network__port={"p", "new"}, network__network={"n"})
     assert world.run() is Status.LEFTOVERS
-    assert (world.deletion.reason, world.deletion.holding) == ("unplanned", False)
+    assert (world.deletion.reason, world.deletion.has_changes) == ("unplanned", False)
     assert PLAN in world.deletion.message
     assert shelves.there == {"network.port": {"new"}, "network.network": set()}, "what does not wait for it is gone"
     assert "close" not in world.dispatched and "remove" not in world.dispatched
@@ -326,7 +326,7 @@ def test_what_an_unplanned_resource_uses_is_tried_for_a_while_and_reported():
     world, shelves = bound({"n"}, network__port={"new"}, network__network={"n"})
     shelves.stuck = {"n"}
     assert world.run() is Status.LEFTOVERS
-    assert (world.deletion.reason, world.deletion.holding) == ("unplanned", False)
+    assert (world.deletion.reason, world.deletion.has_changes) == ("unplanned", False)
     assert world.dispatched.count("network.network") == 1 + world.rules.attempts + 1  # look, delete, look
 
 
@@ -363,7 +363,7 @@ def test_a_bound_cascade_always_ends_and_says_how(ports, networks, planned):
     status = world.run()
     new = (ports | networks) - planned
     assert status is (Status.LEFTOVERS if new else Status.DELETED)
-    assert not world.deletion.holding
+    assert not world.deletion.has_changes
     assert shelves.there == {"network.port": ports - planned, "network.network": networks - planned}
 
 
@@ -431,6 +431,6 @@ def test_force_abandons_no_unplanned_resource_however_slow_the_round_is():
     world.answers["dns.zone"] = slow
     world.force()
     assert world.run(limit=5000) is Status.LEFTOVERS
-    assert (world.deletion.reason, world.deletion.holding) == ("unplanned", False)
+    assert (world.deletion.reason, world.deletion.has_changes) == ("unplanned", False)
     assert "remove" not in world.dispatched
     assert not any(row.abandoned for row in world.left.get("network.port", {}).values())

@@ -52,7 +52,7 @@ def test_what_only_a_token_of_the_project_shows_stays_unknown_and_is_never_calle
     vanish(world)
     assert world.run(limit=500) is Status.LEFTOVERS
     assert "key-manager.secret" in world.deletion.message
-    assert not world.deletion.holding
+    assert not world.deletion.has_changes
 
 
 def test_what_was_proven_empty_behind_the_lock_before_the_project_vanished_is_proven():
@@ -252,7 +252,7 @@ def test_a_project_that_keystone_knows_again_is_left_alone_at_once(when, who):
     assert world.deletion.reason == str(Reason.PROJECT_KNOWN)
     assert len(told) == 1
     assert world.dispatched[told[0] :] == [], "after the first word of it nothing more is handed out"
-    assert not world.deletion.holding
+    assert not world.deletion.has_changes
 
 
 @pytest.mark.parametrize("kind", StepKind)

@@ -59,14 +59,14 @@ def test_a_project_that_keystone_keeps_is_given_back(mode, reason):
     world = World(deletion(mode=mode), PORT)
     world.answers = {"remove": lambda _: StepResult(Outcome.UNKNOWN, str(reason), "Keystone says no")}
     assert world.run(limit=500) is Status.FAILED
-    assert (world.deletion.reason, world.deletion.holding) == (str(reason), False)
+    assert (world.deletion.reason, world.deletion.has_changes) == (str(reason), False)
 
 
 def test_a_report_never_waits_for_ever_for_the_removal():
     world = World(deletion(mode=Mode.REPORT), PORT)
     world.answers = {"remove": lambda _: StepResult(Outcome.UNKNOWN, str(Reason.FORBIDDEN), "no role")}
     assert world.run(limit=500) is Status.FAILED
-    assert not world.deletion.holding
+    assert not world.deletion.has_changes
 
 
 def test_nothing_rests_while_a_step_that_may_still_change_something_runs():
@@ -100,7 +100,7 @@ def test_a_project_that_became_immutable_while_it_was_emptied_ends_the_deletion(
     assert world.deletion.status is Status.DELETING
     world.answers = {"survey": lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "no")}
     assert world.run(limit=500) is Status.FAILED
-    assert not world.deletion.holding
+    assert not world.deletion.has_changes
 
 
 def reopen(world):
@@ -161,7 +161,7 @@ def test_no_change_is_begun_once_it_must_not_be_made(store):
     record = store.get("d")
     store.save(record, move(record, Status.CANCELLING, By.USER, record.created_at, "x"))
     assert store.record_intent(step, "grant_added", {}) is None
-    assert not store.get("d").holding
+    assert not store.get("d").has_changes
 
 
 def test_a_dry_run_writes_no_change_down(store):
@@ -655,7 +655,7 @@ def test_for_every_sequence_of_events_the_project_ends_removed_and_empty_or_unch
                 return
             cloud.fuse = fuse
             try:
-                StepTask(worker, watchdog.Hung(), *claim).run()
+                StepTask(worker, watchdog.HungThreads(), *claim).run()
             except Crash:
                 store.renew(claim[1], -1)
             cloud.fuse = -1
@@ -678,14 +678,14 @@ def test_for_every_sequence_of_events_the_project_ends_removed_and_empty_or_unch
                 work(how[0], *how[1:], hang=what == "hang")
         cloud.meddle("revive")
         for claim in hung:
-            StepTask(worker, watchdog.Hung(), *claim).run()
+            StepTask(worker, watchdog.HungThreads(), *claim).run()
         for index in range(300):
             work(index)
             record = store.get("d")
             if record.status not in transitions.LIVE:
                 break
     assert record.status in (Status.DELETED, Status.LEFTOVERS, Status.CANCELLED), record
-    assert not record.holding
+    assert not record.has_changes
     vanished = any(what == "vanish" for what, *how in chaos if what == "meddle" for what in how)
     assert cloud.exists is (record.status is not Status.DELETED) or vanished
     if record.status is Status.DELETED:

@@ -83,7 +83,7 @@ def test_an_empty_report_ends_when_its_children_ended_otherwise(ended):
     assert world.run(limit=500) is Status.LEFTOVERS
     assert world.deletion.reason == Reason.PROJECT_HAS_CHILDREN
     assert "drain" not in world.dispatched
-    assert not world.deletion.holding
+    assert not world.deletion.has_changes
 
 
 def test_an_empty_report_waits_for_children_that_are_under_way():

@@ -64,7 +64,7 @@ def test_a_waived_step_names_the_user_and_the_expiry_and_not_the_reason():
     """Who sees the step need not be one who may read waivers."""
     found = look(Keystone(("workflow", "R1")), waivers=[waiver("workflow")])
     [step] = [s for s in found.steps if s.service == "workflow"]
-    for part in ("alice", "2026-01-01T01:00:00Z", "not looked at"):
+    for part in ("alice", "2026-01-01T01:00:00Z", "not listed"):
         assert part in step.message
     assert "it is retired" not in step.message
 
@@ -164,9 +164,9 @@ def test_a_waived_service_is_never_called_and_the_record_names_it(mode):
     waive(world, "compute.server")
     assert world.run() is Status.DELETED
     assert "compute.server" not in world.dispatched
-    assert "not looked at" in world.deletion.message and "alice" in world.deletion.message
+    assert "not listed" in world.deletion.message and "alice" in world.deletion.message
     empty = [e.message for e in world.events if e.type == "inventory.empty"]
-    assert empty and all("not looked at: compute" in text for text in empty)
+    assert empty and all("not listed: compute" in text for text in empty)
     condition = next(c for c in world.deletion.conditions if c.type == "waived")
     assert condition.status and "alice" in condition.message
 
@@ -174,7 +174,7 @@ def test_a_waived_service_is_never_called_and_the_record_names_it(mode):
 def test_without_a_waiver_nothing_is_said_of_any():
     world = World(deletion(), PORT)
     assert world.run() is Status.DELETED
-    assert "not looked at" not in world.deletion.message
+    assert "not listed" not in world.deletion.message
     assert [c for c in world.deletion.conditions if c.type == "waived"] == []
 
 
@@ -216,7 +216,7 @@ def test_a_waiver_that_ends_under_way_brings_the_service_back():
     assert not next(c for c in world.deletion.conditions if c.type == "waived").status
     world.answers = {}
     assert world.run() is Status.DELETED
-    assert "not looked at" not in world.deletion.message
+    assert "not listed" not in world.deletion.message
 
 
 def test_what_was_waived_until_the_project_was_closed_is_not_taken_for_empty():
@@ -282,7 +282,7 @@ def test_a_waived_type_is_shown_as_not_listed_with_its_earlier_counts():
 def test_a_record_keeps_its_waivers_as_they_were():
     whole = waiver(region="R1", project_id="p", user_id="u", request_id="req-1")
     row = type("Row", (), {"_mapping": {}})
-    values = {**records.deletion_values(deletion(waivers=(whole,))), "holding": False, "held_back": False}
+    values = {**records.deletion_values(deletion(waivers=(whole,))), "has_changes": False, "has_holds": False}
     row._mapping = values
     for name, value in values.items():
         setattr(row, name, value)

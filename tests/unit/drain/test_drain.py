@@ -73,7 +73,7 @@ def test_a_report_does_not_wait_for_a_new_drain_that_is_blocked():
     let_in(world)
     world.answers = {"drain": lambda _: INHERITED}
     assert world.run() is Status.LEFTOVERS
-    assert (world.deletion.message, world.deletion.holding) == (INHERITED.message, False)
+    assert (world.deletion.message, world.deletion.has_changes) == (INHERITED.message, False)
 
 
 @pytest.mark.parametrize("reason", ["no_drain", "inherited_grants"])

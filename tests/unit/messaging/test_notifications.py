@@ -194,12 +194,12 @@ def test_a_hold_and_its_cause_are_announced(announcing_store, sent):
 
 @pytest.mark.parametrize(("before", "after"), sorted(MOVES))
 def test_every_legal_move_is_announced(before, after):
-    assert notifications.news(world.deletion(status=before), world.deletion(status=after)) == (str(after),)
+    assert notifications.announced(world.deletion(status=before), world.deletion(status=after)) == (str(after),)
 
 
 def test_the_end_of_a_stall_is_one_notification():
     before = world.deletion(conditions=(STALLED,))
-    assert notifications.news(before, world.deletion(status=Status.DRAINING)) == ("draining",)
+    assert notifications.announced(before, world.deletion(status=Status.DRAINING)) == ("draining",)
 
 
 def test_the_counters_are_of_this_attempt(announcing_store, sent):

@@ -312,7 +312,7 @@ def test_what_was_not_under_way_ends_no_lien(store, before):
     with store.database.begin() as c:
         assert raise_lien(c, plugin_liens.lien(record, step, "again", now), now)
     resting = store.get(after.id)
-    assert resting.held_back
+    assert resting.has_holds
     store.save(resting, dataclasses.replace(resting, status=before, message="a note"))
     assert in_force(store) == ["plugin:network.port"]
 

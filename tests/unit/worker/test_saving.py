@@ -50,7 +50,7 @@ def task(records, lease=60):
     owner = types.SimpleNamespace(store=records, clouds=clouds, conf=conf, name="w", bus=None)
     step = Step("s", "d", StepKind.SWEEP, "R1", "network", "port", state=StepState.RUNNING, lease_until=T0)
     record = deletion(status=Status.DELETING, updated_at=T0 + datetime.timedelta(1))
-    return StepTask(owner, watchdog.Hung(), record, step)
+    return StepTask(owner, watchdog.HungThreads(), record, step)
 
 
 def test_a_result_waits_for_a_database_that_is_away(clock):

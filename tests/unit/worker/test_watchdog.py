@@ -581,4 +581,4 @@ def test_where_a_thread_is_can_be_said_also_when_it_is_nowhere_any_more():
     thread = threading.Thread(target=lambda: None)
     thread.start()
     thread.join()
-    assert watchdog.place(thread) == "nowhere any more"
+    assert watchdog.place(thread) == "no line: it has ended"

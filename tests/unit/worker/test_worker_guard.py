@@ -102,7 +102,7 @@ def task(record=None, step=None, store=None, **conf):
         ),
         registry=conf.get("registry"),
     )
-    return StepTask(worker, watchdog.Hung(), record, step)
+    return StepTask(worker, watchdog.HungThreads(), record, step)
 
 
 def done(made):
