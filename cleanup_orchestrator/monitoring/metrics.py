@@ -39,7 +39,7 @@ _OfThisProcess(registry=REGISTRY)
 
 STEPS = Counter(
     f"{PREFIX}_steps",
-    "Steps that this process ended, by outcome; dropped: the lease was lost, handed_back: the process stopped.",
+    "Steps that this process ended, by outcome; dropped: the lease was lost, released: the process stopped.",
     ["kind", "outcome"],
     registry=REGISTRY,
 )
@@ -134,4 +134,4 @@ def waited(service: str, _region: str, seconds: float) -> None:
 
 def outcomes() -> tuple[str, ...]:
     """Return all values of the label ``outcome``."""
-    return (*(str(outcome) for outcome in Outcome if outcome), "dropped", "handed_back")
+    return (*(str(outcome) for outcome in Outcome if outcome), "dropped", "released")

@@ -66,7 +66,7 @@ class StepTask(LeasedTask):
 
     def requeue(self) -> None:
         """Count the released step and cast it to the workers."""
-        metrics.STEPS.labels(str(self.step.kind), "handed_back").inc()
+        metrics.STEPS.labels(str(self.step.kind), "released").inc()
         self.worker.bus.step(self.step.id)
 
     def announce(self) -> None:

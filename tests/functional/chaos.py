@@ -284,8 +284,8 @@ class Chaos:
             found: dict[str, float] = collections.defaultdict(float)
             for name, labels, value in self.NAMES.findall(self._get(part.metrics, "/metrics")):
                 found[name] += float(value)
-                if "dropped" in labels or "handed_back" in labels:
-                    found["dropped" if "dropped" in labels else "handed_back"] += float(value)
+                if "dropped" in labels or "released" in labels:
+                    found["dropped" if "dropped" in labels else "released"] += float(value)
             if found:
                 part.last = {**found, f"cpu of {part.command}": cpu(part.child.popen.pid)}
 

@@ -78,13 +78,13 @@ def test_a_report_with_a_failed_section_has_the_others(tmp_path, monkeypatch):
 
 
 def test_the_manual_has_every_metric_of_a_process_with_its_labels():
-    assert table("Of this process") == {exposed(m): set(m._labelnames) for m in ours()}
+    assert table("Metrics of one process") == {exposed(m): set(m._labelnames) for m in ours()}
 
 
 def test_the_manual_has_every_metric_of_the_store_with_its_labels(play):
     (families,) = play.run(server.StoreCollector(lambda: FIGURES).collect)
     found = {f.name: {label for s in f.samples for label in s.labels} for f in families}
-    assert table("Of all deletions") == found
+    assert table("Metrics of all deletions") == found
 
 
 def test_the_manual_names_every_outcome():
