@@ -37,11 +37,7 @@ class ListService(common.Lister):
         """Return one row for each service in each region."""
         columns = ("Region", "Service Type", "Name", "Answered By", "Message")
         fields = ("region", "service_type", "name", "answered_by", "message")
-        project_id = None
-        if parsed_args.project:
-            identity = self.app.client_manager.sdk_connection.identity
-            project_id = common.find_project(identity, parsed_args.project, parsed_args.project_domain)
-        services = list(self.client.services(project_id))
+        services = list(self.client.services(common.project_id(self.app, parsed_args)))
         rows = [tuple(service.get(field) for field in fields) for service in services]
         if not parsed_args.long:
             return columns, rows

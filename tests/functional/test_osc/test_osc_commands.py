@@ -326,6 +326,11 @@ class TestServices:
         assert "network, port" not in table
         assert "no plugin" in table
 
+    def test_project_that_is_gone(self, openstack, stub_cloud):
+        gone = "0" * 32
+        assert openstack("project", "deletion", "service", "list", "--project", gone).code == 0
+        assert stub_cloud.requests[-1]["query"]["project_id"] == [gone]
+
     @pytest.mark.parametrize("format_", ["table", "value", "csv", "json", "yaml"])
     def test_a_type_cannot_control_the_terminal(self, openstack, stub_cloud, format_):
         """A plugin of another party names its types."""
