@@ -144,7 +144,7 @@ def _detail(d: Deletion, steps: Sequence[Step], readable: Collection[str]) -> di
         "waivers": [
             {
                 **{name: value for name, value in waiver(w, readable).items() if name in _OF_A_WAIVER},
-                "not_looked_at": [
+                "not_listed": [
                     {"region": region, "service": service}
                     for region, service in sorted({(s.region, s.service) for s in steps if s.waived == w.id})
                 ],

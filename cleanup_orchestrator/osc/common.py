@@ -377,7 +377,7 @@ class Waivers(Rows):
 
     def line(self, row: Mapping[str, Any]) -> str:
         """Return one waiver: the skipped services, the user, the reason and the end."""
-        entries = [" ".join(one_line(e[k]) for k in ("region", "service") if e.get(k)) for e in row["not_looked_at"]]
+        entries = [" ".join(one_line(e[k]) for k in ("region", "service") if e.get(k)) for e in row["not_listed"]]
         who = one_line(row.get("user_name") or row.get("user_id") or "an admin")
         why = one_line(row["reason"]) if "reason" in row else "only an admin can read the reason"
         return f"skipped: {', '.join(entries)}; {who} until {row.get('expires_at')}: {why} ({row.get('id')})"

@@ -86,6 +86,6 @@ def test_what_admins_wrote_is_not_shown_to_a_manager_of_the_domain(emulated, tmp
         [shown] = shown["waivers"]
         assert (shown["id"], shown["service_type"]) == (waived.id, "key-manager")
         assert shown["user_name"] == "alice", "whom to ask"
-        assert "reason" not in shown and [x["service"] for x in shown["not_looked_at"]] == ["key-manager"]
+        assert "reason" not in shown and [x["service"] for x in shown["not_listed"]] == ["key-manager"]
         [full] = site.get(f"/v1/deletions/{id_}", ks.ADMIN).json["deletion"]["waivers"]
         assert (full["reason"], full["user_name"]) == ("SECRET-WAIVER", "alice")

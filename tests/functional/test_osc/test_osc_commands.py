@@ -436,7 +436,7 @@ class TestWaivers:
         entries = [{"region": "RegionTwo", "service": "dns"}]
         waiver = {"id": "w1", "user_name": "alice", "reason": "retired", "expires_at": "2026-12-01T00:00:00Z"}
         count = stub.count("dns", "zone", outcome="", state="idle", reason="waived", message="by alice: retired")
-        state = {"status": "deleting", "counts": [count], "waivers": [{**waiver, "not_looked_at": entries}]}
+        state = {"status": "deleting", "counts": [count], "waivers": [{**waiver, "not_listed": entries}]}
         table = openstack("project", "deletion", "show", stub_cloud.add_deletion(demo, state)).out
         assert "skipped: RegionTwo dns; alice until 2026-12-01T00:00:00Z: retired (w1)" in table
         assert "RegionOne dns.zone: waived (by alice: retired)" in table

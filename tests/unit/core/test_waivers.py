@@ -274,7 +274,7 @@ def test_a_waived_type_is_shown_as_not_listed_with_its_earlier_counts():
             "created_at": "2026-01-01T00:00:00Z",
             "user_id": "",
             "user_name": "alice",
-            "not_looked_at": [{"region": "R1", "service": "compute"}],
+            "not_listed": [{"region": "R1", "service": "compute"}],
         }
     ]
 
