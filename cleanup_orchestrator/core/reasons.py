@@ -72,18 +72,19 @@ REMEDIES: dict[str, str] = {
     Reason.IN_USE: "see what blocks it; it is tried again automatically",
     Reason.PROTECTED: "remove the sharing or the keep mark, or let the operator switch this protection off",
     Reason.FOREIGN: "ask the owner of the blocking resource, or an admin, to remove it",
-    Reason.OWNER_UNKNOWN: "an admin has to look at it: it is never deleted without a known owner",
-    Reason.NOT_PLANNED: "delete it by hand, or make a new plan (a dry run) and ask for a cascade by that one",
+    Reason.OWNER_UNKNOWN: "let an admin find its owner and delete it by hand: it is never deleted without a "
+    "known owner",
+    Reason.NOT_PLANNED: "delete it by hand, or make a new plan with a dry run and request a cascade by that plan",
     Reason.DELETING: "wait: its service has accepted the delete",
     Reason.FORBIDDEN: "give the orchestrator's user the role that the service asks for",
-    Reason.REFUSED: "read the service's message; the resource may need a change by hand",
+    Reason.REFUSED: "read the service's message; an admin may have to change the resource first",
     Reason.ERROR: "read the log of the service; it is tried again automatically",
     Reason.UNREACHABLE: "bring the endpoint back (it is tried again); if it is gone for good, let an admin waive it",
-    Reason.TIMED_OUT: "look for a plugin or a service that hangs; it is tried again automatically, in a new thread",
-    Reason.ON_HOLD: "nothing: it continues automatically; condition 'on_hold' says what holds it and how to clear it",
+    Reason.TIMED_OUT: "find the plugin or the service that hangs; it is tried again automatically, in a new thread",
+    Reason.ON_HOLD: "nothing: it continues automatically; the condition 'on_hold' names the hold and how to clear it",
     Reason.RATE_LIMITED: "wait: it is tried again automatically",
     Reason.NOT_SUPPORTED: "the service does not know the list call: check its version and endpoint",
-    Reason.BAD_ANSWER: "check what answers at the service's endpoint",
+    Reason.BAD_ANSWER: "check which program answers at the service's endpoint",
     Reason.NO_PLUGIN: "install a plugin for it, declare in [catalog] that it owns nothing, or let an admin waive it",
     Reason.INFORMATIONAL: "nothing: it is deleted with the project; until then its owner or an admin may delete it",
     Reason.KEPT: "nothing: it is not the user's, or is deleted with its parent",
@@ -92,15 +93,15 @@ REMEDIES: dict[str, str] = {
     Reason.NO_JANITOR: "set up the janitor as the message says ([janitor] in the worker's configuration); see the page "
     "about security in the administration guide",
     Reason.INHERITED_GRANTS: "remove these grants, or set [drain] inherited_grants = close: then they block nothing",
-    Reason.PROJECT_GONE: "do what the message says, or look for what has the project's id behind the service's API (in "
-    "its database) and remove it; then let an admin waive the service for this project, and retry",
-    Reason.PROJECT_KNOWN: "nothing: its resources are no orphans; ask for an ordinary deletion if it is to go",
+    Reason.PROJECT_GONE: "do what the message says, or remove the rows with the project's id from the service's "
+    "database; then let an admin waive the service for this project, and retry",
+    Reason.PROJECT_KNOWN: "nothing: its resources are no orphans; to delete it, request an ordinary deletion",
     Reason.PROJECT_HAS_CHILDREN: "delete its child projects first",
     Reason.PROJECT_PROTECTED: "nothing: an operator may change the never-delete list",
     Reason.PROJECT_IMMUTABLE: "unset the project's immutable option",
     Reason.QUEUED: "nothing: its turn comes automatically",
-    Reason.PRESENT: "delete it, or ask for a cascade deletion",
-    Reason.STOPPED: "nothing: it is taken up again automatically",
+    Reason.PRESENT: "delete it, or request a cascade deletion",
+    Reason.STOPPED: "nothing: it is resumed automatically",
 }
 
 

@@ -30,7 +30,7 @@ from tests.support.rate_budget import configuration
 THREADS = 8
 
 
-class WatchedTask:
+class MeasuredStore:
     """A store that measures the time of each acquire."""
 
     def __init__(self, store: Store) -> None:
@@ -52,7 +52,7 @@ class WatchedTask:
 def work(url: str, seconds: float, limit: float) -> None:
     """Run one process: acquire permits and report their costs."""
     store = Store.from_url(url)
-    watched = WatchedTask(store)
+    watched = MeasuredStore(store)
     most = {"calls_per_second": limit, "deletes_per_second": 0, "calls_at_once": 0 if limit == 0 else 1000}
     longest = 0.0
 

@@ -392,8 +392,8 @@ def test_deletions_that_write_nothing_or_restore_are_not_on_hold(values, holds):
 
 
 # ------------------------------------------------------------------------------------------------- what always holds
-class WatchedTask(World):
-    """Notes each step that is dispatched, or writes, while something holds the deletion."""
+class HoldWorld(World):
+    """Record each step that is dispatched, or writes, while the deletion is on hold."""
 
     def __init__(self, *args, **values):
         super().__init__(*args, **values)
@@ -412,7 +412,7 @@ class WatchedTask(World):
         step = self.steps[step_id]
         held = guard.hold(self.deletion, self.now, self.rules.hold_options) is not None
         if held and destructive(self.deletion, step) and result is None:
-            result = ON_HOLD  # the guard's word
+            result = ON_HOLD  # the answer of the guard
             self.deletion, self.steps[step_id] = actions.record(self.deletion, step, result, self.now)
             return
         super().finish(step_id, result)
@@ -424,7 +424,7 @@ class WatchedTask(World):
     st.lists(st.tuples(st.integers(1, 30), st.sampled_from(["lien", "brake", "window", "lift", "lift"])), max_size=12),
 )
 def test_on_hold_no_destructive_step_is_dispatched_and_the_deletion_ends_after_the_last_hold(mode, deeds):
-    w = WatchedTask(deletion(mode=mode), PORT, SECRET, QUOTA)
+    w = HoldWorld(deletion(mode=mode), PORT, SECRET, QUOTA)
     there = {"1"} if mode is Mode.CASCADE else set()
     w.answers = {"network.port": ports(w, there)}
     for steps, what in deeds:
