@@ -130,7 +130,7 @@ def test_what_is_waived_in_one_region_is_left_there_and_named_for_good(emulated,
     assert "not listed" in record.message and asked.id in record.message
     steps = running.store.steps(deletion_id)
     assert {(s.region, s.service) for s in steps if s.waived} == {(SOUTH, "image")}
-    assert {s.outcome for s in steps if s.waived} == {Outcome.NONE}, "not looked at is not clear"
+    assert {s.outcome for s in steps if s.waived} == {Outcome.NONE}, "a step that is not listed is not clear"
     journal = [e.event for e in running.store.events(deletion_id, 10000)]
     [relied] = [e for e in journal if e.type == "waiver.relied_upon"]
     assert (relied.data["id"], relied.data["user_name"], relied.data["reason"]) == (asked.id, "alice", "burnt down")

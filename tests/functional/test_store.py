@@ -372,7 +372,7 @@ def test_a_survey_lays_out_the_steps_and_keeps_their_results(store):
     record = create(store)
     _, survey = store.claim(dispatched(store, record).id, "w", 60)
     port = Step("", "", StepKind.SWEEP, "R1", "network", "port", after=("network.trunk",))
-    dns = Step("", "", StepKind.UNSUPPORTED, "R1", "dns", reason="no_plugin", message="nobody")
+    dns = Step("", "", StepKind.UNSUPPORTED, "R1", "dns", reason="no_plugin", message="no plugin")
     assert store.put_steps(survey, [port, dns])
     by_name = {s.name: s for s in store.steps(record.id)}
     assert by_name["network.port"].after == ("network.trunk",)
@@ -560,7 +560,7 @@ def test_a_waiver_that_comes_while_a_step_runs_lets_it_end_and_takes_no_result(s
 
 def test_a_waived_service_without_a_plugin_is_no_unknown_until_its_waiver_ends(store):
     record = create(store)
-    dns = Step("", "", StepKind.UNSUPPORTED, "R1", "dns", reason="no_plugin", message="nobody")
+    dns = Step("", "", StepKind.UNSUPPORTED, "R1", "dns", reason="no_plugin", message="no plugin")
     uncovered = lambda: next(s for s in store.steps(record.id) if s.kind is StepKind.UNSUPPORTED)  # noqa: E731
     surveying(store, record, dns)
     assert uncovered().outcome is Outcome.UNKNOWN

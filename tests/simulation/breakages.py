@@ -398,7 +398,7 @@ def _adopts_what_keystone_knows() -> Iterator[Patch]:
     yield WriteGuard, "_expect_gone", lambda _self, _method: None
 
 
-_FOREIGN = "its owner was not looked at"
+_FOREIGN = "its owner was not checked"
 BREAKAGES: dict[str, Breakage] = {
     "the guard asks nothing": Breakage(_no_guard, "the store was not asked", _calm),
     "the guard does not look at fence, lease and cancel": Breakage(_careless_guard, "no longer claimed", _freezing),
@@ -445,7 +445,7 @@ BREAKAGES: dict[str, Breakage] = {
     "only the next projects below are seen": Breakage(_only_the_next_below_is_seen, "has none of c2", _tree),
     "a plugin raises no lien": Breakage(_no_lien_is_raised, "no lien holds it", _liens),
     "it deletes before it has looked for liens": Breakage(
-        _deletes_before_the_look_for_liens, "was not looked at", _unseen_liens
+        _deletes_before_the_look_for_liens, "was not listed", _unseen_liens
     ),
     "a plugin's lien outlives its deletion": Breakage(_liens_outlive, "outlives the deletion", _cancelled_liens),
     "a plugin's lien does not end with its reason": Breakage(_liens_do_not_end, "does not end", _liens),

@@ -208,7 +208,7 @@ class Promises:
     def _owned(self, thread: Thread, label: str, thing: Thing, mine: str) -> None:
         owner, shared = (mine, False) if thing.type in UNSHOWN else thread.saw.pop(thing.id, (None, True))
         if owner != mine:
-            self.fail(f"{label}: its owner was not looked at right before, or is {owner}")
+            self.fail(f"{label}: its owner was not checked right before, or is {owner}")
         if thing.owner != mine and thing.type in UNSHOWN:
             self.fail(f"{label}: it belongs to {thing.owner}")
         if shared and not label.startswith(f"POST {thing.type} start"):

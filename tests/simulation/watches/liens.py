@@ -38,7 +38,7 @@ class PluginLiens(Watch):
             if name not in self.plan.lien_types:
                 continue
             if project.looked[region, name] < opened:
-                self.promises.fail(f"it deletes, and {name}@{region}, which may raise a lien, was not looked at")
+                self.promises.fail(f"it deletes, and {name}@{region}, which may raise a lien, was not listed")
             if self.promises.one(_REMOVED, project_id, f"plugin:{name}"):
                 continue
             mine = self.cloud.mine(region, name, project_id)

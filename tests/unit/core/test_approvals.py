@@ -45,8 +45,8 @@ def seen(name, remaining, deleted=0, **values):
         ([seen("a.b", 3, 2, unplanned=2)], 3, "but not what stays for it is in no plan"),
         ([seen("a.b", 3, 2, round=0)], 2, "nor what an earlier attempt left"),
         ([seen("a.b", 3, project_setting=True)], 0, "nor what goes with the project"),
-        ([seen("a.b", 3, waived="w")], 0, "nor what nobody looks at"),
-        ([seen("a.b", 3, kind=StepKind.UNSUPPORTED)], 0, "nor what nobody answers for"),
+        ([seen("a.b", 3, waived="w")], 0, "nor what a waiver excludes"),
+        ([seen("a.b", 3, kind=StepKind.UNSUPPORTED)], 0, "nor an unsupported service"),
     ],
 )
 def test_what_a_deletion_is_about(steps, number, why):
@@ -191,7 +191,7 @@ def test_what_comes_behind_it_counts_with_what_is_gone():
     assert conditions(world)["approval"] == (True, "too_many_resources")
     assert [i for i, _ in cloud.deleted] == ["a", "b", "c"]
     approve(world)
-    cloud.there["network.port"].add("e")  # while somebody thought about it
+    cloud.there["network.port"].add("e")  # between the inventory and the approval
     world.run(limit=200)
     assert [i for i, _ in cloud.deleted] == ["a", "b", "c"]
     approve(world)
@@ -271,7 +271,7 @@ def test_a_shorter_window_later_does_not_shorten_one_that_was_promised():
     world.now += 2 * DAY
     world.settle_engine()
     assert (world.deletion.status, world.deletion.point_of_no_return_at) == (Status.RECOVERABLE, until)
-    assert world.deletion.wake_at == until, "and nobody looks at it before"
+    assert world.deletion.wake_at == until, "and it is not decided before"
 
 
 def test_an_approval_does_not_shorten_the_window_nor_the_window_replace_the_approval():

@@ -149,7 +149,7 @@ def test_an_unsupported_service_blocks_only_completion():
     assert world.deletion.status is Status.DELETING
     assert world.step("network.port").outcome is Outcome.CLEAR
     assert [b.reason for b in blockers(world.deletion, world.steps.values())] == ["no_plugin"]
-    assert world.dispatched.count("survey") > 3  # the catalog is read again: somebody may have mended it
+    assert world.dispatched.count("survey") > 3  # the catalog is read again: an operator may have corrected it
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ PORT = sweep_step("network.port")
     ("others", "waits", "why"),
     [
         ([], (), "a service that is not in the catalog is satisfied"),
-        ([PORT], ("network.port",), "not looked at yet"),
+        ([PORT], ("network.port",), "not listed yet"),
         ([gone(PORT)], (), "confirmed gone in this round"),
         ([gone(PORT, 0)], ("network.port",), "an older round proves nothing"),
         ([dataclasses.replace(gone(PORT), outcome=Outcome.UNKNOWN)], ("network.port",), "a failure never satisfies"),
@@ -56,13 +56,13 @@ PORT = sweep_step("network.port")
         (
             [dataclasses.replace(sweep_step("compute.x"), kind=StepKind.UNSUPPORTED, type="")],
             ("compute.",),
-            "a service that nobody answers for",
+            "an unsupported service",
         ),
         ([dataclasses.replace(PORT, waived="w")], (), "an admin says to go on without it"),
         (
             [dataclasses.replace(sweep_step("compute.x"), kind=StepKind.UNSUPPORTED, type="", waived="w")],
             (),
-            "an admin says to go on without the service, though nobody answers for it",
+            "an admin waives an unsupported service",
         ),
     ],
 )

@@ -171,7 +171,7 @@ def test_what_may_still_free_another_is_waited_for():
 
 
 def test_slow_is_not_stuck():
-    """As long as anything moves anywhere, nobody is let go of."""
+    """As long as any resource moves, none is abandoned."""
     world, _ = stuck(VOLUME, PORT, block_storage__volume={"v": "stays"}, network__port={})
     many = itertools.count(100, -1)
     world.answers["network.port"] = lambda _: dataclasses.replace(left(*map(str, range(next(many)))), reason="error")
@@ -214,9 +214,9 @@ def test_a_verification_that_cannot_end_goes_back_when_it_is_forced():
 
 # ------------------------------------------------------------------------------------------------- nothing is skipped
 def test_a_catalog_entry_without_a_plugin_is_abandoned_by_name():
-    nobody = Step("dns", "d", StepKind.UNSUPPORTED, "R1", "dns", reason="no_plugin", message="nobody answers for dns")
-    nobody = dataclasses.replace(nobody, state=StepState.DONE, outcome=Outcome.UNKNOWN, round=1)
-    world, _ = stuck(PORT, nobody, network__port={})
+    unsupported = Step("dns", "d", StepKind.UNSUPPORTED, "R1", "dns", reason="no_plugin", message="no plugin for dns")
+    unsupported = dataclasses.replace(unsupported, state=StepState.DONE, outcome=Outcome.UNKNOWN, round=1)
+    world, _ = stuck(PORT, unsupported, network__port={})
     world.force()
     assert world.run(limit=5000) is Status.DELETED
     assert "unknown, abandoned unseen: dns in R1" in world.deletion.message
@@ -224,7 +224,7 @@ def test_a_catalog_entry_without_a_plugin_is_abandoned_by_name():
 
 
 def test_what_gives_no_answer_is_abandoned_where_more_than_so_many_need_an_approval_as_well():
-    """It is left out of the rounds of deletes until it is counted; under force nobody waits for that."""
+    """It is left out of the rounds of deletes until it is counted; force does not wait for that."""
     world = World(deletion(), VOLUME, PORT, NETWORK, rules=Rules(approval_resources=9))
     kinds = {"block_storage__volume": {"v": "goes"}, "network__port": {"p": "stays"}, "network__network": {"n": "goes"}}
     project = Project(world, **kinds)

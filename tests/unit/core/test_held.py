@@ -482,7 +482,7 @@ def test_a_project_that_gets_on_the_never_delete_list_during_its_deletion_is_kep
     ],
 )
 def test_a_lock_or_the_removal_that_the_never_delete_list_withholds_is_not_waited_for(who, status, reason):
-    """Between the survey and the lock: nobody would say any more that it has to end."""
+    """Between the survey and the lock: no later event would remove it."""
     w = World(deletion(), PORT)
     w.answers[who] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_PROTECTED), "PATCH withheld: never")
     assert w.run(limit=500) is status

@@ -68,7 +68,7 @@ def test_the_hash_is_what_the_manual_says_it_is():
         ([SERVER, PORT], True, "the order of the steps does not matter"),
         ([PORT, SERVER, NOTHING], True, "nor does a type that has nothing"),
         ([PORT, SERVER, QUOTA], True, "nor what goes with the project"),
-        ([PORT, SERVER, looked("dns.zone", "z", waived="w")], True, "nor what is not looked at"),
+        ([PORT, SERVER, looked("dns.zone", "z", waived="w")], True, "nor what is not listed"),
         ([PORT, dataclasses.replace(SERVER, id="x", deletion_id="y", round=9)], True, "nor ids of ours"),
         ([PORT], False, "a type less"),
         ([PORT, looked("compute.server", "s1")], False, "a resource less"),
@@ -224,7 +224,7 @@ def whole_with(parts, planned, attribute="whole_id", **values):
     [
         (rows("p1", whole_id="w1"), ["w1", "w2"], "its part is planned as well"),
         (rows("new", whole_id="w1"), ["w2"], "a part came later, and would go with it"),
-        (rows("new"), [], "nobody knows whose part it is"),
+        (rows("new"), [], "its parent is unknown"),
         (
             [{"id": "new", "project_id": "them", "whole_id": "w1"}],
             ["w1", "w2"],
@@ -318,7 +318,7 @@ def test_unplanned_end_it_in_leftovers_with_the_project_given_back():
     assert PLAN in world.deletion.message
     assert shelves.there == {"network.port": {"new"}, "network.network": set()}, "what does not wait for it is gone"
     assert "close" not in world.dispatched and "remove" not in world.dispatched
-    # Nobody waits for caches to prove what is not so.
+    # The deletion does not wait until caches expire.
     assert world.now - T0 < world.rules.settle
 
 

@@ -194,7 +194,7 @@ def test_a_plugin_lien_that_comes_again_in_that_inventory_holds_again():
     w = with_lien(world())
     run_for(w, 0.1)
     remove(w)
-    w.removed = False  # it had ended by itself, and somebody shares the image again
+    w.removed = False  # it had ended by itself, and a user shares the image again
     run_for(w)
     assert w.deletion.status is Status.INVENTORY and condition(w, "on_hold")
 

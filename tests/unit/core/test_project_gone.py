@@ -1,4 +1,4 @@
-"""A project that somebody else deletes: what it had is looked for all the same, and the record says so."""
+"""A project that another client deletes: its resources are still listed, and the record says so."""
 
 import dataclasses
 
@@ -42,7 +42,7 @@ def test_a_cascade_deletes_what_an_admin_can_see_and_ends_as_deleted(when):
     assert world.run(limit=500) is Status.DELETED
     assert condition(world, "project_gone").status
     assert "network.quota" in world.dispatched
-    if when is Status.ACCEPTED:  # nobody was there to be locked out
+    if when is Status.ACCEPTED:  # no user had access that could be locked
         assert not {"access", "drain", "close"} & set(world.dispatched)
 
 
@@ -79,7 +79,7 @@ def test_no_inventory_counts_before_the_tokens_of_the_project_have_left_every_ca
 
 
 def test_no_inventory_counts_that_began_before_the_project_vanished_and_its_tokens_left_every_cache():
-    """Whoever deleted it may have let somebody in before: the earlier lock proves nothing any more."""
+    """The client that deleted it may have opened it before: the earlier lock proves nothing any more."""
     world = World(deletion(), PORT)
     world.run(until=Status.VERIFYING)
     while world.deletion.empty_inventories < 1:

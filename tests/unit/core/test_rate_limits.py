@@ -22,7 +22,7 @@ def after(seconds):
 @pytest.mark.parametrize(
     ("at", "rate", "count", "first", "following"),
     [
-        (None, 10, 1, -0.5, -0.4),  # nobody called for a while: half a second may be made up for
+        (None, 10, 1, -0.5, -0.4),  # no calls for a while: up to half a second is made up for
         (-60, 10, 1, -0.5, -0.4),  # and not more, however long it was
         (-0.2, 10, 1, -0.2, -0.1),
         (0, 10, 5, 0, 0.5),
@@ -182,7 +182,7 @@ class Fleet:
             self.now += step
             seconds -= step
             for name, calls in self.calls.items():
-                if calls:  # whoever has calls under way gives signs of life
+                if calls:  # a process with calls under way renews its entry
                     self.visit(name, calls)
 
     def die(self, name):

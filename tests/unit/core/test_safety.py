@@ -76,7 +76,7 @@ def test_nothing_rests_while_a_step_that_may_still_change_something_runs():
     world.settle_engine()
     lease = world.now + 20 * world.rules.settle
     world.steps["access"] = dataclasses.replace(access, state=StepState.RUNNING, lease_until=lease)
-    fatal = StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "somebody made it immutable")
+    fatal = StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_IMMUTABLE), "an admin made it immutable")
     world.answers = {"survey": lambda _: fatal}
     world.run(limit=20)
     assert world.now < lease
@@ -104,7 +104,7 @@ def test_a_project_that_became_immutable_while_it_was_emptied_ends_the_deletion(
 
 
 def reopen(world):
-    """What a worker's survey or removal does with the record when somebody enabled the project again."""
+    """What a worker's survey or removal does with the record when a user enabled the project again."""
     world.deletion = dataclasses.replace(
         world.deletion, closed_at=None, drained_at=None, empty_inventories=0, purpose=RoundPurpose.NONE
     )
@@ -119,7 +119,7 @@ def test_a_project_that_is_enabled_again_is_closed_and_proven_empty_again():
             return CLEAR
         reopened.append(world.now)
         reopen(world)
-        return StepResult(Outcome.UNKNOWN, str(Reason.ERROR), "somebody enabled it")
+        return StepResult(Outcome.UNKNOWN, str(Reason.ERROR), "a user enabled it")
 
     world.answers = {"remove": answer}
     assert world.run() is Status.DELETED
@@ -573,7 +573,7 @@ def keystone_of(cloud):
             if not cloud.exists:
                 return
             assert not cloud.ports, "the project goes with something left in it"
-            assert not cloud.zones or cloud.zones_waived(), "the project goes with something left that nobody waived"
+            assert not cloud.zones or cloud.zones_waived(), "the project goes with a leftover that no admin waived"
             assert not cloud.enabled
             cloud.call(self.session).exists = False
             cloud.call()

@@ -220,7 +220,7 @@ def test_a_waiver_that_ends_under_way_brings_the_service_back():
 
 
 def test_what_was_waived_until_the_project_was_closed_is_not_taken_for_empty():
-    """Nobody gets a token of a disabled project: what was not looked at before is unknown, and blocks."""
+    """A disabled project gives no token: a type that was not listed before is unknown, and blocks."""
     world = World(deletion(), PORT, SECRET)
     waive(world, "key-manager.secret")
     for _ in range(1000):

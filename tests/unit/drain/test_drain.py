@@ -111,7 +111,7 @@ def test_the_record_names_the_types_that_were_last_listed_with_a_project_token(d
 
 # ---------------------------------------------------------------------------------------------- the closing disable
 class OneProject:
-    """Clouds and Projects over one project, which somebody may enable right after it was disabled."""
+    """Clouds and Projects over one project, which an admin may enable right after it was disabled."""
 
     def __init__(self, enabled, stubborn=False):
         self.enabled, self.stubborn, self.did = enabled, stubborn, []

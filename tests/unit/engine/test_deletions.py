@@ -32,7 +32,7 @@ class Records:
     def load(self, deletion_id):
         self.loaded.append(deletion_id)
         if deletion_id in self.broken:
-            raise ValueError("a row that nobody can read")
+            raise ValueError("a row that cannot be read")
         if self.slow:
             self.reading.release()
             assert self.go.acquire(timeout=60)
@@ -87,7 +87,7 @@ def test_two_deletions_do_not_wait_for_each_other(made, records):
 
 def test_a_deletion_whose_decision_failed_is_decided_again(made, records):
     records.broken = {"d"}
-    with pytest.raises(ValueError, match="nobody can read"):
+    with pytest.raises(ValueError, match="cannot be read"):
         made.handle("d")
     records.broken = set()
     made.handle("d")

@@ -1,4 +1,4 @@
-"""What Keystone's notifications say is a hint, and a bus carries whatever somebody puts on it."""
+"""Keystone's notifications are hints: any client of the bus can send any message."""
 
 import types
 

@@ -139,8 +139,8 @@ NONSENSE = {
     "an error of the server": (500, error(500, "internal_error")),
     "a proxy's word": (502, b"<html>Bad Gateway</html>"),
     "503": (503, error(503, "store_unavailable")),
-    "a 404 of somebody else": (404, b"<html>Not Found</html>"),
-    "a 404 of somebody else in JSON": (404, {"error": {"code": 404, "message": "no"}}),
+    "a 404 of another server": (404, b"<html>Not Found</html>"),
+    "a 404 of another server in JSON": (404, {"error": {"code": 404, "message": "no"}}),
     "a 404 of the path": (404, error(404, "not_found")),
     "a 405": (405, error(405, "method_not_allowed")),
     "another release's body": (400, error(400, "invalid_query")),
@@ -252,7 +252,7 @@ def test_a_fenced_project_goes_to_the_orchestrator_and_never_to_keystone(stub):
 
 # ------------------------------------------------------------------------------------------------------------ the guard
 def pages(stub, rows, size):
-    """A list in pages, as the API gives it, with links that lead to a host where nobody should send a token."""
+    """A list in pages, as the API gives it, with links to a host that must never get a token."""
 
     def answer(method, path, query):
         stub.queries.append(query)

@@ -1,4 +1,4 @@
-"""Notifications: what is worth one, what it says, and that they hold up nobody."""
+"""Notifications: which events send one, what it contains, and that sending never blocks."""
 
 import dataclasses
 import datetime

@@ -279,7 +279,7 @@ def test_the_old_kind_of_group_is_what_the_new_list_does_not_show():
         ([{**volume(group_id="g").data, OWNER: None}], Reason.FOREIGN),
         ([{**volume(group_id="other").data, OWNER: "q"}], None),
     ],
-    ids=["its own", "another project's", "nobody's", "the filter was ignored"],
+    ids=["of the project", "of another project", "without a project", "the filter was ignored"],
 )
 def test_a_group_is_not_deleted_with_what_is_not_the_projects(members, reason):
     group = Resource("g", "group", "p", {**GROUP, "status": "available"})
@@ -372,7 +372,7 @@ FORCED = [
         ({"status": "creating"}, {}, None, ""),
         ({"status": "deleting"}, {}, None, ""),
         ({"status": "available", "migration_status": "migrating"}, {}, None, ""),
-        ({"status": "in-use"}, {"attachments": [ATTACHMENT]}, None, ""),  # of a server that nobody knows
+        ({"status": "in-use"}, {"attachments": [ATTACHMENT]}, None, ""),  # of an unknown server
         ({"status": "in-use"}, {"attachments": [ATTACHMENT], "server_owner": "p"}, Reason.IN_USE, "compute.server"),
         ({"status": "in-use"}, {"attachments": [ATTACHMENT], "server_owner": "x"}, Reason.FOREIGN, "compute.server"),
         ({"group_id": "g"}, {"groups": [GROUP]}, Reason.IN_USE, "block-storage.group"),

@@ -88,7 +88,7 @@ def rows(ids, key, **more):
 
 
 def keystone_30(ids, key, query, most=1000):
-    """Cut at ``max_db_limit``; whoever sends no limit is not told (``server/flask/common.py``)."""
+    """Cut at ``max_db_limit``; a caller that sends no limit is not told (``server/flask/common.py``)."""
     limit = min(int(query["limit"]), most) if "limit" in query else None
     found = [i for i in ids if i > query.get("marker", "")][: limit or most]
     body = rows(found, key)

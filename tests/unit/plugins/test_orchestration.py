@@ -98,12 +98,12 @@ def test_failed_stacks_are_those_whose_delete_failed_or_is_under_way():
 @pytest.mark.parametrize(
     ("status", "updated", "under_way", "why"),
     [
-        ("CREATE_COMPLETE", "2026-06-01T11:59:00Z", False, "nobody has asked for it"),
+        ("CREATE_COMPLETE", "2026-06-01T11:59:00Z", False, "its delete has not been requested"),
         ("DELETE_FAILED", "2026-06-01T11:59:00Z", False, "it is over"),
         ("DELETE_IN_PROGRESS", "2026-06-01T11:59:00Z", True, "since a minute"),
         ("DELETE_IN_PROGRESS", "2026-06-01T11:59:00", True, "Heat's times are UTC, said or not"),
         ("DELETE_IN_PROGRESS", "2026-06-01T10:59:00Z", False, "longer than Heat itself would let it"),
-        ("DELETE_IN_PROGRESS", None, False, "nobody knows since when"),
+        ("DELETE_IN_PROGRESS", None, False, "it is unknown since when"),
     ],
 )
 def test_a_delete_that_is_under_way_is_not_begun_anew(status, updated, under_way, why):

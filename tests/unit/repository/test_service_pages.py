@@ -66,7 +66,7 @@ def test_the_order_names_every_type_once():
 
 
 def _in_the_way(connection, project, resource):
-    raise Refused(Verdict(Reason.FOREIGN, f"{resource.id} is somebody else's"))
+    raise Refused(Verdict(Reason.FOREIGN, f"{resource.id} belongs to another project"))
 
 
 def _prepare(connection, project, resource):
@@ -100,7 +100,7 @@ def test_what_is_kept_protected_and_refused_is_read_out_of_the_rules():
         ":Deleted with: ``network.delete_port('{id}')`` of openstacksdk",
         "- It is the service's own.",
         "- ``protected``: It is shared with … projects.",
-        "- ``foreign``: … is somebody else's.",
+        "- ``foreign``: … belongs to another project.",
     ):
         assert f"{line}\n" in text, line
 

@@ -165,7 +165,14 @@ def test_what_is_stopped_was_written_down_before_and_nothing_else_is():
         Nova.server("a", "ACTIVE", "image_snapshot"),
         Nova.server("a", tags=["keep"]),
     ],
-    ids=["another project's", "nobody's", "another one", "paused meanwhile", "busy meanwhile", "marked meanwhile"],
+    ids=[
+        "another project's",
+        "without an owner",
+        "another one",
+        "paused meanwhile",
+        "busy meanwhile",
+        "marked meanwhile",
+    ],
 )
 def test_it_is_read_again_right_before_and_left_alone_if_it_is_not_what_it_was(shown):
     nova = Nova(a=())

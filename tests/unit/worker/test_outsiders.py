@@ -55,8 +55,8 @@ def test_project_settings_that_are_not_informational_are_in_no_inventory():
 
 
 def test_of_a_dead_project_it_goes_though_something_stays_unknown():
-    """The last round never comes there: nobody sees the dead project's secrets."""
-    lost = StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_GONE), "nobody gets a token for the project any more")
+    """The last round is never reached: the dead project's secrets cannot be listed."""
+    lost = StepResult(Outcome.UNKNOWN, str(Reason.PROJECT_GONE), "the project gives no token any more")
     secret = sweep_step("key-manager.secret")
     behind = sweep_step("identity.trust", region="", after=("*",))
     world = World(deletion(origin=Origin.ADOPTED, project_gone_at=T0), secret, behind, QUOTA, CREDENTIAL)
@@ -93,7 +93,7 @@ def test_an_inventory_names_each_informational_resource_and_no_leftover():
     )
     assert (found.outcome, found.reason, found.found, found.leftovers) == (Outcome.CLEAR, "", 2, ())
     assert [(one.id, one.reason) for one in found.kept_resources] == [
-        ("2", Reason.INFORMATIONAL),  # another spelling of the project's id is nobody's way to keep it
+        ("2", Reason.INFORMATIONAL),  # another spelling of the project's id keeps nothing
         ("1", Reason.INFORMATIONAL),
     ]
     assert found.kept_resources[1].message == "of n-1"

@@ -89,7 +89,7 @@ def test_while_a_drain_may_be_at_work_nothing_that_it_recorded_is_taken_for_undo
 
     class Recorded(Records):
         def changes(self, deletion_id):
-            raise AssertionError("nobody looks at them now")
+            raise AssertionError("they are not read now")
 
     made = task(Recorded())
     made.work_on.deletion = deletion(status=Status.DRAINING)
