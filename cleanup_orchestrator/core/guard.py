@@ -89,8 +89,13 @@ class Withheld:
     """
 
     reason: str  #: ``lien``, ``brake`` or ``window``: the first of these that applies
-    message: str  #: every cause, and what clears it
+    message: str  #: every cause, and what clears it: only for users who may read liens and the brake
     until: datetime.datetime | None  #: when the first cause ends without a person's action; none: unknown
+    names: tuple[str, ...]  #: the name of each hold that applies
+
+    def __str__(self) -> str:
+        """Return the names of the holds, for all users who see the deletion."""
+        return f"the deletion is on hold ({', '.join(self.names)}); the condition 'on_hold' says why"
 
 
 # ------------------------------------------------------------------------------------------------ what a step does
@@ -356,4 +361,5 @@ def hold(deletion: Deletion, now: datetime.datetime, options: HoldOptions) -> Wi
         return None
     ends = [cause.until for cause in found if cause.until is not None]
     text = "held by " + "; ".join(cause.message for cause in found)
-    return Withheld(str(found[0].hold), text, min(ends, default=None))
+    names = tuple(dict.fromkeys(str(cause.hold) for cause in found))
+    return Withheld(names[0], text, min(ends, default=None), names)

@@ -210,4 +210,4 @@ def _leave_settings_round(view: Snapshot) -> Actions:
     withheld = remove.state is StepState.DONE and remove.reason == Reason.ON_HOLD
     if view.hold is None or (remove.round == view.deletion.round and not withheld):
         return ()
-    return (Reprove(f"the project is not removed now: {view.hold.message}"),)
+    return (Reprove(f"the project is not removed now: {view.hold}"),)

@@ -72,7 +72,7 @@ class WriteGuard:
         deletion, _steps, now = self._worker.store.load(self._deletion.id)
         on_hold = hold(deletion, now, self._worker.hold_options) if destructive(deletion, self._step) else None
         if on_hold is not None:
-            return OnHold(f"{what} withheld: {on_hold.message}")
+            return OnHold(f"{what} withheld: {on_hold}")
         name = self._step.name
         return Stopped(f"{what} withheld: the deletion was cancelled, or the worker does not hold step {name} any more")
 

@@ -128,13 +128,16 @@ def test_a_write_does_not_pass_when_the_store_does_not_let_it():
     assert type(refused(made, Stopped)) is Stopped
 
 
-def test_the_refusal_names_what_puts_the_deletion_on_hold():
+def test_the_refusal_names_the_holds_without_their_reasons():
+    """Every caller who sees the deletion sees the message; not every one may read the reason of the brake."""
     made = task(hold_options=HoldOptions())
     made.worker.store.may = False
     made.worker.store.record = dataclasses.replace(
         made.worker.store.record, brake=Brake(True, "the storage misbehaves", T0)
     )
-    assert "the storage misbehaves" in str(refused(made, Stopped))
+    text = str(refused(made, Stopped))
+    assert "on hold (brake)" in text
+    assert "the storage misbehaves" not in text
 
 
 def test_a_dry_run_writes_nothing_even_if_the_store_would_let_it():
