@@ -16,7 +16,7 @@ from cleanup_orchestrator.api.deletion import TRIES, DeletionHandlers, href, use
 from cleanup_orchestrator.api.deletion_actions import changes_too_fast
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core import force, transitions
-from cleanup_orchestrator.core.deletion import Deletion, Force, Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Deletion, Force, Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import EventType
 
 LOG = log.getLogger(__name__)
@@ -142,6 +142,8 @@ def _why_not(d: Deletion) -> str:
         text = "a dry run" if d.dry_run else "mode report"
         text += " deletes nothing, so there is nothing to force"
         return f"{text}: cancel the deletion or wait for its end, and request one with mode cascade"
+    if d.origin is not Origin.REQUEST:
+        return "an adopted deletion cannot be forced: see its blockers, and delete what blocks it by hand"
     if d.status is Status.CANCELLING:
         return "the deletion is being cancelled: request a new one when that has ended"
     if d.purpose is RoundPurpose.PROJECT_SETTINGS:

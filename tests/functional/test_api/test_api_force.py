@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 import sqlalchemy as sa
 
-from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepResult, StepState
@@ -79,6 +79,7 @@ def test_what_is_no_id_has_no_deletion(site, project_id):
     [
         ({"mode": Mode.REPORT}, "mode report deletes nothing"),
         ({"dry_run": True}, "a dry run deletes nothing"),
+        ({"origin": Origin.ADOPTED}, "an adopted deletion cannot be forced"),
         ({"status": Status.ACCEPTED, "purpose": RoundPurpose.NONE}, "deletes nothing yet (accepted)"),
         ({"status": Status.DRAINING, "purpose": RoundPurpose.NONE}, "deletes nothing yet (draining)"),
         ({"status": Status.INVENTORY, "purpose": RoundPurpose.INVENTORY}, "deletes nothing yet (inventory)"),
