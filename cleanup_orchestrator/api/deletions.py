@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -71,7 +72,7 @@ class Deletions(DeletionHandlers):
                 if made.project_id == project.id:
                     root, wanted = made, {}
                 else:  # its parent deletion learns from Keystone when the project is gone
-                    del wanted[made.project_id]
+                    wanted = _without(wanted, made.project_id)
         for record, event in wanted.values():
             our_log.about(record.id, record.project_id)
             LOG.info("accepted: %s", event.message)
@@ -212,11 +213,26 @@ def _has_children(children: Sequence[str]) -> ApiError:
     return ApiError(409, "project_has_children", text, children=list(children))
 
 
+def _without(wanted: Mapping[str, tuple[Deletion, Event]], project_id: str) -> dict[str, tuple[Deletion, Event]]:
+    """Return the records of a tree without one that is not created.
+
+    The records below it name the deletion above it, so that a cancel of the tree reaches them.
+    """
+    dropped = wanted[project_id][0]
+    kept = {}
+    for id_, (record, event) in wanted.items():
+        if record.parent_deletion_id == dropped.id:
+            record = dataclasses.replace(record, parent_deletion_id=dropped.parent_deletion_id)
+        if id_ != project_id:
+            kept[id_] = (record, event)
+    return kept
+
+
 def _same_request(made: Deletion, wanted: Deletion, root: bool) -> bool:
     """Return whether a deletion under way is the requested one."""
     tree = not root or made.include_subtree == wanted.include_subtree
     alike = (made.mode, made.dry_run, made.plan_id) == (wanted.mode, wanted.dry_run, wanted.plan_id)
-    return tree and alike and made.status is not Status.CANCELLING
+    return tree and alike and made.origin is wanted.origin and made.status is not Status.CANCELLING
 
 
 def _check_plan(body: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import root, schemas, views
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core import transitions
-from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState
@@ -471,6 +471,27 @@ def test_a_tree_takes_in_a_deletion_that_is_under_way_below_it(site):
     made = by_project(site)
     assert made["child-2"]["id"] == alone["id"]
     assert site.count() == 3
+
+
+def test_a_deletion_below_one_that_is_under_way_belongs_to_the_next_deletion_above(site):
+    """The project below was created after the deletion of the project between was requested."""
+    below = site.keystone.projects.pop("child-2")
+    alone = site.post("/v1/deletions", {"project_id": "child-1"}).json["deletion"]
+    site.keystone.projects["child-2"] = below
+    root = tree(site).json["deletion"]
+    made = by_project(site)
+    assert made["child-1"]["id"] == alone["id"]
+    assert made["child-2"]["parent_deletion_id"] == root["id"]
+    assert [c["deletion_id"] for c in root["children"]] == [made["child-2"]["id"]]
+
+
+def test_an_adoption_under_way_is_not_the_deletion_that_a_user_requests(site):
+    """It ends without a delete, because Keystone knows the project."""
+    made = site.ask("p1", mode="cascade")
+    before = site.store.get(made["id"])
+    site.store.save(before, dataclasses.replace(before, origin=Origin.ADOPTED))
+    answer = site.post("/v1/deletions", {"project_id": "p1", "mode": "cascade"})
+    assert (answer.status, answer.error["code"]) == (409, "deletion_under_way")
 
 
 def test_a_tree_with_another_kind_of_deletion_below_it_is_refused_as_a_whole(site):
