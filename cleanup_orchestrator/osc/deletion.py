@@ -95,7 +95,8 @@ class ListDeletion(common.Lister):
         parser.add_argument(
             "--attention",
             action="store_true",
-            help="Only deletions that need an operator: stalled, failed, or with leftovers",
+            help="Only deletions that need an operator: stalled, failed, with leftovers, waiting for an approval, or "
+            "on hold by a lien or the brake",
         )
         parser.add_argument("--parent", metavar="<deletion>", help="Only child deletions of this deletion (ID)")
         parser.add_argument("--long", action="store_true", help="List more columns")
