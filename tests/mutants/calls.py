@@ -70,7 +70,7 @@ MUTATIONS = (
         tests("cloud/session"),
     ),
     Mutation(
-        "A look may write",
+        "An inventory may write",
         SESSION,
         '    raise WriteRefused(f"{method} {url} refused: an inventory or a dry run must not write")\n',
         "    return None\n",
@@ -163,7 +163,7 @@ MUTATIONS = (
         tests("cloud/rate_limiter_rules"),
     ),
     Mutation(
-        "A read that waits for long looks all the time",
+        "A read that waits for long polls without a pause",
         BUDGET,
         "check = checked + _CHECK if still is not None else math.inf",
         "check = checked + _CHECK",

@@ -65,7 +65,7 @@ MUTATIONS = (
         tests("core/decide_rules"),
     ),
     Mutation(
-        "What needs a token of the project rests although its last look found something",
+        "A type that needs a project token is not listed again although it was not empty",
         ROUNDS,
         "return step.project_setting or (done(step, deletion.since_round) and proven)",
         "return step.project_setting or done(step, deletion.since_round)",
@@ -101,7 +101,7 @@ MUTATIONS = (
         tests("core/decide_rules core/project_gone core/decide"),
     ),
     Mutation(
-        "A look begins while tokens may still be cached",
+        "An inventory begins while tokens may still be cached",
         VERIFYING,
         "if until and view.now < until and not view.unplanned:",
         "if until and view.now > until and not view.unplanned:",
@@ -208,7 +208,7 @@ MUTATIONS = (
         tests("core/project_gone"),
     ),
     Mutation(
-        "A report drains a project before its first look",
+        "A report drains a project before its first inventory",
         DECIDE,
         "if d.mode is Mode.REPORT:\n        text",
         "if False:\n        text",
@@ -349,14 +349,14 @@ MUTATIONS = (
         tests("core/held"),
     ),
     Mutation(
-        "Nothing waits for a look at a type that may raise a lien",
+        "No delete waits for the inventory of a type that may raise a lien",
         ROUNDS,
         "waits_indefinitely = self.view.waits_indefinitely or self.may_raise_lien(step)",
         "waits_indefinitely = self.view.waits_indefinitely",
         tests("core/plugin_liens"),
     ),
     Mutation(
-        "What a lien holds before the first delete is deleted without another look",
+        "After a hold before the first delete, no other inventory is taken",
         DECIDE,
         "return (over, OpenRound(RoundPurpose.INVENTORY))\n    plan.delete_is_next",
         "return (over,)\n    plan.delete_is_next",
@@ -505,7 +505,7 @@ MUTATIONS = (
         tests("core/held"),
     ),
     Mutation(
-        "A sweep may write in a round that only looks",
+        "A sweep may write in a round that only lists",
         GUARD,
         "return deletion.purpose is own or early(deletion, step)",
         "return True",
@@ -761,7 +761,7 @@ MUTATIONS = (
         tests("core/force"),
     ),
     Mutation(
-        "What is abandoned loses its mark with the next look",
+        "An abandoned resource loses its mark with the next inventory",
         FORCE,
         "one = dataclasses.replace(one, abandoned=True, owner=old.owner,",
         "one = dataclasses.replace(one, owner=old.owner,",

@@ -333,7 +333,7 @@ MUTATIONS = (
         tests("store/fencing_rules"),
     ),
     Mutation(
-        "The brake does not make an engine look again that has decided already",
+        "The brake does not make an engine decide again",
         BRAKES,
         'values = {"wake_at": database_time(c), "version": t.deletions.c.version + 1}',
         'values = {"wake_at": database_time(c)}',

@@ -59,7 +59,7 @@ _NO_SOURCE = frozenset({"__pycache__", "build", "dist", "node_modules"})
 
 #: Seconds that a test file may take without any mutation.
 _PLAIN = 1200.0
-#: Seconds between two looks at the children.
+#: Seconds between two checks of the children.
 _PAUSE = 0.02
 
 

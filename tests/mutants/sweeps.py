@@ -125,14 +125,14 @@ MUTATIONS = (
         tests("core/plans"),
     ),
     Mutation(
-        "A look does not ask whether other projects use a resource",
+        "An inventory does not check whether other projects use a resource",
         LISTING,
         "elif (verdict := find_users(resource)) is None and",
         "elif (verdict := None) is None and",
         tests("core/plugin_liens"),
     ),
     Mutation(
-        "A list that fails counts as empty in a look",
+        "A list that fails counts as empty in an inventory",
         LISTING,
         '    except Exception as error:  # every failed listing is "unknown", whatever the error\n'
         "        return unknown(error)",

@@ -201,7 +201,7 @@ def _no_settling() -> Iterator[Patch]:
     yield Snapshot, "settle_until", None
 
 
-def _one_look_is_enough() -> Iterator[Patch]:
+def _one_inventory_is_enough() -> Iterator[Patch]:
     yield verifying, "_needed", lambda deletion, _rules: 0 if deletion.closed_at and deletion.drained_at else 1
 
 
@@ -210,7 +210,7 @@ def _unknown_is_clear() -> Iterator[Patch]:
         yield module, "unknown", lambda _error, found=0: StepResult(Outcome.CLEAR, found=found)
 
 
-def _every_row_is_ours() -> Iterator[Patch]:
+def _every_row_is_the_projects() -> Iterator[Patch]:
     real = ResourceType.resource
 
     def resource(self: ResourceType, row: Any, project: Any) -> Any:
@@ -219,7 +219,7 @@ def _every_row_is_ours() -> Iterator[Patch]:
     yield ResourceType, "resource", resource
 
 
-def _no_look_right_before() -> Iterator[Patch]:
+def _no_read_right_before() -> Iterator[Patch]:
     real = deleting._delete_one
 
     def delete(context: SweepContext, *args: Any) -> Any:
@@ -244,7 +244,7 @@ def _undoes_nothing() -> Iterator[Patch]:
     yield drain, "undo", lambda *_: "done"
 
 
-def _rests_without_release() -> Iterator[Patch]:
+def _ends_without_release() -> Iterator[Patch]:
     yield ActionPlan, "end", lambda _self, to, reason, message="": (Move(to, reason, message),)
 
 
@@ -259,7 +259,7 @@ def _everything_is_covered() -> Iterator[Patch]:
     yield ServiceCatalog, "answer", answer
 
 
-def _looks_delete() -> Iterator[Patch]:
+def _inventories_delete() -> Iterator[Patch]:
     yield listing, "inventory", lambda context, *_, **__: deleting.delete(context)
     yield sweep_step, "read_only", lambda *_: None
 
@@ -312,7 +312,7 @@ def _never_stalled() -> Iterator[Patch]:
     yield conditions, "observed", lambda _view, _plan: iter(())
 
 
-def _stalled_by_nobody() -> Iterator[Patch]:
+def _stalled_without_a_resource() -> Iterator[Patch]:
     yield conditions, "blockers", lambda _deletion, _steps: ()
 
 
@@ -358,7 +358,7 @@ def _no_lien_is_raised() -> Iterator[Patch]:
     yield plugin_liens, "sentence", lambda _leftovers: ""
 
 
-def _deletes_before_the_look_for_liens() -> Iterator[Patch]:
+def _deletes_before_the_inventory_for_liens() -> Iterator[Patch]:
     yield Round, "may_raise_lien", lambda _self, _step: False
 
 
@@ -400,22 +400,22 @@ def _adopts_what_keystone_knows() -> Iterator[Patch]:
 
 _FOREIGN = "its owner was not checked"
 BREAKAGES: dict[str, Breakage] = {
-    "the guard asks nothing": Breakage(_no_guard, "the store was not asked", _calm),
-    "the guard does not look at fence, lease and cancel": Breakage(_careless_guard, "no longer claimed", _freezing),
-    "the guard does not ask for liens and the brake": Breakage(_liens_are_not_asked_for, "or on hold", _held),
-    "a result is saved without its fence": Breakage(_finish_without_fence, "whose step it is not", _freezing),
-    "token caches are not waited for": Breakage(_no_settling, "empty looks", _calm),
-    "one empty inventory is enough": Breakage(_one_look_is_enough, "empty looks", _calm),
-    "unknown is taken for empty": Breakage(_unknown_is_clear, "", _broken),
-    "every listed row is taken for the project's": Breakage(_every_row_is_ours, _FOREIGN, _leaky),
-    "the owner is not read again right before": Breakage(_no_look_right_before, _FOREIGN, _calm),
+    "the guard allows every write": Breakage(_no_guard, "the store was not asked", _calm),
+    "the guard checks no fencing token, lease or cancel": Breakage(_careless_guard, "no longer claimed", _freezing),
+    "the guard checks neither liens nor the brake": Breakage(_liens_are_not_asked_for, "or on hold", _held),
+    "a result is saved without its fencing token": Breakage(_finish_without_fence, "whose step it is not", _freezing),
+    "token caches are not waited for": Breakage(_no_settling, "empty inventories", _calm),
+    "one empty inventory is enough": Breakage(_one_inventory_is_enough, "empty inventories", _calm),
+    "unknown counts as empty": Breakage(_unknown_is_clear, "", _broken),
+    "every listed row counts as the project's": Breakage(_every_row_is_the_projects, _FOREIGN, _leaky),
+    "the owner is not read again right before": Breakage(_no_read_right_before, _FOREIGN, _calm),
     "protection is forgotten": Breakage(_protection_is_forgotten, "it is protected", _protected),
-    "the intent is not written down": Breakage(_no_intent, "there was no record", _calm),
-    "what the drain changes is not written down": Breakage(_no_record_of_changes, "as they were", first=5),
+    "the intent is not recorded": Breakage(_no_intent, "there was no record", _calm),
+    "the changes of the drain are not recorded": Breakage(_no_record_of_changes, "as they were", first=5),
     "nothing is undone": Breakage(_undoes_nothing, "", first=5),
-    "it rests with the project locked": Breakage(_rests_without_release, "", first=5),
-    "a service without a plugin is taken for empty": Breakage(_everything_is_covered, "no plugin covers", _uncovered),
-    "a look deletes": Breakage(_looks_delete, "", _calm),
+    "a report ends with the project locked": Breakage(_ends_without_release, "", first=5),
+    "an unsupported service counts as empty": Breakage(_everything_is_covered, "no plugin covers", _uncovered),
+    "an inventory deletes": Breakage(_inventories_delete, "", _calm),
     "a plan is forgotten": Breakage(_plans_are_forgotten, "it is not in the plan", _bound),
     "a deletion above the limit needs no approval": Breakage(_no_approval, "the approval covers only", _limited),
     "the recovery window is not waited for": Breakage(_no_window, "the point of no return is still to come", _windowed),
@@ -425,12 +425,12 @@ BREAKAGES: dict[str, Breakage] = {
     "a deletion without force abandons resources": Breakage(
         _abandons_without_force, "project settings go last", _stuck
     ),
-    "no tick makes up for lost messages": Breakage(_no_tick, "", _dropping),
+    "no tick replaces lost messages": Breakage(_no_tick, "", _dropping),
     "a lease never ends": Breakage(_endless_lease, "does not come to its end", _crashing),
-    "new access after the drain is not noticed": Breakage(_new_access_is_not_noticed, "empty looks", _inviting),
+    "new access after the drain is not noticed": Breakage(_new_access_is_not_noticed, "empty inventories", _inviting),
     "new access right before the project is disabled is not noticed": Breakage(
         _access_right_before_disabling,
-        "empty looks",
+        "empty inventories",
         lambda seed: FOUND["somebody_is_let_in_right_before_the_project_is_disabled"],
         within=1,
     ),
@@ -440,16 +440,18 @@ BREAKAGES: dict[str, Breakage] = {
     "a parent does not wait for the projects below it": Breakage(
         _parents_do_not_wait, "projects below it are still there", _tree
     ),
-    "a cancel leaves what is below": Breakage(_cancel_leaves_what_is_below, "is cancelled before", _cancelled_tree),
-    "what is below a project is not seen": Breakage(_what_is_below_is_not_seen, "has none of c1", _tree),
-    "only the next projects below are seen": Breakage(_only_the_next_below_is_seen, "has none of c2", _tree),
+    "a cancel leaves the deletions below": Breakage(
+        _cancel_leaves_what_is_below, "is cancelled before", _cancelled_tree
+    ),
+    "projects below are not seen": Breakage(_what_is_below_is_not_seen, "has none of c1", _tree),
+    "only the children are seen, not their children": Breakage(_only_the_next_below_is_seen, "has none of c2", _tree),
     "a plugin raises no lien": Breakage(_no_lien_is_raised, "no lien holds it", _liens),
-    "it deletes before it has looked for liens": Breakage(
-        _deletes_before_the_look_for_liens, "was not listed", _unseen_liens
+    "a delete precedes the inventory for plugin liens": Breakage(
+        _deletes_before_the_inventory_for_liens, "was not listed", _unseen_liens
     ),
     "a plugin's lien outlives its deletion": Breakage(_liens_outlive, "outlives the deletion", _cancelled_liens),
     "a plugin's lien does not end with its reason": Breakage(_liens_do_not_end, "does not end", _liens),
-    "a stop of a server is not written down": Breakage(
+    "a stop of a server is not recorded": Breakage(
         _stops_without_a_record, "there was no record that it was going to be stopped", _servers
     ),
     "a stopped server is not started again": Breakage(_starts_nothing_again, "is stopped", _servers),
@@ -459,5 +461,7 @@ BREAKAGES: dict[str, Breakage] = {
     "orphans are read once": Breakage(_one_read_is_enough, "reads again too early", _orphans),
     "a project that Keystone knows is adopted": Breakage(_adopts_what_keystone_knows, "Keystone", _revived),
     "the condition stalled is never set": Breakage(_never_stalled, "does not come to its end", _stuck),
-    "the condition stalled names no resource": Breakage(_stalled_by_nobody, "does not come to its end", _stuck),
+    "the condition stalled names no resource": Breakage(
+        _stalled_without_a_resource, "does not come to its end", _stuck
+    ),
 }

@@ -97,7 +97,7 @@ class Cloud:
 
     def _remember(self, project: Project) -> None:
         """Begin to record when the resources of the project are listed."""
-        project.looks = {key: [] for key in self.things}
+        project.inventories = {key: [] for key in self.things}
         project.looked = dict.fromkeys(self.things, 0)
 
     def _furnish(self, owner: str, region: str, name: str, count: int) -> None:
@@ -375,7 +375,7 @@ class Cloud:
         if project is not None:
             project.looked[region, name] = self.simulation.effects
             shown = frozenset(t.id for t in there if t.owner == project_id)
-            project.looks[region, name].append((self.simulation.now, shown))
+            project.inventories[region, name].append((self.simulation.now, shown))
         return Answer(200, [self._row(t) for t in there])
 
     def _one(self, thread: Thread, method: str, region: str, name: str, id_: str, extra: str = "") -> Answer:

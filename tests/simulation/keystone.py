@@ -69,7 +69,7 @@ class Project:
     locked_at: float | None = None  #: since when Keystone accepts only the orchestrator
     stale_from: float | None = None  #: from when on a flush of the token cache forgets the last token of others
     #: (region, type) to when it was listed for the project, and what of the project's was shown.
-    looks: dict[tuple[str, str], list[tuple[float, frozenset[str]]]] = dataclasses.field(default_factory=dict)
+    inventories: dict[tuple[str, str], list[tuple[float, frozenset[str]]]] = dataclasses.field(default_factory=dict)
     #: (region, type) to the number of the effect at which it was listed last.
     looked: dict[tuple[str, str], int] = dataclasses.field(default_factory=dict)
 

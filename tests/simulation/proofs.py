@@ -91,21 +91,21 @@ class Proofs:
         partial = plan.inherited or plan.driver == "none" or plan.disabled
         abandoned = self._abandoned(deletion_id)
         unseen = {(r, f"{s}.{t}") for r, s, t in self._unseen(deletion_id)}
-        for (region, name), seen in project.looks.items():
+        for (region, name), seen in project.inventories.items():
             if name in PROJECT_SETTINGS or (region, name) in unseen:
                 continue
-            looks = [(when, shown <= abandoned) for when, shown in seen]
-            empty = [when for when, nothing in looks if nothing and when >= since]
+            listed = [(when, shown <= abandoned) for when, shown in seen]
+            empty = [when for when, nothing in listed if nothing and when >= since]
             if name in SCOPED:
                 # Disabled while others had access: types that need a project token rest on their last inventory before.
                 if partial or thread is None or locked >= project.disabled_at:
-                    empty = [when for when, nothing in looks if nothing] * 2
+                    empty = [when for when, nothing in listed if nothing] * 2
                 if thread is None and not empty and not any(t.type == name for t in self._cloud.left(project_id)):
                     continue
             if thread is None and empty:  # the other inventory may be older than that, from behind the earlier lock
-                empty = [when for when, nothing in looks if nothing]
+                empty = [when for when, nothing in listed if nothing]
             if len(empty) < 2:
-                said = f"{what} after {len(empty)} empty looks at {name}@{region} since it was locked for good"
+                said = f"{what} after {len(empty)} empty inventories at {name}@{region} since it was locked for good"
                 self._promises.fail(said)
 
     def restored(self, project_id: str, when: str) -> None:

@@ -162,7 +162,7 @@ def test_another_seed_gives_another_run():
 
 @pytest.mark.real
 def test_a_failing_plan_is_cut_down_to_what_it_needs():
-    breakage = BREAKAGES["the guard asks nothing"]
+    breakage = BREAKAGES["the guard allows every write"]
     small = shrink(TROUBLED, also=tuple(breakage.patches()))
     assert attempt(small, also=tuple(breakage.patches())).broken
     assert (small.faults, small.deeds, small.driver) == ((), (), Plan(3).driver)
