@@ -328,7 +328,7 @@ def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.dat
         remaining=len(result.leftovers),
         abandoned=_abandoned(deletion, step, result),
         unseen=step.unseen and result.outcome is Outcome.UNKNOWN and force.works(deletion),
-        unplanned=sum(leftover.reason is Reason.NOT_PLANNED for leftover in result.leftovers),
+        unplanned=sum(leftover.reason is Reason.NOT_PLANNED for leftover in result.leftovers) + result.in_use_unplanned,
         digest=result.digest or step.digest,
         deleted=step.deleted + len(result.deleted),
         calls=step.calls + result.calls,

@@ -142,6 +142,7 @@ class StepResult:
     kept: int = 0
     calls: int = 0
     leftovers: tuple[Leftover, ...] = ()
+    in_use_unplanned: int = 0  #: of the leftovers that others use, those that are not in the plan either
     deleted: tuple[tuple[str, str], ...] = ()  #: (id, name) of what the second listing no longer has
     digest: str = ""  #: see ``Step.digest``
     more: bool = False  #: the list was not read to its end: there is more than it has

@@ -113,9 +113,16 @@ MUTATIONS = (
     Mutation(
         "What is not in the plan is deleted",
         LISTING,
-        "(why := exclusions.unplanned(resource)):\n",
-        "(why := None):\n",
+        "unplanned = exclusions.unplanned(resource)\n",
+        "unplanned = None\n",
         tests("core/plans"),
+    ),
+    Mutation(
+        "A resource that others use is not counted as unplanned",
+        LISTING,
+        "in_use_unplanned=listing.in_use_unplanned,",
+        "in_use_unplanned=0,",
+        tests("core/plugin_liens"),
     ),
     Mutation(
         "A plan without any id binds nothing",
@@ -127,8 +134,8 @@ MUTATIONS = (
     Mutation(
         "An inventory does not check whether other projects use a resource",
         LISTING,
-        "elif (verdict := find_users(resource)) is None and",
-        "elif (verdict := None) is None and",
+        "verdict = find_users(resource) or (",
+        "verdict = None or (",
         tests("core/plugin_liens"),
     ),
     Mutation(
@@ -230,8 +237,10 @@ MUTATIONS = (
     Mutation(
         "What is informational is left over",
         LISTING,
-        'return dataclasses.replace(result, outcome=Outcome.CLEAR, reason="", message="", leftovers=(), kept_resources=said)',
-        "return result",
+        "    return dataclasses.replace(\n"
+        '        result, outcome=Outcome.CLEAR, reason="", message="", leftovers=(), in_use_unplanned=0, kept_resources=said\n'
+        "    )\n",
+        "    return result\n",
         tests("worker/outsiders"),
     ),
     Mutation(

@@ -60,4 +60,15 @@ FOUND: dict[str, Plan] = {
     "a_disabled_project_has_a_child": Plan(
         320000618, disabled=True, tree=(0,), deeds=(Deed(290, "cancel", 0.0712658140094865),)
     ),
+    # A network was not in the plan, and another project used it. Each delete round said "not_planned", each inventory
+    # said "foreign". So the deletion moved between deleting and verifying without end, and was never stalled. Found as
+    # seed 520124396652.
+    "another_project_uses_an_unplanned_network": Plan(
+        520124396652,
+        fill=2,
+        obstacle="foreign",
+        bound=True,
+        lien_types=("network.network",),
+        deeds=(Deed(41, "remove", 0.225),),
+    ),
 }

@@ -39,6 +39,7 @@ class Listing:
     kept: int = 0  #: number of resources that a ``keep`` rule of the type keeps
     kept_watched: set[str] = dataclasses.field(default_factory=set)  #: ids in ``watch`` that are kept
     kept_resources: list[Leftover] | None = None  #: the kept resources, if the caller wants them
+    in_use_unplanned: int = 0  #: number of blocked resources that others use, and that are not in the plan either
     foreign: int = 0  #: resources of other projects: the service ignored the owner filter, or has none
     truncated: bool = False  #: whether the project has more resources than were read
 
@@ -70,7 +71,10 @@ def inventory(
     result = result_of(listing, [*listing.blocked, *present])
     kept_resources = tuple(listing.kept_resources or ())
     result = dataclasses.replace(
-        result, digest=digest(leftover.id for leftover in present), kept_resources=kept_resources
+        result,
+        digest=digest(leftover.id for leftover in present),
+        kept_resources=kept_resources,
+        in_use_unplanned=listing.in_use_unplanned,
     )
     if listing.truncated:
         result = incomplete(result)
@@ -112,6 +116,7 @@ def scan(
         if len(seen) < most:
             seen.add(resource.id)
         verdict: Verdict | None
+        unplanned: str | None = None
         if resource.owner != project.id:
             if not (stray := _stray(type_, resource, project)):
                 listing.foreign += 1
@@ -126,8 +131,9 @@ def scan(
             continue
         elif why := exclusions.protected(resource):
             verdict = Verdict(Reason.PROTECTED, why)
-        elif (verdict := find_users(resource)) is None and (why := exclusions.unplanned(resource)):
-            verdict = Verdict(Reason.NOT_PLANNED, why)
+        else:
+            unplanned = exclusions.unplanned(resource)
+            verdict = find_users(resource) or (Verdict(Reason.NOT_PLANNED, unplanned) if unplanned else None)
         if listing.deletable + len(listing.blocked) >= most:
             listing.truncated = True
             break
@@ -135,6 +141,7 @@ def scan(
         if verdict is not None:
             said = (verdict.reason, verdict.message, verdict.blocked_by)
             listing.blocked.append(Leftover(resource.id, resource.name, *said))
+            listing.in_use_unplanned += bool(unplanned) and verdict.reason is not Reason.NOT_PLANNED
         else:
             listing.deletable += 1
             take(resource)
@@ -178,7 +185,9 @@ def informational(result: StepResult) -> StepResult:
     """Return the result of an informational type, which never has leftovers."""
     named = tuple(dataclasses.replace(one, reason=Reason.INFORMATIONAL) for one in result.leftovers)
     said = (*result.kept_resources, *named)
-    return dataclasses.replace(result, outcome=Outcome.CLEAR, reason="", message="", leftovers=(), kept_resources=said)
+    return dataclasses.replace(
+        result, outcome=Outcome.CLEAR, reason="", message="", leftovers=(), in_use_unplanned=0, kept_resources=said
+    )
 
 
 def unknown(error: BaseException, found: int = 0) -> StepResult:

@@ -8,6 +8,7 @@ import pytest
 from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.core import plugin_liens
+from cleanup_orchestrator.core.actions import record
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake
@@ -42,16 +43,16 @@ def a_port(world):
 
 
 def with_lien(world, answer=USED):
-    """The images' look raises its lien, as the store would, unless an admin has removed it."""
+    """The inventory of images raises its lien, as the store would, unless an admin has removed it."""
     world.removed = False
 
-    def look_at_images(step):
+    def list_images(step):
         if not world.removed and world.deletion.purpose is RoundPurpose.INVENTORY:
             lien = plugin_liens.lien(world.deletion, step, "1: used by q", world.now)
             world.deletion = dataclasses.replace(world.deletion, liens=(lien,))
         return answer
 
-    world.answers[IMAGE] = look_at_images
+    world.answers[IMAGE] = list_images
     world.answers[PORT] = a_port(world)
     return world
 
@@ -117,7 +118,7 @@ def test_of_very_many_it_names_the_first():
     assert len(plugin_liens.sentence(many)) < 5000 and plugin_liens.sentence(many).endswith("and 99990 more")
 
 
-# ----------------------------------------------------------------------------------------------------------- the look
+# ------------------------------------------------------------------------------------------------------ the inventory
 ONE = ResourceType(
     "image",
     list=lambda _c, _p: [{"id": "1", "project_id": "p"}, {"id": "2", "project_id": "q"}],
@@ -143,8 +144,12 @@ def test_an_inventory_reads_other_users_where_they_cause_a_plugin_lien(type_, as
     assert swept.leftovers[0].blocked_by == (({"owner": "q"},) if reason is Reason.FOREIGN else ())
 
 
-def test_also_of_what_came_after_the_plan():
-    assert inventory(ONE, None, project(), find_users=True, planned=()).leftovers[0].reason is Reason.FOREIGN
+def test_also_of_what_came_after_the_plan_and_counts_it_as_unplanned():
+    found = inventory(ONE, None, project(), find_users=True, planned=())
+    assert found.leftovers[0].reason is Reason.FOREIGN
+    made = world()
+    _, after = record(made.deletion, made.step(IMAGE), found, made.now)
+    assert (after.unplanned, after.remaining) == (1, 1)
 
 
 def test_a_resource_whose_users_cannot_be_read_is_unknown():
