@@ -226,7 +226,7 @@ class Sweeper:
                 results[type_.name] = sweeps.inventory(type_, connection, definition)
         return results
 
-    def look(self, service: Service, filled: Filled, *more: str, **options: object) -> dict[str, StepResult]:
+    def inventory(self, service: Service, filled: Filled, *more: str, **options: object) -> dict[str, StepResult]:
         return self.run(service, filled, *more, write=False, **options)
 
     def delete(self, service: Service, filled: Filled, *more: str, **options: object) -> dict[str, StepResult]:

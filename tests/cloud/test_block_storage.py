@@ -71,7 +71,7 @@ def target(projects):
 
 def test_an_inventory_finds_all_resources_and_changes_nothing(target, full_sweeper, full_cloud):
     before = rows(full_cloud, target.project_id)
-    found = full_sweeper.look(SERVICE, target)
+    found = full_sweeper.inventory(SERVICE, target)
     assert rows(full_cloud, target.project_id) == before
     assert {name: each.message for name, each in found.items() if each.outcome is Outcome.UNKNOWN} == {}
     for kind, type_ in (
@@ -86,10 +86,10 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(target, full_sweep
 
 
 def test_every_page_is_read(target, full_sweeper, monkeypatch):
-    whole = full_sweeper.look(SERVICE, target)
+    whole = full_sweeper.inventory(SERVICE, target)
     monkeypatch.setattr(plugin.common, "PAGE", 2)
     monkeypatch.setattr(plugin.settings, "PAGE", 2)
-    paged = full_sweeper.look(SERVICE, target)
+    paged = full_sweeper.inventory(SERVICE, target)
     assert paged["volume"] == whole["volume"] and paged["volume"].found == len(target.ids["volume"]) > 8
     for name in ("attachment", "transfer", "type_access"):
         assert paged[name] == whole[name]

@@ -79,7 +79,7 @@ def delete(sweeper, target, until, **options):
 def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_sweeper, full_cloud):
     target, _ = projects
     before = rows(full_cloud, target.project_id)
-    found = full_sweeper.look(SERVICE, target)
+    found = full_sweeper.inventory(SERVICE, target)
     assert rows(full_cloud, target.project_id) == before
     assert {name for name, each in found.items() if each.outcome is Outcome.UNKNOWN} == set()
     assert {left.id for left in found["server"].leftovers} == alive(full_cloud, target.project_id)
@@ -94,12 +94,12 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_swe
 
 def test_every_page_is_read(projects, full_sweeper, monkeypatch):
     target, _ = projects
-    whole = full_sweeper.look(SERVICE, target)
+    whole = full_sweeper.inventory(SERVICE, target)
     small = {**plugin.servers._SERVERS.query, "limit": "2"}
     monkeypatch.setattr(plugin.servers, "_SERVERS", dataclasses.replace(plugin.servers._SERVERS, query=small))
     monkeypatch.setattr(plugin.groups, "PAGE", 2)
     monkeypatch.setattr(plugin.groups, "OVERLAP", 1)
-    paged = full_sweeper.look(SERVICE, target)
+    paged = full_sweeper.inventory(SERVICE, target)
     assert paged["server"].leftovers == whole["server"].leftovers and len(whole["server"].leftovers) > 8
     assert set(paged["server_group"].leftovers) == set(whole["server_group"].leftovers)
 
@@ -140,5 +140,5 @@ def test_everything_goes_but_what_nova_ignores(projects, full_sweeper, full_clou
     assert [(port["id"], port["device_id"]) for port in ports] == [(target.first("port"), "")]
     images = Rest(full_admin.image).call("GET", "/images", params={"owner": target.project_id, "visibility": "all"})
     assert [image["id"] for image in images["images"]] == [target.first("image")]
-    assert full_sweeper.look(SERVICE, target)["keypair"].kept == 1
+    assert full_sweeper.inventory(SERVICE, target)["keypair"].kept == 1
     assert rows(full_cloud, neighbour.project_id) == theirs

@@ -41,7 +41,7 @@ def until(sweeper, filled, enough, **options):
 def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_sweeper):
     target, _ = projects
     before = alive(full_sweeper, target.project_id)
-    found = full_sweeper.look(SERVICE, target)
+    found = full_sweeper.inventory(SERVICE, target)
     assert alive(full_sweeper, target.project_id) == before
     failed = set(target.ids["failed cluster"])
     assert {left.id for left in found["cluster"].leftovers} == set(target.ids["cluster"]) - failed

@@ -81,11 +81,11 @@ def name_it(project, ip, name):
 
 
 def test_an_inventory_finds_all_resources_and_changes_nothing(full_admin, full_sweeper, neighbour):
-    target = fill(full_admin, "dns-looked-at", partner=neighbour.project_id, only=["dns"])
+    target = fill(full_admin, "dns-listed", partner=neighbour.project_id, only=["dns"])
     before = alive(full_sweeper, target.project_id)
-    looked = full_sweeper.look(SERVICE, target)
+    listed = full_sweeper.inventory(SERVICE, target)
     assert alive(full_sweeper, target.project_id) == before
-    assert not {name: each.message for name, each in looked.items() if each.outcome is Outcome.UNKNOWN}
+    assert not {name: each.message for name, each in listed.items() if each.outcome is Outcome.UNKNOWN}
     for kind, type_ in (
         ("zone", "zone"),
         ("zone transfer request", "zone_transfer_request"),
@@ -95,11 +95,11 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(full_admin, full_s
         ("ptr", "ptr"),
         ("dns quota", "quota"),
     ):
-        found = {leftover.id for leftover in looked[type_].leftovers}
+        found = {leftover.id for leftover in listed[type_].leftovers}
         assert found == set(target.ids[kind]), type_
     # The PTR record is the project's, too, in the reverse zone of Designate's own project.
-    assert len(looked["recordset"].leftovers) == 1
-    assert "secret" not in str(looked["tsig_key"])
+    assert len(listed["recordset"].leftovers) == 1
+    assert "secret" not in str(listed["tsig_key"])
 
 
 def test_everything_goes_and_the_neighbour_keeps_all(full_admin, full_sweeper, neighbour):
@@ -109,7 +109,7 @@ def test_everything_goes_and_the_neighbour_keeps_all(full_admin, full_sweeper, n
     theirs = alive(full_sweeper, neighbour.project_id)
     use_share(neighbour, target)
     assert alive(full_sweeper, neighbour.project_id) == theirs
-    assert len(full_sweeper.look(SERVICE, target)["recordset"].leftovers) == 2
+    assert len(full_sweeper.inventory(SERVICE, target)["recordset"].leftovers) == 2
 
     swept = sweep_until(full_sweeper, target, lambda swept: not left(swept))
     assert swept["recordset"].outcome is Outcome.CLEAR
@@ -142,7 +142,7 @@ def test_what_others_have_in_a_zone_or_below_it_is_named_and_not_lost(full_admin
     offer = target.first("zone transfer request")
     key = user.call("GET", f"/zones/tasks/transfer_requests/{offer}")["key"]
     guest.call("POST", "/zones/tasks/transfer_accepts", {"zone_transfer_request_id": offer, "key": key})
-    assert full_sweeper.look(SERVICE, neighbour)["zone_transfer_accept"].kept >= 1
+    assert full_sweeper.inventory(SERVICE, neighbour)["zone_transfer_accept"].kept >= 1
 
     key = target.first("tsig key")
     swept = sweep_until(full_sweeper, target, quiet)
@@ -177,8 +177,8 @@ def test_a_ptr_record_goes_also_without_its_floating_ip_but_not_when_another_pro
     theirs = floating_ip(full_admin, neighbour, floating_ip_address=address)
     name_it(neighbour, theirs, "new.example.com.")
     try:
-        looked = full_sweeper.look(SERVICE, target)["recordset"]
-        assert (len(looked.leftovers), looked.kept) == (1, 1)
+        listed = full_sweeper.inventory(SERVICE, target)["recordset"]
+        assert (len(listed.leftovers), listed.kept) == (1, 1)
         swept = full_sweeper.delete(SERVICE, target)
         assert not left(swept) and len(swept["recordset"].deleted) == 1
         shown = Rest(neighbour.connection.dns).call("GET", f"/reverse/floatingips/RegionOne:{theirs['id']}")
@@ -195,9 +195,9 @@ def test_the_neighbours_zones_are_not_the_projects_although_it_is_shown_them(ful
     stranger = make_project(full_admin, "dns-stranger", password=None, partner=None)
     neighbour.partner_id = stranger.project_id
     filling.share(Filling(full_admin, neighbour, 0, 0))
-    looked = full_sweeper.look(SERVICE, stranger)
-    assert not left(looked)
-    assert looked["zone"].facts["others_ignored"] >= 1
+    listed = full_sweeper.inventory(SERVICE, stranger)
+    assert not left(listed)
+    assert listed["zone"].facts["others_ignored"] >= 1
     path = f"/zones/{neighbour.first('shared zone')}/shares"
     rest = Rest(full_admin.dns, EVERYBODY)
     for share in rest.call("GET", path)["shared_zones"]:

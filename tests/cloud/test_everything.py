@@ -115,8 +115,8 @@ def test_no_inventory_without_admin_rights_is_clear(filled_projects, full_cloud,
     filled, _ = filled_projects
     stranger, lies, trusted = Stranger(full_cloud), {}, []
     for service in registry.load().services.values():
-        there = {name: found.found for name, found in full_sweeper.look(service, filled).items()}
-        seen = stranger.look(service, filled)
+        there = {name: found.found for name, found in full_sweeper.inventory(service, filled).items()}
+        seen = stranger.inventory(service, filled)
         unknown = {name for name, found in seen.items() if found.outcome is Outcome.UNKNOWN}
         empty = {name for name, found in seen.items() if found.outcome is Outcome.CLEAR}
         print(f"{service.service_type}: {len(unknown)} unknown, empty: {', '.join(sorted(empty)) or 'none'}")

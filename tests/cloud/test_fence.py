@@ -161,7 +161,7 @@ def test_what_every_way_in_is_answered_behind_every_lock(shared, tmp_path):
     ground, before = orchestrator.ground, None
     seen: dict[str, dict[str, str]] = {}
 
-    def look(state: str) -> None:
+    def check(state: str) -> None:
         answers = flows.answers()
         assert [name for name, both in answers.items() if any(len(a) > 1 for a in both)] == [], "not all the same"
         shown = {n: "/".join("".join(map(str, codes)) or "-" for codes in both) for n, both in answers.items()}
@@ -174,18 +174,18 @@ def test_what_every_way_in_is_answered_behind_every_lock(shared, tmp_path):
         if driver is None:
             flows.first_tokens()
             before = rows(shared, flows.project_id)
-            look(state)
+            check(state)
             continue
         driver.drain(ground)
         assert driver.held(ground) is (state == "fence"), "revoke leaves inherited grants"
-        look(state)
+        check(state)
         driver.close(ground)
-        look(f"{state}+close")
+        check(f"{state}+close")
         orchestrator.undo()
         time.sleep(protocol.FENCE_MAX_AGE)  # a fence is lifted within a second, not at once
         base.ensure_access(ground, "admin")
         flows.first_tokens()
-        look("none")
+        check("none")
     assert rows(shared, flows.project_id) == before
 
     print()

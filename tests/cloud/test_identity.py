@@ -112,7 +112,7 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper)
     target, _ = projects
     sweeper.enter(target)
     before = sweeper.dump("keystone")
-    found = sweeper.look(SERVICE, target, GONE)
+    found = sweeper.inventory(SERVICE, target, GONE)
     assert sweeper.dump("keystone") == before
     there = alive(sweeper, target.project_id)
     assert {left.id for left in found["application_credential"].leftovers} == there["application_credential"]
@@ -139,7 +139,7 @@ def test_only_former_members_are_read(projects, sweeper):
     path = f"/projects/{target.project_id}/groups/{target.group_id}/roles/{role}"
     sweeper.cloud.admin.call("DELETE", path)
     try:
-        found = sweeper.look(SERVICE, target)["application_credential"]
+        found = sweeper.inventory(SERVICE, target)["application_credential"]
         there = alive(sweeper, target.project_id)["application_credential"]
         assert {left.id for left in found.leftovers} == there and len(there) == 3
         without = sweeper.definition(SERVICE, target)

@@ -74,7 +74,7 @@ def alive(sweeper, project_id):
 def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper):
     target, _ = projects
     before = sweeper.dump("glance")
-    found = sweeper.look(SERVICE, target)
+    found = sweeper.inventory(SERVICE, target)
     assert sweeper.dump("glance") == before
     assert found["image"].outcome is Outcome.LEFTOVERS
     assert {left.id for left in found["image"].leftovers} == alive(sweeper, target.project_id)
@@ -94,9 +94,9 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper)
 
 def test_every_page_is_read(projects, sweeper, monkeypatch):
     target, _ = projects
-    whole = sweeper.look(SERVICE, target)
+    whole = sweeper.inventory(SERVICE, target)
     monkeypatch.setattr(plugin, "PAGE", 7)
-    paged = sweeper.look(SERVICE, target)
+    paged = sweeper.inventory(SERVICE, target)
     assert paged == whole
     assert paged["image"].found > 60
 
@@ -125,7 +125,7 @@ def test_unprotecting_a_namespace_changes_nothing_else(projects, sweeper):
 
 def test_what_others_use_stays_until_the_operator_says_otherwise(projects, sweeper):
     target, neighbour = projects
-    theirs = sweeper.look(SERVICE, neighbour), alive(sweeper, neighbour.project_id)
+    theirs = sweeper.inventory(SERVICE, neighbour), alive(sweeper, neighbour.project_id)
     swept = sweeper.delete(SERVICE, target)
     left = {leftover.id: leftover for leftover in swept["image"].leftovers}
     shared = target.first("image member").split("/")[0]
@@ -142,7 +142,7 @@ def test_what_others_use_stays_until_the_operator_says_otherwise(projects, sweep
     )
     assert len(member) == 1
 
-    assert (sweeper.look(SERVICE, neighbour), alive(sweeper, neighbour.project_id)) == theirs
+    assert (sweeper.inventory(SERVICE, neighbour), alive(sweeper, neighbour.project_id)) == theirs
     objects = Rest(sweeper.connection().image).call("GET", "/metadefs/namespaces/with/objects")["objects"]
     assert [item["name"] for item in objects] == ["slash"]
 
@@ -150,8 +150,8 @@ def test_what_others_use_stays_until_the_operator_says_otherwise(projects, sweep
 def test_memberships_go_when_wished(projects, sweeper):
     target, neighbour = projects
     shared = neighbour.first("image member").split("/")[0]
-    looked = sweeper.look(SERVICE, target, sweep_memberships=True)["membership"]
-    assert [leftover.id for leftover in looked.leftovers] == [shared]
+    listed = sweeper.inventory(SERVICE, target, sweep_memberships=True)["membership"]
+    assert [leftover.id for leftover in listed.leftovers] == [shared]
     before = alive(sweeper, neighbour.project_id)
     assert sweeper.delete(SERVICE, target, sweep_memberships=True)["membership"].deleted
     members = sweeper.rows("glance", "SELECT member FROM image_members WHERE image_id = ? AND deleted = 0", shared)

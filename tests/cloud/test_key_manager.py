@@ -72,9 +72,9 @@ def alive(sweeper, filled):
 
 def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper):
     target, _ = projects
-    sweeper.look(SERVICE, target)  # the first call makes the sweeper known to Barbican
+    sweeper.inventory(SERVICE, target)  # the first call makes the sweeper known to Barbican
     before = sweeper.dump("barbican")
-    found = sweeper.look(SERVICE, target)
+    found = sweeper.inventory(SERVICE, target)
     assert sweeper.dump("barbican") == before
     there = alive(sweeper, target)
     for type_, table in (("order", "orders"), ("container", "containers"), ("secret", "secrets")):
@@ -85,8 +85,8 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper)
 
 
 def test_a_project_without_anything(admin, sweeper):
-    looked = sweeper.look(SERVICE, fill(admin, "secret-nothing", only=[]))
-    assert {name: result.outcome for name, result in looked.items()} == dict.fromkeys(looked, Outcome.CLEAR)
+    listed = sweeper.inventory(SERVICE, fill(admin, "secret-nothing", only=[]))
+    assert {name: result.outcome for name, result in listed.items()} == dict.fromkeys(listed, Outcome.CLEAR)
 
 
 def test_without_a_role_nothing_is_known(projects, sweeper):

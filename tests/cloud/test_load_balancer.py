@@ -50,9 +50,9 @@ def sweep_until(sweeper, target, done):
 
 
 def test_an_inventory_finds_all_resources_and_changes_nothing(full_admin, full_sweeper, neighbour):
-    target = fill(full_admin, "lb-looked-at", only=["load-balancer"])
+    target = fill(full_admin, "lb-listed", only=["load-balancer"])
     before = everything(full_sweeper, target.project_id)
-    looked = full_sweeper.look(SERVICE, target)
+    listed = full_sweeper.inventory(SERVICE, target)
     assert everything(full_sweeper, target.project_id) == before
     there = rows(full_sweeper, target.project_id)
     for type_, table in (
@@ -62,15 +62,15 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(full_admin, full_s
         ("health_monitor", "health_monitor"),
         ("l7_policy", "l7policy"),
     ):
-        assert {leftover.id for leftover in looked[type_].leftovers} == there[table] != set(), type_
-        assert {leftover.reason for leftover in looked[type_].leftovers} == {Reason.PRESENT}
-    assert [leftover.id for leftover in looked["quota"].leftovers] == [target.project_id]
-    assert all(leftover.message.startswith("VIP ") for leftover in looked["load_balancer"].leftovers)
+        assert {leftover.id for leftover in listed[type_].leftovers} == there[table] != set(), type_
+        assert {leftover.reason for leftover in listed[type_].leftovers} == {Reason.PRESENT}
+    assert [leftover.id for leftover in listed["quota"].leftovers] == [target.project_id]
+    assert all(leftover.message.startswith("VIP ") for leftover in listed["load_balancer"].leftovers)
 
 
 def test_every_page_has_only_resources_of_the_project(full_admin, full_sweeper, neighbour, monkeypatch):
     """The link of Octavia to the second page has no filter by project."""
-    target = fill(full_admin, "lb-looked-at", only=["load-balancer"])
+    target = fill(full_admin, "lb-listed", only=["load-balancer"])
     asked = []
     request = DeclaredRest._request
 
@@ -126,9 +126,9 @@ def test_what_octavia_is_deleting_is_not_refused_but_under_way(full_admin, full_
 def test_a_counter_without_limits_is_no_quota(full_admin, full_sweeper, neighbour):
     """Octavia keeps a row for each project that ever had a load balancer."""
     target = make_project(full_admin, "lb-quota", password=None, partner=None)
-    assert full_sweeper.look(SERVICE, target)["quota"].outcome is Outcome.CLEAR
+    assert full_sweeper.inventory(SERVICE, target)["quota"].outcome is Outcome.CLEAR
     quota(Filling(full_admin, target, 0, 0))
-    assert [left.id for left in full_sweeper.look(SERVICE, target)["quota"].leftovers] == [target.project_id]
+    assert [left.id for left in full_sweeper.inventory(SERVICE, target)["quota"].leftovers] == [target.project_id]
     swept = full_sweeper.delete(SERVICE, target)["quota"]
     assert swept.outcome is Outcome.CLEAR and [identity for identity, _ in swept.deleted] == [target.project_id]
     row = "SELECT load_balancer, pool FROM quotas WHERE project_id = ?"

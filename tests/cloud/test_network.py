@@ -65,8 +65,8 @@ def test_an_inventory_of_a_new_project_creates_nothing(admin, sweeper, cloud, ne
     """Several of Neutron's lists create a default group for the project that they filter by."""
     pristine = make_project(admin, "network-pristine", password=None, partner=None)
     before = sweeper.dump("neutron")
-    looked = sweeper.look(SERVICE, pristine)
-    assert {each.outcome for each in looked.values()} == {Outcome.CLEAR}
+    listed = sweeper.inventory(SERVICE, pristine)
+    assert {each.outcome for each in listed.values()} == {Outcome.CLEAR}
     assert sweeper.dump("neutron") == before
     assert not in_neutron(cloud, pristine.project_id)
 
@@ -93,15 +93,15 @@ def test_everything_goes(admin, sweeper, cloud, neighbour):
     rule_of(everything, default, target, remote_address_group_id=target.first("address group"))
 
     filled = sweeper.dump("neutron")
-    looked = sweeper.look(SERVICE, target)
+    listed = sweeper.inventory(SERVICE, target)
     assert sweeper.dump("neutron") == filled
-    assert {leftover.reason for leftover in left(looked).values()} == {Reason.PRESENT}
-    assert [leftover.id for leftover in looked["default_security_group"].leftovers] == [default]
-    assert looked["port"].kept == 1  # the DHCP port: with its network
+    assert {leftover.reason for leftover in left(listed).values()} == {Reason.PRESENT}
+    assert [leftover.id for leftover in listed["default_security_group"].leftovers] == [default]
+    assert listed["port"].kept == 1  # the DHCP port: with its network
     for kind, type_ in (("port", "port"), ("router", "router"), ("network", "network"), ("floating ip", "floating_ip"),
                         ("security group", "security_group"), ("trunk", "trunk"), ("network log", "log"),
                         ("rbac policy", "rbac_policy"), ("subnet pool", "subnet_pool")):  # fmt: skip
-        assert set(target.ids[kind]) - {default} <= {leftover.id for leftover in looked[type_].leftovers}, kind
+        assert set(target.ids[kind]) - {default} <= {leftover.id for leftover in listed[type_].leftovers}, kind
 
     swept = delete(sweeper, target)
     assert not left(swept)

@@ -119,7 +119,7 @@ def on_disk(sweeper, filled):
 def test_an_inventory_finds_all_resources_and_changes_nothing(projects, sweeper):
     target, _ = projects
     before = everything(target)
-    found = sweeper.look(SERVICE, target)
+    found = sweeper.inventory(SERVICE, target)
     assert everything(target) == before
     assert {left.id for left in found["container"].leftovers} == set(before["object-store containers"])
     assert [left.name for left in found["account_metadata"].leftovers] == ["team, temp-url-key"]
@@ -130,7 +130,7 @@ def test_every_page_is_read(projects, sweeper, monkeypatch):
     target, _ = projects
     monkeypatch.setattr(plugin.common, "PAGE", 3)
     containers = swift_contents(target.connection, target.project_id)["object-store containers"]
-    found = sweeper.look(SERVICE, target)["container"]
+    found = sweeper.inventory(SERVICE, target)["container"]
     assert [left.id for left in found.leftovers] == containers and len(containers) > 10
 
 
@@ -185,7 +185,7 @@ def test_everything_goes_and_the_neighbour_keeps_all(projects, sweeper):
     swept = sweeper.delete(SERVICE, target)
     assert swept["container"].outcome is Outcome.CLEAR, swept["container"]
     assert swept["account_metadata"].outcome is Outcome.CLEAR
-    assert sweeper.look(SERVICE, target)["container"].outcome is Outcome.CLEAR
+    assert sweeper.inventory(SERVICE, target)["container"].outcome is Outcome.CLEAR
     assert not any(everything(target).values())
     assert on_disk(sweeper, target) == [0, 0]
     assert everything(neighbour) == theirs
@@ -303,14 +303,14 @@ def test_the_account_itself(admin, sweeper):
     swept = sweeper.delete(SERVICE, target, delete_account=True)["account"]
     assert (swept.outcome, len(swept.deleted)) == (Outcome.CLEAR, 1), swept
     assert target.connection.object_store.head("").status_code == 410
-    again = sweeper.look(SERVICE, target, delete_account=True)
+    again = sweeper.inventory(SERVICE, target, delete_account=True)
     assert {name: result.outcome for name, result in again.items()} == dict.fromkeys(again, Outcome.CLEAR)
 
 
 def test_an_account_that_never_was(admin, sweeper):
     target = fill(admin, "object-never", only=[])
-    looked = sweeper.look(SERVICE, target, delete_account=True)
-    assert {name: result.outcome for name, result in looked.items()} == dict.fromkeys(looked, Outcome.CLEAR)
+    listed = sweeper.inventory(SERVICE, target, delete_account=True)
+    assert {name: result.outcome for name, result in listed.items()} == dict.fromkeys(listed, Outcome.CLEAR)
 
 
 # ---------------------------------------------------------------------------- what a bulk delete's 200 may stand for

@@ -33,7 +33,7 @@ def alive(sweeper, project_id):
     return found
 
 
-def look(sweeper, filled, type_, **options):
+def inventory(sweeper, filled, type_, **options):
     sweeper.enter(filled)
     project_id = filled.project_id if type_.token is Token.PROJECT else None
     return sweeps.inventory(type_, sweeper.connection(project_id), sweeper.definition(SERVICE, filled, **options))
@@ -49,7 +49,7 @@ def test_a_deployment_that_cannot_be_read_by_its_id_is_found_and_deleted(project
 def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_sweeper):
     target, _ = projects
     before = alive(full_sweeper, target.project_id)
-    found = full_sweeper.look(SERVICE, target)
+    found = full_sweeper.inventory(SERVICE, target)
     assert alive(full_sweeper, target.project_id) == before
     failed = set(target.ids["failed stack"])
     assert {left.id for left in found["stack"].leftovers} == set(target.ids["stack"]) - failed
@@ -66,12 +66,12 @@ def test_an_inventory_finds_all_resources_and_changes_nothing(projects, full_swe
 def test_every_page_is_read(projects, full_sweeper, monkeypatch):
     target, _ = projects
     types, stacks = (TYPES["stack"], TYPES["software_config"]), plugin.listing.stacks_of
-    expected = [look(full_sweeper, target, type_) for type_ in types]
+    expected = [inventory(full_sweeper, target, type_) for type_ in types]
     monkeypatch.setattr(plugin.configs, "_CONFIGS", dataclasses.replace(plugin.configs._CONFIGS, limit=2))
     monkeypatch.setattr(
         plugin.listing, "stacks_of", lambda *_, **more: dataclasses.replace(stacks(*_, **more), limit=2)
     )
-    assert [look(full_sweeper, target, type_) for type_ in types] == expected
+    assert [inventory(full_sweeper, target, type_) for type_ in types] == expected
 
 
 def test_a_stack_whose_owner_is_not_shown_is_protected(projects, full_sweeper):
@@ -140,7 +140,7 @@ def test_a_project_that_heat_left_behind_goes_when_its_domain_is_named(projects,
     api.call("PUT", f"/projects/{orphan}/users/{user}/roles/{role}")
     try:
         wish = {"stack_user_domain": domain["name"]}
-        found = look(full_sweeper, target, TYPES["stack_user_project"], **wish)
+        found = inventory(full_sweeper, target, TYPES["stack_user_project"], **wish)
         assert [left.id for left in found.leftovers] == [orphan]
         swept = full_sweeper.delete(SERVICE, target, **wish)["stack_user_project"]
         assert [identity for identity, _ in swept.deleted] == [orphan]

@@ -103,13 +103,13 @@ def counted_from(orchestrator: Orchestrator, record: Deletion) -> list[datetime.
     """Return when each inventory began that counted as empty."""
     events = orchestrator.store.events(record.id, 10000)
     begun: list[datetime.datetime] = []
-    looked = None
+    listed = None
     for line in events:
         if line.event.type == "round.opened":
-            looked = line.at if line.event.data["purpose"] == RoundPurpose.INVENTORY else None
+            listed = line.at if line.event.data["purpose"] == RoundPurpose.INVENTORY else None
         elif line.event.type == "inventory.empty":
-            assert looked is not None
-            begun.append(looked)
+            assert listed is not None
+            begun.append(listed)
     return begun
 
 
@@ -120,7 +120,7 @@ def created_behind_the_drain(orchestrator: Orchestrator, member: Member, mode: M
     assert orchestrator.store.get(deletion_id).drained_at is not None
     for name in ("image.image", "network.subnet_pool"):
         step = orchestrator.step(deletion_id, name)
-        assert (step.found, step.outcome) == (0, "clear"), "it has looked already"
+        assert (step.found, step.outcome) == (0, "clear"), "it has listed already"
     assert member.login().status_code == 401
     assert not member.known_to_keystone()
     late = set(member.create())

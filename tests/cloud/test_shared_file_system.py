@@ -69,12 +69,12 @@ def sweep_until(sweeper, target, done, **options):
 def test_inventory_and_delete_cover_all_resources_but_those_of_the_neighbour(full_admin, full_sweeper, neighbour):
     target = fill(full_admin, "fs-target", partner=neighbour.project_id, only=["shared-file-system"])
     theirs, before = (alive(full_sweeper, each.project_id) for each in (neighbour, target))
-    looked = full_sweeper.look(SERVICE, target)
+    listed = full_sweeper.inventory(SERVICE, target)
     assert alive(full_sweeper, target.project_id) == before
-    assert not {name: each.message for name, each in looked.items() if each.outcome is Outcome.UNKNOWN}
+    assert not {name: each.message for name, each in listed.items() if each.outcome is Outcome.UNKNOWN}
     for kind, type_ in KINDS:
-        assert {leftover.id for leftover in looked[type_].leftovers} == set(target.ids[kind]), kind
-    there = {leftover.id for leftover in looked["share"].leftovers}
+        assert {leftover.id for leftover in listed[type_].leftovers} == set(target.ids[kind]), kind
+    there = {leftover.id for leftover in listed["share"].leftovers}
     assert there == {*target.ids["share"], target.first("recycled share")}
 
     sweep_until(full_sweeper, target, lambda swept: not left(swept))
@@ -124,9 +124,9 @@ def test_what_is_still_under_way_is_left_to_come_to_its_end(full_admin, full_swe
 
 
 def test_every_page_of_shares_is_read(full_admin, full_sweeper, neighbour, monkeypatch):
-    whole = full_sweeper.look(SERVICE, neighbour)["share"]
+    whole = full_sweeper.inventory(SERVICE, neighbour)["share"]
     monkeypatch.setattr(plugin.common, "PAGE", 2)
-    assert full_sweeper.look(SERVICE, neighbour)["share"] == whole and whole.found > 5
+    assert full_sweeper.inventory(SERVICE, neighbour)["share"] == whole and whole.found > 5
 
 
 def test_an_inventory_by_a_member_of_another_project_is_unknown(full_sweeper, neighbour):

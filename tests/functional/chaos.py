@@ -266,7 +266,7 @@ class Chaos:
         except (OSError, http.client.HTTPException):
             return ""
 
-    def look(self) -> None:
+    def note_ended_processes(self) -> None:
         """Record the processes that ended by themselves."""
         for part in self.parts.values():
             if how := part.child.ended():

@@ -343,7 +343,7 @@ def run(chaos, wanted, size):
         deadline = time.monotonic() + PATIENCE * max(1, size.projects / 20)
         while thread.is_alive() and time.monotonic() < deadline and not raised:
             thread.join(1)
-            chaos.look()
+            chaos.note_ended_processes()
         assert not raised, raised
         assert not thread.is_alive(), {name: len(left) for name, left in vars(users).items() if isinstance(left, set)}
     until_nothing_moves(chaos, wanted)
@@ -412,14 +412,14 @@ def hurt(chaos, size):
         assert live, f"all had ended before {what}: no test of that"  # what is stuck does not end before
         chaos.mark(f"{what}, {live} under way")
         things[what]()
-        chaos.look()
+        chaos.note_ended_processes()
 
 
 def until_nothing_moves(chaos, wanted):
     """Wait until all have ended, except those with a condition that they are blocked or on hold."""
     before, deadline = None, time.monotonic() + PATIENCE
     while True:
-        chaos.look()
+        chaos.note_ended_processes()
         chaos.end_windows(wanted.restored)
         rows = chaos.sql("SELECT id, project_id, status, progress_at FROM deletions")
         live = {project for _, project, status, _ in rows if Status(status) in LIVE}

@@ -136,7 +136,7 @@ UNUSED = dataclasses.replace(USED, leftovers=(), outcome=Outcome.CLEAR, in_use="
 NOT_ASKED = dataclasses.replace(USED, in_use=None)
 
 
-def looked(store, record, *results):
+def listed(store, record, *results):
     """Save inventories of images, one after the other, each by another worker; return the last result of the store."""
     if not any(step.kind is StepKind.SWEEP for step in store.steps(record.id)):
         survey = claimed(store, record, StepKind.SURVEY)
@@ -175,7 +175,7 @@ def told(store, record):
 def test_an_inventory_records_one_lien_and_ends_it_when_its_reason_ends(store, results, holds, journal):
     record, heard = create(store), []
     store.on_commit(types.SimpleNamespace(lien_changed=heard.append, deletion_saved=lambda *_: None))
-    looked(store, record, *results)
+    listed(store, record, *results)
     assert ["lien.ended" if lien.deleted_at else "lien.raised" for lien in heard] == journal
     assert [origin for origin, _ in raised_on(store)] == (["plugin:image.image"] if holds else [])
     assert told(store, record) == journal
@@ -188,20 +188,20 @@ def test_an_inventory_records_one_lien_and_ends_it_when_its_reason_ends(store, r
 )
 def test_a_dry_run_or_a_report_records_none(store, values, mode):
     record = create(store, mode=mode, **values)
-    looked(store, record, USED)
+    listed(store, record, USED)
     assert raised_on(store) == [] and told(store, record) == []
 
 
 def test_a_removed_plugin_lien_comes_again_only_for_the_next_deletion(store):
     record = create(store)
-    looked(store, record, USED)
+    listed(store, record, USED)
     [(_, lien_id)] = raised_on(store)
     removed = store.remove_lien(lien_id, "admin")
-    looked(store, record, USED, UNUSED, USED)
+    listed(store, record, USED, UNUSED, USED)
     assert raised_on(store) == [] and store.lien(lien_id)[0] == removed
     current = store.load(record.id)[0]
     store.save(current, dataclasses.replace(current, status=Status.CANCELLED))
-    looked(store, create(store), USED)
+    listed(store, create(store), USED)
     [(_, another)] = raised_on(store)
     assert another != lien_id
 
@@ -210,28 +210,28 @@ def test_a_removed_plugin_lien_comes_again_only_for_the_next_deletion(store):
 def test_a_plugin_lien_ends_with_its_deletion_and_a_retry_records_it_again(store, status):
     record = create(store)
     others = protect(store)
-    looked(store, record, USED)
+    listed(store, record, USED)
     current = store.load(record.id)[0]
     store.save(current, dataclasses.replace(current, status=status))
     assert store.liens_in_force(["p"]) == (others,) and told(store, record) == ["lien.raised", "lien.ended"]
     current = store.load(record.id)[0]
     store.save(current, dataclasses.replace(current, status=Status.ACCEPTED))
-    looked(store, record, USED)
+    listed(store, record, USED)
     assert len(raised_on(store)) == 2
 
 
 def test_a_worker_without_its_lease_records_and_ends_no_plugin_lien(store):
     record = create(store)
-    looked(store, record, UNUSED)
+    listed(store, record, UNUSED)
     late = claimed(store, record, StepKind.SWEEP, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY)
-    assert looked(store, record, USED) is True
+    assert listed(store, record, USED) is True
     assert store.finish(late, UNUSED) is False and len(raised_on(store)) == 1
     assert store.finish(late, USED) is False and told(store, record) == ["lien.raised"]
 
 
 def test_the_lien_and_the_result_are_saved_together_or_not_at_all(store, monkeypatch):
     record = create(store)
-    looked(store, record, UNUSED)
+    listed(store, record, UNUSED)
     step = claimed(store, record, StepKind.SWEEP, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY)
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
         patch.setattr("cleanup_orchestrator.store.plugin_liens.raise_lien", _dies)
@@ -248,7 +248,7 @@ def _dies(*_):
 def test_a_plugin_lien_is_stored_before_an_engine_can_decide_to_delete(store):
     """An engine that decided on what it read before the lien cannot save its decision any more."""
     record = create(store)
-    looked(store, record, UNUSED)
+    listed(store, record, UNUSED)
     step = claimed(store, record, StepKind.SWEEP, status=Status.INVENTORY, purpose=RoundPurpose.INVENTORY)
     read = store.load(record.id)[0]
     store.finish(step, USED)

@@ -98,7 +98,7 @@ class Cloud:
     def _remember(self, project: Project) -> None:
         """Begin to record when the resources of the project are listed."""
         project.inventories = {key: [] for key in self.things}
-        project.looked = dict.fromkeys(self.things, 0)
+        project.listed_at = dict.fromkeys(self.things, 0)
 
     def _furnish(self, owner: str, region: str, name: str, count: int) -> None:
         for n in range(count):
@@ -373,7 +373,7 @@ class Cloud:
             there = [t for t in there if t.owner in (project_id, None)]
         project = self.keystone.projects.get(project_id)
         if project is not None:
-            project.looked[region, name] = self.simulation.effects
+            project.listed_at[region, name] = self.simulation.effects
             shown = frozenset(t.id for t in there if t.owner == project_id)
             project.inventories[region, name].append((self.simulation.now, shown))
         return Answer(200, [self._row(t) for t in there])

@@ -71,7 +71,7 @@ class Project:
     #: (region, type) to when it was listed for the project, and what of the project's was shown.
     inventories: dict[tuple[str, str], list[tuple[float, frozenset[str]]]] = dataclasses.field(default_factory=dict)
     #: (region, type) to the number of the effect at which it was listed last.
-    looked: dict[tuple[str, str], int] = dataclasses.field(default_factory=dict)
+    listed_at: dict[tuple[str, str], int] = dataclasses.field(default_factory=dict)
 
 
 class Keystone:

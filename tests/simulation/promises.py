@@ -143,9 +143,9 @@ class Promises:
         done = "SELECT region, service || '.' || type FROM steps WHERE deletion_id = ? AND outcome = 'leftovers'"
         seen = set(self.database.raw.execute(f"{done} AND waived = ''", (deletion_id,)))
         project = self.cloud.keystone.projects.get(project_id)
-        looked = project.looked if project else {}
+        listed = project.listed_at if project else {}
         left = [t for t in self.cloud.left(project_id) if (t.region, t.type) in seen]
-        left = [t for t in left if t.born < looked.get((t.region, t.type), 0)]
+        left = [t for t in left if t.born < listed.get((t.region, t.type), 0)]
         if (number := len([t for t in left if not self.plan.bound or t.id in self.planned])) > most:
             self.fail(f"{number} resources are about to be deleted, and the approval covers only {most}")
 

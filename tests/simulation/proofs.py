@@ -46,7 +46,7 @@ class Proofs:
         project = self._projects[project_id]
         blind = project.locked_at is None or project.locked_at >= project.disabled_at
         left = self._cloud.left(project_id)
-        unseen = [t for t in left if t.type in SCOPED and t.born >= project.looked[t.region, t.type]]
+        unseen = [t for t in left if t.type in SCOPED and t.born >= project.listed_at[t.region, t.type]]
         abandoned, types = self._abandoned(deletion_id), {(r, f"{s}.{t}") for r, s, t in self._unseen(deletion_id)}
         found = [t for t in left if t.born <= but_since and not (blind and t in unseen)]
         return [t.id for t in found if t.id not in abandoned and (t.region, t.type) not in types]
@@ -60,9 +60,9 @@ class Proofs:
     def remove(self, thread: Thread, project_id: str) -> None:
         """Check what must hold where the orchestrator deletes a project."""
         project, deletion_id = self._projects[project_id], thread.held.deletion_id
-        looked = thread.saw.get("project", -1)
-        opened = project.reopened > looked  # between the last read of the project and its delete: cannot be noticed
-        if left := self.left(project_id, deletion_id, looked if opened else math.inf):
+        read_at = thread.saw.get("project", -1)
+        opened = project.reopened > read_at  # between the last read of the project and its delete: cannot be noticed
+        if left := self.left(project_id, deletion_id, read_at if opened else math.inf):
             self._promises.fail(f"the project goes with something left: {left}")
         dns = any(service == "dns" for _, service in self._cloud.keystone.catalog) and not self._cloud.waived
         if dns and not any(service == "dns" for _, service, _ in self._unseen(deletion_id)):

@@ -21,7 +21,7 @@ from tests.functional.test_api.site import Site
 NOBODYS = "11111111-2222-3333-4444-555555555555"
 
 
-def look(site, deletion_id, type_, ids, kept_resources=(), protected=(), **values):
+def inventory(site, deletion_id, type_, ids, kept_resources=(), protected=(), **values):
     """A sweep step of a dry run, with an inventory that is saved as a worker does it."""
     record, _, now = site.store.load(deletion_id)
     fields = {"region": "R1", "service": "network", "type": type_, "round": 1, "dispatched_at": now, **values}
@@ -49,9 +49,9 @@ def ended(site, deletion_id, **values):
 def planned(site, project_id="p1", mode="cascade", **values):
     """An ended dry run of a cascade with a few resources; its id is the id of the plan."""
     made = site.ask(project_id, mode=mode, dry_run=True)
-    look(site, made["id"], "port", ["b", "a", "c"], kept_resources=["dhcp"])
-    look(site, made["id"], "network", ["n"], protected=["shared"], after=("network.port",))
-    look(site, made["id"], "router", [])
+    inventory(site, made["id"], "port", ["b", "a", "c"], kept_resources=["dhcp"])
+    inventory(site, made["id"], "network", ["n"], protected=["shared"], after=("network.port",))
+    inventory(site, made["id"], "router", [])
     ended(site, made["id"], **values)
     return made["id"]
 
@@ -71,7 +71,7 @@ def test_a_plan_says_what_would_go_in_which_order_and_what_stays(any_site):
 def test_two_dry_runs_that_find_the_same_have_the_same_hash(any_site):
     hashes = {any_site.get(f"/v1/plans/{planned(any_site)}").json["plan"]["hash"] for _ in range(2)}
     made = any_site.ask(mode="cascade", dry_run=True)
-    look(any_site, made["id"], "port", ["a", "b"])
+    inventory(any_site, made["id"], "port", ["a", "b"])
     ended(any_site, made["id"])
     assert len(hashes) == 1
     assert any_site.get(f"/v1/plans/{made['id']}").json["plan"]["hash"] not in hashes
@@ -166,7 +166,7 @@ def test_a_plan_of_another_project_is_refused(site):
 
 def test_a_plan_with_something_unknown_is_refused_by_name(site):
     made = site.ask(mode="cascade", dry_run=True)
-    look(site, made["id"], "port", ["a"])
+    inventory(site, made["id"], "port", ["a"])
     step = Step(
         str(uuid.uuid4()),
         made["id"],
@@ -222,7 +222,7 @@ ASKS = Condition("approval", True, "too_many_resources", "it is about 4 resource
 def asking(site, **values):
     """A cascade that waits for an approval, because it found four resources."""
     made = site.ask(mode="cascade")
-    look(site, made["id"], "port", list("abcd"))
+    inventory(site, made["id"], "port", list("abcd"))
     record = site.store.get(made["id"])
     wanted = {"status": Status.RECOVERABLE, "purpose": RoundPurpose.NONE, "conditions": (ASKS,), **values}
     site.store.save(record, dataclasses.replace(record, **wanted))

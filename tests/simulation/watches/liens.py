@@ -37,7 +37,7 @@ class PluginLiens(Watch):
         for region, name in self.cloud.things:
             if name not in self.plan.lien_types:
                 continue
-            if project.looked[region, name] < opened:
+            if project.listed_at[region, name] < opened:
                 self.promises.fail(f"it deletes, and {name}@{region}, which may raise a lien, was not listed")
             if self.promises.one(_REMOVED, project_id, f"plugin:{name}"):
                 continue

@@ -122,11 +122,11 @@ def test_a_report_on_hold_takes_its_inventory(hold):
 
 @pytest.mark.parametrize("hold", HOLDS)
 def test_a_dry_run_is_never_on_hold_and_names_the_liens(hold):
-    looked = world(hold, PORT, dry_run=True)
-    assert looked.run() is Status.PLANNED
-    assert condition(looked) is None
-    assert ("of billing on project" in looked.deletion.message) is (hold == "lien")
-    assert "the last invoice is open" not in looked.deletion.message, "why is for those who may read liens"
+    listed = world(hold, PORT, dry_run=True)
+    assert listed.run() is Status.PLANNED
+    assert condition(listed) is None
+    assert ("of billing on project" in listed.deletion.message) is (hold == "lien")
+    assert "the last invoice is open" not in listed.deletion.message, "why is for those who may read liens"
 
 
 @pytest.mark.parametrize("hold", HOLDS)

@@ -24,20 +24,20 @@ PLAN = "11111111-2222-3333-4444-555555555555"
 IDS = st.text(min_size=1, max_size=8)
 
 
-def looked(name, *ids, **values):
+def listed_step(name, *ids, **values):
     """A step as a dry run's look leaves it."""
     outcome = Outcome.LEFTOVERS if ids else Outcome.CLEAR
     seen = {"round": 2, "state": StepState.DONE, "outcome": outcome, "digest": plans.digest(ids)}
     return sweep_step(name, **{**seen, **values})
 
 
-SERVER = looked("compute.server", "s1", "s2")
-PORT = looked("network.port", "p1", after=("compute.server",))
-NETWORK = looked("network.network", "n1", after=("network.port",))
-IMAGE = looked("image.image", "i1")
-NOTHING = looked("image.namespace", after=("network.network",))
-LAST = looked("orchestration.stack", "x", after=("*",))
-QUOTA = looked("network.quota", "q", project_setting=True)
+SERVER = listed_step("compute.server", "s1", "s2")
+PORT = listed_step("network.port", "p1", after=("compute.server",))
+NETWORK = listed_step("network.network", "n1", after=("network.port",))
+IMAGE = listed_step("image.image", "i1")
+NOTHING = listed_step("image.namespace", after=("network.network",))
+LAST = listed_step("orchestration.stack", "x", after=("*",))
+QUOTA = listed_step("network.quota", "q", project_setting=True)
 
 
 # ------------------------------------------------------------------------------------------------------------ the hash
@@ -68,11 +68,11 @@ def test_the_hash_is_what_the_manual_says_it_is():
         ([SERVER, PORT], True, "the order of the steps does not matter"),
         ([PORT, SERVER, NOTHING], True, "nor does a type that has nothing"),
         ([PORT, SERVER, QUOTA], True, "nor what goes with the project"),
-        ([PORT, SERVER, looked("dns.zone", "z", waived="w")], True, "nor what is not listed"),
+        ([PORT, SERVER, listed_step("dns.zone", "z", waived="w")], True, "nor what is not listed"),
         ([PORT, dataclasses.replace(SERVER, id="x", deletion_id="y", round=9)], True, "nor ids of ours"),
         ([PORT], False, "a type less"),
-        ([PORT, looked("compute.server", "s1")], False, "a resource less"),
-        ([PORT, looked("compute.server", "s1", "s3")], False, "another resource"),
+        ([PORT, listed_step("compute.server", "s1")], False, "a resource less"),
+        ([PORT, listed_step("compute.server", "s1", "s3")], False, "another resource"),
         ([PORT, dataclasses.replace(SERVER, region="R2")], False, "another region"),
         ([PORT, SERVER, IMAGE], False, "a type more"),
     ],

@@ -264,7 +264,7 @@ def test_the_brake_voids_a_decision_that_was_made_without_it(store):
 PORTS = Step("", "", StepKind.SWEEP, "R1", "network", "port")
 
 
-def looked(store, in_use, **values):
+def listed(store, in_use, **values):
     """Return a deletion and the lien, if any, that the look at its ports has raised."""
     record = create(store, **{"status": Status.INVENTORY, "purpose": RoundPurpose.INVENTORY, **values})
     survey = claimed(store, record, StepKind.SURVEY)
@@ -279,7 +279,7 @@ def in_force(store):
 
 
 def test_an_inventory_records_a_plugin_lien_and_a_later_one_ends_it(store):
-    record, _ = looked(store, "1: others use it")
+    record, _ = listed(store, "1: others use it")
     assert in_force(store) == ["plugin:network.port"]
     assert store.finish(claimed(store, record, StepKind.SWEEP), dataclasses.replace(CLEAR, in_use=None))
     assert in_force(store) == ["plugin:network.port"], "it was not asked"
@@ -289,12 +289,12 @@ def test_an_inventory_records_a_plugin_lien_and_a_later_one_ends_it(store):
 
 @pytest.mark.parametrize("values", [{"dry_run": True}, {"mode": Mode.REPORT}])
 def test_a_dry_run_or_a_report_records_no_plugin_lien(store, values):
-    looked(store, "1: others use it", **values)
+    listed(store, "1: others use it", **values)
     assert in_force(store) == []
 
 
 def test_a_lien_of_a_plugin_ends_with_its_deletion_and_not_before(store):
-    record, _ = looked(store, "1: others use it")
+    record, _ = listed(store, "1: others use it")
     protect(store)
     moved(store, record, Status.CANCELLING)
     assert len(in_force(store)) == 2
@@ -305,7 +305,7 @@ def test_a_lien_of_a_plugin_ends_with_its_deletion_and_not_before(store):
 @pytest.mark.parametrize("before", [Status.FAILED, Status.LEFTOVERS])
 def test_what_was_not_under_way_ends_no_lien(store, before):
     """A save of a deletion that rests is none that ends it: the lien of a retry beside it would go."""
-    record, step = looked(store, "1: others use it")
+    record, step = listed(store, "1: others use it")
     after = moved(store, record, Status.FAILED, By.ENGINE)
     assert in_force(store) == []
     now = store.now()
@@ -318,14 +318,14 @@ def test_what_was_not_under_way_ends_no_lien(store, before):
 
 
 def test_a_plugin_lien_that_an_admin_removed_is_not_recorded_again(store):
-    record, step = looked(store, "1: others use it")
+    record, step = listed(store, "1: others use it")
     store.remove_lien(plugin_liens.lien_id(record.id, step), "admin")
     assert store.finish(claimed(store, record, StepKind.SWEEP), dataclasses.replace(CLEAR, in_use="1: again"))
     assert in_force(store) == []
 
 
 def test_the_end_of_one_lien_ends_no_other(store):
-    record, step = looked(store, "1: others use it")
+    record, step = listed(store, "1: others use it")
     protect(store)
     now = store.now()
     with store.database.begin() as c:

@@ -89,7 +89,7 @@ def test_a_value_may_have_an_equals_sign_in_it():
 
 
 # ------------------------------------------------------------------------------------------------------- the sweep
-def looked(type_, **kwargs):
+def listed(type_, **kwargs):
     return sweeps.inventory(type_, None, US, keep_marks=KEEP, **kwargs)
 
 
@@ -97,7 +97,7 @@ def deleted(type_, **kwargs):
     return sweeps.delete(type_, None, US, parallel=1, keep_marks=KEEP, **kwargs)
 
 
-@pytest.mark.parametrize("do", [looked, deleted])
+@pytest.mark.parametrize("do", [listed, deleted])
 def test_a_resource_with_a_keep_mark_is_a_leftover_and_never_deleted(do):
     shelf = Shelf(row("1", tags=["keep"]), row("2", tags=[]))
     result = do(shelf.type(tags="tags"))
@@ -109,7 +109,7 @@ def test_a_resource_with_a_keep_mark_is_a_leftover_and_never_deleted(do):
         "did; an admin can remove it, or the operator can take it off the list ([protection] keep_tags, "
         "keep_properties)",
     )
-    assert ("2" in left) is (do is looked)
+    assert ("2" in left) is (do is listed)
 
 
 def test_a_resource_that_gets_a_keep_mark_after_the_listing_is_not_deleted():
@@ -134,7 +134,7 @@ def related(shelf, whole, attribute, **values):
     return RelatedType("part", shelf.type(name="part", tags="tags", **values), US, whole, attribute)
 
 
-@pytest.mark.parametrize("do", [looked, deleted])
+@pytest.mark.parametrize("do", [listed, deleted])
 def test_a_whole_is_kept_when_a_part_of_it_has_a_keep_mark(do):
     wholes = Shelf(row("net1", tags=[]), row("net2", tags=[]))
     parts = Shelf(row("sub1", tags=["keep"], network_id="net1"), row("sub2", tags=[], network_id="net2"))
@@ -145,7 +145,7 @@ def test_a_whole_is_kept_when_a_part_of_it_has_a_keep_mark(do):
     assert wholes.deletes == (["net2"] if do is deleted else [])
 
 
-@pytest.mark.parametrize("do", [looked, deleted])
+@pytest.mark.parametrize("do", [listed, deleted])
 def test_a_part_is_kept_when_its_whole_has_a_keep_mark(do):
     wholes = Shelf(row("net1", tags=["keep"]), row("net2", tags=[]))
     parts = Shelf(row("sub1", tags=[], network_id="net1"), row("sub2", tags=[], network_id="net2"))
@@ -169,7 +169,7 @@ def test_a_keep_mark_keeps_all_parts_when_their_whole_is_not_declared(attribute,
 def test_parts_that_cannot_be_listed_do_not_count_as_unmarked():
     wholes, parts = Shelf(row("1", tags=[])), Shelf()
     parts.list_error = HttpError(500)
-    for do in (looked, deleted):
+    for do in (listed, deleted):
         assert do(wholes.type(tags="tags"), related=[related(parts, False, "network_id")]).outcome is Outcome.UNKNOWN
     assert wholes.deletes == []
 

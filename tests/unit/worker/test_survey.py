@@ -55,7 +55,7 @@ class Keystone:
         return type("Answer", (), {"json": lambda _: body})()
 
 
-def look(keystone, never=(), record=None, waivers=(), known=()):
+def surveyed(keystone, never=(), record=None, waivers=(), known=()):
     conf = cfg.ConfigOpts()
     for group, options in catalog.OPTS.items():
         conf.register_opts(options, group=group)
@@ -72,7 +72,7 @@ def steps(found):
 
 
 def test_every_type_in_every_region_and_identity_once():
-    found = look(
+    found = surveyed(
         Keystone(("network", "R1"), ("network", "R2"), ("identity", "R1"), ("identity", "R2"), ("volumev3", "R2"))
     )
     assert steps(found) == [
@@ -85,16 +85,16 @@ def test_every_type_in_every_region_and_identity_once():
 
 
 def test_two_names_of_one_service_are_one():
-    found = look(Keystone(("volumev2", "R1"), ("volumev3", "R1"), ("block-storage", "R1")))
+    found = surveyed(Keystone(("volumev2", "R1"), ("volumev3", "R1"), ("block-storage", "R1")))
     assert steps(found) == [(StepKind.SWEEP, "", "identity.trust"), (StepKind.SWEEP, "R1", "block-storage.volume")]
 
 
 def test_identity_is_called_also_when_the_catalog_does_not_have_it():
-    assert (StepKind.SWEEP, "", "identity.trust") in steps(look(Keystone(("network", "R1"))))
+    assert (StepKind.SWEEP, "", "identity.trust") in steps(surveyed(Keystone(("network", "R1"))))
 
 
 def test_an_unsupported_service_is_one_step_in_each_region():
-    found = look(Keystone(("workflow", "R1"), ("workflow", "R2"), ("made-up", "R1"), ("placement", "R1")))
+    found = surveyed(Keystone(("workflow", "R1"), ("workflow", "R2"), ("made-up", "R1"), ("placement", "R1")))
     assert [s for s in steps(found) if s[0] is StepKind.UNSUPPORTED] == [
         (StepKind.UNSUPPORTED, "R1", "made-up."),
         (StepKind.UNSUPPORTED, "R1", "workflow."),
@@ -104,7 +104,7 @@ def test_an_unsupported_service_is_one_step_in_each_region():
 
 
 def test_members_that_were_seen_are_never_forgotten():
-    assert look(Keystone(("network", "R1"))).member_ids == ("u1", "u2")
+    assert surveyed(Keystone(("network", "R1"))).member_ids == ("u1", "u2")
 
 
 @pytest.mark.parametrize(
@@ -118,24 +118,24 @@ def test_members_that_were_seen_are_never_forgotten():
     ],
 )
 def test_what_must_not_be_deleted_is_said_before_anything_is_touched(keystone, never, reason):
-    found = look(keystone, never)
+    found = surveyed(keystone, never)
     assert (found.result.outcome, found.result.reason, found.steps) == (Outcome.UNKNOWN, reason, ())
 
 
 def test_all_children_are_named():
-    message = look(Keystone(("network", "R1"), subtree={"c1": {"c2": None}, "c3": None})).result.message
+    message = surveyed(Keystone(("network", "R1"), subtree={"c1": {"c2": None}, "c3": None})).result.message
     assert all(child in message for child in ("c1", "c2", "c3"))
 
 
 @pytest.mark.parametrize("cut", ["services", "endpoints"])
 def test_a_catalog_that_was_cut_short_is_no_catalog(cut):
     with pytest.raises(BadAnswer):
-        look(Keystone(("network", "R1"), **{cut: True}))
+        surveyed(Keystone(("network", "R1"), **{cut: True}))
 
 
 def test_an_answer_about_another_project_is_not_taken():
     with pytest.raises(BadAnswer):
-        look(Keystone(("network", "R1"), project={"id": "other"}))
+        surveyed(Keystone(("network", "R1"), project={"id": "other"}))
 
 
 # ------------------------------------------------------------------------------------- two services of one type
@@ -159,7 +159,7 @@ FIRST = ("s1", "network", "neutron", "internal", "http://neutron/")
 
 
 def test_a_second_service_of_one_type_is_unsupported():
-    found = look(several(FIRST, ("s2", "network", "Other SDN", "internal", "http://other")))
+    found = surveyed(several(FIRST, ("s2", "network", "Other SDN", "internal", "http://other")))
     assert (StepKind.SWEEP, "R1", "network.port") in steps(found)
     [step] = [s for s in found.steps if s.kind is StepKind.UNSUPPORTED]
     assert (step.region, step.service, step.type, step.reason) == ("R1", "network.other-sdn", "", "no_plugin")
@@ -175,21 +175,21 @@ def test_a_second_service_of_one_type_is_unsupported():
     ids=["the same URL", "another interface of the same service"],
 )
 def test_what_is_only_registered_twice_blocks_nothing(second):
-    assert uncovered(look(several(FIRST, second))) == []
+    assert uncovered(surveyed(several(FIRST, second))) == []
 
 
 def test_one_cinder_under_its_old_types_blocks_nothing():
     old = [(f"s{n}", f"volumev{n}", f"cinderv{n}", "internal", f"http://cinder/v{n}") for n in (2, 3)]
-    assert uncovered(look(several(*old))) == []
+    assert uncovered(surveyed(several(*old))) == []
 
 
 def test_the_supported_service_has_an_endpoint_of_the_configured_interface():
     public = ("s0", "network", "hidden", "public", "http://hidden")
-    assert uncovered(look(several(public, FIRST))) == ["network.hidden"]
-    assert uncovered(look(several(public, FIRST, interface="publicURL"))) == ["network.neutron"]
+    assert uncovered(surveyed(several(public, FIRST))) == ["network.hidden"]
+    assert uncovered(surveyed(several(public, FIRST, interface="publicURL"))) == ["network.neutron"]
     keystone = several(("s0", "network", "off", "internal", "http://off"), FIRST)
     keystone.services[0]["enabled"] = False
-    assert uncovered(look(keystone)) == ["network.off"]
+    assert uncovered(surveyed(keystone)) == ["network.off"]
 
 
 def test_services_with_one_name_differ_by_id_and_services_with_one_url_are_one():
@@ -197,14 +197,14 @@ def test_services_with_one_name_differ_by_id_and_services_with_one_url_are_one()
         (f"s{n}", "network", name, "internal", f"http://{n}") for n, name in ((2, "neutron"), (3, ""), (4, "x" * 255))
     ]
     again = ("s5", "network", "again", "internal", "http://2")
-    found = look(several(FIRST, *same, again))
+    found = surveyed(several(FIRST, *same, again))
     assert uncovered(found) == ["network.s2", "network.s3", "network.s4"]
 
 
 def test_the_name_of_a_second_service_is_one_that_a_waiver_can_have():
     long = ("s2" * 16, "n" * 120, "n", "internal", "http://n"), ("s3" * 16, "n" * 120, "n", "internal", "http://m")
     odd = ("s4", "network", "Ünïcode: {id}@R1", "internal", "http://odd")
-    names = uncovered(look(several(FIRST, odd, *long)))
+    names = uncovered(surveyed(several(FIRST, odd, *long)))
     assert len(names) == 3
     for name in names:
         assert re.search(schemas.SERVICE_TYPE["pattern"], name) and len(name) <= schemas.SERVICE_TYPE["maxLength"]
@@ -213,15 +213,15 @@ def test_the_name_of_a_second_service_is_one_that_a_waiver_can_have():
 
 def test_a_second_service_of_a_type_that_owns_nothing_owns_nothing():
     two = [(f"s{n}", "placement", f"p{n}", "internal", f"http://{n}") for n in (1, 2)]
-    assert uncovered(look(several(*two))) == []
+    assert uncovered(surveyed(several(*two))) == []
 
 
 def test_a_project_that_keystone_knows_is_no_orphan():
-    found = look(Keystone(("network", "R1")), record=deletion(origin=Origin.ADOPTED))
+    found = surveyed(Keystone(("network", "R1")), record=deletion(origin=Origin.ADOPTED))
     assert (found.result.outcome, found.result.reason, found.steps) == (Outcome.UNKNOWN, "project_known", ())
 
 
 def test_a_catalog_without_any_endpoint_is_no_catalog():
     """Every project would look empty."""
     with pytest.raises(BadAnswer, match="not a single endpoint"):
-        look(Keystone())
+        surveyed(Keystone())
