@@ -16,7 +16,7 @@ from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, Token
 from cleanup_orchestrator.store import records
-from tests.unit.worker.test_survey import FIRST, Keystone, look, several
+from tests.unit.worker.test_survey import FIRST, Keystone, several, surveyed
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
@@ -57,12 +57,12 @@ def test_the_status_of_a_catalog_entry(entry, waivers, answered_by, why):
 def test_of_several_waivers_the_one_that_lasts_longest_is_relied_upon():
     """So that the end of another one changes nothing."""
     several = [waiver(id_="short"), waiver(id_="long", hours=5), waiver(id_="narrow", hours=2, region="R1")]
-    assert [w.id for w in look(Keystone(("network", "R1")), waivers=several).waivers] == ["long"]
+    assert [w.id for w in surveyed(Keystone(("network", "R1")), waivers=several).waivers] == ["long"]
 
 
 def test_a_waived_step_names_the_user_and_the_expiry_and_not_the_reason():
     """Who sees the step need not be one who may read waivers."""
-    found = look(Keystone(("workflow", "R1")), waivers=[waiver("workflow")])
+    found = surveyed(Keystone(("workflow", "R1")), waivers=[waiver("workflow")])
     [step] = [s for s in found.steps if s.service == "workflow"]
     for part in ("alice", "2026-01-01T01:00:00Z", "not listed"):
         assert part in step.message
@@ -76,38 +76,38 @@ def waived(found):
 
 def test_every_type_of_a_waived_service_is_left_out_in_its_region_alone():
     keystone = Keystone(("network", "R1"), ("network", "R2"), ("block-storage", "R1"))
-    found = look(keystone, waivers=[waiver(region="R1")])
+    found = surveyed(keystone, waivers=[waiver(region="R1")])
     assert waived(found) == [("sweep", "R1", "network.port")]
     assert {s.waived for s in found.steps if s.waived} == {"w"}
     assert "network@R1" in found.result.message
-    assert waived(look(keystone, waivers=[waiver()])) == [
+    assert waived(surveyed(keystone, waivers=[waiver()])) == [
         ("sweep", "R1", "network.port"),
         ("sweep", "R2", "network.port"),
     ]
 
 
 def test_a_service_without_a_plugin_stays_on_record_when_it_is_waived():
-    assert waived(look(Keystone(("workflow", "R1")), waivers=[waiver("workflow")])) == [
+    assert waived(surveyed(Keystone(("workflow", "R1")), waivers=[waiver("workflow")])) == [
         ("unsupported", "R1", "workflow.")
     ]
 
 
 def test_a_second_service_of_one_type_is_waived_only_by_its_name():
     keystone = several(FIRST, ("s2", "network", "other", "internal", "http://other"))
-    assert waived(look(keystone, waivers=[waiver("network.other")])) == [("unsupported", "R1", "network.other.")]
-    assert waived(look(keystone, waivers=[waiver("network")])) == [("sweep", "R1", "network.port")]
+    assert waived(surveyed(keystone, waivers=[waiver("network.other")])) == [("unsupported", "R1", "network.other.")]
+    assert waived(surveyed(keystone, waivers=[waiver("network")])) == [("sweep", "R1", "network.port")]
 
 
 def test_identity_cannot_be_waived():
-    found = look(Keystone(("identity", "R1")), waivers=[waiver("identity")])
+    found = surveyed(Keystone(("identity", "R1")), waivers=[waiver("identity")])
     assert (waived(found), found.waivers) == ([], ())
 
 
 def test_what_is_swept_once_for_all_regions_is_waived_in_all_of_them_or_in_none():
     several = Keystone(("dns", "R1"), ("dns", "R2"))
-    assert waived(look(several, waivers=[waiver("dns", region="R1")])) == []
-    assert waived(look(several, waivers=[waiver("dns", region="R2")])) == []
-    assert waived(look(several, waivers=[waiver("dns")])) == [("sweep", "", "dns.zone")]
+    assert waived(surveyed(several, waivers=[waiver("dns", region="R1")])) == []
+    assert waived(surveyed(several, waivers=[waiver("dns", region="R2")])) == []
+    assert waived(surveyed(several, waivers=[waiver("dns")])) == [("sweep", "", "dns.zone")]
 
 
 UNSEEN = dataclasses.replace(sweep_step("workflow.x"), kind=StepKind.UNSUPPORTED, type="", outcome=Outcome.UNKNOWN)
@@ -116,33 +116,33 @@ UNSEEN = dataclasses.replace(sweep_step("workflow.x"), kind=StepKind.UNSUPPORTED
 def test_an_unsupported_service_blocks_also_when_it_has_left_the_catalog():
     """What the project has there is not gone. An admin says to go on, by a waiver, and not by deleting an endpoint."""
     nothing_else = Keystone(("network", "R1"))
-    found = look(nothing_else, known=[UNSEEN])
+    found = surveyed(nothing_else, known=[UNSEEN])
     [step] = [s for s in found.steps if s.kind is StepKind.UNSUPPORTED]
     assert (step.service, step.reason, step.waived) == ("workflow", "no_plugin", "")
     assert "left the catalog" in step.message
-    found = look(nothing_else, known=[UNSEEN], waivers=[waiver("workflow")])
+    found = surveyed(nothing_else, known=[UNSEEN], waivers=[waiver("workflow")])
     assert waived(found) == [("unsupported", "R1", "workflow.")]
     assert [w.id for w in found.waivers] == ["w"]
 
 
 def test_what_was_never_seen_in_this_deletion_does_not_block_it():
-    assert [s for s in look(Keystone(("network", "R1"))).steps if s.kind is StepKind.UNSUPPORTED] == []
+    assert [s for s in surveyed(Keystone(("network", "R1"))).steps if s.kind is StepKind.UNSUPPORTED] == []
 
 
 def test_a_service_that_is_now_declared_to_own_nothing_does_not_block():
     gone = dataclasses.replace(UNSEEN, service="placement")
-    assert [s for s in look(Keystone(("network", "R1")), known=[gone]).steps if s.kind is StepKind.UNSUPPORTED] == []
+    steps = surveyed(Keystone(("network", "R1")), known=[gone]).steps
+    assert [s for s in steps if s.kind is StepKind.UNSUPPORTED] == []
 
 
 def test_a_service_with_a_plugin_that_has_left_the_catalog_can_be_waived_too():
     volume = sweep_step("block-storage.volume")
-    assert [s for s in look(Keystone(("network", "R1")), known=[volume]).steps if s.service == "block-storage"] == [], (
-        "its steps stay by themselves"
-    )
-    found = look(Keystone(("network", "R1")), known=[volume], waivers=[waiver("block-storage")])
+    steps = surveyed(Keystone(("network", "R1")), known=[volume]).steps
+    assert [s for s in steps if s.service == "block-storage"] == [], "its steps stay by themselves"
+    found = surveyed(Keystone(("network", "R1")), known=[volume], waivers=[waiver("block-storage")])
     assert waived(found) == [("sweep", "R1", "block-storage.volume")]
     ended = dataclasses.replace(volume, waived="w", reason="waived", message="…")
-    [step] = [s for s in look(Keystone(("network", "R1")), known=[ended]).steps if s.service == "block-storage"]
+    [step] = [s for s in surveyed(Keystone(("network", "R1")), known=[ended]).steps if s.service == "block-storage"]
     assert (step.waived, step.reason) == ("", "")
 
 
