@@ -36,7 +36,7 @@ class Brakes:
     def pull(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
         """Pull the brake: no worker begins another lock or delete.
 
-        A brake that is on already keeps its first reason.
+        A brake that is on already keeps its first reason. It is shown to callers who may read the brake.
 
         :raises ApiError: 400 invalid_json, invalid_body; 403 forbidden; 415
         """
@@ -44,7 +44,9 @@ class Brakes:
         self._permit(req, policies.BRAKE_SET)
         body = schemas.check_body(req, schemas.BRAKE_BODY)
         brake = self._set(req, True, body["reason"].strip())
-        return {"brake": views.brake(brake)}
+        own = brake.request_id == (req.context.request_id or "")
+        may_read = own or self._context.enforcer.may(req.context, policies.BRAKE_GET)
+        return {"brake": views.brake(brake) if may_read else {"on": brake.on}}
 
     @pecan.expose("json")
     def lift(self, req: webob.Request, resp: webob.Response) -> webob.Response:

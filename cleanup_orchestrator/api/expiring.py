@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 import pecan
@@ -75,7 +75,8 @@ class Expiring(abc.ABC, Generic[T]):
             text = f"'marker' is not the id of a {self.noun}"
             raise ApiError(400, "invalid_query", text, field="marker") from None
         shown, links = paging.cut(req, found, lambda row: row.id)
-        return {f"{self.noun}s": [self._shown(req, row, now) for row in shown], **links}
+        readable = self._context.enforcer.readable(req.context)  # another rule than that of the list
+        return {f"{self.noun}s": [self._shown(req, row, now, readable) for row in shown], **links}
 
     @pecan.expose("json")
     def get(self, req: webob.Request, resp: webob.Response, id_: str) -> dict[str, Any]:
@@ -124,10 +125,12 @@ class Expiring(abc.ABC, Generic[T]):
     def _href(self, req: webob.Request, id_: str) -> str:
         return f"{req.application_url}/v1/{self.noun}s/{id_}"
 
-    def _shown(self, req: webob.Request, row: T, now: datetime.datetime) -> dict[str, Any]:
+    def _shown(
+        self, req: webob.Request, row: T, now: datetime.datetime, readable: Collection[str] = policies.READ
+    ) -> dict[str, Any]:
         state = self.ended if row.deleted_at else "in_force" if row.in_force(now) else "expired"
         return {
-            **(views.lien(row, policies.READ) if isinstance(row, Lien) else views.waiver(row, policies.READ)),
+            **(views.lien(row, readable) if isinstance(row, Lien) else views.waiver(row, readable)),
             "state": state,
             "links": [{"rel": "self", "href": self._href(req, row.id)}],
         }

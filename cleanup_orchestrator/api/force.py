@@ -37,12 +37,8 @@ class Forcing(DeletionHandlers):
         body = schemas.check_body(req, schemas.FORCE_BODY)
         d = self._forcible(req, project_id)
         reason, wanted = body["reason"].strip(), body.get("types")
-        before = self._before(req, d, reason)
-        if wanted is None or before != set(wanted):
-            types = self._types(d, wanted)
-            # A request for all types is a repetition as long as no new type is affected.
-            if before is None or wanted is not None or not before.issuperset(types):
-                self._record(req, project_id, reason, types)
+        if wanted is None or self._before(req, d, reason) != set(wanted):
+            self._record(req, d, reason, wanted, self._types(d, wanted))
         resp.status = 202
         resp.headers["Location"] = href(req, d.id)
         return self._shown(req, d.id)
@@ -108,16 +104,31 @@ class Forcing(DeletionHandlers):
             raise ApiError(503, "force_unavailable", text)
         return types
 
-    def _record(self, req: webob.Request, project_id: str, reason: str, types: tuple[str, ...]) -> None:
+    def _record(
+        self,
+        req: webob.Request,
+        checked: Deletion,
+        reason: str,
+        wanted: list[str] | None,
+        types: tuple[str, ...],
+    ) -> None:
         """Store the force; repeat it if an engine or a worker writes at the same time.
 
+        While a worker answered, the deletion may have ended, or another request may have recorded the same force.
+
+        :param checked: the deletion for which a worker has answered that the types can be forced
         :raises ApiError: 403; 409
         """
         for _ in range(TRIES):
-            found = self._forcible(req, project_id)
+            found = self._forcible(req, checked.project_id)
+            if (found.id, found.attempt) != (checked.id, checked.attempt):
+                text = "the deletion changed during the request: see its leftovers, and force it if it cannot continue"
+                raise ApiError(409, "conflict", text, deletion_id=found.id)
             d, steps, now = self._context.store.load(found.id)
             if d.version != found.version:
                 continue
+            if _repeats(self._before(req, d, reason), wanted, types):
+                return
             context = req.context
             who = (context.user_id or "", context.user_name or "", context.request_id)
             asked = Force(reason, types, now, d.attempt, d.round, *who)
@@ -135,6 +146,18 @@ class Forcing(DeletionHandlers):
             self._cast(d.id)
             return
         raise changes_too_fast()
+
+
+def _repeats(before: set[str] | None, wanted: list[str] | None, types: tuple[str, ...]) -> bool:
+    """Return whether a request repeats an earlier one of the same user with the same reason.
+
+    A request for all types is a repetition as long as no new type is affected.
+
+    :param before: the types of the earlier request; ``None``: there is none
+    """
+    if before is None:
+        return False
+    return before.issuperset(types) if wanted is None else before == set(types)
 
 
 def _why_not(d: Deletion) -> str:

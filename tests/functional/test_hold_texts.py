@@ -89,3 +89,37 @@ def test_what_admins_wrote_is_not_shown_to_a_manager_of_the_domain(emulated, tmp
         assert "reason" not in shown and [x["service"] for x in shown["not_listed"]] == ["key-manager"]
         [full] = site.get(f"/v1/deletions/{id_}", ks.ADMIN).json["deletion"]["waivers"]
         assert (full["reason"], full["user_name"]) == ("SECRET-WAIVER", "alice")
+
+
+def _with_policy(tmp_path, keystone, text):
+    (tmp_path / "policy.yaml").write_text(text)
+    return Site(tmp_path, keystone=keystone, extra=f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")
+
+
+@pytest.mark.parametrize("noun", ["lien", "waiver"])
+def test_a_list_has_no_reasons_for_a_caller_who_may_list_and_not_read(tmp_path, keystone, noun):
+    site = _with_policy(tmp_path, keystone, f'"cleanup:{noun}s:list": "role:manager or role:admin"\n')
+    now, id_ = site.store.now(), "11111111-2222-4333-8444-555555555555"
+    if noun == "lien":
+        site.store.add_lien(Lien(id_, "p1", "legal", "the court case", now))
+    else:
+        site.store.add_waiver(Waiver(id_, "dns", "the court case", now, now + datetime.timedelta(days=1)))
+    try:
+        assert site.get(f"/v1/{noun}s/{id_}", ks.MANAGER).status == 403
+        listed = site.get(f"/v1/{noun}s", ks.MANAGER)
+        assert [row["id"] for row in listed.json[f"{noun}s"]] == [id_]
+        assert b"the court case" not in listed.body
+    finally:
+        site.close()
+
+
+def test_pulling_a_pulled_brake_shows_its_reason_only_to_a_caller_who_may_read_it(tmp_path, keystone):
+    site = _with_policy(tmp_path, keystone, '"cleanup:brake:set": "role:member or role:admin"\n')
+    site.store.set_brake(Brake(True, "the court case", user_id="x", user_name="alice"))
+    try:
+        pulled = site.post("/v1/brake", {"reason": "mine"}, ks.MEMBER)
+        assert (pulled.status, pulled.json["brake"]["on"]) == (200, True)
+        assert b"the court case" not in pulled.body
+        assert b"alice" not in pulled.body
+    finally:
+        site.close()

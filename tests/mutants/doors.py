@@ -9,6 +9,28 @@ RULES = tests("api/policies")
 FENCED = tests("keystone/fence_decisions")
 
 MUTATIONS = (
+    # --------------------------------------------------------------------------------------------------------- the API
+    Mutation(
+        "Another deletion than the checked one is forced",
+        "cleanup_orchestrator/api/force.py",
+        "if (found.id, found.attempt) != (checked.id, checked.attempt):",
+        "if False:",
+        tests("functional/test_api/test_api_force"),
+    ),
+    Mutation(
+        "A request that was repeated meanwhile begins the force again",
+        "cleanup_orchestrator/api/force.py",
+        "if _repeats(self._before(req, d, reason), wanted, types):",
+        "if False:",
+        tests("functional/test_api/test_api_force"),
+    ),
+    Mutation(
+        "A list of liens shows all reasons to callers who may only list them",
+        "cleanup_orchestrator/api/expiring.py",
+        "self._shown(req, row, now, readable)",
+        "self._shown(req, row, now)",
+        tests("functional/test_hold_texts"),
+    ),
     # ----------------------------------------------------------------------------------------------------- policies
     Mutation(
         "Any reader may see orphan scans",

@@ -62,7 +62,7 @@ class Bus:
 
 
 @dataclasses.dataclass
-class CatalogEntryStatus:
+class Answer:
     status: int
     headers: webob.headers.ResponseHeaders
     body: bytes
@@ -118,7 +118,7 @@ class Site:
             request.headers[name] = value
         response = request.get_response(self.app)
         assert response.headers["x-openstack-request-id"].startswith("req-")
-        return CatalogEntryStatus(response.status_int, response.headers, response.body)
+        return Answer(response.status_int, response.headers, response.body)
 
     def get(self, path, token=ks.ADMIN, **kwargs):
         return self.call("GET", path, token, **kwargs)

@@ -291,3 +291,34 @@ def test_no_other_request_forces(site):
     for method in ("GET", "POST", "PUT", "PATCH"):
         assert site.call(method, PATH, body=GOOD).status == 405
     assert site.store.get(d.id).forced is None
+
+
+def test_another_deletion_than_the_checked_one_is_not_forced(site, monkeypatch):
+    checked, later, ask = begun(site), [], site.bus.force
+
+    def slow(id_):
+        """Answer only after the deletion has ended, and another one of the project is in its deletes."""
+        before = site.store.get(checked.id)
+        ended = {"status": Status.CANCELLED, "purpose": RoundPurpose.NONE, "finished_at": site.store.now()}
+        site.store.save(before, dataclasses.replace(before, **ended))
+        later.append(begun(site))
+        return ask(id_)
+
+    monkeypatch.setattr(site.bus, "force", slow)
+    answer = force(site)
+    assert (answer.status, answer.error["code"]) == (409, "conflict")
+    assert site.store.get(later[0].id).forced is None
+
+
+def test_a_repetition_while_the_first_request_waits_for_a_worker_changes_nothing(site, monkeypatch):
+    d, nested, ask = begun(site), [], site.bus.force
+
+    def slow(id_):
+        if not nested:
+            nested.append(id_)
+            assert force(site).status == 202
+        return ask(id_)
+
+    monkeypatch.setattr(site.bus, "force", slow)
+    assert force(site).status == 202
+    assert len(site.get(f"/v1/deletions/{d.id}/events?type=deletion.forced").json["events"]) == 1
