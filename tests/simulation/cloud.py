@@ -52,6 +52,8 @@ class Thing:
     stuck: bool = False  #: its state refuses every delete but a forced one
     running: bool = False  #: of a server
     wanted_running: bool = False  #: the state in which others than the orchestrator left it
+    #: Whether others stopped the server after the orchestrator had read it as running, and before its own stop arrived.
+    stopped_first: bool = False
     busy_until: float = 0.0  #: time at which an accepted stop takes effect
 
 
@@ -400,6 +402,7 @@ class Cloud:
 
     def _turn(self, server: Thing, on: bool) -> Answer:
         if self._busy(server) or server.running is on:
+            server.stopped_first |= not on and not server.wanted_running
             return Answer(409, {"error": "its state does not allow that"})
         server.running = on
         if not on and self.rng.random() < 0.5:

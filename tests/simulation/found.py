@@ -71,4 +71,16 @@ FOUND: dict[str, Plan] = {
         lien_types=("network.network",),
         deeds=(Deed(41, "remove", 0.225),),
     ),
+    # The simulation itself was wrong: an admin stopped a server after the orchestrator had read it as running, and
+    # before its recorded stop arrived. A restore starts such a server. Found as seed 122992522.
+    "an_admin_stops_a_server_right_before_the_orchestrator_does": Plan(
+        122992522,
+        services=("compute", "network"),
+        regions=2,
+        stick=0.8,
+        window=600.0,
+        stop_servers=True,
+        faults=(Fault(113, "store_down", 0.505),),
+        deeds=(Deed(172, "switch", 0.07973662521352909), Deed(286, "restore", 0.49326506998935893)),
+    ),
 }
