@@ -46,11 +46,13 @@ class Audit:
         self._peak: Counter[str] = Counter()
         self._calls: dict[str, Counter[int]] = defaultdict(Counter)
         self._deletes: dict[str, Counter[int]] = defaultdict(Counter)
+        self._trace: list[tuple[float, float, str, str]] | None = None
 
     @contextlib.contextmanager
-    def call(self, service: str, method: str) -> Iterator[None]:
+    def call(self, service: str, method: str, target: str = "") -> Iterator[None]:
         """Count a call while it is under way."""
-        second = int(time.monotonic() - self._began)
+        began = time.monotonic() - self._began
+        second = int(began)
         with self._lock:
             self._busy[service] += 1
             self._peak[service] = max(self._peak[service], self._busy[service])
@@ -61,6 +63,17 @@ class Audit:
         finally:
             with self._lock:
                 self._busy[service] -= 1
+                if self._trace is not None:
+                    self._trace.append((began, time.monotonic() - self._began, method, target))
+
+    def trace(self) -> list[tuple[float, float, str, str]]:
+        """Return the calls since the method was last called, in the order of their ends; the first time, none.
+
+        Each has begin and end (seconds since the start), method and target.
+        """
+        with self._lock:
+            traced, self._trace = self._trace or [], []
+        return traced
 
     def write(
         self, user: str, project: str, method: str, target: str, status: int, answered: bool, touched: list[Touch]

@@ -142,6 +142,14 @@ class Emulated:
         self.identity.grants[id_] = set()
         return id_
 
+    def add_empty(self, name: str) -> str:
+        """Make a project under deletion that has one member and owns nothing; return its id."""
+        project = self.add_project(name)
+        self.grant(project, self.add_user(name), "member")
+        self.projects.append(project)
+        self.audit.under_deletion.add(project)
+        return project
+
     def add_user(self, name: str, password: str = "") -> str:
         """Make a user and return its id."""
         row = self.state.add("", "identity.user", "", name=name)
@@ -234,7 +242,7 @@ class Emulated:
         service, region, parts = self._route(request)
         if service is None:
             return self._control(request)
-        with self.audit.call(service.type, request.method):
+        with self.audit.call(service.type, request.method, request.target):
             concerned = self._concerned(request, region, parts) if self.faults.by_project else ()
             fate = self.faults.fate(service.type, region, request.method, request.target, concerned)
             if fate.delay:
@@ -339,9 +347,11 @@ class Emulated:
             "audit.last_writes": self.audit.last_writes,
             "audit.concurrency": self.audit.concurrency,
             "audit.rates": self.audit.rates,
+            "audit.trace": self.audit.trace,
             "defects": lambda: self.defects,
             "left": self.left,
             "left_ids": self.left_ids,
+            "add_empty": self.add_empty,
             "let_in": lambda project: self.grant(project, self.orchestrator_id, "admin"),
             "things": self.things,
             "move": self.move,
