@@ -170,6 +170,7 @@ class Running:
         scans = orphan_scans.Scans(self.parts.conf, self.parts.store, self.parts.bus)
         self._serve("engine", rpc.EngineEndpoint(part.handle, scans.handle), self.parts.conf.engine.threads)
         self._thread("tick", part.run_ticks, self.stop)
+        self._thread("alarms", part.alarms.run, self.stop)
         self._thread("orphan-scans", scans.run_ticks, self.stop)
         options = self.parts.conf[keystone_listener.GROUP]
         if options.listen:

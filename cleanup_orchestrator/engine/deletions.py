@@ -15,9 +15,11 @@ from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.core import decide as deciding
 from cleanup_orchestrator.core.actions import apply
+from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import StepState
 from cleanup_orchestrator.core.transitions import LIVE
+from cleanup_orchestrator.engine.alarms import Alarms
 from cleanup_orchestrator.messaging.rpc import Bus
 from cleanup_orchestrator.monitoring import activity, metrics
 from cleanup_orchestrator.store import Conflict, NotFound, Store
@@ -154,6 +156,7 @@ class Engine:
         self.name, self.store, self.bus, self.rules = name, store, bus, rules(conf)
         self._conf = conf
         self._tick = float(conf.engine.tick)
+        self.alarms = Alarms(bus.deletion)
         self._lock = threading.Lock()
         self._deciding: dict[str, bool] = {}  #: deletions that a thread decides on; true: decide once more
 
@@ -219,8 +222,16 @@ class Engine:
             if deletion.parent_deletion_id and applied.deletion.status not in LIVE:
                 self.bus.deletion(deletion.parent_deletion_id)
             if not applied.changed:
+                self._set_alarm(applied.deletion, now)
                 return
         LOG.error("deletion %s: %d decisions in a row; the tick goes on with it", deletion_id, _MAX_DECISIONS)
+
+    def _set_alarm(self, deletion: Deletion, now: datetime.datetime) -> None:
+        """Have the deletion decided on when it is due, and not at the tick after that."""
+        if deletion.status in LIVE:
+            self.alarms.set(deletion.id, (deletion.wake_at - now).total_seconds())
+        else:
+            self.alarms.clear(deletion.id)
 
     def run_ticks(self, stop: threading.Event) -> None:
         """Take up every deletion that is due, until told to stop.

@@ -25,6 +25,7 @@ from cleanup_orchestrator.core.step import TASKS, Outcome, StepKind, StepResult,
 from cleanup_orchestrator.core.transitions import By, move
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.drain.revoke import Revoke
+from cleanup_orchestrator.engine.alarms import Alarms
 from cleanup_orchestrator.engine.deletions import Engine
 from cleanup_orchestrator.errors import BadAnswer, NoProjectToken
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Service
@@ -620,7 +621,7 @@ def test_for_every_sequence_of_events_the_project_ends_removed_and_empty_or_unch
         engine = Engine.__new__(Engine)
         bus = types.SimpleNamespace(step=lambda _: None, deletion=lambda _: None)  # every cast is lost
         engine.store, engine.bus, engine.rules = store, bus, rules
-        engine._lock, engine._deciding = threading.Lock(), {}
+        engine._lock, engine._deciding, engine.alarms = threading.Lock(), {}, Alarms(bus.deletion)
         port = ResourceType("port", cloud.list_ports, cloud.delete_port, fresh="test")
         zone = ResourceType("zone", cloud.list_zones, cloud.delete_zone, fresh="test")
         cloud.zones_waived = lambda: bool(store.waivers_in_force("p"))

@@ -50,7 +50,7 @@ def made(records):
     opts.register(conf)
     conf([])
     conf.set_override("tick", 0.1, "engine")
-    return deletions.Engine(conf, "engine", records, None)
+    return deletions.Engine(conf, "engine", records, Bus())
 
 
 def thread(made, deletion_id):
