@@ -47,8 +47,13 @@ def settle_until(deletion: Deletion, rules: Rules) -> datetime.datetime | None:
 
 
 def retry_at(step: Step, rules: Rules) -> datetime.datetime:
-    """Return when a finished step that is not clear may be tried again."""
+    """Return when a finished step that is not clear may be tried again.
+
+    A step whose leftovers are all being deleted by their service is polled: see :func:`backoff.poll`.
+    """
     assert step.finished_at is not None
+    if step.outcome is Outcome.LEFTOVERS and step.reason == Reason.DELETING:
+        return step.finished_at + backoff.poll(step.attempt)
     return step.finished_at + backoff.delay(step.attempt, rules.retry_base, rules.retry_cap)
 
 
