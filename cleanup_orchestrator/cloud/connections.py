@@ -94,6 +94,8 @@ class Clouds:
         self._http = http_pool()
         self._own_auth: list[BaseIdentityPlugin] = []  #: at most one; a list, because :meth:`within` shares it
         self._janitor_auth: list[BaseIdentityPlugin] = []  #: at most one, unscoped
+        #: At most one monotonic time: when the drain last found that Keystone's processes share their token cache.
+        self.cache_checked_at: list[float] = []
         self._project_auths: collections.OrderedDict[str, BaseIdentityPlugin] = collections.OrderedDict()
         self._lock = threading.Lock()
         self._budget: Budget | None = None

@@ -8,10 +8,12 @@ crash, and for a driver that is no longer installed.
 from __future__ import annotations
 
 import abc
+import concurrent.futures
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from keystoneauth1 import exceptions as ka_exceptions
 from oslo_config import cfg
@@ -72,11 +74,17 @@ OPTS = {
 }
 
 
-#: Repetitions of a probe, each over a new connection: a load balancer may choose another Keystone process.
+#: Probes at once, each over a new connection: a load balancer may choose another Keystone process for each.
 PROBES = 10
+
+Answer = TypeVar("Answer")
 
 #: Seconds to wait after a change, until validations that began before have ended and all database nodes have it.
 _WAIT = 2
+
+
+#: Seconds for which a worker relies on its latest check that Keystone's processes share their token cache.
+_RELY = 600
 
 
 class NotHeld(CleanupError):
@@ -115,6 +123,10 @@ class DrainContext:
 
 class Driver(abc.ABC):
     """A way to lock a project."""
+
+    #: Whether :meth:`held_until_closed` proves that a full drain held at each moment, and not only that it holds now.
+    #: Then the empty inventories from before the project was disabled still count.
+    continuous: ClassVar[bool] = False
 
     @abc.abstractmethod
     def drain(self, context: DrainContext) -> Result:
@@ -237,10 +249,10 @@ def _flush_token_cache(context: DrainContext) -> None:
     session = context.clouds.session(context.clouds.scratch_auth(), context.guard)
     scratch = session.get_token()
     assert scratch is not None
-    for _ in range(PROBES):
-        _accepted(context, scratch)
+    accepted = functools.partial(_accepted, context, scratch)
+    probe(accepted, PROBES)
     context.clouds.identity(session).delete("/auth/tokens", headers={"X-Subject-Token": scratch})
-    if any(_accepted(context, scratch) for _ in range(PROBES)):
+    if any(probe(accepted, PROBES)):
         raise NotHeld(
             "Keystone still accepts a token that was revoked: its processes do not share their cache. Set [cache] "
             "backend in keystone.conf to one that they share, such as memcached"
@@ -254,7 +266,32 @@ def _usable(context: DrainContext, canary: str | None) -> bool:
         context.clouds.project_session(context.project_id)
         return True
     except NoProjectToken:
-        return canary is not None and any(_accepted(context, canary) for _ in range(PROBES))
+        return canary is not None and any(probe(functools.partial(_accepted, context, canary), PROBES))
+
+
+def check_shared_cache(context: DrainContext) -> None:
+    """Check that Keystone's processes share their token cache; a worker relies on its check for ten minutes.
+
+    That is a property of the installation, not of a project. A process with a cache of its own may accept a token of a
+    project after the project is deleted.
+
+    :raises NotHeld: a Keystone process does not share the cache
+    """
+    checked_at = context.clouds.cache_checked_at
+    if not checked_at or time.monotonic() - checked_at[0] > _RELY:
+        _flush_token_cache(context)
+        checked_at[:] = [time.monotonic()]
+
+
+def probe(check: Callable[[], Answer], times: int) -> list[Answer]:
+    """Run a check several times at once; return the answers.
+
+    :raises Exception: the first error of a check, after all have ended
+    """
+    if times == 1:
+        return [check()]
+    with concurrent.futures.ThreadPoolExecutor(times, "probe") as pool:
+        return list(pool.map(lambda _: check(), range(times)))
 
 
 def _accepted(context: DrainContext, token: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 
 from keystoneauth1 import exceptions as ka_exceptions
@@ -9,11 +10,20 @@ from keystoneauth1.adapter import Adapter
 
 from cleanup_orchestrator.cloud.session import read_only
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.drain.base import PROJECT_FENCED, DrainContext, Driver, NotHeld, Result
+from cleanup_orchestrator.drain.base import (
+    PROJECT_DISABLED,
+    PROJECT_FENCED,
+    DrainContext,
+    Driver,
+    NotHeld,
+    Result,
+    check_shared_cache,
+    probe,
+)
 from cleanup_orchestrator.errors import NoProjectToken
 from cleanup_orchestrator.keystone import protocol
 
-#: Probes of the fence, each over a new connection: a load balancer may choose another Keystone for each.
+#: Probes of the fence at once, each over a new connection: a load balancer may choose another Keystone for each.
 PROBES = 20
 
 _INSTALL = "serve cleanup_orchestrator.keystone.wsgi:application in every Keystone, or set [drain] driver = revoke"
@@ -22,6 +32,8 @@ _CHECK_USER = f"check [{protocol.GROUP}] user_id in the keystone.conf of every K
 
 class Fence(Driver):
     """Sets the token fence, and checks that it is effective before it reports success."""
+
+    continuous = True
 
     def drain(self, context: DrainContext) -> Result:
         """Fence the project.
@@ -59,9 +71,30 @@ class Fence(Driver):
     def held_until_closed(self, context: DrainContext) -> bool:
         """Return whether the project still has the fence.
 
-        No token can show it once the project is disabled.
+        No token can show it once the project is disabled. Only this deletion sets this fence, so a fence that is still
+        there was there all the time.
         """
         return context.projects.get_uncached(context.project_id).fence == context.deletion_id
+
+    def close(self, context: DrainContext) -> Result:
+        """Disable the project.
+
+        Behind the fence no user gets a token for the project, and none is accepted. Therefore this does not wait until
+        every Keystone process knows that the project is disabled. A validation that is under way may still put a token
+        into Keystone's cache. The fence refuses that token as long as the project exists, and Keystone empties the
+        cache after it has deleted a project (``resource.core.Manager._delete_project``).
+
+        :raises NotHeld: a user enabled the project again, or Keystone's processes do not share their token cache
+        """
+        project = context.projects.get_uncached(context.project_id)
+        if not project.enabled or project.fence != context.deletion_id:
+            return super().close(context)
+        context.record_intent(PROJECT_DISABLED, {})
+        context.projects.set_enabled(context.project_id, False)
+        if context.projects.get_uncached(context.project_id).enabled:
+            raise NotHeld(f"a user enabled project {context.project_id} again while it was being disabled")
+        check_shared_cache(context)
+        return Result(True, message="the project is disabled")
 
 
 def _problem(context: DrainContext) -> str:
@@ -76,20 +109,27 @@ def _problem(context: DrainContext) -> str:
         token = context.clouds.project_session(context.project_id).get_token()
     except NoProjectToken as error:
         return f"the orchestrator's own user {context.user_id} gets no token for the project ({error}): {_CHECK_USER}"
-    for _ in range(PROBES):
-        identity = context.clouds.identity(context.clouds.session(context.clouds.admin_auth(), read_only, alone=True))
-        headers = {"X-Subject-Token": str(token)}
-        # Without this check the next one would prove nothing: the token could be invalid for another reason.
-        if not _accepted(identity, headers):
-            return f"a Keystone process refuses the orchestrator's own token for the project: {_CHECK_USER}"
-        if _accepted(identity, headers | {protocol.CANARY_HEADER: context.deletion_id}):
-            return f"a Keystone process still accepts tokens for the project: {_INSTALL}"
+    return next(filter(None, probe(functools.partial(_problem_of_one, context, str(token)), PROBES)), "")
+
+
+def _problem_of_one(context: DrainContext, token: str) -> str:
+    """Return what is wrong with the fence in the Keystone process that answers a new connection."""
+    identity = context.clouds.identity(context.clouds.session(context.clouds.admin_auth(), read_only, alone=True))
+    headers = {"X-Subject-Token": token}
+    accepted, confirmed = _validate(identity, headers | {protocol.CANARY_HEADER: context.deletion_id})
+    if accepted:
+        return f"a Keystone process still accepts tokens for the project: {_INSTALL}"
+    # Without this check the refusal would prove nothing: the token could be invalid for another reason.
+    if confirmed != context.deletion_id and not _validate(identity, headers)[0]:
+        return f"a Keystone process refuses the orchestrator's own token for the project: {_CHECK_USER}"
     return ""
 
 
-def _accepted(identity: Adapter, headers: dict[str, str]) -> bool:
+def _validate(identity: Adapter, headers: dict[str, str]) -> tuple[bool, str]:
+    """Return whether Keystone accepts a token, and the id of the fence that it confirms; see ``FENCED_HEADER``."""
     try:
         identity.get("/auth/tokens?nocatalog", headers=headers)
-    except ka_exceptions.NotFound:
-        return False
-    return True
+    except ka_exceptions.NotFound as error:
+        response = error.response
+        return False, "" if response is None else str(response.headers.get(protocol.FENCED_HEADER, ""))
+    return True, ""

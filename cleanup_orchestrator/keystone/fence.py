@@ -245,6 +245,12 @@ def read_fences() -> Fences:
         return {project_id: str(value) for project_id, value in rows}
 
 
+def _confirm(canary: str, response: Any) -> Any:
+    """Say in a response that only the canary made it a 404; see :data:`protocol.FENCED_HEADER`."""
+    response.headers[protocol.FENCED_HEADER] = canary
+    return response
+
+
 def guard_tokens(fence: Fence, manager: Any = None) -> None:
     """Wrap Keystone's token provider with the fence.
 
@@ -283,8 +289,11 @@ def guard_tokens(fence: Fence, manager: Any = None) -> None:
     @functools.wraps(validate)
     def validate_token(self: Any, token_id: Any, *args: Any, **kwargs: Any) -> Any:
         token = validate(self, token_id, *args, **kwargs)
+        if stops(token):
+            raise exception.TokenNotFound(token_id=token_id)
         canary = flask.request.headers.get(protocol.CANARY_HEADER) if flask.has_request_context() else None
-        if stops(token, canary):
+        if canary is not None and stops(token, canary):
+            flask.after_this_request(functools.partial(_confirm, canary))
             raise exception.TokenNotFound(token_id=token_id)
         return token
 

@@ -21,6 +21,10 @@ FENCE_MAX_AGE = 1.0
 #: The header can only make the answer stricter, so any client may send it.
 CANARY_HEADER = "X-Project-Cleanup-Canary"
 
+#: Header of the 404 to such a request, with the same id: the token is valid, and only the canary made the answer a 404.
+#: A Keystone with an older release of this package does not send it.
+FENCED_HEADER = "X-Project-Cleanup-Fenced"
+
 #: Header of the orchestrator's ``DELETE /v3/projects/{id}`` with the id of the deletion: passes the hook.
 FINAL_HEADER = "X-Project-Cleanup-Final"
 

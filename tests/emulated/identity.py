@@ -175,9 +175,13 @@ class Identity(Service):
             call.touched.append(Touch("made", "identity.token", token.id, token.project))
             return Response(201, self._shown(token, True), {"X-Subject-Token": token.id})
         subject = call.request.headers.get("x-subject-token", "")
-        found = self.good(subject, call.request.headers.get(protocol.CANARY_HEADER.lower(), ""))
+        canary = call.request.headers.get(protocol.CANARY_HEADER.lower(), "")
+        found = self.good(subject, canary)
         if found is None:
-            raise Refusal(404, "Could not find token.")
+            refused = self.error(Refusal(404, "Could not find token."))
+            if canary and self.good(subject):
+                refused.headers[protocol.FENCED_HEADER] = canary
+            return refused
         if method == "DELETE":
             del self.tokens[subject]
             call.touched.append(Touch("deleted", "identity.token", subject, found.project))

@@ -192,7 +192,14 @@ MUTATIONS = (
     Mutation(
         "A token for a fenced project is found valid",
         FENCE,
-        "        if stops(token, canary):\n",
+        "        if stops(token):\n            raise exception.TokenNotFound(token_id=token_id)\n        canary",
+        "        canary",
+        FENCED,
+    ),
+    Mutation(
+        "A token that only the canary stops is found valid",
+        FENCE,
+        "        if canary is not None and stops(token, canary):\n",
         "        if False:\n",
         FENCED,
     ),

@@ -318,8 +318,22 @@ MUTATIONS = (
     Mutation(
         "A fence that does not stop a token counts as holding",
         FENCE,
-        "        if _accepted(identity, headers | {protocol.CANARY_HEADER: context.deletion_id}):\n",
-        "        if False:\n",
+        "    if accepted:\n",
+        "    if False:\n",
+        tests("drain/undo"),
+    ),
+    Mutation(
+        "A token that is refused for another reason counts as stopped by the fence",
+        FENCE,
+        "    if confirmed != context.deletion_id and not _validate(identity, headers)[0]:\n",
+        "    if False:\n",
+        tests("drain/undo"),
+    ),
+    Mutation(
+        "A project without its fence is disabled without a wait",
+        FENCE,
+        "        if not project.enabled or project.fence != context.deletion_id:\n",
+        "        if not project.enabled:\n",
         tests("drain/undo"),
     ),
     # ---------------------------------------------------------------------------------------------------------- engine

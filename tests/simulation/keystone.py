@@ -189,7 +189,12 @@ class Keystone:
             and headers.get(protocol.CANARY_HEADER) == project.fence
             and self.simulation.now >= project.fence_at + protocol.FENCE_MAX_AGE
         )
-        return not_found() if fenced or not self.good(subject) else Answer(200, {})
+        if not fenced and self.good(subject):
+            return Answer(200, {})
+        refused = not_found()
+        if fenced and self.good(subject):
+            refused.headers[protocol.FENCED_HEADER] = project.fence
+        return refused
 
     # -- the orchestrator's calls
     def serve(self, thread: Thread, method: str, parts: list[str], query: str, body: Any) -> Answer:

@@ -1,5 +1,6 @@
 """What the drain changes is written down first, and undone in reverse; what each driver takes for a lock that holds."""
 
+import math
 import types
 
 import pytest
@@ -51,6 +52,7 @@ class Keystone:
 
     def set_enabled(self, _project_id, enabled):
         self.did.append(("enable" if enabled else "disable",))
+        self.enabled = enabled
 
     def set_fence(self, _project_id, fence):
         self.did.append(("fence", fence))
@@ -197,10 +199,15 @@ def test_a_drain_is_in_effect_while_no_other_user_has_a_role(grants, members, he
 
 # ---------------------------------------------------------------------------------------------------------------- fence
 class Fenced:
-    """Clouds of a Keystone whose processes obey the fence, or one of which does not, or refuses our own token."""
+    """Clouds of a Keystone whose processes obey the fence, or one of which does not, or refuses the own token.
 
-    def __init__(self, obeys=True, token=True, ours=True):
-        self.obeys, self.token, self.ours = obeys, token, ours
+    `confirms`: its answer says that the fence is the cause. An older release of the code inside Keystone does not.
+    """
+
+    def __init__(self, obeys=True, token=True, ours=True, confirms=True):
+        self.obeys, self.token, self.ours, self.confirms = obeys, token, ours, confirms
+        self.cache_checked_at = [math.inf]  # it was checked just now
+        self.asked = 0
 
     def project_auth(self, _project_id, fresh=False):
         return None
@@ -218,10 +225,13 @@ class Fenced:
 
     def identity(self, _session):
         def get(_path, headers):
+            self.asked += 1
             canary = headers.get(protocol.CANARY_HEADER)
-            refused = (canary == "d" and self.obeys) if canary else not self.ours
-            if refused:
-                raise ka_exceptions.NotFound()
+            if canary and self.ours and self.obeys and canary == "d":
+                said = {protocol.FENCED_HEADER: canary} if self.confirms else {}
+                raise ka_exceptions.NotFound(response=types.SimpleNamespace(headers=said))
+            if not self.ours:
+                raise ka_exceptions.NotFound(response=types.SimpleNamespace(headers={}))
 
         return types.SimpleNamespace(get=get)
 
@@ -250,3 +260,34 @@ def test_a_fence_is_in_effect_where_it_causes_the_refusal_of_a_valid_token(cloud
         Fence().drain(Keystone().ground(clouds))
     assert not Fence().held(Keystone().ground(clouds))
     assert Fence().held(Keystone().ground(Fenced()))
+
+
+@pytest.mark.parametrize(("confirms", "calls"), [(True, fencing.PROBES), (False, 2 * fencing.PROBES)])
+def test_a_keystone_that_does_not_confirm_the_fence_is_asked_twice(confirms, calls):
+    clouds = Fenced(confirms=confirms)
+    assert Fence().held(Keystone().ground(clouds))
+    assert clouds.asked == calls
+
+
+def test_behind_the_fence_the_project_is_disabled_without_a_wait():
+    keystone = Keystone(fence="d")
+    assert Fence().close(keystone.ground(Fenced())).full
+    assert keystone.did == [("intend", drain.PROJECT_DISABLED), ("disable",)]
+
+
+@pytest.mark.parametrize("state", [{"fence": None}, {"fence": "another"}, {"fence": "d", "enabled": False}])
+def test_without_the_fence_the_project_is_disabled_in_every_process(monkeypatch, state):
+    asked = []
+    monkeypatch.setattr(drain, "disable", lambda context: asked.append(context) or drain.Result(True))
+    Fence().close(Keystone(**state).ground(Fenced()))
+    assert len(asked) == 1
+
+
+def test_that_the_processes_share_their_cache_is_checked_once_in_ten_minutes(monkeypatch):
+    checks, now = [], [0.0]
+    monkeypatch.setattr(drain, "_flush_token_cache", checks.append)
+    monkeypatch.setattr(drain, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    ground = Keystone(fence="d").ground(types.SimpleNamespace(cache_checked_at=[]))
+    for now[0] in (0.0, 599.0, 601.0, 700.0, 1300.0):
+        drain.check_shared_cache(ground)
+    assert len(checks) == 3

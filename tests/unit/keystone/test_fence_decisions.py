@@ -193,6 +193,7 @@ def keystone(monkeypatch):
         "flask": types.SimpleNamespace(
             has_request_context=lambda: True,
             request=types.SimpleNamespace(headers=headers, get_json=lambda: headers["body"]),
+            after_this_request=lambda change: headers.setdefault("changes", []).append(change),
         ),
     }
     for name, module in modules.items():
@@ -250,6 +251,21 @@ def test_the_canary_is_read_from_the_request(monkeypatch, keystone):
     keystone[protocol.CANARY_HEADER] = "deletion"
     with pytest.raises(TokenNotFound):
         manager.validate_token("me/p")
+    (change,) = keystone["changes"]
+    response = types.SimpleNamespace(headers={})
+    assert change(response) is response
+    assert response.headers == {protocol.FENCED_HEADER: "deletion"}
+
+
+@pytest.mark.parametrize(("token", "canary"), [("u/p", "deletion"), ("u/p", "another"), ("u/p", None)])
+def test_a_refusal_of_other_users_confirms_no_fence(monkeypatch, keystone, token, canary):
+    """Any client may send the header: it must learn nothing from the answer."""
+    manager = guarded(made(monkeypatch)[0])
+    if canary is not None:
+        keystone[protocol.CANARY_HEADER] = canary
+    with pytest.raises(TokenNotFound):
+        manager.validate_token(token)
+    assert "changes" not in keystone
 
 
 def test_not_to_know_is_a_503(monkeypatch, keystone):
