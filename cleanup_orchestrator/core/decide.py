@@ -197,7 +197,20 @@ def _inventory(view: Snapshot, plan: ActionPlan) -> Actions:
     if waiting := _wait_before_deleting(view):
         return waiting
     on_hold = _hold_before_deleting(round_, plan)
-    return (Move(Status.DELETING, StatusReason.CASCADE, found),) if on_hold is None else on_hold
+    if on_hold is not None:
+        return on_hold
+    if not d.project_gone_at and _nothing_left(round_):
+        # A delete round would list the same types once more, delete nothing, and prove nothing: the inventories of the
+        # verification do, and they go back to deleting if they find something. Of a project that is gone, the delete
+        # rounds also sweep the informational types.
+        return (Move(Status.VERIFYING, StatusReason.INVENTORY_EMPTY, found),)
+    return (Move(Status.DELETING, StatusReason.CASCADE, found),)
+
+
+def _nothing_left(round_: Round) -> bool:
+    """Whether the inventory listed every type, and found nothing of the project."""
+    incomplete = round_.view.unplanned or round_.results(Outcome.LEFTOVERS) or round_.results(Outcome.UNKNOWN)
+    return not incomplete
 
 
 def _after_report(round_: Round, plan: ActionPlan, found: str) -> Actions:

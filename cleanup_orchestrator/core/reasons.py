@@ -31,6 +31,7 @@ class Reason(StrEnum):
     WAIVED = "waived"  #: an admin waived the service: it is not listed
     NO_PROJECT_TOKEN = "no_project_token"  #: no token that is scoped into the project can be obtained
     NO_JANITOR = "no_janitor"  #: its delete acts on what users wrote, and the janitor gets no token for the project
+    DRAIN_HELD = "drain_held"  #: of the closing: the drain held at each moment until the project was disabled
     INHERITED_GRANTS = "inherited_grants"  #: users still get tokens through inherited or system-wide roles
     PROJECT_GONE = "project_gone"  #: another client deleted the project, and the list needs the project
     PROJECT_KNOWN = "project_known"  #: Keystone knows the project, although the deletion is of an unknown one

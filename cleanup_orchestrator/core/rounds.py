@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import functools
 
 from cleanup_orchestrator.core import dependencies, force, plugin_liens
@@ -12,6 +13,9 @@ from cleanup_orchestrator.core.guard import early
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.snapshot import Snapshot, done
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, Token
+
+#: The oldest survey that a round shares, counted to the opening of the round.
+SHARED = datetime.timedelta(seconds=30)
 
 
 def in_scope(deletion: Deletion, step: Step) -> bool:
@@ -199,11 +203,30 @@ def drive(round_: Round, plan: ActionPlan) -> Progress:
 def _surveyed(view: Snapshot, plan: ActionPlan) -> Step | None:
     """Schedule the survey that this round needs; return it once it has a result.
 
-    An inventory needs a survey of its own round, because it relies on the catalog as it is now.
+    An inventory needs a survey of its own round, because it relies on the catalog as it is now, or one that it shares.
     """
-    if view.deletion.purpose is not RoundPurpose.INVENTORY:
+    if view.deletion.purpose is not RoundPurpose.INVENTORY or _shares_survey(view):
         return plan.run(StepKind.SURVEY)
     return plan.run(StepKind.SURVEY, view.deletion.round)
+
+
+def _shares_survey(view: Snapshot) -> bool:
+    """Whether an inventory relies on the survey before it, which is not older than ``SHARED``.
+
+    Two inventories share it. The first one of an attempt follows the survey of the request at once, and no inventory
+    before the verification counts as a proof. The second one of a verification follows the first at once. A survey of
+    its own would prove nothing new: services that joined the catalog since then hold nothing of a project that was
+    locked before. If the lock was lost since then, the close step finds it out, and the inventories do not count.
+
+    Each verification begins with a survey of its own, because that one checks that the lock is in effect. So does an
+    inventory that follows a wait: for a person, for the end of a window, or for a step that took long.
+    """
+    d, survey = view.deletion, view.survey
+    follows = d.empty_inventories > 0 if d.status is Status.VERIFYING else d.round == d.since_round + 1
+    if not follows or not done(survey, d.since_round) or survey.outcome is not Outcome.CLEAR or survey.reason:
+        return False
+    assert survey.started_at is not None
+    return d.round_opened_at is not None and d.round_opened_at - survey.started_at <= SHARED
 
 
 def _waiting(round_: Round) -> dict[str, bool]:

@@ -127,7 +127,7 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
     if to in (S.CANCELLING, S.ACCEPTED):
         kept = tuple(c for c in after.conditions if c.type not in (ConditionType.FORCED, ConditionType.HALTED))
         after = dataclasses.replace(after, forced=None, conditions=kept)
-    if to is S.DELETING and deletion.status is S.INVENTORY:
+    if to is S.DELETING and (deletion.status is S.INVENTORY or deletion.point_of_no_return_at is None):
         after = dataclasses.replace(after, point_of_no_return_at=now)
     if to is S.ACCEPTED:
         after = dataclasses.replace(

@@ -142,9 +142,10 @@ def _drain_again(view: Snapshot, plan: ActionPlan) -> Actions:
 def _needed(d: Deletion, rules: Rules) -> int:
     """Return how many empty inventories the verification needs before its next stage.
 
-    ``empty_inventories`` (two) before the project is disabled. One more afterwards if the drain had taken hold by then.
-    If it had not (inherited grants, or no drain), disabling the project was the drain. Then only later inventories
-    prove anything, and all of them are needed again.
+    ``empty_inventories`` (two) before the project is disabled. One more afterwards if the drain had taken hold by then,
+    unless the drain is known to have held at each moment until the project was disabled: then the two still count. If
+    it had not taken hold (inherited grants, or no drain), disabling the project was the drain. Then only later
+    inventories prove anything, and all of them are needed again.
     """
     if d.closed_at and d.drained_at and d.drained_at < d.closed_at:
         return 1
@@ -159,7 +160,14 @@ def _close(view: Snapshot, plan: ActionPlan) -> Actions:
     if close.outcome is Outcome.CLEAR:
         assert close.finished_at is not None
         text = close.message + _last_scoped_lists(view)
-        return (MarkClosed(close.finished_at), SetCondition(ConditionType.DRAINED, True, "project_disabled", text))
+        # Without this knowledge, a user may have had access between the last inventory and this moment. Then one more
+        # inventory follows. With it, such an inventory would prove nothing new: the two complete ones already began
+        # after the drain and the settling time, and no user had access since.
+        held = view.deletion.drained_at is not None and close.reason == Reason.DRAIN_HELD
+        return (
+            MarkClosed(close.finished_at, held),
+            SetCondition(ConditionType.DRAINED, True, "project_disabled", text),
+        )
     if view.retries_exhausted(close):
         plan.drop()
         return plan.end(Status.FAILED, close.reason, close.message)

@@ -634,8 +634,8 @@ MUTATIONS = (
     Mutation(
         "A closing keeps the empty inventories of before",
         ACTIONS,
-        "self._set(closed_at=at, drained_at=drained_at, empty_inventories=0, progress_at=self._now)",
-        "self._set(closed_at=at, drained_at=drained_at, progress_at=self._now)",
+        "self._set(empty_inventories=empty if drain_held else 0)",
+        "self._set(empty_inventories=empty)",
         tests("core/decide"),
     ),
     Mutation(

@@ -9,15 +9,16 @@ from typing import Any
 from cleanup_orchestrator.api.deletion_actions import DeletionActions
 from cleanup_orchestrator.cloud.catalog import AnsweredBy, ServiceCatalog
 from cleanup_orchestrator.cloud.projects import Projects
-from cleanup_orchestrator.core import approvals, conditions, decide, force, orphan_scan, plugin_liens, verifying
+from cleanup_orchestrator.core import approvals, conditions, decide, force, orphan_scan, plugin_liens, rounds, verifying
 from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.actions import Move
 from cleanup_orchestrator.core.deletion import Mode
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.rounds import Round
-from cleanup_orchestrator.core.snapshot import Snapshot
+from cleanup_orchestrator.core.snapshot import Snapshot, done
 from cleanup_orchestrator.core.step import Outcome, StepResult
 from cleanup_orchestrator.drain import base as drain
+from cleanup_orchestrator.drain.fence import Fence
 from cleanup_orchestrator.drain.revoke import Revoke
 from cleanup_orchestrator.engine.deletions import Engine
 from cleanup_orchestrator.plugins.base import ResourceType
@@ -27,6 +28,7 @@ from cleanup_orchestrator.store.changes import Changes
 from cleanup_orchestrator.store.steps import Steps
 from cleanup_orchestrator.worker.guard import WriteGuard
 from cleanup_orchestrator.worker.orphan_scan import Census
+from cleanup_orchestrator.worker.steps import survey as survey_step
 from cleanup_orchestrator.worker.steps import sweep as sweep_step
 from cleanup_orchestrator.worker.steps.context import StepContext
 from cleanup_orchestrator.worker.steps.release import Release
@@ -34,7 +36,6 @@ from cleanup_orchestrator.worker.steps.survey import Survey
 from cleanup_orchestrator.worker.steps.sweep import Sweep
 from cleanup_orchestrator.worker.sweep import deleting, exclusions, listing, stopping
 from cleanup_orchestrator.worker.sweep.context import SweepContext
-from tests.simulation.found import FOUND
 from tests.simulation.plan import OBSTACLES, Deed, Fault, Plan, plan
 from tests.simulation.setting import Patch
 
@@ -95,6 +96,16 @@ def _crashing(seed: int) -> Plan:
 def _inviting(seed: int) -> Plan:
     deeds = tuple(Deed(at, "create" if at % 2 else "invite", 0.5) for at in range(100 + seed % 9, 400, 9))
     return dataclasses.replace(_cascade(seed), driver="revoke", deeds=deeds, faults=())
+
+
+def _joining(seed: int) -> Plan:
+    return dataclasses.replace(_calm(seed), services=("network", "key-manager"))
+
+
+def _late(seed: int, deed: str, driver: str) -> Plan:
+    """A user gets access at some moment, and uses it."""
+    deeds = (Deed(100 + 3 * seed, deed), *(Deed(101 + 3 * seed + more, "create", 0.5) for more in (0, 3, 6, 9)))
+    return dataclasses.replace(_calm(seed), driver=driver, deeds=deeds, services=("network",))
 
 
 def _dropping(seed: int) -> Plan:
@@ -283,6 +294,30 @@ def _access_right_before_disabling() -> Iterator[Patch]:
     yield Revoke, "held_until_closed", lambda _self, _ground: True
 
 
+def _verification_relies_on_an_earlier_survey() -> Iterator[Patch]:
+    """Let a service join the catalog after the drain, and no inventory be preceded by another survey."""
+    yield rounds, "_shares_survey", lambda view: done(view.survey, view.deletion.since_round)
+    real = survey_step.survey
+
+    def survey(deletion: Any, *args: Any) -> Any:
+        found = real(deletion, *args)
+        if deletion.drained_at is not None:
+            return found
+        return dataclasses.replace(found, steps=tuple(s for s in found.steps if s.service != "key-manager"))
+
+    yield survey_step, "survey", survey
+
+
+def _closing_keeps_every_proof() -> Iterator[Patch]:
+    """Let the two inventories count without knowing that the drain held until the project was disabled."""
+    yield Revoke, "continuous", True
+    yield Revoke, "held_until_closed", lambda _self, _ground: True
+
+
+def _fence_is_not_read_again() -> Iterator[Patch]:
+    yield Fence, "held_until_closed", lambda _self, _ground: True
+
+
 def _enabled_is_not_noticed() -> Iterator[Patch]:
     real = Projects.get_uncached
 
@@ -419,9 +454,7 @@ BREAKAGES: dict[str, Breakage] = {
     "a plan is forgotten": Breakage(_plans_are_forgotten, "it is not in the plan", _bound),
     "a deletion above the limit needs no approval": Breakage(_no_approval, "the approval covers only", _limited),
     "the recovery window is not waited for": Breakage(_no_window, "the point of no return is still to come", _windowed),
-    "force abandons what it has not recorded": Breakage(
-        _abandons_the_unrecorded, "with something left", _forced, first=20
-    ),
+    "force abandons what it has not recorded": Breakage(_abandons_the_unrecorded, "with something left", _forced),
     "a deletion without force abandons resources": Breakage(
         _abandons_without_force, "project settings go last", _stuck
     ),
@@ -429,10 +462,19 @@ BREAKAGES: dict[str, Breakage] = {
     "a lease never ends": Breakage(_endless_lease, "does not come to its end", _crashing),
     "new access after the drain is not noticed": Breakage(_new_access_is_not_noticed, "empty inventories", _inviting),
     "new access right before the project is disabled is not noticed": Breakage(
-        _access_right_before_disabling,
-        "empty inventories",
-        lambda seed: FOUND["somebody_is_let_in_right_before_the_project_is_disabled"],
-        within=1,
+        _access_right_before_disabling, "empty inventories", lambda seed: _late(seed, "invite", "revoke"), first=20
+    ),
+    "a verification relies on the survey before it": Breakage(
+        _verification_relies_on_an_earlier_survey, "project settings go last", _joining
+    ),
+    "the inventories from before the closing count although the drain was lost": Breakage(
+        _closing_keeps_every_proof,
+        "project settings go last",
+        lambda seed: _late(seed, "invite", "revoke"),
+        first=20,
+    ),
+    "the fence is not read again after the closing": Breakage(
+        _fence_is_not_read_again, "project settings go last", lambda seed: _late(seed, "unfence", "fence"), first=15
     ),
     "an enabled project is removed": Breakage(_enabled_is_not_noticed, "", _calm),
     "Keystone's token cache is forgotten": Breakage(_keystone_forgets_no_token, "", _calm),

@@ -68,6 +68,11 @@ class World:
         self.empty_rounds: list[datetime.datetime] = []  #: when each counted inventory was opened
         self.left: dict[str, dict[str, Leftover]] = {}  #: what is on record as left, by step and id
 
+    def finds(self, name: str, then: Callable[[Step], StepResult] = lambda _: CLEAR) -> World:
+        """Let a step find a resource in the inventory before the deletes, and answer with `then` afterwards."""
+        self.answers[name] = lambda step: left("r1") if self.deletion.status is Status.INVENTORY else then(step)
+        return self
+
     def step(self, name: str) -> Step:
         """Return a step by id."""
         return self.steps[name]

@@ -24,8 +24,11 @@ class Close(StepRunner):
             result = driver.close(context)
         except ka_exceptions.Forbidden as error:
             return why_keystone_refuses(context.projects, self.deletion.project_id, error)
-        if self.deletion.drained_at is None or driver.held_until_closed(context):
+        if self.deletion.drained_at is None:
             return StepResult(Outcome.CLEAR, result.reason, result.message)
+        if driver.held_until_closed(context):
+            reason = str(Reason.DRAIN_HELD) if driver.continuous else result.reason
+            return StepResult(Outcome.CLEAR, reason, result.message)
         # A user had access after the last inventory: only inventories from the closing on prove anything.
         text = f"{result.message}; a user had regained access right before: the project is proven empty again"
         learned = (ProjectReclosed(self.context.store.now()),)

@@ -140,7 +140,7 @@ def test_resources_found_after_the_closing_are_deleted_without_waiting_for_unrea
 
     world.answers = {"network.port": late}
     assert world.run() is Status.DELETED
-    assert found and visited(world).count("deleting") == 2
+    assert found and visited(world).count("deleting") == 1
 
 
 def test_an_unsupported_service_blocks_only_completion():
@@ -177,7 +177,7 @@ def test_an_error_that_passes_is_tried_again_with_growing_waits():
 
     def answer(step):
         if world.deletion.status is not Status.DELETING:
-            return CLEAR
+            return left("r1") if world.deletion.status is Status.INVENTORY else CLEAR
         seen.append(world.now)
         return UNKNOWN if len(seen) < 4 else CLEAR
 
@@ -206,7 +206,7 @@ def test_found_while_verifying_goes_back_to_deleting_and_starts_the_proof_anew()
 
     world.answers = {"network.port": answer}
     assert world.run() is Status.DELETED
-    assert visited(world) == ["draining", "inventory", "deleting", "verifying", "deleting", "verifying", "deleted"]
+    assert visited(world) == ["draining", "inventory", "verifying", "deleting", "verifying", "deleted"]
     backwards = [e for e in world.events if e.data.get("backwards")]
     assert [e.data["reason"] for e in backwards] == ["found_while_verifying"]
     assert len(world.empty_rounds) == 4
@@ -444,3 +444,99 @@ def test_a_lost_cast_is_repeated_in_time():
     world.settle_engine()
     assert world.dispatched == ["survey"]
     assert world.deletion.wake_at <= world.now + world.rules.claim_timeout
+
+
+# ---------------------------------------------------------------------------------------- no look that proves nothing
+def test_an_empty_project_is_not_listed_once_more_for_deletes():
+    world = World(deletion(), PORT, SECRET)
+    assert world.run() is Status.DELETED
+    assert visited(world) == ["draining", "inventory", "verifying", "deleted"]
+    assert world.dispatched.count("network.port") == 4  # before the deletes, twice in the verification, and once closed
+
+
+@pytest.mark.parametrize(
+    "found", [left("1"), left("1", reason=Reason.PROTECTED), dataclasses.replace(left("1"), in_use_unplanned=1)]
+)
+def test_a_project_that_is_not_empty_is_deleted_from_before_its_verification(found):
+    world = World(deletion(), PORT).finds("network.port")
+    world.answers["network.port"] = lambda _: found if world.deletion.status is Status.INVENTORY else CLEAR
+    world.run()
+    assert visited(world)[:4] == ["draining", "inventory", "deleting", "verifying"]
+
+
+def test_what_could_not_be_listed_is_no_empty_project():
+    world = World(deletion(), PORT)
+    world.answers["network.port"] = lambda _: UNKNOWN if world.deletion.status is Status.INVENTORY else CLEAR
+    world.run()
+    assert "deleting" in visited(world)
+
+
+HELD = StepResult(Outcome.CLEAR, str(Reason.DRAIN_HELD), "the project is disabled")
+
+
+def test_behind_a_drain_that_held_all_the_time_the_two_inventories_still_count_after_the_closing():
+    world = World(deletion(), PORT)
+    world.answers = {"close": lambda _: HELD}
+    assert world.run() is Status.DELETED
+    settled = world.deletion.drained_at + world.rules.settle
+    assert len(world.empty_rounds) == 2
+    assert all(settled <= opened < world.deletion.closed_at for opened in world.empty_rounds)
+
+
+def test_a_project_that_was_never_drained_is_proven_empty_after_the_closing_whatever_the_driver_says():
+    world = World(deletion(), PORT)
+    partial = StepResult(Outcome.CLEAR, "inherited_grants", "users keep getting tokens")
+    world.answers = {"drain": lambda _: partial, "close": lambda _: HELD}
+    assert world.run() is Status.DELETED
+    settled = world.deletion.closed_at + world.rules.settle
+    assert len([opened for opened in world.empty_rounds if opened >= settled]) == 2
+
+
+def test_one_survey_for_each_verification_and_one_for_what_precedes_it():
+    world = World(deletion(), PORT)
+    assert world.run() is Status.DELETED
+    assert world.dispatched.count("survey") == 3  # of the request, of the verification, and of the closed project
+
+
+def test_a_second_inventory_long_after_the_first_has_a_survey_of_its_own():
+    world = World(deletion(), PORT)
+    slow = []
+
+    def answer(_):
+        if world.deletion.status is Status.VERIFYING and not slow:
+            slow.append(True)
+            world.now += datetime.timedelta(seconds=31)
+        return CLEAR
+
+    world.answers = {"network.port": answer}
+    assert world.run() is Status.DELETED
+    assert world.dispatched.count("survey") == 4
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_an_inventory_that_follows_a_wait_has_a_survey_of_its_own(mode):
+    """Its deletion waits for a token of the project."""
+    world = World(deletion(mode=mode, dry_run=True), PORT)
+    world.run(until=Status.INVENTORY)
+    world.now += datetime.timedelta(seconds=31)
+    world.deletion = dataclasses.replace(world.deletion, purpose=RoundPurpose.NONE, round=world.deletion.since_round)
+    world.run()
+    assert world.dispatched.count("survey") == 2
+
+
+def test_a_delete_that_its_service_works_on_is_polled_every_second_and_later_less_often():
+    world = World(deletion(), PORT).finds("network.port")
+    polls = []
+
+    def answer(_):
+        if world.deletion.purpose is RoundPurpose.DELETE:
+            polls.append(world.now)
+            return left("r1", reason=Reason.DELETING) if len(polls) < 40 else CLEAR
+        return left("r1") if world.deletion.status is Status.INVENTORY else CLEAR
+
+    world.answers = {"network.port": answer}
+    assert world.run() is Status.DELETED
+    waits = [(b - a).total_seconds() for a, b in itertools.pairwise(polls)]
+    assert [round(wait) for wait in waits[:9]] == [1] * 9
+    assert max(waits) <= 10
+    assert waits == sorted(waits)

@@ -163,7 +163,7 @@ QUEUED = dataclasses.replace(left("a", "b", reason=Reason.QUEUED), deleted=(("c"
 
 def deleting(*steps, **rules):
     """Return a world whose deletion deletes, with its sweeps dispatched."""
-    world = World(deletion(), *steps, rules=Rules(**rules))
+    world = World(deletion(), *steps, rules=Rules(**rules)).finds(steps[0].id)
     world.run(until=Status.DELETING)
     world.settle_engine()
     return world
@@ -242,7 +242,7 @@ def test_no_more_sweeps_of_one_deletion_are_out_at_once_than_the_operator_allows
 def test_those_that_have_not_run_go_before_those_that_did():
     world = World(deletion(), *MANY, rules=Rules(steps_at_once=2))
     world.answers = {
-        step.id: lambda _: QUEUED if world.deletion.purpose is RoundPurpose.DELETE else CLEAR for step in MANY
+        step.id: lambda _: left("r1") if world.deletion.purpose is RoundPurpose.INVENTORY else QUEUED for step in MANY
     }
     world.run(until=Status.DELETING)
     world.dispatched.clear()
@@ -255,7 +255,7 @@ def test_those_that_have_not_run_go_before_those_that_did():
 
 
 def test_sweeps_of_failed_workers_free_their_places_for_others():
-    world = World(deletion(), *MANY, rules=Rules(steps_at_once=2))
+    world = World(deletion(), *MANY, rules=Rules(steps_at_once=2)).finds(MANY[0].id)
     world.run(until=Status.DELETING)
     world.settle_engine()
     for step in in_flight(world):

@@ -36,8 +36,9 @@ def condition(world, type_):
     "when", [Status.ACCEPTED, Status.DRAINING, Status.INVENTORY, Status.DELETING, Status.VERIFYING]
 )
 def test_a_cascade_deletes_what_an_admin_can_see_and_ends_as_deleted(when):
-    world = World(deletion(), PORT, QUOTA)
+    world = World(deletion(), PORT, QUOTA).finds("network.port")
     world.run(until=when)
+    world.answers.clear()
     vanish(world)
     assert world.run(limit=500) is Status.DELETED
     assert condition(world, "project_gone").status
@@ -147,8 +148,9 @@ BY_USER = sweep_step("identity.trust", after=("*",))
 def test_a_type_that_waits_for_an_unreadable_type_is_left_and_the_end_reports_it(when, found):
     """It must neither be deleted out of its turn, nor be waited for for ever."""
     world = World(deletion(), PORT, SECRET, BY_USER)
-    world.answers["identity.trust"] = lambda _: found
+    world.finds("identity.trust", lambda _: found)
     world.run(until=when)
+    world.answers["identity.trust"] = lambda _: found
     vanish(world)
     written = len(world.writes)
     assert world.run(limit=500) is Status.LEFTOVERS
