@@ -93,6 +93,7 @@ REMEDIES: dict[str, str] = {
     Reason.NO_PROJECT_TOKEN: "enable the project, or give the orchestrator an inherited admin role on its domain",
     Reason.NO_JANITOR: "set up the janitor as the message says ([janitor] in the worker's configuration); see the page "
     "about security in the administration guide",
+    Reason.DRAIN_HELD: "nothing: the project is disabled",
     Reason.INHERITED_GRANTS: "remove these grants, or set [drain] inherited_grants = close: then they block nothing",
     Reason.PROJECT_GONE: "do what the message says, or remove the rows with the project's id from the service's "
     "database; then let an admin waive the service for this project, and retry",

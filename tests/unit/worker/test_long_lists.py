@@ -97,7 +97,7 @@ def test_without_progress_a_long_list_stalls_as_any_other():
 
 def test_a_verification_that_finds_a_long_list_goes_back():
     world = World(deletion(), sweep_step("network.port"))
-    looks = iter([CLEAR, CLEAR, dataclasses.replace(left("1"), more=True)])
+    looks = iter([left("0"), CLEAR, dataclasses.replace(left("1"), more=True)])
     world.answers = {"network.port": lambda _: next(looks, CLEAR)}
     assert world.run() is Status.DELETED
     assert [e.type for e in world.events].count("deletion.deleting") == 2
