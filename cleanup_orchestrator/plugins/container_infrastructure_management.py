@@ -79,6 +79,10 @@ def _all_clusters(failed: bool) -> Callable[[Connection, ProjectDefinition], Ite
     return listing
 
 
+def _being_deleted(cluster: Resource, project: ProjectDefinition) -> str | None:
+    return "Magnum is deleting it" if cluster.data.get("status") == DELETING else None
+
+
 def _delete_cluster(connection: Connection, project: ProjectDefinition, cluster: Resource) -> None:
     """Request the delete unless it is in progress.
 
@@ -148,6 +152,7 @@ def _cluster_type(name: str, **declared: Any) -> ResourceType:
     return ResourceType(
         name=name,
         show=_CLUSTER,
+        deleting=_being_deleted,
         delete=_delete_cluster,
         acts_on=_STACK,
         id="uuid",

@@ -73,6 +73,9 @@ class ResourceType:
     #: A sentence when the resource is not the user's, or is deleted with its parent: neither deleted nor a leftover.
     keep: tuple[Rule, ...] = ()
     protect: tuple[Rule, ...] = ()  #: a sentence when it must not be deleted: always a leftover
+    #: A sentence when its service works on its delete, by the row as listed: no call is made for it, and a sweep with
+    #: nothing else to do does not list again. ``None`` once the delete counts as stuck, so that it is requested again.
+    deleting: Rule | None = None
     prepare: tuple[Action, ...] = ()  #: idempotent actions before the delete: clear routes, detach, unprotect
     explain: Explain | None = None  #: called after a refused delete: which resources block it
     #: Called for each resource in an inventory, where the type is in ``[protection] lien_types``: who else uses it, as

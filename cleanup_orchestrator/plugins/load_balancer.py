@@ -61,6 +61,11 @@ def describe(balancer: Resource, project: ProjectDefinition) -> str | None:
     return ", ".join(parts) or None
 
 
+def being_deleted(balancer: Resource, project: ProjectDefinition) -> str | None:
+    """Say that Octavia deletes a load balancer."""
+    return "Octavia is deleting it" if balancer.data.get("provisioning_status") == "PENDING_DELETE" else None
+
+
 def explain(connection: Connection, project: ProjectDefinition, balancer: Resource) -> Verdict | None:
     """Return what an immutable load balancer (409) waits for."""
     status = str(_SHOW.row(connection, project, balancer).get("provisioning_status"))
@@ -124,6 +129,7 @@ SERVICE = Service(
             all_projects=_list_all("loadbalancers"),
             show=_SHOW,
             delete=Rest("load-balancer", "/lbaas/loadbalancers/{id}", method="DELETE", query={"cascade": "true"}),
+            deleting=being_deleted,
             explain=explain,
             describe=describe,
             tags="tags",

@@ -23,6 +23,7 @@ from cleanup_orchestrator.plugins.base import (
 from cleanup_orchestrator.plugins.block_storage.common import (
     BACKUP_OWNER,
     SERVICE_TYPE,
+    being_deleted,
     check_scope,
     cinder_blocker,
     force_delete,
@@ -98,6 +99,7 @@ BACKUP = ResourceType(
     all_projects=list_all("backups"),
     show=SHOW_BACKUP,
     delete=delete_backup,
+    deleting=being_deleted,
     force=force_backup,
     by_hand="as an admin, with a role on the project as long as there is one: openstack volume backup set "
     "--state error {id}, then openstack volume backup delete {id}",

@@ -127,12 +127,22 @@ def _quiet_for(row: Row) -> float:
     return (datetime.datetime.now(datetime.UTC) - changed).total_seconds()
 
 
+def being_deleted(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Say that Cinder deletes a resource, unless it has not changed for ``reset_after``."""
+    going = resource.data.get("status") == "deleting" and not resource.data.get("group_snapshot_id")
+    return "Cinder is deleting it" if going and not _is_quiet(project, resource.data) else None
+
+
+def _is_quiet(project: ProjectDefinition, row: Row) -> bool:
+    return _quiet_for(row) >= int(project.options.get("reset_after", 4 * 3600))
+
+
 def wait_while_busy(project: ProjectDefinition, row: Row, doing: str) -> None:
     """Refuse a busy resource, unless it has not changed for ``reset_after``.
 
     :raises Refused: when it is to be waited for
     """
-    if _quiet_for(row) >= int(project.options.get("reset_after", 4 * 3600)):
+    if _is_quiet(project, row):
         return
     if doing == "deleting":
         raise Refused(Verdict(Reason.DELETING, "Cinder is deleting it"))

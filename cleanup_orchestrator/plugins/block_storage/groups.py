@@ -29,6 +29,7 @@ from cleanup_orchestrator.plugins.block_storage.common import (
     SNAPSHOT_OWNER,
     VOLUME_OWNER,
     attached_to,
+    being_deleted,
     check_scope,
     cinder_blocker,
     list_all,
@@ -154,6 +155,7 @@ GROUP_SNAPSHOT = ResourceType(
     show=Rest(SERVICE_TYPE, "/group_snapshots/{id}", key="group_snapshot", microversion=GROUP_OWNER),
     delete=Rest(SERVICE_TYPE, "/group_snapshots/{id}", method="DELETE", microversion=GROUP_OWNER),
     prepare=(reset_to_error("/group_snapshots/{id}/action", "reset_status", GROUP_OWNER),),
+    deleting=being_deleted,
     source="GET /v3/group_snapshots/detail?all_tenants=1&project_id=X, DELETE /v3/group_snapshots/{id}, "
     "microversion 3.58; cinder api/v3/group_snapshots.py",
     note="Its snapshots are deleted with it, and cannot be deleted one by one. Those of old consistency groups are "
@@ -187,6 +189,7 @@ GROUP = ResourceType(
     list=list_own("groups"),
     all_projects=list_all("groups"),
     show=Rest(SERVICE_TYPE, "/groups/{id}", key="group", microversion=GROUP_OWNER),
+    deleting=being_deleted,
     prepare=(check_group,),
     delete=Rest(
         SERVICE_TYPE,

@@ -27,6 +27,7 @@ from cleanup_orchestrator.plugins.block_storage.common import (
     TRANSFERS,
     VOLUME_OWNER,
     attached_to,
+    being_deleted,
     cinder_blocker,
     force_delete,
     list_all,
@@ -280,6 +281,7 @@ SNAPSHOT = ResourceType(
     properties="metadata",
     part_of=(("group_snapshot", "group_snapshot_id"), ("consistency_group_snapshot", "group_snapshot_id")),
     prepare=(reset_to_error("/snapshots/{id}/action", "os-reset_status", GROUP_MEMBERS),),
+    deleting=being_deleted,
     force=force_delete("/snapshots/{id}/action", "os-reset_status", GROUP_MEMBERS),
     by_hand="as an admin: openstack volume snapshot set --state error {id}, then openstack volume snapshot "
     "delete --force {id}",
@@ -296,6 +298,7 @@ VOLUME = ResourceType(
     all_projects=list_all("volumes"),
     show=SHOW_VOLUME,
     prepare=(make_volume_deletable,),
+    deleting=being_deleted,
     delete=delete_volume,
     force=force_volume,
     by_hand="as an admin: openstack volume set --state error --detached {id}, then openstack volume delete "

@@ -143,6 +143,12 @@ def release_volumes(connection: Connection, project: ProjectDefinition, server: 
             exceptions.raise_from_response(response)
 
 
+def being_deleted(server: Resource, project: ProjectDefinition) -> str | None:
+    """Say that Nova deletes a server, unless that is stuck."""
+    going = server.data.get(_TASK) in _DELETING or server.data.get("status") == "DELETED"
+    return "Nova is deleting it" if going and not _stuck(server.data) else None
+
+
 def delete_server(connection: Connection, project: ProjectDefinition, server: Resource) -> None:
     """Delete a server, whatever its state, and check that Nova does it.
 
@@ -232,6 +238,7 @@ SERVER = ResourceType(
     list=list_servers,
     all_projects=all_servers,
     show=_SHOW,
+    deleting=being_deleted,
     prepare=(release_volumes,),
     delete=delete_server,
     force=force_server,

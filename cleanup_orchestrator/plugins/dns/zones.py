@@ -91,11 +91,17 @@ def _unshare(connection: Connection, project: ProjectDefinition, zone: Resource)
         delete.call(connection, project, Resource(str(share["id"]), "", None))
 
 
+def being_deleted(zone: Resource, project: ProjectDefinition) -> str | None:
+    """Say that Designate deletes a zone."""
+    going = (zone.data.get("action"), zone.data.get("status")) == ("DELETE", "PENDING")
+    return "Designate is deleting it from its name servers" if going else None
+
+
 def _delete_zone(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
     """Delete a zone, unless its delete is already in progress."""
+    if why := being_deleted(zone, project):
+        raise Refused(Verdict(Reason.DELETING, why))
     action, status = zone.data.get("action"), zone.data.get("status")
-    if (action, status) == ("DELETE", "PENDING"):
-        raise Refused(Verdict(Reason.DELETING, "Designate is deleting it from its name servers"))
     headers = SUDO
     if project.options.get("delete_foreign_recordsets"):
         headers = {"X-Designate-Delete-Shares": "true", **SUDO}
@@ -262,6 +268,7 @@ ZONE = ResourceType(
     list=ZONES,
     all_projects=paged_list("/zones", "zones", ALL),
     show=Rest("dns", "/zones/{id}", headers=SUDO),
+    deleting=being_deleted,
     delete=_delete_zone,
     force=abandon_zone,
     by_hand="as an admin: openstack zone delete --sudo-project-id {project_id} {id}; where its name servers "

@@ -44,20 +44,39 @@ def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
+def _deleting_for(stack: Resource, now: datetime.datetime) -> datetime.timedelta | None:
+    """Return since when an engine deletes the stack; ``None``: none does, or that is not known."""
+    if stack.data.get("stack_status") != DELETING:
+        return None
+    try:
+        since = datetime.datetime.fromisoformat(str(stack.data.get("updated_time")))
+    except ValueError:
+        return None
+    if since.tzinfo is None:
+        since = since.replace(tzinfo=datetime.UTC)
+    return now - since
+
+
 def _is_under_way(stack: Resource, now: datetime.datetime) -> bool:
     """Return whether an engine deletes the stack.
 
     Another call would stop its workers and start again.
     """
-    if stack.data.get("stack_status") != DELETING:
-        return False
-    try:
-        since = datetime.datetime.fromisoformat(str(stack.data.get("updated_time")))
-    except ValueError:
-        return False
-    if since.tzinfo is None:
-        since = since.replace(tzinfo=datetime.UTC)
-    return now - since < LOST_AFTER
+    elapsed = _deleting_for(stack, now)
+    return elapsed is not None and elapsed < LOST_AFTER
+
+
+def being_deleted(stack: Resource, project: ProjectDefinition) -> str | None:
+    """Say that Heat deletes a stack.
+
+    But not during ten of each thirty seconds: a poll at such a time looks for hooks that pause the delete. Polls are
+    at most ten seconds apart.
+    """
+    now = _now()
+    elapsed = _deleting_for(stack, now)
+    if elapsed is None or not _is_under_way(stack, now) or elapsed.total_seconds() % 30 < 10:
+        return None
+    return "Heat is deleting it"
 
 
 def _drop_trusts(
@@ -248,6 +267,7 @@ def _stack_type(name: str, **declared: Any) -> ResourceType:
     return ResourceType(
         name=name,
         show=show_stack,
+        deleting=being_deleted,
         delete=_delete_stack,
         acts_on=_TEMPLATE,
         unblock=_drop_trusts,

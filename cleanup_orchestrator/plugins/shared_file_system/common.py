@@ -71,11 +71,11 @@ def describe_status(resource: Resource, project: ProjectDefinition) -> str | Non
     return None if status in (None, "available", "active") else f"its status is {status}"
 
 
-def _going(resource: Resource) -> Verdict | None:
-    """Return a verdict if the delete is in progress."""
+def being_deleted(resource: Resource, project: ProjectDefinition) -> str | None:
+    """Say that Manila deletes a resource."""
     status = resource.data.get("status")
     if status in ("deleting", "deferred_deleting", "error_deferred_deleting"):
-        return Verdict(Reason.DELETING, f"Manila is deleting it: its status is {status}")
+        return f"Manila is deleting it: its status is {status}"
     return None
 
 
@@ -95,8 +95,8 @@ def reset_to_error(path: str, microversion: str = FLOOR) -> Action:
     )
 
     def reset_failed(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-        if verdict := _going(resource):
-            raise Refused(verdict)
+        if why := being_deleted(resource, project):
+            raise Refused(Verdict(Reason.DELETING, why))
         status = str(resource.data.get("status"))
         if "error" in status and status != "error":
             action.call(connection, project, resource)
@@ -134,4 +134,5 @@ def simple_type(name: str, path: str, key: str, one: str, microversion: str = FL
     declared.setdefault("all_projects", paged_list(f"{path}/detail", key, microversion, all_tenants="1"))
     declared.setdefault("show", rest(f"{path}/{{id}}", microversion, key=one))
     declared.setdefault("delete", rest(f"{path}/{{id}}", microversion, method="DELETE"))
+    declared.setdefault("deleting", being_deleted)
     return ResourceType(name=name, **declared)

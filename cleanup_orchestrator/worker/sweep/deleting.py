@@ -74,11 +74,14 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
     type_ = context.type
     names: dict[str, str] = {}
     batch: list[Resource] = []
+    going: dict[str, Verdict] = {}
     chance = random.Random(options.attempt)  # noqa: S311
 
     def collect(resource: Resource) -> None:
         names[resource.id] = resource.name
-        if len(batch) < MOST_DELETED:
+        if (verdict := _going(context, resource)) and resource.id not in options.stuck:
+            going[resource.id] = verdict
+        elif len(batch) < MOST_DELETED:
             batch.append(resource)
         elif options.attempt > 1 and (place := chance.randrange(len(names))) < MOST_DELETED:
             batch[place] = resource  # reservoir sampling: each resource is equally likely to be in the batch
@@ -90,9 +93,14 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
         return unknown(error)
     if not names or type_.delete is None:
         return _nothing_to_delete(context, first, names)
+    if len(going) == len(names):  # a poll: one listing is enough
+        said = [Leftover(id_, names[id_], verdict.reason, verdict.message) for id_, verdict in going.items()]
+        return _without_deletes(context, first, said)
     if options.attempt > 1:
         chance.shuffle(batch)
     attempt, on_hold = _Attempt(context, exclusions, options), ""
+    attempt.tried.update(going)
+    attempt.refused.update(going)
     if type_.deleted_with:
         attempt.tried.update(names)
     else:
@@ -107,9 +115,21 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
 
 
 def _nothing_to_delete(context: SweepContext, first: Listing, names: dict[str, str]) -> StepResult:
+    """Return the result of a sweep that may not delete anything."""
+    said = (Leftover(i, n, Reason.REFUSED, "the API offers no delete for it") for i, n in names.items())
+    return _without_deletes(context, first, said)
+
+
+def _going(context: SweepContext, resource: Resource) -> Verdict | None:
+    """Return a verdict if the service works on the resource's delete already."""
+    rule = context.type.deleting
+    why = rule(resource, context.project) if rule is not None else None
+    return Verdict(Reason.DELETING, why) if why else None
+
+
+def _without_deletes(context: SweepContext, first: Listing, left: Iterable[Leftover]) -> StepResult:
     """Return the result of a sweep that makes no delete call."""
-    undeletable = (Leftover(i, n, Reason.REFUSED, "the API offers no delete for it") for i, n in names.items())
-    result = result_of(first, [*first.blocked, *undeletable])
+    result = result_of(first, [*first.blocked, *left])
     if first.truncated:
         result = incomplete(result)
     return informational(result) if context.type.informational else result

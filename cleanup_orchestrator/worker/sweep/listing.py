@@ -160,9 +160,14 @@ def _stray(type_: ResourceType, resource: Resource, project: ProjectDefinition) 
     return ""
 
 
+def _telling(leftover: Leftover) -> tuple[bool, bool, Reason]:
+    """Return the sort key of a leftover's reason: the lowest says most about what has to be done."""
+    return leftover.reason in _MERELY_THERE, leftover.reason is Reason.DELETING, leftover.reason
+
+
 def result_of(listing: Listing, left: Sequence[Leftover]) -> StepResult:
     """Return the result of a listing, with the most telling reason of its leftovers."""
-    worst = min(left, key=lambda leftover: (leftover.reason in _MERELY_THERE, leftover.reason), default=None)
+    worst = min(left, key=_telling, default=None)
     return StepResult(
         outcome=Outcome.LEFTOVERS if left else Outcome.CLEAR,
         reason=str(worst.reason) if worst else "",

@@ -577,3 +577,74 @@ def test_a_cancel_is_no_refusal():
     shelf.refuse["1"] = Stopped("cancelled")
     type_, _ = acting(shelf, acts_on="a template", unblock=lambda *_: pytest.fail("asked"))
     assert run(type_, janitor=lambda: "janitor").reason == Reason.STOPPED
+
+
+# ------------------------------------------------------------------------------------------------------------- polls
+def _going(resource, _project):
+    return "the service is deleting it" if resource.data.get("status") == "deleting" else None
+
+
+class Listed(Shelf):
+    """A shelf that counts its lists and shows."""
+
+    def __init__(self, *rows):
+        super().__init__(*rows)
+        self.lists = self.shows = 0
+
+    def list(self, connection, project):
+        self.lists += 1
+        yield from super().list(connection, project)
+
+    def show(self, *args):
+        self.shows += 1
+        return super().show(*args)
+
+
+def test_what_its_service_is_deleting_is_polled_with_one_list():
+    shelf = Listed(row("a", status="deleting"), row("b", status="deleting"), row("c", "them", status="deleting"))
+    result = sweeps.delete(shelf.type(deleting=_going), None, US)
+    assert (result.outcome, result.reason, result.found) == (Outcome.LEFTOVERS, Reason.DELETING, 2)
+    assert {left.message for left in result.leftovers} == {"the service is deleting it"}
+    assert (shelf.lists, shelf.shows, shelf.deletes) == (1, 0, [])
+
+
+def test_beside_it_the_others_are_deleted():
+    shelf = Listed(row("a", status="deleting"), row("b"))
+    result = sweeps.delete(shelf.type(deleting=_going), None, US)
+    assert shelf.deletes == ["b"]
+    assert [(left.id, left.reason) for left in result.leftovers] == [("a", Reason.DELETING)]
+    assert result.deleted == (("b", "n-b"),)
+
+
+def test_what_is_gone_at_the_second_list_is_deleted_although_no_call_was_made():
+    shelf = Listed(row("a", status="deleting"), row("b"))
+    real = shelf.delete
+
+    def delete(*args):
+        shelf.rows.pop("a")
+        real(*args)
+
+    result = sweeps.delete(shelf.type(deleting=_going, delete=delete), None, US)
+    assert result.outcome is Outcome.CLEAR
+    assert {id_ for id_, _ in result.deleted} == {"a", "b"}
+
+
+def test_a_poll_is_no_result_of_a_step_with_another_leftover():
+    """Only what is being deleted is polled; another reason waits longer after each attempt."""
+    shelf = Listed(row("a", status="deleting"), row("b"))
+    shelf.refuse = {"b": HttpError(409)}
+    assert sweeps.delete(shelf.type(deleting=_going), None, US).reason == Reason.IN_USE
+
+
+def test_force_is_used_on_what_its_service_is_deleting_without_end():
+    shelf, forced = Listed(row("a", status="deleting")), []
+    type_ = shelf.type(deleting=_going, force=lambda _c, _p, resource: forced.append(resource.id))
+    sweeps.delete(type_, None, US, stuck=("a",))
+    assert forced == ["a"]
+
+
+def test_a_list_of_what_is_being_deleted_that_is_not_read_to_its_end_is_incomplete():
+    shelf = Listed(*(row(str(number), status="deleting") for number in range(5)))
+    result = sweeps.delete(shelf.type(deleting=_going), None, US, most_listed=3)
+    assert result.more
+    assert result.outcome is Outcome.LEFTOVERS
