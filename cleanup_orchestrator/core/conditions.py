@@ -13,6 +13,8 @@ from cleanup_orchestrator.core.deletion import ConditionType as Type
 from cleanup_orchestrator.core.deletion import RoundPurpose, Status
 from cleanup_orchestrator.core.snapshot import Snapshot
 
+#: Reason of the condition ``waiting``: older deletions go first.
+QUEUE = "queue"
 #: The condition that ends a hold.
 NOT_ON_HOLD = SetCondition(Type.ON_HOLD, False, "over", "nothing holds it any more")
 
@@ -46,7 +48,9 @@ def stalls_at(view: Snapshot, plan: ActionPlan) -> datetime.datetime | None:
     until = view.settle_until
     settling = until is not None and view.now < until and d.status is Status.VERIFYING
     waiting = bool(view.below) and view.children_under_way
-    waiting = waiting or d.status is Status.RECOVERABLE or plan.needs is not None  # for a date, or for a person
+    waiting = (
+        waiting or view.queued or d.status is Status.RECOVERABLE or plan.needs is not None
+    )  # for a date, or for a person
     # After a hold, the time without progress begins anew.
     on_hold = _withheld(view, plan) or (view.was_on_hold and view.hold is None)
     return None if settling or waiting or on_hold else d.progress_at + view.rules.stall_after
@@ -85,7 +89,10 @@ def _project(view: Snapshot) -> Iterator[SetCondition]:
         yield SetCondition(Type.PROJECT_GONE, True, "deleted_elsewhere", f"{text}: another client deleted it")
     elif view.has(Type.PROJECT_GONE):
         yield SetCondition(Type.PROJECT_GONE, False, "back", "Keystone knows the project again")
-    if not view.below and view.has(Type.WAITING):
+    waits = view.deletion.condition(Type.WAITING)
+    if waits is not None and waits.reason == QUEUE and not view.queued:
+        yield SetCondition(Type.WAITING, False, QUEUE, "it has begun")
+    elif waits is not None and waits.reason != QUEUE and not view.below:
         yield SetCondition(Type.WAITING, False, "children", "the projects below are gone")
 
 

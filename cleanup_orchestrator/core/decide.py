@@ -30,6 +30,7 @@ from cleanup_orchestrator.core.actions import (
     UseForce,
     Wake,
 )
+from cleanup_orchestrator.core.conditions import QUEUE
 from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.guard import NAMED_LIENS
 from cleanup_orchestrator.core.reasons import Reason, StatusReason
@@ -109,8 +110,17 @@ def await_children(view: Snapshot, plan: ActionPlan) -> Actions:
 
 
 # --------------------------------------------------------------------------------------------- accepted and draining
+#: The longest wait of a queued deletion for the next decision. It is announced when its turn comes.
+_QUEUE = datetime.timedelta(seconds=120)
+
+
 def _accepted(view: Snapshot, plan: ActionPlan) -> Actions:
     d = view.deletion
+    if view.queued:
+        # If all began at once, all would end at the same time, and each would keep its project locked meanwhile.
+        plan.wake_only(view.now + _QUEUE)
+        text = f"{view.rules.deletions_at_once} older deletions are being worked on ([engine] deletions_at_once)"
+        return (SetCondition(ConditionType.WAITING, True, QUEUE, text),)
     survey = plan.run(StepKind.SURVEY)
     if survey is None:
         return ()

@@ -180,6 +180,7 @@ class Deletion:
     children: tuple[Child, ...] = ()  #: derived, and loaded only together with the steps
     #: Cascades of its domain or requester in the 24 hours before it (derived, loaded only while ``accepted``).
     cascades_before: int = 0
+    ahead: int = 0  #: older deletions that are being worked on (derived, loaded only while ``accepted``)
     version: int = 0  #: of the row, for compare-and-swap
 
     def condition(self, type_: ConditionType) -> Condition | None:

@@ -162,6 +162,13 @@ class Snapshot:
         fresh = done(self.survey, self.deletion.since_round) and self.survey.outcome is Outcome.UNKNOWN
         return self.survey if fresh and self.survey.reason in FATAL else None
 
+    @property
+    def queued(self) -> bool:
+        """Whether the deletion has not begun, and must not begin yet, because enough older ones are under way."""
+        d = self.deletion
+        begun = d.status is not Status.ACCEPTED or self.survey.round >= d.since_round
+        return not begun and d.ahead >= self.rules.deletions_at_once
+
     # -- project trees
     @property
     def below(self) -> str:

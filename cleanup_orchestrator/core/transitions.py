@@ -61,6 +61,8 @@ RESTORABLE = frozenset(ORDER[: ORDER.index(S.DELETING)])
 FINAL = frozenset(s for s in Status if not any(a is s for a, _ in MOVES))
 #: Statuses in which the engine has work to do.
 LIVE = frozenset(a for (a, _), by in MOVES.items() if by is By.ENGINE)
+#: Statuses in which a deletion is worked on. In ``verifying`` it mostly waits for token caches.
+WORKING = frozenset({S.ACCEPTED, S.DRAINING, S.INVENTORY, S.DELETING})
 #: Statuses that only a person can change.
 RESTING = frozenset(Status) - LIVE - FINAL
 

@@ -18,7 +18,7 @@ from cleanup_orchestrator.core.actions import apply
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import StepState
-from cleanup_orchestrator.core.transitions import LIVE
+from cleanup_orchestrator.core.transitions import LIVE, WORKING
 from cleanup_orchestrator.engine.alarms import Alarms
 from cleanup_orchestrator.messaging.rpc import Bus
 from cleanup_orchestrator.monitoring import activity, metrics
@@ -82,6 +82,15 @@ OPTS = {
             help="Maximum number of sweeps of one deletion under way, so that no project occupies every worker.",
         ),
         cfg.IntOpt(
+            "deletions_at_once",
+            default=16,
+            min=1,
+            mutable=True,
+            help="Number of deletions that may be worked on before another one begins, the oldest first. A deletion "
+            "counts until its verification. It does not count if it waits for a person, or for the projects below it, "
+            "or if it has been deleting for more than five minutes: large projects do not keep small ones waiting.",
+        ),
+        cfg.IntOpt(
             "attempts",
             default=3,
             min=1,
@@ -139,6 +148,7 @@ def rules(conf: cfg.ConfigOpts) -> Rules:
         retry_base=conf.engine.retry_base,
         retry_cap=conf.engine.retry_cap,
         steps_at_once=conf.engine.steps_at_once,
+        deletions_at_once=conf.engine.deletions_at_once,
         approval_resources=conf.approval.resources,
         approval_deletions=conf.approval.deletions_a_day,
         recovery_window=datetime.timedelta(days=conf.deletion.recovery_window),
@@ -147,6 +157,16 @@ def rules(conf: cfg.ConfigOpts) -> Rules:
         hold_options=protection.hold_options(conf),
         lien_types=protection.lien_types(conf),
     )
+
+
+#: Waiting deletions that are announced when another one needs no place any more. One is enough, unless a message is
+#: lost, or an older one cannot begin.
+_NEXT = 3
+
+
+def _gives_place(before: Deletion, after: Deletion) -> bool:
+    """Whether a deletion needs no place any more, so that another one may begin."""
+    return any(before.status in statuses and after.status not in statuses for statuses in (WORKING, LIVE))
 
 
 class Engine:
@@ -221,6 +241,9 @@ class Engine:
                 self.bus.step(step_id)
             if deletion.parent_deletion_id and applied.deletion.status not in LIVE:
                 self.bus.deletion(deletion.parent_deletion_id)
+            if _gives_place(deletion, applied.deletion):
+                for next_id in self.store.next_ones(_NEXT):
+                    self.bus.deletion(next_id)
             if not applied.changed:
                 self._set_alarm(applied.deletion, now)
                 return

@@ -267,9 +267,15 @@ def until(parsed_args: argparse.Namespace) -> str | None:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def is_true(deletion: Mapping[str, Any], condition: str) -> bool:
+def condition(deletion: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a condition of a deletion if it is true, or else an empty one."""
+    found = (c for c in deletion.get("conditions") or () if c.get("type") == name and c.get("status"))
+    return next(found, {})
+
+
+def is_true(deletion: Mapping[str, Any], name: str) -> bool:
     """Return whether a condition of a deletion is true."""
-    return any(c.get("type") == condition and c.get("status") for c in deletion.get("conditions") or ())
+    return bool(condition(deletion, name))
 
 
 def type_name(row: Mapping[str, Any]) -> str:

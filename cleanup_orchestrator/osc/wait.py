@@ -286,8 +286,9 @@ class Waiter:
         stalled = common.is_true(deletion, "stalled")
         # Nothing is listed yet. Zeros would mean that there are no resources.
         numbers = "" if status in (Status.ACCEPTED, Status.DRAINING) else common.progress_text(progress)
-        if common.is_true(deletion, "waiting"):
-            words = f"{words}, waiting for the projects below"
+        if waits := common.condition(deletion, "waiting"):
+            what = "older deletions" if waits.get("reason") == "queue" else "the projects below"
+            words = f"{words}, waiting for {what}"
         if common.is_true(deletion, "on_hold"):
             hold = next(c for c in deletion["conditions"] if c.get("type") == "on_hold")
             words = f"{words}, on hold ({one_line(hold.get('reason') or '')})"

@@ -62,7 +62,7 @@ class Store:
         deletions = Deletions(database)
         self.create, self.create_all = deletions.create, deletions.create_all
         self.get, self.live, self.list, self.due = deletions.get, deletions.live, deletions.page, deletions.due
-        self.load, self.save = deletions.load, deletions.save
+        self.load, self.save, self.next_ones = deletions.load, deletions.save, deletions.next_ones
 
         steps = Steps(database)
         self.steps, self.steps_of, self.put_steps = steps.list, steps.by_deletion, steps.put

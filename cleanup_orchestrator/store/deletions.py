@@ -26,6 +26,7 @@ from cleanup_orchestrator.store.leftovers import abandon_leftovers
 from cleanup_orchestrator.store.paging import Page, paged
 from cleanup_orchestrator.store.plans import cascades_before, in_order
 from cleanup_orchestrator.store.plugin_liens import end_liens_of
+from cleanup_orchestrator.store.queue import ahead_of, next_ones
 from cleanup_orchestrator.store.transient import retry_duplicate, retry_transient
 
 
@@ -132,6 +133,12 @@ class Deletions(Repository):
             return [row.id for row in c.execute(query)]
 
     @retry_transient
+    def next_ones(self, limit: int) -> list[str]:
+        """Return the ids of the oldest deletions that have not begun, or are just beginning."""
+        with self._database.begin() as c:
+            return next_ones(c, limit)
+
+    @retry_transient
     def load(self, deletion_id: str) -> tuple[Deletion, tuple[Step, ...], datetime.datetime]:
         """Return a deletion, all its steps, and the time, as of one transaction.
 
@@ -146,6 +153,8 @@ class Deletions(Repository):
             if deletion.status is Status.ACCEPTED and approvals.counts(deletion):
                 deletion = dataclasses.replace(deletion, cascades_before=cascades_before(c, deletion))
             steps, now = queries.steps_of(c, deletion_id), database_time(c)
+            if deletion.status is Status.ACCEPTED:
+                deletion = dataclasses.replace(deletion, ahead=ahead_of(c, deletion, now))
             return guard.with_holds(c, deletion, now), steps, now
 
     def save(

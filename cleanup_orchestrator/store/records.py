@@ -29,7 +29,7 @@ from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import tables as t
 
 #: Fields of a deletion that are computed from other tables and rows.
-_DERIVED = frozenset({"has_changes", "has_holds", "liens", "brake", "children", "cascades_before"})
+_DERIVED = frozenset({"has_changes", "has_holds", "liens", "brake", "children", "cascades_before", "ahead"})
 
 
 def deletion_values(d: Deletion) -> dict[str, Any]:

@@ -64,7 +64,12 @@ def conf(plan: Plan) -> Any:
             "token_cache_time": plan.settle,
             "inherited_grants": "block" if plan.block else "close",
         },
-        "engine": {"stall_after": STALL_AFTER, "tick": 10.0, "retry_cap": 30.0},
+        "engine": {
+            "stall_after": STALL_AFTER,
+            "tick": 10.0,
+            "retry_cap": 30.0,
+            "deletions_at_once": 16 if plan.seed % 3 else 1,
+        },
         "worker": {"parallel_deletes": plan.parallel, "lease": LEASE},
         "deletion": {"recovery_window": plan.window / 86400, "recovery_stop_servers": plan.stop_servers},
         "approval": {"resources": plan.limit},

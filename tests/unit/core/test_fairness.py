@@ -412,3 +412,38 @@ def test_without_slices_they_would_starve():
     small = [Big(f"small-{n}", 3, False) for n in range(SMALL)]
     together = play([Big("big", 50_000, False, types_=12), *small])
     assert max(v for k, v in together.items() if k != "big") > 2000
+
+
+# ------------------------------------------------------------------------------------------------------ who begins
+def queued(ahead, **values):
+    return World(deletion(ahead=ahead, **values), PORT, rules=Rules(deletions_at_once=3))
+
+
+def test_a_deletion_does_not_begin_while_enough_older_ones_are_worked_on():
+    world = queued(3)
+    for _ in range(20):
+        world.settle_engine()
+        world.now += datetime.timedelta(seconds=120)
+    assert world.dispatched == []
+    found = next(c for c in world.deletion.conditions if c.type == "waiting")
+    assert (found.status, found.reason) == (True, "queue")
+    assert not [e for e in world.events if e.type == "condition.stalled"]
+
+
+def test_it_begins_when_its_turn_has_come_and_is_not_overtaken_any_more():
+    world = queued(3)
+    world.settle_engine()
+    world.deletion = dataclasses.replace(world.deletion, ahead=2)
+    world.settle_engine()
+    assert world.dispatched == ["survey"]
+    world.deletion = dataclasses.replace(world.deletion, ahead=100)  # a retry of older ones
+    assert world.run() is Status.DELETED
+    assert not next(c for c in world.deletion.conditions if c.type == "waiting").status
+
+
+def test_a_queued_deletion_can_be_cancelled():
+    world = queued(3)
+    world.settle_engine()
+    world.user(Status.CANCELLING)
+    assert world.run() is Status.CANCELLED
+    assert world.writes == []

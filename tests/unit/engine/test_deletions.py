@@ -8,11 +8,11 @@ import pytest
 from oslo_config import cfg
 
 from cleanup_orchestrator import opts
-from cleanup_orchestrator.core.deletion import Origin, Status
+from cleanup_orchestrator.core.deletion import Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS as KINDS
-from cleanup_orchestrator.core.step import Outcome, Step, StepResult
+from cleanup_orchestrator.core.step import Outcome, Step, StepResult, StepState
 from cleanup_orchestrator.engine import deletions
 from cleanup_orchestrator.store import Conflict
 from tests.unit import world
@@ -128,12 +128,15 @@ class Bus:
 class One:
     """A store with one deletion; the first saves may conflict."""
 
-    def __init__(self, record, steps=(), conflicts=0):
-        self.record, self.steps, self.conflicts, self.saved = record, steps, conflicts, []
+    def __init__(self, record, steps=(), conflicts=0, queue=()):
+        self.record, self.steps, self.conflicts, self.saved, self.queue = record, steps, conflicts, [], queue
 
     def load(self, deletion_id):
         assert deletion_id == self.record.id
         return self.record, self.steps, world.T0
+
+    def next_ones(self, limit):
+        return list(self.queue)[:limit]
 
     def save(self, before, after, steps, events, abandoned):
         if self.conflicts:
@@ -169,6 +172,27 @@ def test_the_parent_is_not_notified_while_a_child_goes_on(made):
 
 def test_a_deletion_without_a_parent_casts_to_no_other(made):
     assert decided(made, One(world.deletion(status=Status.CANCELLING), TASKS)).deletions == []
+
+
+@pytest.mark.parametrize(
+    ("record", "announced"),
+    [
+        (world.deletion(), []),  # it begins
+        (world.deletion(ahead=100), []),  # it waits itself
+        (world.deletion(status=Status.CANCELLING), ["next"]),
+        (world.deletion(status=Status.DELETING, project_gone_at=world.T0), []),
+        (world.deletion(status=Status.DRAINING, project_gone_at=world.T0), []),  # it goes on with its inventory
+    ],
+)
+def test_the_next_ones_are_announced_when_a_deletion_needs_no_place_any_more(made, record, announced):
+    assert decided(made, One(record, TASKS, queue=["next"])).deletions == announced
+
+
+def test_a_deletion_that_comes_to_its_verification_lets_another_one_begin(made):
+    ended = {"round": 2, "state": StepState.DONE, "outcome": Outcome.CLEAR, "finished_at": world.T0}
+    done = [dataclasses.replace(step, **ended) for step in TASKS]
+    record = world.deletion(status=Status.DELETING, round=2, purpose=RoundPurpose.DELETE)
+    assert decided(made, One(record, tuple(done), queue=["a", "b", "c", "d"])).deletions == ["a", "b", "c"]
 
 
 def test_a_decision_that_another_engine_overtook_is_made_anew(made):
