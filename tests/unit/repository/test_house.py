@@ -205,8 +205,13 @@ def test_the_api_never_calls_plugins(module):
 
 @pytest.mark.parametrize("module", sorted(SOURCES))
 def test_only_the_store_has_a_session(module):
-    if module not in [*ours("cmd.manage"), *inside("store")]:
-        assert offenders(module, ["sqlalchemy", "alembic"], imports(module)) == []
+    if module not in [*ours("cmd.manage", "cmd.schema"), *inside("store")]:
+        assert offenders(module, ["sqlalchemy"], imports(module)) == []
+
+
+@pytest.mark.parametrize("module", sorted(set(SOURCES) - {f"{PACKAGE}.cmd.manage"}))
+def test_only_the_management_command_writes_the_schema(module):
+    assert offenders(module, ["alembic", *ours("cmd.manage")], imports(module)) == []
 
 
 @pytest.mark.parametrize("module", inside("store"))
