@@ -15,7 +15,7 @@ from cleanup_orchestrator.cloud import connections
 from cleanup_orchestrator.plugins import registry
 
 MODULES = (
-    "cleanup_orchestrator.api.app",
+    "cleanup_orchestrator.api.options",
     "cleanup_orchestrator.cloud.catalog",
     "cleanup_orchestrator.cloud.projects",
     "cleanup_orchestrator.cloud.protection",
@@ -50,7 +50,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return all options by group, sorted, for oslo-config-generator."""
     groups = _declared()
-    for group, options in connections.SAMPLE_OPTS.items():
+    for group, options in connections.sample_options().items():
         groups[group] += options
     for service in registry.load().services.values():
         if service.options:

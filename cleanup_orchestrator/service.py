@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
 import logging
 import os
 import queue
@@ -76,13 +78,27 @@ class Parts:
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self.store, self.announcer = self._store()
         self.clouds = connections.Clouds(conf)
-        self.registry = registry.load()
-        self.registry.register_options(conf)
-        names = {s.service_type: tuple(t.name for t in s.types) for s in self.registry.services.values()}
-        self.coverage = catalog.ServiceCatalog(conf, names)
         self.in_process = in_process
         self.transport = rpc.transport(conf, in_process)
         self.bus: rpc.Bus = rpc.Caster(self.transport)
+
+    @functools.cached_property
+    def registry(self) -> registry.Registry:
+        """The installed plugins, with their options registered.
+
+        Loaded at first use, because an engine needs none.
+
+        :raises cleanup_orchestrator.errors.CleanupError: if a plugin must not run
+        """
+        loaded = registry.load()
+        loaded.register_options(self.conf)
+        return loaded
+
+    @functools.cached_property
+    def coverage(self) -> catalog.ServiceCatalog:
+        """How the catalog entries are covered."""
+        names = {s.service_type: tuple(t.name for t in s.types) for s in self.registry.services.values()}
+        return catalog.ServiceCatalog(self.conf, names)
 
     def _store(self) -> tuple[store.Store, notifications.Announcer | None]:
         made = store.Store.from_conf(self.conf)
@@ -95,15 +111,24 @@ class Parts:
 
     def engine(self) -> deletions.Engine:
         """Return an engine."""
-        self.registry.expect_ordinary(protection.lien_types(self.conf), "[protection] lien_types")
+        self._check_lien_types()
         return deletions.Engine(self.conf, f"engine@{self.name}", self.store, self.bus)
 
     def worker(self) -> Worker:
         """Return a worker."""
-        self.registry.expect_ordinary(protection.lien_types(self.conf), "[protection] lien_types")
+        self._check_lien_types()
+        importlib.import_module("openstack.connection")  # now, and not in the first step
         name = f"worker@{self.name}"
         context = WorkerContext(self.conf, name, self.store, self.clouds, self.registry, self.coverage, self.bus)
         return Worker(context)
+
+    def _check_lien_types(self) -> None:
+        """Check that plugins have the types that raise liens.
+
+        :raises cleanup_orchestrator.errors.CleanupError: if they have not
+        """
+        if names := protection.lien_types(self.conf):
+            self.registry.expect_ordinary(names, "[protection] lien_types")
 
     def api(self) -> Any:
         """Return the WSGI application."""

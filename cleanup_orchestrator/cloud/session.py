@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -47,6 +48,15 @@ Origin = tuple[str, str, int]  #: scheme, host and port
 
 def origin(url: str) -> Origin | None:
     """Return where ``requests`` sends a request; ``None``: the URL has no origin."""
+    return _origin(url) if isinstance(url, str) else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _origin(url: str) -> Origin | None:
+    """Return the origin of a URL; see :func:`origin`.
+
+    Cached, because each session asks it about every endpoint of the catalog. It depends on the URL alone.
+    """
     try:
         found = urlsplit(requests.Request("GET", url).prepare().url or "")
         port = found.port or {"http": 80, "https": 443}[found.scheme]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from cleanup_orchestrator import service
-from cleanup_orchestrator.cmd import manage
+from cleanup_orchestrator.cmd import schema
 
 
 def main() -> int:
@@ -23,7 +23,7 @@ def main() -> int:
         "engine",
         "worker",
         "api",
-        check=manage.require,
+        check=schema.require,
         in_process=True,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from cleanup_orchestrator import service
-from cleanup_orchestrator.cmd import manage
+from cleanup_orchestrator.cmd import schema
 
 
 def main() -> int:
@@ -14,7 +14,7 @@ def main() -> int:
         "Serves the REST API. "
         "Example: cleanup-orchestrator-api --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
     )
-    return service.main("cleanup-orchestrator-api", description, "api", check=manage.require)
+    return service.main("cleanup-orchestrator-api", description, "api", check=schema.require)
 
 
 if __name__ == "__main__":

@@ -2,21 +2,16 @@
 
 The command creates, upgrades and checks the database schema, and purges old records.
 
-The migrations are the folder ``alembic/`` of a checkout. A wheel contains the same folder as
-``cleanup_orchestrator/migrations``. Each process calls :func:`require` when it starts, and
-``cleanup-orchestrator-status`` calls :func:`state`.
+It is the only module that imports alembic. ``cmd.schema`` has what the other processes need of the schema.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
 import datetime
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import sqlalchemy as sa
@@ -28,41 +23,22 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from oslo_config import cfg
-from sqlalchemy import exc
 
 from cleanup_orchestrator import store
-from cleanup_orchestrator.errors import CleanupError
+from cleanup_orchestrator.cmd.schema import (
+    PROG,
+    PROJECT,
+    ManageError,
+    connect,
+    current_revision,
+    head,
+    line,
+    migrations,
+    require,
+    revisions,
+    state,
+)
 from cleanup_orchestrator.store import retention, tables
-
-PROJECT = "cleanup-orchestrator"
-PROG = "cleanup-orchestrator-manage"
-
-#: Driver: the extra of this package that installs it.
-_EXTRAS = {"psycopg": "postgresql", "psycopg2": "postgresql", "pymysql": "mysql", "MySQLdb": "mysql"}
-
-#: Seconds that an upgrade waits for another one to end, as when a playbook upgrades several controllers at once.
-_LOCK_WAIT = 600
-#: The key of PostgreSQL's advisory lock.
-_LOCK_KEY = 0x636C6E75
-
-
-class ManageError(CleanupError):
-    """A command failed; the text is one line for the operator."""
-
-    code = "manage_error"
-
-
-def migrations() -> Path:
-    """Return the folder of the migrations.
-
-    It is in the installed package, or else in the checkout.
-    """
-    package = Path(str(resources.files("cleanup_orchestrator")))
-    installed, checkout = package / "migrations", package.parent / "alembic"
-    for folder in (installed, checkout):
-        if (folder / "env.py").is_file():
-            return folder
-    raise ManageError(f"no migrations at {installed} or {checkout}: the installation is not complete")
 
 
 def _alembic(connection: sa.Connection | None = None) -> Config:
@@ -74,123 +50,6 @@ def _alembic(connection: sa.Connection | None = None) -> Config:
     return config
 
 
-@contextlib.contextmanager
-def connect(url: str, *, exclusive: bool = False) -> Iterator[sa.Connection]:
-    """Return a connection with a transaction, which is committed at the end.
-
-    :param url: as in ``[database] connection``
-    :param exclusive: hold a lock, for which other processes with ``exclusive`` wait
-    :raises ManageError: when the database reports an error; the text does not contain the password
-    """
-    try:
-        parsed = sa.make_url(url)
-        sqlite = parsed.get_backend_name() == "sqlite"
-        if sqlite and not exclusive and _file_is_missing(parsed.database):
-            # SQLite would create an empty file, owned by the user who ran this command.
-            raise ManageError(f"database {parsed} does not exist yet; run: {PROG} db upgrade")
-        engine = sa.create_engine(
-            parsed, poolclass=sa.NullPool, connect_args={"timeout": _LOCK_WAIT if exclusive else 30} if sqlite else {}
-        )
-    except ModuleNotFoundError as error:
-        extra = _EXTRAS.get(error.name or "")
-        hint = f": pip install '{PROJECT}[{extra}]'" if extra else ""
-        raise ManageError(f"the database driver {error.name!r} is not installed{hint}") from error
-    except exc.SQLAlchemyError as error:
-        raise ManageError(f"[database] connection is no usable URL: {_line(error)}") from error
-    try:
-        with engine.begin() as connection:
-            if exclusive:
-                _lock(connection)
-            yield connection
-    except exc.DBAPIError as error:
-        shown = parsed.render_as_string(hide_password=True)
-        raise ManageError(f"database {shown}: {_line(error.orig or error)}") from error
-    except exc.SQLAlchemyError as error:
-        raise ManageError(f"database {parsed.render_as_string(hide_password=True)}: {_line(error)}") from error
-    finally:
-        engine.dispose()
-
-
-def _file_is_missing(path: str | None) -> bool:
-    if not path or path == ":memory:" or path.startswith("file:"):
-        return False
-    return not Path(path).exists()
-
-
-def _line(error: BaseException) -> str:
-    """Return the message of an error as one line.
-
-    Some drivers put an error number first, which is left out.
-    """
-    text = error.args[1] if len(error.args) == 2 and isinstance(error.args[0], int) else str(error)
-    return " ".join(str(text).split()) or type(error).__name__
-
-
-def _lock(connection: sa.Connection) -> None:
-    """Wait for the lock of upgrades; the transaction or the session holds it."""
-    match connection.dialect.name:
-        case "postgresql":
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
-        case "mysql" | "mariadb":
-            # DDL commits implicitly, so the lock belongs to the session. The server has one namespace for such locks,
-            # so its name contains that of the database.
-            got = connection.scalar(
-                sa.text("SELECT GET_LOCK(SHA1(CONCAT(:key, DATABASE())), :wait)"), {"key": PROJECT, "wait": _LOCK_WAIT}
-            )
-            if got != 1:
-                raise ManageError("another upgrade is running on this database and does not end")
-        case "sqlite":
-            # Python's driver begins no transaction before DDL: an interrupted migration would stay half done.
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _revisions() -> list[str | None]:
-    """Return the revisions that this release has, newest first.
-
-    ``None``, no schema, is the oldest.
-    """
-    found = [script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()]
-    if not found:
-        raise ManageError(f"no migrations in {migrations()}: the installation is not complete")
-    return [*found, None]
-
-
-def _current(connection: sa.Connection) -> str | None:
-    """Return the revision of the database; ``None``: it has no schema."""
-    current: str | None = MigrationContext.configure(connection).get_current_revision()
-    if current not in _revisions():
-        raise ManageError(f"the database is at revision {current}, of a newer release than this one")
-    return current
-
-
-def head() -> str:
-    """Return the newest revision that this release has."""
-    newest = _revisions()[0]
-    assert newest is not None
-    return newest
-
-
-def state(url: str) -> tuple[str | None, str]:
-    """Return the revision of the database and the newest one of this release.
-
-    ``None`` as the first one: the database has no schema.
-
-    :raises ManageError: when the database does not answer, or is of a newer release
-    """
-    with connect(url) as connection:
-        return _current(connection), head()
-
-
-def require(conf: cfg.ConfigOpts) -> None:
-    """Check that the database is at the newest revision.
-
-    :raises ManageError: when it is not, or does not answer
-    """
-    current, newest = state(conf.database.connection)
-    if current != newest:
-        raise ManageError(f"the database is at {current or 'nothing'}, head is {newest}; run: {PROG} db upgrade")
-
-
 def upgrade(url: str, revision: str = "head") -> tuple[str | None, str | None]:
     """Upgrade the schema, or create it; return the revisions before and after.
 
@@ -198,18 +57,18 @@ def upgrade(url: str, revision: str = "head") -> tuple[str | None, str | None]:
     """
     with connect(url, exclusive=True) as connection:
         config = _alembic(connection)
-        before = _current(connection)
+        before = current_revision(connection)
         try:
             wanted = ScriptDirectory.from_config(config).get_revision(revision)
         except CommandError as error:
             raise ManageError(f"unknown revision {revision!r}; see: {PROG} db history") from error
         after = wanted.revision if wanted else None
-        order = _revisions()
+        order = revisions()
         if order.index(after) > order.index(before):
             raise ManageError(f"the database is at revision {before}: there is no downgrade; restore a backup")
         if after is not None:
             run_migrations(config, after)
-        return before, _current(connection)
+        return before, current_revision(connection)
 
 
 def drift(url: str) -> list[str]:
@@ -300,12 +159,12 @@ def _db_revision(conf: cfg.ConfigOpts, args: argparse.Namespace) -> int:
     folder = migrations()
     if folder.name != "alembic":
         raise ManageError("a migration is written in a checkout, not in an installed wheel")
-    number = f"{len(_revisions()):04}"
+    number = f"{len(revisions()):04}"
     with connect(conf.database.connection, exclusive=True) as connection:
         try:
             script = write_revision(_alembic(connection), args.message, autogenerate=True, rev_id=number)
         except CommandError as error:
-            raise ManageError(_line(error)) from error
+            raise ManageError(line(error)) from error
     print(f"wrote {getattr(script, 'path', folder)}; check it before you use it")
     return 0
 
@@ -393,7 +252,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = args.run(conf, args)
         return code
     except (ManageError, cfg.Error) as error:
-        print(f"{PROG}: {_line(error)}", file=sys.stderr)
+        print(f"{PROG}: {line(error)}", file=sys.stderr)
         return 1
 
 

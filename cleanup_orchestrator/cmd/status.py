@@ -18,7 +18,7 @@ from oslo_upgradecheck import common_checks, upgradecheck
 from cleanup_orchestrator import drain, opts
 from cleanup_orchestrator.api import policies
 from cleanup_orchestrator.cloud import connections
-from cleanup_orchestrator.cmd import manage
+from cleanup_orchestrator.cmd import schema
 from cleanup_orchestrator.core.redact import redact
 from cleanup_orchestrator.messaging import rpc
 from cleanup_orchestrator.plugins import registry
@@ -72,12 +72,12 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
 
     def _database(self) -> upgradecheck.Result:
         try:
-            current, head = manage.state(self._conf.database.connection)
-        except manage.ManageError as error:
+            current, head = schema.state(self._conf.database.connection)
+        except schema.ManageError as error:
             return _failure(str(error))
         if current != head:
             return _failure(
-                f"The schema is at {current or 'nothing'}, this release needs {head}. Run: {manage.PROG} db upgrade"
+                f"The schema is at {current or 'nothing'}, this release needs {head}. Run: {schema.PROG} db upgrade"
             )
         return _OK
 
@@ -214,7 +214,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     opts.register(conf)
     try:
         arguments = list(sys.argv[1:] if argv is None else argv)
-        code: int = upgradecheck.main(conf, manage.PROJECT, Checks(conf), argv=arguments)
+        code: int = upgradecheck.main(conf, schema.PROJECT, Checks(conf), argv=arguments)
         return code
     except cfg.Error as error:
         print(f"{PROG}: {' '.join(str(error).split())}", file=sys.stderr)

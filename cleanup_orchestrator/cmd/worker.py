@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from cleanup_orchestrator import service
-from cleanup_orchestrator.cmd import manage
+from cleanup_orchestrator.cmd import schema
 
 
 def main() -> int:
@@ -14,7 +14,7 @@ def main() -> int:
         "Finds and deletes the resources of projects. "
         "Example: cleanup-orchestrator-worker --config-file /etc/cleanup-orchestrator/cleanup-orchestrator.conf"
     )
-    return service.main("cleanup-orchestrator-worker", description, "worker", check=manage.require)
+    return service.main("cleanup-orchestrator-worker", description, "worker", check=schema.require)
 
 
 if __name__ == "__main__":

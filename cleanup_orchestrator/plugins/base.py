@@ -18,6 +18,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import LITERAL_PATH, Token
 from cleanup_orchestrator.errors import BadAnswer, ProjectGone, keystone_says_not_found
 from cleanup_orchestrator.keystone.protocol import FINAL_HEADER
+from cleanup_orchestrator.plugins import exceptions
 from cleanup_orchestrator.plugins.calls import Paging, Rest, Sdk, knows_microversion
 from cleanup_orchestrator.plugins.contract import (
     CONTRACT_VERSION,
@@ -89,6 +90,7 @@ __all__ = [
     "Verdict",
     "blocker",
     "blocking_verdict",
+    "exceptions",
     "fill",
     "keystone_says_not_found",
     "knows_microversion",

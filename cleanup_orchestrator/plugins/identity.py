@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from openstack import exceptions
 from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import (
@@ -31,6 +30,7 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Row,
     Service,
+    exceptions,
     keystone_says_not_found,
 )
 

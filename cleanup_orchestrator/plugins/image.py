@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from openstack import exceptions
 from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import (
@@ -29,6 +28,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Verdict,
+    exceptions,
 )
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from openstack import exceptions
 from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import (
@@ -30,6 +29,7 @@ from cleanup_orchestrator.plugins.base import (
     Service,
     Token,
     Verdict,
+    exceptions,
 )
 
 if TYPE_CHECKING:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NoReturn
 
-from openstack import exceptions
-
 from cleanup_orchestrator.plugins.base import (
     BadAnswer,
     ProjectDefinition,
@@ -22,6 +20,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Verdict,
+    exceptions,
 )
 
 if TYPE_CHECKING:

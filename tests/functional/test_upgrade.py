@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from alembic.script import ScriptDirectory
 
 from cleanup_orchestrator import opts
-from cleanup_orchestrator.cmd import manage
+from cleanup_orchestrator.cmd import manage, schema
 from cleanup_orchestrator.core.deletion import Condition, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import TASKS, Step
@@ -105,7 +105,7 @@ def _plain(table, row):
 def test_a_process_of_the_release_before_that_is_restarted_says_why_it_does_not_start(tmp_path, monkeypatch):
     url = f"sqlite:///{tmp_path}/u.sqlite"
     manage.upgrade(url)
-    monkeypatch.setattr(manage, "_revisions", lambda: [*REVISIONS[-2::-1], None])
+    monkeypatch.setattr(schema, "revisions", lambda: [*REVISIONS[-2::-1], None])
     with pytest.raises(manage.ManageError, match="of a newer release"):
         manage.state(url)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from openstack import exceptions
-
 from cleanup_orchestrator.plugins.base import (
     ProjectDefinition,
     Reason,
@@ -17,6 +15,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Token,
     Verdict,
+    exceptions,
     refuse,
     verdict_naming,
 )

@@ -6,8 +6,6 @@ import datetime
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from openstack import exceptions
-
 from cleanup_orchestrator.plugins.base import (
     BadAnswer,
     Paging,
@@ -19,6 +17,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Verdict,
     blocker,
+    exceptions,
     refuse,
     verdict_naming,
 )

@@ -6,14 +6,13 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from openstack import exceptions
-
 from cleanup_orchestrator.plugins.base import (
     ProjectDefinition,
     Resource,
     ResourceType,
     Rest,
     Row,
+    exceptions,
     refuse,
     verdict_naming,
 )

@@ -7,8 +7,6 @@ import datetime
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from openstack import exceptions
-
 from cleanup_orchestrator.plugins.base import (
     SCOPED,
     BadAnswer,
@@ -25,6 +23,7 @@ from cleanup_orchestrator.plugins.base import (
     Run,
     Token,
     Verdict,
+    exceptions,
     knows_microversion,
 )
 

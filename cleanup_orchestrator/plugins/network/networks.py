@@ -14,6 +14,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Sdk,
     Verdict,
+    exceptions,
     refuse_foreign,
     to_row,
     verdict_naming,
@@ -161,8 +162,6 @@ def _port_blocker(connection: Connection, port: Row) -> dict[str, str]:
     type_, method = _BEHIND.get(str(port.get("device_owner")), ("", ""))
     if owner_of(port) or not type_ or not port.get("device_id"):
         return row_blocker("port", port)
-    from openstack import exceptions
-
     try:
         return row_blocker(type_, to_row(getattr(connection.network, method)(port["device_id"])))
     except exceptions.NotFoundException:
@@ -185,8 +184,6 @@ def release_local_ip(connection: Connection, project: ProjectDefinition, resourc
     Neutron 29 was observed to answer 500 to a list of associations that is not empty. Then the delete is tried anyway,
     and refused. A later sweep succeeds once the associated ports are gone: associations are deleted with their port.
     """
-    from openstack import exceptions
-
     try:
         rows = list(list_rows(connection, "local_ip_associations", resource.id))
     except exceptions.HttpException as error:
@@ -214,8 +211,6 @@ def delete_port(connection: Connection, project: ProjectDefinition, resource: Re
 
     :raises Refused: naming the trunk
     """
-    from openstack import exceptions
-
     try:
         connection.network.delete_port(resource.id, ignore_missing=False)
     except exceptions.ConflictException as error:

@@ -12,6 +12,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Sdk,
     Verdict,
+    exceptions,
     refuse_foreign,
     to_row,
     verdict_naming,
@@ -44,8 +45,6 @@ def remove_interfaces(connection: Connection, project: ProjectDefinition, resour
     Removing an interface deletes its port. So an interface with a port of another project is left, and named. A refused
     removal does not prevent the removal of the others.
     """
-    from openstack import exceptions
-
     ports = list(list_rows(connection, "ports", device_id=resource.id))
     interfaces = [p for p in ports if p.get("device_id") == resource.id and p.get("device_owner") in ROUTER_INTERFACES]
     refusals = []

@@ -10,6 +10,7 @@ from cleanup_orchestrator.plugins.base import (
     Refused,
     Resource,
     Verdict,
+    exceptions,
     refuse_foreign,
     to_row,
     verdict_naming,
@@ -76,8 +77,6 @@ def delete_qos_policy(connection: Connection, project: ProjectDefinition, resour
 
     :raises Refused: naming it
     """
-    from openstack import exceptions
-
     try:
         connection.network.delete_qos_policy(resource.id, ignore_missing=False)
     except exceptions.ConflictException as error:

@@ -7,9 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from openstack import exceptions
-
-from cleanup_orchestrator.plugins.base import SCOPED, ProjectDefinition, ProjectGone, Resource, ResourceType, Row, Token
+from cleanup_orchestrator.plugins.base import (
+    SCOPED,
+    ProjectDefinition,
+    ProjectGone,
+    Resource,
+    ResourceType,
+    Row,
+    Token,
+    exceptions,
+)
 from cleanup_orchestrator.plugins.object_store.common import (
     FRESH,
     NO_ACCOUNTS,

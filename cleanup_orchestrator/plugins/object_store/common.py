@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
-from openstack import exceptions
-
-from cleanup_orchestrator.plugins.base import LITERAL_PATH, BadAnswer, ProjectDefinition, Row
+from cleanup_orchestrator.plugins.base import LITERAL_PATH, BadAnswer, ProjectDefinition, Row, exceptions
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from openstack import exceptions
-
 from cleanup_orchestrator.plugins.base import (
     SCOPED,
     BadAnswer,
@@ -22,6 +20,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Token,
     Verdict,
+    exceptions,
 )
 from cleanup_orchestrator.plugins.object_store.common import (
     DOTS,

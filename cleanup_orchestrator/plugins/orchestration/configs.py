@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from openstack import exceptions
-
 from cleanup_orchestrator.plugins.base import (
     Paging,
     ProjectDefinition,
@@ -20,6 +18,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Verdict,
     blocker,
+    exceptions,
 )
 
 if TYPE_CHECKING:

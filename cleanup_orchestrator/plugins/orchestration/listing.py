@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from openstack import exceptions
-
-from cleanup_orchestrator.plugins.base import BadAnswer, Paging, ProjectDefinition, Resource, Rest, Row
+from cleanup_orchestrator.plugins.base import BadAnswer, Paging, ProjectDefinition, Resource, Rest, Row, exceptions
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -7,8 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from openstack import exceptions
-
 from cleanup_orchestrator.plugins.base import (
     NOTHING,
     BadAnswer,
@@ -21,6 +19,7 @@ from cleanup_orchestrator.plugins.base import (
     Token,
     Verdict,
     blocker,
+    exceptions,
 )
 from cleanup_orchestrator.plugins.orchestration.listing import (
     DELETE_FAILED,

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from openstack import exceptions
-
-from cleanup_orchestrator.plugins.base import Action, ProjectDefinition, Resource, Rest, Row, Verdict, verdict_naming
+from cleanup_orchestrator.plugins.base import (
+    Action,
+    ProjectDefinition,
+    Resource,
+    Rest,
+    Row,
+    Verdict,
+    exceptions,
+    verdict_naming,
+)
 from cleanup_orchestrator.plugins.shared_file_system.common import (
     BACKUPS,
     EXPERIMENTAL,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from openstack.connection import Connection
 from oslo_log import log
 
 from cleanup_orchestrator import errors
@@ -24,6 +23,9 @@ from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.guard import WriteGuard
 from cleanup_orchestrator.worker.sweep.context import RelatedType, SweepContext
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
 
 LOG = log.getLogger(__name__)
 

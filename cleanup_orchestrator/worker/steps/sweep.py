@@ -6,8 +6,7 @@ import dataclasses
 import math
 import threading
 from collections.abc import Sequence
-
-from openstack.connection import Connection
+from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.cloud.session import read_only
@@ -25,6 +24,9 @@ from cleanup_orchestrator.worker.sweep import deleting as sweep_deleting
 from cleanup_orchestrator.worker.sweep import listing
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
 
 #: Reasons for which force is not used: another project or the operator is concerned, or no delete was tried.
 _NOT_BY_FORCE = frozenset(

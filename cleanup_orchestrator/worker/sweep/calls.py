@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-
-from openstack.connection import Connection
+from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.errors import BadAnswer
@@ -20,6 +19,9 @@ from cleanup_orchestrator.plugins.base import (
     Sdk,
     to_row,
 )
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
 
 
 def list_resources(type_: ResourceType, connection: Connection, project: ProjectDefinition) -> Iterator[Resource]:

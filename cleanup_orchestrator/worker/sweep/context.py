@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Sequence
-
-from openstack.connection import Connection
+from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
 
 #: Resources of one type and project that one listing holds in memory, by default; see ``[worker] most_listed``.
 MOST_LISTED = 500_000

@@ -13,8 +13,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-
-from openstack.connection import Connection
+from typing import TYPE_CHECKING, TypeAlias
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, StepResult
@@ -25,11 +24,14 @@ from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import Exclusions
 from cleanup_orchestrator.worker.sweep.listing import Listing, incomplete, informational, result_of, scan, unknown
 
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
 #: Receives the resources that are about to be deleted, before the first call. Writes the intent into the journal.
 RecordIntent = Callable[[Sequence[Resource]], None]
 
 #: Returns a connection with the janitor's token for the project; raises ``NoJanitor`` when there is none.
-Janitor = Callable[[], Connection]
+Janitor: TypeAlias = "Callable[[], Connection]"
 
 #: Resources that one sweep deletes at most. These are in memory as listed; of all others only id and name are.
 MOST_DELETED = 5000

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-
-from openstack.connection import Connection
+from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import Resource, pick
 from cleanup_orchestrator.worker.sweep.calls import list_resources
 from cleanup_orchestrator.worker.sweep.context import RelatedType, SweepContext
 from cleanup_orchestrator.worker.sweep.keep_marks import SET_BY, KeepMarks
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
 
 #: Returns why a resource must not be deleted; ``None`` if nothing forbids it.
 Forbids = Callable[[Resource], str | None]

@@ -11,6 +11,7 @@ from oslo_config import cfg
 from cleanup_orchestrator import log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import app
+from cleanup_orchestrator.api import options as api_options
 from cleanup_orchestrator.cloud import catalog, connections, projects
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.store import orphans
@@ -89,7 +90,7 @@ class Site:
         path = folder / "api.conf"
         path.write_text(CONF.format(database=url, auth=auth, extra=extra))
         self.conf = cfg.ConfigOpts()
-        for module in (connections, catalog, drain, orphans, projects, storage, app):
+        for module in (connections, catalog, drain, orphans, projects, storage, api_options):
             for group, options in module.OPTS.items():
                 self.conf.register_opts(options, group=group)
         log.register(self.conf)

@@ -8,6 +8,7 @@ import json
 import threading
 
 import pytest
+import requests
 from keystoneauth1.identity.v3 import Password
 from openstack.connection import Connection
 
@@ -178,3 +179,19 @@ def test_a_request_without_a_token_may_go_to_any_host(cloud, thief):
 def test_an_origin_is_where_the_request_would_be_sent(url, same):
     assert (origin(url) == origin("https://cloud.example.org/v3")) is same
     assert origin("http://[::1]:5000/") == ("http", "::1", 5000)
+
+
+@pytest.mark.parametrize("url", [None, 1, b"https://cloud.example.org/", ["https://cloud.example.org/"], {}])
+def test_what_is_no_text_has_no_origin(url):
+    """A catalog may contain anything."""
+    assert origin(url) is None
+
+
+def test_an_origin_is_worked_out_once_for_all_sessions(monkeypatch):
+    asked = []
+    real = requests.Request.prepare
+    monkeypatch.setattr(requests.Request, "prepare", lambda self: asked.append(self.url) or real(self))
+    urls = [f"https://many.example.org:{port}/v3" for port in range(1, 20)]
+    for _ in range(3):
+        assert [origin(url) for url in urls] == [("https", "many.example.org", port) for port in range(1, 20)]
+    assert asked == urls

@@ -1,0 +1,52 @@
+"""The options of the API, apart from its libraries: every process registers them."""
+
+from __future__ import annotations
+
+from oslo_config import cfg
+
+OPTS = {
+    "api": [
+        cfg.HostAddressOpt("host", default="127.0.0.1", help="Address that cleanup-orchestrator-api listens on."),
+        cfg.PortOpt("port", default=8790, help="Port that cleanup-orchestrator-api listens on."),
+        cfg.IntOpt(
+            "threads", default=16, min=1, help="Number of requests that one API process answers at the same time."
+        ),
+        cfg.FloatOpt(
+            "client_timeout",
+            default=20.0,
+            min=1.0,
+            help="Seconds within which a whole request (head and body) has to arrive, and within which the client has "
+            "to read the answer. Also the time after which an idle connection is closed.",
+        ),
+        cfg.IntOpt(
+            "connections",
+            default=1000,
+            min=1,
+            help="Number of connections that one API process has open at the same time. Further connections wait. A "
+            "slow client occupies a connection for up to client_timeout, but no thread. Limit the connections of each "
+            "address in the proxy in front of the API.",
+        ),
+        cfg.IntOpt(
+            "max_limit",
+            default=1000,
+            min=1,
+            help="Maximum number of items on a page. A larger limit in a request is reduced to it.",
+        ),
+    ],
+    "deletion": [
+        cfg.IntOpt(
+            "plan_max_age",
+            default=86400,
+            min=1,
+            help="Seconds after the end of a dry run within which a cascade can be bound to its plan.",
+        ),
+        cfg.IntOpt(
+            "max_subtree",
+            default=1000,
+            min=1,
+            help="Maximum number of projects below the project of a request with include_subtree. A request for a "
+            "larger tree is refused: request the deletion of its parts one by one. Before the request is answered, the "
+            "API writes one record for each project, and makes one call to Keystone for each one with children.",
+        ),
+    ],
+}

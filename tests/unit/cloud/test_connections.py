@@ -1,0 +1,66 @@
+"""What connections of steps share: the names of service types, and no session."""
+
+import pytest
+from openstack.config import cloud_region
+from os_service_types import ServiceTypes
+from oslo_config import cfg
+
+from cleanup_orchestrator.cloud import connections
+from cleanup_orchestrator.cloud.session import GuardedSession, read_only
+
+
+@pytest.fixture
+def clouds():
+    conf = cfg.ConfigOpts()
+    conf.register_opts(connections.OPTS[connections.GROUP], connections.GROUP)
+    conf([])
+    return connections.Clouds(conf)
+
+
+def every_name():
+    types = ServiceTypes()
+    return sorted({*types.all_types_by_service_type, *types.reverse, "no-such-service", "Compute", "block_storage"})
+
+
+def test_the_names_of_service_types_are_those_of_the_library():
+    kept, real = connections._SERVICE_TYPES, ServiceTypes()
+    assert {name: list(kept.get_all_types(name)) for name in every_name()} == {
+        name: real.get_all_types(name) for name in every_name()
+    }
+
+
+def test_a_connection_is_configured_as_without_them(clouds):
+    session = GuardedSession(read_only)
+    kept = clouds.connection(session, "RegionTwo").config
+    plain = cloud_region.from_session(
+        session, name="cleanup-orchestrator", region_name="RegionTwo", interface="internal", api_timeout=60.0
+    )
+    plain.config["interface"] = kept.config["interface"]
+    asked = (
+        "get_region_name", "get_interface", "get_api_version", "get_service_type", "get_service_name",
+        "get_default_microversion", "get_connect_retries", "get_status_code_retries", "get_retriable_status_codes",
+    )  # fmt: skip
+    for name in (*every_name(), "baremetal"):
+        assert [getattr(kept, each)(name) for each in asked] == [getattr(plain, each)(name) for each in asked]
+
+
+def test_the_names_are_copied_once_for_all_connections(clouds, monkeypatch):
+    """Also tells if openstacksdk keeps them elsewhere: then each connection copies them again."""
+    copies = []
+    real = ServiceTypes.all_types_by_service_type.fget
+    counted = property(lambda self: copies.append(self) or real(self))
+    monkeypatch.setattr(ServiceTypes, "all_types_by_service_type", counted)
+    for _ in range(3):
+        config = clouds.connection(GuardedSession(read_only), "RegionOne").config
+        for name in ("network", "volumev3", "image"):
+            assert (config.get_region_name(name), config.get_interface(name)) == ("RegionOne", "internal")
+    assert len(copies) <= 3
+
+
+def test_each_connection_has_the_session_of_its_step(clouds):
+    """The guard and the counter of calls are the session's."""
+    sessions = [GuardedSession(lambda *_: None), GuardedSession(read_only)]
+    made = [clouds.connection(session, "RegionOne") for session in sessions]
+    assert [each.session for each in made] == sessions
+    assert made[0].config is not made[1].config
+    assert made[0].config.config is not made[1].config.config
