@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
@@ -11,6 +12,7 @@ from typing import Any, Self
 import sqlalchemy as sa
 from oslo_config import cfg
 from sqlalchemy import event as sa_event
+from sqlalchemy import exc as sa_exc
 from sqlalchemy.engine import Connection, Engine
 
 from cleanup_orchestrator.store.commits import CommitListeners
@@ -36,6 +38,13 @@ OPTS = {
 #: Seconds after which the database ends an idle transaction. A transaction of the store takes milliseconds, and waits
 #: for nothing but the database.
 _IDLE = 10
+
+#: Seconds since its last use after which a pooled connection is checked before it is used again. A connection that
+#: breaks earlier fails its next transaction, which is tried again.
+_CHECK_AFTER = 1.0
+
+#: Marks, in ``info`` of a pooled connection: when it was returned, monotonic, and that no transaction is open.
+_RETURNED_AT, _ENDED = "returned_at", "transaction_ended"
 
 _LIBPQ = {
     "connect_timeout": 10,
@@ -77,9 +86,10 @@ class Database:
             # connect_args override the URL, so they have only what the URL does not name.
             timeouts = _TIMEOUTS.get(parsed.get_driver_name(), {})
             unnamed = {name: value for name, value in timeouts.items() if name not in parsed.query}
-            options: dict[str, Any] = {"pool_pre_ping": True, "pool_recycle": 3600, "connect_args": unnamed, **pool}
-            options["isolation_level"] = "READ COMMITTED"
+            options: dict[str, Any] = {"pool_recycle": 3600, "connect_args": unnamed, **pool}
+            options |= {"isolation_level": "READ COMMITTED", "pool_reset_on_return": None}
             engine = sa.create_engine(url, **options)
+            _watch_pool(engine)
             sa_event.listen(engine, "connect", _idle_timeout(parsed.get_backend_name()))
             if parsed.get_backend_name() == "postgresql":
                 # An INSERT sends many rows in one statement. Other statements with many rows send one at a time.
@@ -107,8 +117,10 @@ class Database:
     @contextlib.contextmanager
     def begin(self) -> Iterator[Connection]:
         """Return a connection with a transaction: committed, or rolled back on error."""
-        with self.engine.begin() as connection:
-            yield connection
+        with self.engine.connect() as connection:
+            with connection.begin():
+                yield connection
+            connection.info[_ENDED] = True
 
     @retry_transient
     def now(self) -> datetime.datetime:
@@ -164,6 +176,34 @@ def _idle_timeout(name: str) -> Callable[[Any, Any], None]:
         connection.commit()
 
     return connected
+
+
+def _watch_pool(engine: Engine) -> None:
+    """Check and reset pooled connections only where that is needed: each costs a round trip.
+
+    A connection is checked if it was not in use for ``_CHECK_AFTER`` seconds. It is reset unless its transaction was
+    committed.
+    """
+
+    def returned(_connection: Any, record: Any) -> None:
+        record.info[_RETURNED_AT] = time.monotonic()
+
+    def reset(connection: Any, record: Any, state: Any) -> None:
+        if not record.info.pop(_ENDED, False) and not state.terminate_only:
+            engine.dialect.do_rollback(connection)
+
+    def taken(connection: Any, record: Any, _proxy: Any) -> None:
+        returned_at = record.info.get(_RETURNED_AT)
+        if returned_at is None or time.monotonic() - returned_at < _CHECK_AFTER:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except Exception as error:  # the others of the pool are of the same age: all are replaced
+            raise sa_exc.InvalidatePoolError("the connection is lost") from error
+
+    sa_event.listen(engine, "checkin", returned)
+    sa_event.listen(engine, "reset", reset)
+    sa_event.listen(engine, "checkout", taken)
 
 
 def _one_by_one(cursor: Any, statement: str, parameters: Sequence[Any], _context: Any) -> bool:

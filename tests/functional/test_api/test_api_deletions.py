@@ -198,7 +198,7 @@ def test_the_store_is_down(site, monkeypatch, caplog):
     def refuse():
         raise sa_exc.OperationalError("SELECT secret FROM t", {}, Exception("connection refused"))
 
-    monkeypatch.setattr(site.store.database.engine, "begin", lambda: refuse())
+    monkeypatch.setattr(site.store.database.engine, "connect", lambda: refuse())
     for retry in stores.retries():  # without the retries of 20 seconds
         monkeypatch.setattr(retry, "stop", tenacity.stop_after_attempt(1))
     for answer in (
