@@ -13,7 +13,9 @@ import sqlalchemy as sa
 from oslo_config import cfg
 from sqlalchemy import event as sa_event
 from sqlalchemy import exc as sa_exc
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Connection, Engine, Row
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from cleanup_orchestrator.store.commits import CommitListeners
 from cleanup_orchestrator.store.transient import retry_transient
@@ -217,12 +219,35 @@ def _one_by_one(cursor: Any, statement: str, parameters: Sequence[Any], _context
     return True
 
 
-def database_time(c: Connection) -> datetime.datetime:
-    """Return the time of the database's clock, UTC, naive."""
-    name = c.dialect.name
-    if name == "sqlite":
-        text = c.exec_driver_sql("SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')").scalar_one()
-        return datetime.datetime.strptime(text, "%Y-%m-%d %H:%M:%S.%f")
-    sql = "SELECT utc_timestamp(6)" if name in ("mysql", "mariadb") else "SELECT clock_timestamp() AT TIME ZONE 'UTC'"
-    value: datetime.datetime = c.exec_driver_sql(sql).scalar_one()
+class _DatabaseClock(FunctionElement[datetime.datetime]):  # type: ignore[misc]
+    """The time of the database's clock, UTC, naive, as a column of a query."""
+
+    type = sa.DateTime()
+    inherit_cache = True
+
+
+def _clock(_element: Any, compiler: Any, **_: Any) -> str:
+    """Return the SQL of :class:`_DatabaseClock`."""
+    return _CLOCKS.get(compiler.dialect.name, "utc_timestamp(6)")
+
+
+compiles(_DatabaseClock)(_clock)
+_CLOCKS = {
+    "sqlite": "strftime('%Y-%m-%d %H:%M:%f', 'now')",
+    "postgresql": "clock_timestamp() AT TIME ZONE 'UTC'",
+}
+
+#: A column with the time of the database, for :func:`database_time`. A query that waits for a lock may have the time
+#: from before the wait.
+CLOCK = _DatabaseClock().label("database_time")
+_CLOCK = sa.select(CLOCK)
+
+
+def database_time(source: Connection | Row[Any]) -> datetime.datetime:
+    """Return the time of the database's clock, UTC, naive.
+
+    :param source: a row of a query with the column ``CLOCK``; a connection is asked
+    """
+    row = source.execute(_CLOCK).one() if isinstance(source, Connection) else source
+    value: datetime.datetime = row.database_time
     return value

@@ -13,8 +13,30 @@ from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import rate_limits
 from cleanup_orchestrator.store import tables as t
-from cleanup_orchestrator.store.database import Repository, database_time
+from cleanup_orchestrator.store.database import CLOCK, Repository, database_time
 from cleanup_orchestrator.store.transient import retry_duplicate
+
+#: The leases of a rate limit with the time; one row without a holder if there is none.
+_LEASES = (
+    sa.select(
+        t.rate_limit_leases.c.holder,
+        t.rate_limit_leases.c.slots,
+        t.rate_limit_leases.c.wanted,
+        t.rate_limit_leases.c.since,
+        t.rate_limit_leases.c.until,
+        CLOCK,
+    )
+    .select_from(
+        t.rate_limits.outerjoin(
+            t.rate_limit_leases,
+            sa.and_(
+                t.rate_limit_leases.c.service == t.rate_limits.c.service,
+                t.rate_limit_leases.c.region == t.rate_limits.c.region,
+            ),
+        )
+    )
+    .where(t.rate_limits.c.service == sa.bindparam("service"), t.rate_limits.c.region == sa.bindparam("region"))
+)
 
 
 class RateLimits(Repository):
@@ -28,13 +50,12 @@ class RateLimits(Repository):
         """Acquire permits and slots; see ``core.rate_limits.acquire``."""
         with self._database.begin() as c:
             limit = lock_rate_limit(c, service, region)
-            now = database_time(c)  # after the lock: a process that waited for it must not go back in time
+            # The time after the lock: a process that waited for it must not go back in time.
+            rows = c.execute(_LEASES, {"service": service, "region": region}).all()
+            now = database_time(rows[0])
+            leases = [rate_limits.Lease(*row[:5]) for row in rows if row.holder is not None]
             table = t.rate_limit_leases
             here = sa.and_(table.c.service == service, table.c.region == region)
-            rows = c.execute(
-                sa.select(table.c.holder, table.c.slots, table.c.wanted, table.c.since, table.c.until).where(here)
-            )
-            leases = [rate_limits.Lease(*row) for row in rows]
             after, lease, grant = rate_limits.acquire(limit, leases, request, now)
             if after != limit:
                 save_rate_limit(c, service, region, after)
