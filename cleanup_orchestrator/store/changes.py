@@ -15,7 +15,7 @@ from cleanup_orchestrator.core.journal import Change, Event
 from cleanup_orchestrator.core.step import Step
 from cleanup_orchestrator.store import guard
 from cleanup_orchestrator.store import tables as t
-from cleanup_orchestrator.store.database import Repository, database_time, new_id
+from cleanup_orchestrator.store.database import Repository, new_id
 from cleanup_orchestrator.store.journal import write_journal
 from cleanup_orchestrator.store.transient import retry_transient
 
@@ -35,7 +35,7 @@ class Changes(Repository):
             # First, because it locks the row: the deletion cannot change between the check and the record.
             mine = t.deletions.c.id == step.deletion_id
             c.execute(t.deletions.update().where(mine).values(version=t.deletions.c.version + 1))
-            if not guard.may_write(c, step):
+            if guard.may_write(c, step) is None:
                 return None
             existing = _changes(c, step.deletion_id, undone=None)
             for change in existing:
@@ -74,11 +74,11 @@ class Changes(Repository):
         :returns: ``False``: the step may not write, nothing is saved
         """
         with self._database.begin() as c:
-            if not guard.may_write(c, step, undoing=True):
+            if (now := guard.may_write(c, step, undoing=True)) is None:
                 return False
             mine = sa.and_(t.changes.c.id == change.id, t.changes.c.undone.is_(False))
             if c.execute(t.changes.update().where(mine).values(undone=True)).rowcount:
-                write_journal(c, change.deletion_id, database_time(c), [event])
+                write_journal(c, change.deletion_id, now, [event])
             return True
 
 

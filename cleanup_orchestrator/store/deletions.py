@@ -147,12 +147,12 @@ class Deletions(Repository):
         :raises NotFound: when it does not exist
         """
         with self._database.begin() as c:
-            deletion = queries.get_deletion(c, deletion_id)
+            deletion, now = queries.get_deletion_now(c, deletion_id)
             if deletion.include_subtree:
                 deletion = dataclasses.replace(deletion, children=_children(c, deletion_id))
             if deletion.status is Status.ACCEPTED and approvals.counts(deletion):
                 deletion = dataclasses.replace(deletion, cascades_before=cascades_before(c, deletion))
-            steps, now = queries.steps_of(c, deletion_id), database_time(c)
+            steps = queries.steps_of(c, deletion_id)
             if deletion.status is Status.ACCEPTED:
                 deletion = dataclasses.replace(deletion, ahead=ahead_of(c, deletion, now))
             return guard.with_holds(c, deletion, now), steps, now

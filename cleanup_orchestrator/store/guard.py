@@ -21,24 +21,25 @@ from cleanup_orchestrator.core.transitions import LIVE
 from cleanup_orchestrator.store import queries
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.brake import current_brake
-from cleanup_orchestrator.store.database import database_time
 from cleanup_orchestrator.store.liens import current_liens
 
 
-def claimed(c: Connection, step: Step) -> tuple[Deletion, Step] | None:
-    """Return the stored deletion and step, if this claim is still the latest.
+def claimed(c: Connection, step: Step) -> queries.Work | None:
+    """Return the stored step with its deletion, if this claim is still the latest.
 
     ``None``: the step is finished, given back or claimed again, or the deletion does not wait for it any more. The end
     of the lease alone does not end a claim: the result of a late worker is true until another worker claims the step.
 
     :param step: as its worker has it, with the fencing token of the claim
     """
-    current = queries.find_step(c, step.id)
-    if current is None or current.fencing_token != step.fencing_token or current.state != StepState.RUNNING:
+    found = queries.find_work(c, step.id)
+    if found is None:
         return None
-    deletion = queries.get_deletion(c, step.deletion_id)
+    deletion, current = found.deletion, found.step
+    if current.fencing_token != step.fencing_token or current.state != StepState.RUNNING:
+        return None
     waiting = deletion.status in LIVE and current.round >= deletion.since_round
-    return (deletion, current) if waiting else None
+    return found if waiting else None
 
 
 def claim_holds(step: Step) -> sa.ColumnElement[bool]:
@@ -48,21 +49,25 @@ def claim_holds(step: Step) -> sa.ColumnElement[bool]:
     return sa.and_(*mine, columns.state == StepState.RUNNING)
 
 
-def may_write(c: Connection, step: Step, options: HoldOptions = NO_OPTIONS, undoing: bool = False) -> bool:
-    """Return whether the worker that claimed a step may make a write call now.
+def may_write(
+    c: Connection, step: Step, options: HoldOptions = NO_OPTIONS, undoing: bool = False
+) -> datetime.datetime | None:
+    """Return the time if the worker that claimed a step may make a write call now, else ``None``.
+
+    One query answers, unless liens or the brake are on record.
 
     :param options: what holds read of the configuration
     :param undoing: the call gives back what a drain took: liens, the brake and maintenance windows do not apply
     """
     found = claimed(c, step)
     if found is None:
-        return False
-    (deletion, current), now = found, database_time(c)
+        return None
+    deletion, now = found.deletion, found.now
     if undoing:
         options = NO_OPTIONS
     else:
         deletion = with_holds(c, deletion, now)
-    return guard.may_write(guard.Facts(deletion, now, options, step.fencing_token), current)
+    return now if guard.may_write(guard.Facts(deletion, now, options, step.fencing_token), found.step) else None
 
 
 def with_holds(c: Connection, deletion: Deletion, now: datetime.datetime) -> Deletion:

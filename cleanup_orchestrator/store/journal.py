@@ -16,7 +16,7 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import Step
 from cleanup_orchestrator.store import guard, records
 from cleanup_orchestrator.store import tables as t
-from cleanup_orchestrator.store.database import Repository, database_time
+from cleanup_orchestrator.store.database import Repository
 from cleanup_orchestrator.store.transient import retry_transient
 
 
@@ -55,9 +55,9 @@ class Journal(Repository):
         See :meth:`Steps.may_write`.
         """
         with self._database.begin() as c:
-            if not guard.may_write(c, step):
+            if (now := guard.may_write(c, step)) is None:
                 return False
-            write_journal(c, step.deletion_id, database_time(c), events)
+            write_journal(c, step.deletion_id, now, events)
             return True
 
 

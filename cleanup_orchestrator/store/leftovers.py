@@ -90,15 +90,18 @@ def abandon_leftovers(c: Connection, step_id: str) -> list[Event]:
     return events
 
 
-def replace_leftovers(c: Connection, step: Step, leftovers: Sequence[Leftover]) -> None:
+def replace_leftovers(c: Connection, step: Step, leftovers: Sequence[Leftover], has_leftovers: bool) -> None:
     """Replace the leftovers of a step by those of its new result.
 
     A result of unknown outcome leaves the abandoned ones on record: the step could not see whether they still exist.
+
+    :param has_leftovers: whether leftovers of the step are on record
     """
     stale = t.leftovers.c.step_id == step.id
     if step.outcome is Outcome.UNKNOWN and step.abandoned:
         stale &= t.leftovers.c.abandoned.is_(False)
-    c.execute(t.leftovers.delete().where(stale))
+    if has_leftovers:
+        c.execute(t.leftovers.delete().where(stale))
     for start in range(0, len(leftovers), _ROWS):
         rows = [_row(step, leftover) for leftover in leftovers[start : start + _ROWS]]
         c.execute(t.leftovers.insert(), rows)

@@ -5,23 +5,36 @@ They are built once, with parameters for the values: building a statement takes 
 
 from __future__ import annotations
 
+import datetime
+from typing import Any, NamedTuple
+
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, Row
 
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.step import Step
 from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
+from cleanup_orchestrator.store.database import CLOCK, database_time
 from cleanup_orchestrator.store.errors import NotFound
 
 _DELETION = records.select_deletions().where(t.deletions.c.id == sa.bindparam("deletion_id"))
-_STEP = sa.select(t.steps).where(t.steps.c.id == sa.bindparam("step_id"))
+_DELETION_NOW = _DELETION.add_columns(CLOCK)
+_WORK = (
+    records.select_deletions()
+    .add_columns(
+        *records.step_columns(),
+        sa.exists().where(t.leftovers.c.step_id == t.steps.c.id).label("has_leftovers"),
+        CLOCK,
+    )
+    .select_from(t.steps.join(t.deletions, t.deletions.c.id == t.steps.c.deletion_id))
+    .where(t.steps.c.id == sa.bindparam("step_id"))
+)
 _STEPS = (
     sa.select(t.steps)
     .where(t.steps.c.deletion_id == sa.bindparam("deletion_id"))
     .order_by(t.steps.c.region, t.steps.c.service, t.steps.c.type)
 )
-
 #: Parameters: the values of :mod:`.records`, ``known_id`` and ``known_version``. Without a match no row is updated.
 UPDATE_DELETION = t.deletions.update().where(
     t.deletions.c.id == sa.bindparam("known_id"), t.deletions.c.version == sa.bindparam("known_version")
@@ -29,6 +42,15 @@ UPDATE_DELETION = t.deletions.update().where(
 UPDATE_STEP = t.steps.update().where(
     t.steps.c.id == sa.bindparam("known_id"), t.steps.c.version == sa.bindparam("known_version")
 )
+
+
+class Work(NamedTuple):
+    """A step with its deletion, as of one moment."""
+
+    deletion: Deletion
+    step: Step
+    has_leftovers: bool  #: whether leftovers of the step are on record
+    now: datetime.datetime  #: the database's time
 
 
 def get_deletion(c: Connection, deletion_id: str) -> Deletion:
@@ -42,10 +64,23 @@ def get_deletion(c: Connection, deletion_id: str) -> Deletion:
     return records.deletion(row)
 
 
-def find_step(c: Connection, step_id: str) -> Step | None:
-    """Return one step, if it exists."""
-    row = c.execute(_STEP, {"step_id": step_id}).first()
-    return records.step(row) if row else None
+def get_deletion_now(c: Connection, deletion_id: str) -> tuple[Deletion, datetime.datetime]:
+    """Return one deletion and the database's time.
+
+    :raises NotFound: when it does not exist
+    """
+    row = c.execute(_DELETION_NOW, {"deletion_id": deletion_id}).first()
+    if row is None:
+        raise NotFound(f"no deletion has the id {deletion_id}")
+    return records.deletion(row), database_time(row)
+
+
+def find_work(c: Connection, step_id: str) -> Work | None:
+    """Return a step with its deletion and the database's time in one query, if the step exists."""
+    row = c.execute(_WORK, {"step_id": step_id}).first()
+    if row is None:
+        return None
+    return Work(records.deletion(row), records.step_of_deletion(row), bool(row.has_leftovers), database_time(row))
 
 
 def steps_of(c: Connection, deletion_id: str) -> tuple[Step, ...]:

@@ -51,20 +51,20 @@ def deletion_values(d: Deletion) -> dict[str, Any]:
     return {k: str(v) if isinstance(v, Mode | Status | RoundPurpose | Origin) else v for k, v in values.items()}
 
 
-_HOLDING = (
-    sa.exists().where(t.changes.c.deletion_id == t.deletions.c.id, t.changes.c.undone.is_(False)).label("has_changes")
-)
+def derived(id_: sa.ColumnElement[str], project_id: sa.ColumnElement[str]) -> list[sa.Label[Any]]:
+    """Return the computed columns of a deletion: ``has_changes`` and ``has_holds``.
 
-#: Whether liens or the brake are on record. Whether they are in force depends on the database's time.
-_HELD_BACK = sa.or_(
-    sa.exists().where(t.liens.c.project_id == t.deletions.c.project_id, t.liens.c.deleted_at.is_(None)),
-    sa.exists().where(t.brakes.c.on.is_(True)),
-).label("has_holds")
+    The latter tells whether liens or the brake are on record. Whether they are in force depends on the database's time.
+    """
+    changes = sa.exists().where(t.changes.c.deletion_id == id_, t.changes.c.undone.is_(False))
+    liens = sa.exists().where(t.liens.c.project_id == project_id, t.liens.c.deleted_at.is_(None))
+    brake = sa.exists().where(t.brakes.c.on.is_(True))
+    return [changes.label("has_changes"), sa.or_(liens, brake).label("has_holds")]
 
 
 def select_deletions() -> sa.Select[Any]:
     """Return a query for all columns of deletions, also the computed ones."""
-    return sa.select(t.deletions, _HOLDING, _HELD_BACK)
+    return sa.select(t.deletions, *derived(t.deletions.c.id, t.deletions.c.project_id))
 
 
 def needs_attention() -> sa.ColumnElement[bool]:
@@ -84,11 +84,18 @@ def needs_attention() -> sa.ColumnElement[bool]:
     return sa.or_(sa.and_(table.c.live_project_id.is_not(None), table.c.attention != ""), ended)
 
 
-def deletion(row: Row[Any]) -> Deletion:
-    """Return the deletion in a row of :func:`select_deletions`."""
-    values = dict(row._mapping)
-    values.pop("live_project_id")
-    values.pop("attention")
+#: The fields of a deletion that are columns of its table.
+_DELETION_FIELDS = tuple(f.name for f in dataclasses.fields(Deletion) if f.name not in _DERIVED)
+
+
+def deletion(row: Row[Any], computed: Row[Any] | None = None) -> Deletion:
+    """Return the deletion in a row with the columns of :func:`select_deletions`.
+
+    :param computed: the row with the columns of :func:`derived`, if the first one does not have them
+    """
+    mapping = row._mapping
+    computed = row if computed is None else computed
+    values = {name: mapping[name] for name in _DELETION_FIELDS}
     return Deletion(
         **{
             **values,
@@ -105,8 +112,8 @@ def deletion(row: Row[Any]) -> Deletion:
             "waivers": tuple(Waiver(**{k: _parsed(k, v) for k, v in x.items()}) for x in row.waivers or ()),
             "approvals": tuple(Approval(**x | {"at": _parsed("_at", x["at"])}) for x in row.approvals or ()),
             "forced": _force(row.forced) if row.forced else None,
-            "has_changes": bool(row.has_changes),
-            "has_holds": bool(row.has_holds),
+            "has_changes": bool(computed.has_changes),
+            "has_holds": bool(computed.has_holds),
         }
     )
 
@@ -195,18 +202,33 @@ def step_values(s: Step) -> dict[str, Any]:
     return {k: str(v) if isinstance(v, StepKind | StepState | Outcome | Token) else v for k, v in values.items()}
 
 
-def step(row: Row[Any]) -> Step:
+#: Prefix of the columns of a step in a row that also has those of its deletion.
+_OF_STEP = "step_"
+_STEP_FIELDS = tuple(f.name for f in dataclasses.fields(Step))
+
+
+def step_columns() -> list[sa.Label[Any]]:
+    """Return the columns of a step for a query that also has those of its deletion; see :func:`step`."""
+    return [column.label(_OF_STEP + column.name) for column in t.steps.c]
+
+
+def step(row: Row[Any], prefix: str = "") -> Step:
     """Return the step in a row."""
-    return Step(
-        **{
-            **row._mapping,
-            "kind": StepKind(row.kind),
-            "state": StepState(row.state),
-            "outcome": Outcome(row.outcome),
-            "token": Token(row.token),
-            "after": tuple(row.after),
-        }
-    )
+    mapping = row._mapping
+    values = {name: mapping[prefix + name] for name in _STEP_FIELDS}
+    values |= {
+        "kind": StepKind(values["kind"]),
+        "state": StepState(values["state"]),
+        "outcome": Outcome(values["outcome"]),
+        "token": Token(values["token"]),
+        "after": tuple(values["after"]),
+    }
+    return Step(**values)
+
+
+def step_of_deletion(row: Row[Any]) -> Step:
+    """Return the step in a row with the columns of :func:`step_columns`."""
+    return step(row, _OF_STEP)
 
 
 def scan_values(s: OrphanScan) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepR
 from cleanup_orchestrator.store import guard, queries, records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.changes import mark_undone
-from cleanup_orchestrator.store.database import Repository, database_time, new_id
+from cleanup_orchestrator.store.database import Repository, new_id
 from cleanup_orchestrator.store.journal import write_journal
 from cleanup_orchestrator.store.leftovers import abandoned_leftovers, replace_leftovers
 from cleanup_orchestrator.store.plugin_liens import settle_lien
@@ -73,15 +73,13 @@ class Steps(Repository):
             and its answer was lost
         """
         with self._database.begin() as c:
-            step = queries.find_step(c, step_id)
-            if step is None:
+            if (found := queries.find_work(c, step_id)) is None:
                 return None
-            deletion = queries.get_deletion(c, step.deletion_id)
+            deletion, step, now = found.deletion, found.step, found.now
             if step in tried:
                 return deletion, step
             if step.state is not StepState.DISPATCHED or not allowed(deletion, step):
                 return None
-            now = database_time(c)
             claimed = dataclasses.replace(
                 step,
                 state=StepState.RUNNING,
@@ -100,9 +98,9 @@ class Steps(Repository):
     def renew(self, step: Step, lease: float) -> bool:
         """Extend the lease of a claimed step. ``False``: the claim does not hold any more."""
         with self._database.begin() as c:
-            if guard.claimed(c, step) is None:
+            if (found := guard.claimed(c, step)) is None:
                 return False
-            until = database_time(c) + datetime.timedelta(seconds=lease)
+            until = found.now + datetime.timedelta(seconds=lease)
             result = c.execute(
                 t.steps.update().where(guard.claim_holds(step)).values(lease_until=until, version=t.steps.c.version + 1)
             )
@@ -116,7 +114,7 @@ class Steps(Repository):
         also requires that no lien and no brake is in force, and that the time is within the hours for such calls.
         """
         with self._database.begin() as c:
-            return guard.may_write(c, step, options)
+            return guard.may_write(c, step, options) is not None
 
     def release_claim(self, step: Step) -> bool:
         """Give a claimed step back to the queue, as if it had just been dispatched.
@@ -126,9 +124,9 @@ class Steps(Repository):
         of a process, and the lease expires.
         """
         with self._database.begin() as c:
-            if guard.claimed(c, step) is None:
+            if (found := guard.claimed(c, step)) is None:
                 return False
-            values = {"state": str(StepState.DISPATCHED), "dispatched_at": database_time(c), "lease_until": None}
+            values = {"state": str(StepState.DISPATCHED), "dispatched_at": found.now, "lease_until": None}
             result = c.execute(
                 t.steps.update().where(guard.claim_holds(step)).values(**values, version=t.steps.c.version + 1)
             )
@@ -161,8 +159,7 @@ class Steps(Repository):
         with self._database.begin() as c:
             if (found := guard.claimed(c, step)) is None:
                 return None
-            now = database_time(c)
-            before, known = found
+            before, known, now = found.deletion, found.step, found.now
             result = force.carried(result, abandoned_leftovers(c, known), records.resource_id)
             deletion, after = record(before, known, result, now)
             # By fencing token and state, not by version: the lease may be renewed at the same moment.
@@ -173,7 +170,7 @@ class Steps(Repository):
             )
             if saved.rowcount != 1:
                 return None
-            replace_leftovers(c, after, (*result.leftovers, *result.kept_resources))
+            replace_leftovers(c, after, (*result.leftovers, *result.kept_resources), found.has_leftovers)
             mark_undone(c, yielded)
             values = records.deletion_values(deletion)
             c.execute(
@@ -208,11 +205,10 @@ class Steps(Repository):
             if (found := guard.claimed(c, holder)) is None:
                 return False
             known = {_key(s): s for s in queries.steps_of(c, holder.deletion_id) if s.kind not in TASKS}
-            now = database_time(c)
-            beginning = found[0].status is Status.ACCEPTED
+            beginning = found.deletion.status is Status.ACCEPTED
             for step in wanted:
-                _put_step(c, holder, step, known.pop(_key(step), None), now)
-            _drop_steps(c, holder, _unwanted(known.values(), beginning, catalog), now)
+                _put_step(c, holder, step, known.pop(_key(step), None), found.now)
+            _drop_steps(c, holder, _unwanted(known.values(), beginning, catalog), found.now)
             return True
 
 

@@ -24,15 +24,15 @@ MUTATIONS = (
     Mutation(
         "The worker that claimed a step before still counts as its holder",
         GUARD,
-        "if current is None or current.fencing_token != step.fencing_token or current.state != StepState.RUNNING:",
-        "if current is None or current.state != StepState.RUNNING:",
+        "if current.fencing_token != step.fencing_token or current.state != StepState.RUNNING:",
+        "if current.state != StepState.RUNNING:",
         tests("store/fencing_rules"),
     ),
     Mutation(
         "A worker that has finished a step still counts as its holder",
         GUARD,
-        "if current is None or current.fencing_token != step.fencing_token or current.state != StepState.RUNNING:",
-        "if current is None or current.fencing_token != step.fencing_token:",
+        "if current.fencing_token != step.fencing_token or current.state != StepState.RUNNING:",
+        "if current.fencing_token != step.fencing_token:",
         tests("store/fencing_rules"),
     ),
     Mutation(
@@ -73,8 +73,8 @@ MUTATIONS = (
     Mutation(
         "A worker gives back a step that it does not hold",
         STEPS,
-        "            if guard.claimed(c, step) is None:\n                return False\n            values = {",
-        "            values = {",
+        "            if (found := guard.claimed(c, step)) is None:\n                return False\n            values = {",
+        "            found = queries.find_work(c, step.id)\n            values = {",
         tests("store/fencing_rules"),
     ),
     Mutation(
@@ -115,8 +115,8 @@ MUTATIONS = (
     Mutation(
         "A worker may write while a lien is in force",
         GUARD,
-        "        deletion = with_holds(c, deletion, now)\n    return guard",
-        "        pass\n    return guard",
+        "        deletion = with_holds(c, deletion, now)\n    return now if guard",
+        "        pass\n    return now if guard",
         tests("store/fencing_rules"),
     ),
     Mutation(
@@ -150,22 +150,22 @@ MUTATIONS = (
     Mutation(
         "A change that is undone past the lease is marked as undone",
         CHANGES,
-        "            if not guard.may_write(c, step, undoing=True):\n                return False\n",
-        "",
+        "            if (now := guard.may_write(c, step, undoing=True)) is None:\n                return False\n",
+        "            now = guard.may_write(c, step, undoing=True) or queries.find_work(c, step.id).now\n",
         tests("store/fencing_rules"),
     ),
     Mutation(
         "A worker that may not write records a change",
         CHANGES,
-        "            if not guard.may_write(c, step):\n                return None\n            existing",
+        "            if guard.may_write(c, step) is None:\n                return None\n            existing",
         "            existing",
         tests("store/fencing_rules"),
     ),
     Mutation(
         "A worker that may not write records what it is about to delete",
         JOURNAL,
-        "            if not guard.may_write(c, step):\n                return False\n            write_journal",
-        "            write_journal",
+        "            if (now := guard.may_write(c, step)) is None:\n                return False\n            write_journal",
+        "            now = guard.may_write(c, step) or guard.queries.find_work(c, step.id).now\n            write_journal",
         tests("store/fencing_rules"),
     ),
     Mutation(
@@ -222,8 +222,8 @@ MUTATIONS = (
         "A change leaves a decision that nothing is held valid",
         CHANGES,
         "            c.execute(t.deletions.update().where(mine).values(version=t.deletions.c.version + 1))\n"
-        "            if not guard.may_write",
-        "            if not guard.may_write",
+        "            if guard.may_write",
+        "            if guard.may_write",
         tests("store/fencing_rules"),
     ),
     Mutation(

@@ -15,7 +15,7 @@ from cleanup_orchestrator.core.maintenance_windows import Windows
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.core.transitions import By, move
-from cleanup_orchestrator.store import Conflict, guard, steps, tables
+from cleanup_orchestrator.store import Conflict, guard, queries, tables
 from cleanup_orchestrator.store.plans import cascades_before
 from cleanup_orchestrator.store.plugin_liens import end_lien, raise_lien
 from tests.support.stores import dispatched
@@ -112,15 +112,16 @@ def test_a_write_compares_the_fencing_token_itself_and_not_only_a_question_befor
 def test_of_two_that_claim_at_once_one_gets_the_step(store, monkeypatch):
     record = create(store, status=Status.DRAINING)
     step = dispatched(store, record, StepKind.DRAIN)
-    real = steps.database_time
+    real = queries.find_work
 
-    def overtaken(connection):
+    def overtaken(connection, step_id):
         """Another transaction claims it right before this one does, as on a busy server."""
+        found = real(connection, step_id)
         mine = tables.steps.c.id == step.id
         connection.execute(tables.steps.update().where(mine).values(version=tables.steps.c.version + 1))
-        return real(connection)
+        return found
 
-    monkeypatch.setattr(steps, "database_time", overtaken)
+    monkeypatch.setattr(queries, "find_work", overtaken)
     assert store.claim(step.id, "late", 3600) is None
 
 
