@@ -206,8 +206,14 @@ class Steps(Repository):
                 return False
             known = {_key(s): s for s in queries.steps_of(c, holder.deletion_id) if s.kind not in TASKS}
             beginning = found.deletion.status is Status.ACCEPTED
+            new = []
             for step in wanted:
-                _put_step(c, holder, step, known.pop(_key(step), None), found.now)
+                if (old := known.pop(_key(step), None)) is None:
+                    new.append(_new_step(holder, step, found.now))
+                else:
+                    _update_step(c, holder, step, old, found.now)
+            if new:
+                c.execute(t.steps.insert(), new)
             _drop_steps(c, holder, _unwanted(known.values(), beginning, catalog), found.now)
             return True
 
@@ -216,25 +222,25 @@ def _key(step: Step) -> tuple[StepKind, str, str, str]:
     return step.kind, step.region, step.service, step.type
 
 
-def _put_step(c: Connection, holder: Step, step: Step, old: Step | None, now: datetime.datetime) -> None:
-    """Insert a step that a survey found, or update the one that exists."""
+def _new_step(holder: Step, step: Step, now: datetime.datetime) -> dict[str, Any]:
+    """Return the columns of a step that a survey found first."""
+    values = records.step_values(dataclasses.replace(step, id=new_id(), deletion_id=holder.deletion_id))
+    return values | _survey_result(holder, step, None, now)
+
+
+def _update_step(c: Connection, holder: Step, step: Step, old: Step, now: datetime.datetime) -> None:
+    """Update a step that a survey found again; one that is on record as it was found stays as it is."""
     result = _survey_result(holder, step, old, now)
-    if old is None:
-        values = records.step_values(dataclasses.replace(step, id=new_id(), deletion_id=holder.deletion_id))
-        c.execute(t.steps.insert(), [values | result])
-        return
-    c.execute(
-        t.steps.update()
-        .where(t.steps.c.id == old.id)
-        .values(
-            after=list(step.after),
-            project_setting=step.project_setting,
-            informational=step.informational,
-            token=step.token,
-            version=t.steps.c.version + 1,
-            **result,
-        )
-    )
+    declared = {
+        "after": list(step.after),
+        "project_setting": step.project_setting,
+        "informational": step.informational,
+        "token": step.token,
+    }
+    stored = records.step_values(old)
+    if result or any(stored[name] != value for name, value in declared.items()):
+        mine = t.steps.c.id == old.id
+        c.execute(t.steps.update().where(mine).values(**declared, version=t.steps.c.version + 1, **result))
 
 
 def _survey_result(holder: Step, step: Step, old: Step | None, now: datetime.datetime) -> dict[str, Any]:
