@@ -1,6 +1,6 @@
 """The engine: loads a deletion, decides, saves, and casts steps.
 
-It saves with compare-and-swap, so that any number of engines may run.
+It decides while the store locks the deletion, so that any number of engines may run.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from oslo_log import log
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.core import decide as deciding
-from cleanup_orchestrator.core.actions import apply
+from cleanup_orchestrator.core.actions import Applied, apply
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.rules import Rules
-from cleanup_orchestrator.core.step import StepState
+from cleanup_orchestrator.core.step import Step, StepState
 from cleanup_orchestrator.core.transitions import LIVE, WORKING
 from cleanup_orchestrator.engine.alarms import Alarms
 from cleanup_orchestrator.messaging.rpc import Bus
@@ -212,28 +212,23 @@ class Engine:
     def _decide(self, deletion_id: str) -> None:
         for _ in range(_MAX_DECISIONS):
             try:
-                deletion, steps, now = self.store.load(deletion_id)
-                actions = deciding.decide(deletion, steps, now, self.rules)
-                if not actions:
-                    return
-                LOG.debug("deletion %s: %s", deletion_id, ", ".join(type(action).__name__ for action in actions))
-                applied = apply(deletion, steps, actions, now)
-                with (
-                    our_log.context(
-                        deletion_id=deletion.id, project_id=deletion.project_id, request_id=deletion.request_id
-                    ),
-                    activity.track("decide", deletion.id, deletion.project_id),
-                ):
-                    self.store.save(deletion, applied.deletion, applied.steps, applied.events, applied.abandoned)
-                    for event in applied.events:
-                        LOG.info("%s: %s", event.type, event.message)
+                with activity.track("decide", deletion_id):
+                    decided = self.store.decide(deletion_id, self._apply)
             except Conflict:
                 metrics.CONFLICTS.inc()
-                continue  # another process wrote first: load again
+                continue  # a worker wrote first: load again
             except NotFound:
                 LOG.warning("deletion %s is not in the store", deletion_id)
                 return
-            running = {step.id for step in steps if step.state is StepState.RUNNING}
+            if decided is None:
+                return
+            deletion, applied = decided.before, decided.applied
+            with our_log.context(
+                deletion_id=deletion_id, project_id=deletion.project_id, request_id=deletion.request_id
+            ):
+                for event in applied.events:
+                    LOG.info("%s: %s", event.type, event.message)
+            running = {step.id for step in decided.steps if step.state is StepState.RUNNING}
             for step in applied.steps:
                 if step.id in running:
                     metrics.TAKEOVERS.labels(str(step.kind)).inc()
@@ -245,7 +240,7 @@ class Engine:
                 for next_id in self.store.next_ones(_NEXT):
                     self.bus.deletion(next_id)
             if not applied.changed:
-                self._set_alarm(applied.deletion, now)
+                self._set_alarm(applied.deletion, decided.now)
                 return
         LOG.error("deletion %s: %d decisions in a row; the tick goes on with it", deletion_id, _MAX_DECISIONS)
 
@@ -255,6 +250,14 @@ class Engine:
             self.alarms.set(deletion.id, (deletion.wake_at - now).total_seconds())
         else:
             self.alarms.clear(deletion.id)
+
+    def _apply(self, deletion: Deletion, steps: tuple[Step, ...], now: datetime.datetime) -> Applied | None:
+        """Decide, and return what to save; ``None``: there is nothing to do now."""
+        actions = deciding.decide(deletion, steps, now, self.rules)
+        if not actions:
+            return None
+        LOG.debug("deletion %s: %s", deletion.id, ", ".join(type(action).__name__ for action in actions))
+        return apply(deletion, steps, actions, now)
 
     def run_ticks(self, stop: threading.Event) -> None:
         """Take up every deletion that is due, until told to stop.

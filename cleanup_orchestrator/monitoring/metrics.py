@@ -71,7 +71,7 @@ TAKEOVERS = Counter(
 )
 CONFLICTS = Counter(
     f"{PREFIX}_conflicts",
-    "Decisions of this engine that were repeated because another process wrote first.",
+    "Decisions of this engine that were repeated because a worker wrote first.",
     registry=REGISTRY,
 )
 CASTS_FAILED = Counter(

@@ -2,9 +2,10 @@
 
 Only this package uses SQLAlchemy.
 
-Three rules hold for every write. A deletion is saved only if its ``version`` is the one that was read. A step is saved
+Four rules hold for every write. A deletion is saved only if its ``version`` is the one that was read. A step is saved
 only if its ``version`` (by an engine) or its ``fencing_token`` (by a worker) is the one that was read. All times are
-those of the database. A caller whose write is refused reads again and decides again.
+those of the database. A transaction writes to the tables of a deletion in one order (see ``queries.lock_deletion``). A
+caller whose write is refused reads again and decides again.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class Store:
         deletions = Deletions(database)
         self.create, self.create_all = deletions.create, deletions.create_all
         self.get, self.live, self.list, self.due = deletions.get, deletions.live, deletions.page, deletions.due
-        self.load, self.save, self.next_ones = deletions.load, deletions.save, deletions.next_ones
+        self.load, self.save, self.decide = deletions.load, deletions.save, deletions.decide
+        self.next_ones = deletions.next_ones
 
         steps = Steps(database)
         self.steps, self.steps_of, self.put_steps = steps.list, steps.by_deletion, steps.put

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core.journal import Change, Event
 from cleanup_orchestrator.core.step import Step
-from cleanup_orchestrator.store import guard
+from cleanup_orchestrator.store import guard, queries
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import Repository, new_id
 from cleanup_orchestrator.store.journal import write_journal
@@ -74,6 +74,7 @@ class Changes(Repository):
         :returns: ``False``: the step may not write, nothing is saved
         """
         with self._database.begin() as c:
+            queries.lock_deletion(c, step.deletion_id)
             if (now := guard.may_write(c, step, undoing=True)) is None:
                 return False
             mine = sa.and_(t.changes.c.id == change.id, t.changes.c.undone.is_(False))

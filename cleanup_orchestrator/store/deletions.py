@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,6 +12,7 @@ from sqlalchemy import exc as sa_exc
 from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import approvals
+from cleanup_orchestrator.core.actions import Applied
 from cleanup_orchestrator.core.deletion import Child, Deletion, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
@@ -28,6 +29,22 @@ from cleanup_orchestrator.store.plans import cascades_before, in_order
 from cleanup_orchestrator.store.plugin_liens import end_liens_of
 from cleanup_orchestrator.store.queue import ahead_of, next_ones
 from cleanup_orchestrator.store.transient import retry_duplicate, retry_transient
+
+#: What a decision is made on: a deletion, all its steps, and the database's time, as of one transaction.
+Loaded = tuple[Deletion, tuple[Step, ...], datetime.datetime]
+
+#: Decides on a deletion; ``None``: there is nothing to do. Without effects: it may be called again.
+Decision = Callable[[Deletion, tuple[Step, ...], datetime.datetime], Applied | None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision that was saved."""
+
+    before: Deletion
+    steps: tuple[Step, ...]  #: all of the deletion, as the decision read them
+    now: datetime.datetime  #: the database's time of the decision
+    applied: Applied
 
 
 class Deletions(Repository):
@@ -139,7 +156,7 @@ class Deletions(Repository):
             return next_ones(c, limit)
 
     @retry_transient
-    def load(self, deletion_id: str) -> tuple[Deletion, tuple[Step, ...], datetime.datetime]:
+    def load(self, deletion_id: str) -> Loaded:
         """Return a deletion, all its steps, and the time, as of one transaction.
 
         The deletion has its children, and the liens and the brake in force.
@@ -148,14 +165,37 @@ class Deletions(Repository):
         """
         with self._database.begin() as c:
             deletion, now = queries.get_deletion_now(c, deletion_id)
-            if deletion.include_subtree:
-                deletion = dataclasses.replace(deletion, children=_children(c, deletion_id))
-            if deletion.status is Status.ACCEPTED and approvals.counts(deletion):
-                deletion = dataclasses.replace(deletion, cascades_before=cascades_before(c, deletion))
-            steps = queries.steps_of(c, deletion_id)
-            if deletion.status is Status.ACCEPTED:
-                deletion = dataclasses.replace(deletion, ahead=ahead_of(c, deletion, now))
-            return guard.with_holds(c, deletion, now), steps, now
+            return _with_others(c, deletion, now), queries.steps_of(c, deletion_id), now
+
+    def decide(self, deletion_id: str, decision: Decision) -> Decided | None:
+        """Load a deletion, decide on it, and save the decision in the same transaction.
+
+        The row of the deletion is locked meanwhile, so that no result and no other engine's decision voids this one.
+
+        :returns: ``None``: the decision was that there is nothing to do
+        :raises NotFound: when the deletion does not exist
+        :raises Conflict: when a worker has claimed or renewed a changed step since it was read
+        """
+        found = self._decide(deletion_id, decision)
+        if found is None:
+            return None
+        decided, saved, liens = found
+        self._tell(decided.before, saved, liens)
+        return decided
+
+    @retry_transient
+    def _decide(self, deletion_id: str, decision: Decision) -> tuple[Decided, Deletion, list[Lien]] | None:
+        """Decide on a deletion; return the decision, the saved deletion, and the liens that ended with it."""
+        with self._database.begin() as c:
+            deletion, steps, now = queries.load_locked(c, deletion_id)
+            deletion = _with_others(c, deletion, now)
+            applied = decision(deletion, steps, now)
+            if applied is None:
+                return None
+            saved = _write_deletion(c, deletion, applied.deletion)
+            _write_steps(c, {step.id: step for step in steps}, applied.steps)
+            liens = _write_consequences(c, deletion, saved, applied.events, applied.abandoned, now)
+            return Decided(deletion, steps, now, applied), saved, liens
 
     def save(
         self,
@@ -175,10 +215,14 @@ class Deletions(Repository):
         :raises AlreadyUnderWay: when it would become live, and the project has another live deletion
         """
         saved, liens = self._save(before, after, tuple(steps), events, tuple(abandoned))
+        self._tell(before, saved, liens)
+        return saved
+
+    def _tell(self, before: Deletion, saved: Deletion, liens: Iterable[Lien]) -> None:
+        """Tell the listeners of a deletion that was saved, and of the liens that ended with it."""
         for lien in liens:
             self._database.listeners.lien_changed(lien)
         self._database.listeners.deletion_saved(before, saved)
-        return saved
 
     @retry_transient
     def _save(
@@ -192,7 +236,10 @@ class Deletions(Repository):
         """Save a decision; return the deletion, and the liens that ended with it."""
         try:
             with self._database.begin() as c:
-                return _write_decision(c, before, after, steps, events, abandoned)
+                saved, now = _write_deletion(c, before, after), database_time(c)
+                for step in steps:
+                    _write_step(c, step)
+                return saved, _write_consequences(c, before, saved, events, abandoned, now)
         except sa_exc.IntegrityError:
             existing = self.live(after.project_id)
             if existing is None and after.status in LIVE and before.status not in LIVE:
@@ -202,31 +249,79 @@ class Deletions(Repository):
             raise AlreadyUnderWay(existing) from None
 
 
-def _write_decision(
+def _with_others(c: Connection, deletion: Deletion, now: datetime.datetime) -> Deletion:
+    """Return a deletion with its children, its holds and what is before it; see :meth:`Deletions.load`."""
+    if deletion.include_subtree:
+        deletion = dataclasses.replace(deletion, children=_children(c, deletion.id))
+    if deletion.status is Status.ACCEPTED and approvals.counts(deletion):
+        deletion = dataclasses.replace(deletion, cascades_before=cascades_before(c, deletion))
+    if deletion.status is Status.ACCEPTED:
+        deletion = dataclasses.replace(deletion, ahead=ahead_of(c, deletion, now))
+    return guard.with_holds(c, deletion, now)
+
+
+def _write_deletion(c: Connection, before: Deletion, after: Deletion) -> Deletion:
+    """Write a deletion and return it.
+
+    :raises Conflict: when it has changed since it was read
+    """
+    after = dataclasses.replace(after, version=before.version + 1)
+    key = {"known_id": before.id, "known_version": before.version}
+    if c.execute(queries.UPDATE_DELETION, records.deletion_values(after) | key).rowcount != 1:
+        raise Conflict(f"deletion {before.id} changed meanwhile")
+    return after
+
+
+def _write_step(c: Connection, step: Step) -> None:
+    """Write a step.
+
+    :raises Conflict: when it has changed since it was read
+    """
+    values = records.step_values(dataclasses.replace(step, version=step.version + 1))
+    key = {"known_id": step.id, "known_version": step.version}
+    if c.execute(queries.UPDATE_STEP, values | key).rowcount != 1:
+        raise Conflict(f"step {step.id} changed meanwhile")
+
+
+def _write_steps(c: Connection, known: Mapping[str, Step], steps: Iterable[Step]) -> None:
+    """Write steps in one statement for all those that change in the same way: a round dispatches many at once.
+
+    :param known: the steps as they were read, by id
+    :raises Conflict: when one has changed since it was read
+    """
+    alike: dict[str, tuple[dict[str, Any], list[Step]]] = {}
+    for step in steps:
+        before, after = records.step_values(known[step.id]), records.step_values(step)
+        changes = {name: value for name, value in after.items() if value != before[name] and name != "version"}
+        alike.setdefault(repr(sorted(changes.items())), (changes, []))[1].append(step)
+    for changes, group in alike.values():
+        if len(group) == 1:
+            _write_step(c, group[0])
+            continue
+        table = t.steps.c
+        ids, keys = [step.id for step in group], [(step.id, step.version) for step in group]
+        mine = table.id.in_(ids), sa.tuple_(table.id, table.version).in_(keys)
+        result = c.execute(t.steps.update().where(*mine).values(**changes, version=table.version + 1))
+        if result.rowcount != len(group):
+            raise Conflict(f"one of the steps {', '.join(ids)} changed meanwhile")
+
+
+def _write_consequences(
     c: Connection,
     before: Deletion,
     after: Deletion,
-    steps: Sequence[Step],
     events: Sequence[Event],
-    abandoned: Sequence[str],
-) -> tuple[Deletion, list[Lien]]:
-    now = database_time(c)
-    after = dataclasses.replace(after, version=before.version + 1)
-    key = {"known_id": before.id, "known_version": before.version}
-    result = c.execute(queries.UPDATE_DELETION, records.deletion_values(after) | key)
-    if result.rowcount != 1:
-        raise Conflict(f"deletion {before.id} changed meanwhile")
-    for step in steps:
-        values = records.step_values(dataclasses.replace(step, version=step.version + 1))
-        result = c.execute(queries.UPDATE_STEP, values | {"known_id": step.id, "known_version": step.version})
-        if result.rowcount != 1:
-            raise Conflict(f"step {step.id} changed meanwhile")
-    write_journal(c, before.id, now, events)
+    abandoned: Iterable[str],
+    now: datetime.datetime,
+) -> list[Lien]:
+    """Write the journal lines of a saved deletion, and end its liens with it; return these liens."""
+    lines = list(events)
     for step_id in abandoned:
-        write_journal(c, before.id, now, abandon_leftovers(c, step_id))
+        lines += abandon_leftovers(c, step_id)
+    write_journal(c, before.id, now, lines)
     # A plugin's lien belongs to one deletion: the next deletion, or a retry, checks the resources again.
     ends = before.has_holds and before.status in LIVE and after.status not in LIVE
-    return after, end_liens_of(c, before, queries.steps_of(c, before.id), now) if ends else []
+    return end_liens_of(c, before, queries.steps_of(c, before.id), now) if ends else []
 
 
 def _children(c: Connection, deletion_id: str) -> tuple[Child, ...]:

@@ -49,6 +49,13 @@ def claim_holds(step: Step) -> sa.ColumnElement[bool]:
     return sa.and_(*mine, columns.state == StepState.RUNNING)
 
 
+def waits_for(step: Step) -> sa.ColumnElement[bool]:
+    """Return the condition that the deletion of a step is live and waits for the step."""
+    columns = t.deletions.c
+    live = columns.status.in_(sorted(map(str, LIVE)))
+    return sa.and_(columns.id == step.deletion_id, live, columns.since_round <= step.round)
+
+
 def may_write(
     c: Connection, step: Step, options: HoldOptions = NO_OPTIONS, undoing: bool = False
 ) -> datetime.datetime | None:

@@ -20,6 +20,7 @@ from cleanup_orchestrator.store.errors import NotFound
 
 _DELETION = records.select_deletions().where(t.deletions.c.id == sa.bindparam("deletion_id"))
 _DELETION_NOW = _DELETION.add_columns(CLOCK)
+_LOCK = sa.select(t.deletions).where(t.deletions.c.id == sa.bindparam("deletion_id")).with_for_update()
 _WORK = (
     records.select_deletions()
     .add_columns(
@@ -35,6 +36,9 @@ _STEPS = (
     .where(t.steps.c.deletion_id == sa.bindparam("deletion_id"))
     .order_by(t.steps.c.region, t.steps.c.service, t.steps.c.type)
 )
+#: The steps of a deletion. Each row has what the deletion's own row does not tell, and the time.
+_STEPS_NOW = _STEPS.add_columns(*records.derived(sa.bindparam("deletion_id"), sa.bindparam("project_id")), CLOCK)
+
 #: Parameters: the values of :mod:`.records`, ``known_id`` and ``known_version``. Without a match no row is updated.
 UPDATE_DELETION = t.deletions.update().where(
     t.deletions.c.id == sa.bindparam("known_id"), t.deletions.c.version == sa.bindparam("known_version")
@@ -51,6 +55,31 @@ class Work(NamedTuple):
     step: Step
     has_leftovers: bool  #: whether leftovers of the step are on record
     now: datetime.datetime  #: the database's time
+
+
+def lock_deletion(c: Connection, deletion_id: str) -> Row[Any] | None:
+    """Lock the row of a deletion until the transaction ends; return its columns, if it exists.
+
+    A transaction that writes to several tables of a deletion locks or updates this row first, then its steps, then
+    their leftovers, then the journal: so no two transactions wait for each other. An insert of a row that refers to the
+    deletion locks it, too. What the transaction reads in later statements is not older than the lock; a subquery in
+    this one might be. A transaction of SQLite is alone anyway.
+    """
+    return c.execute(_LOCK, {"deletion_id": deletion_id}).first()
+
+
+def load_locked(c: Connection, deletion_id: str) -> tuple[Deletion, tuple[Step, ...], datetime.datetime]:
+    """Lock a deletion; return it with all its steps and the database's time.
+
+    Every deletion has steps from its creation on.
+
+    :raises NotFound: when it does not exist
+    """
+    row = lock_deletion(c, deletion_id)
+    if row is None:
+        raise NotFound(f"no deletion has the id {deletion_id}")
+    rows = c.execute(_STEPS_NOW, {"deletion_id": deletion_id, "project_id": row.project_id}).all()
+    return records.deletion(row, rows[0]), tuple(map(records.step, rows)), database_time(rows[0])
 
 
 def get_deletion(c: Connection, deletion_id: str) -> Deletion:

@@ -34,6 +34,10 @@ from cleanup_orchestrator.store.transient import retry_transient
 _SURVEYED = frozenset({"after", "project_setting", "informational", "token", "waived"})
 
 
+class _ClaimLost(Exception):
+    """The claim of a step does not hold any more."""
+
+
 class Steps(Repository):
     """Reads and writes steps."""
 
@@ -143,25 +147,41 @@ class Steps(Repository):
 
         :param yielded: recorded changes that others have undone: they are marked, and will not be undone again
         """
-        liens = self._finish(step, result, events, tuple(yielded))
-        for lien in liens or ():
+        try:
+            liens = self._finish(step, result, events, tuple(yielded))
+        except _ClaimLost:
+            return False
+        for lien in liens:
             self._database.listeners.lien_changed(lien)
-        return liens is not None
+        return True
 
     @retry_transient
     def _finish(
         self, step: Step, result: StepResult, events: Sequence[Event], yielded: Sequence[Change]
-    ) -> Sequence[Lien] | None:
+    ) -> Sequence[Lien]:
         """Save a result; return the liens that changed with it.
 
-        ``None``: the claim does not hold any more.
+        :raises _ClaimLost: the claim does not hold any more; the transaction is rolled back
         """
         with self._database.begin() as c:
             if (found := guard.claimed(c, step)) is None:
-                return None
+                raise _ClaimLost
             before, known, now = found.deletion, found.step, found.now
             result = force.carried(result, abandoned_leftovers(c, known), records.resource_id)
             deletion, after = record(before, known, result, now)
+            # The deletion first: see queries.lock_deletion. It may have ended while this transaction waited for it.
+            values = records.deletion_values(deletion)
+            waiting = c.execute(
+                t.deletions.update()
+                .where(guard.waits_for(known))
+                .values(
+                    wake_at=now,
+                    version=t.deletions.c.version + 1,  # an engine that decided on older steps reads again
+                    **{name: values[name] for name in settled(before, deletion, result)},
+                )
+            )
+            if waiting.rowcount != 1:
+                raise _ClaimLost
             # By fencing token and state, not by version: the lease may be renewed at the same moment.
             saved = c.execute(
                 t.steps.update()
@@ -169,19 +189,9 @@ class Steps(Repository):
                 .values(**{**_result_values(after), "version": t.steps.c.version + 1})
             )
             if saved.rowcount != 1:
-                return None
+                raise _ClaimLost
             replace_leftovers(c, after, (*result.leftovers, *result.kept_resources), found.has_leftovers)
             mark_undone(c, yielded)
-            values = records.deletion_values(deletion)
-            c.execute(
-                t.deletions.update()
-                .where(t.deletions.c.id == deletion.id)
-                .values(
-                    wake_at=now,
-                    version=t.deletions.c.version + 1,  # an engine that decided on older steps reads again
-                    **{name: values[name] for name in settled(before, deletion, result)},
-                )
-            )
             write_journal(c, deletion.id, now, events)
             return settle_lien(c, deletion, after, result, now)
 
@@ -202,6 +212,7 @@ class Steps(Repository):
         :returns: ``False``: the claim of the survey step does not hold any more, nothing is saved
         """
         with self._database.begin() as c:
+            queries.lock_deletion(c, holder.deletion_id)
             if (found := guard.claimed(c, holder)) is None:
                 return False
             known = {_key(s): s for s in queries.steps_of(c, holder.deletion_id) if s.kind not in TASKS}

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 import cleanup_orchestrator
 from cleanup_orchestrator.core import rate_limits
+from cleanup_orchestrator.core.actions import Applied
 from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.facts import ProjectSeen
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
@@ -175,6 +176,24 @@ def saved_with_an_old_step(scene):
     with pytest.raises(Conflict):
         scene.store.save(record, record, [dataclasses.replace(step, state=StepState.IDLE)], [EVENT])
     assert scene.store.get(scene.record.id).version == record.version
+
+
+def decided_with_an_old_step(scene, number=1):
+    """The deletion is locked during a decision, and its steps are not: a worker may renew its lease."""
+    record = scene.store.get(scene.record.id)
+
+    def overtaken(deletion, steps, now):
+        old = [dataclasses.replace(each, message="of a zombie", version=each.version - 1) for each in steps[:number]]
+        return Applied(deletion, tuple(old), (EVENT,), (), changed=False)
+
+    with pytest.raises(Conflict):
+        scene.store.decide(record.id, overtaken)
+    assert scene.store.get(record.id).version == record.version
+
+
+def decided_with_old_steps(scene):
+    """Steps that change in the same way are written in one statement."""
+    decided_with_an_old_step(scene, 3)
 
 
 def saved_after_a_result(scene):
@@ -366,6 +385,7 @@ def a_scan_cancelled_twice(store):
 OTHERS = {
     "claim": (claimed_twice, claimed_of_another_attempt),
     "save": (saved_with_an_old_version, saved_with_an_old_step, saved_after_a_result, saved_after_an_intent),
+    "decide": (decided_with_an_old_step, decided_with_old_steps),
     "create": (created_twice,),
     "create_all": (created_twice,),
     "acquire_permits": (asked_with_an_old_lease,),
@@ -401,7 +421,7 @@ def test_a_write_based_on_an_old_version_of_a_deletion_conflicts(store, check):
 def test_the_tables_above_have_every_method_of_the_store_that_writes(store):
     """A new method has to declare here what it refuses."""
     writing = {"insert", "update", "delete", "write_journal", "replace_leftovers", "save_rate_limit", "add", "end"}
-    writing |= {"_write_decision", "_write_part", "_put_step"}
+    writing |= {"_write_deletion", "_write_part", "_update_step"}
 
     def writes(method):
         """Whether a method writes, itself or in a private method of its repository."""

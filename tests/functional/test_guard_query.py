@@ -132,3 +132,18 @@ def test_one_query_answers_as_separate_ones(store, now, undoing):
             answers[wanted] += 1
             c.rollback()
     assert min(answers.values()) >= CASES / 12, "both answers occur often enough"
+
+
+def test_a_locked_deletion_is_read_as_one_that_is_not_locked(store, now):
+    """The engine reads what the row itself does not tell together with the steps."""
+    seen = set()
+    for seed in range(CASES):
+        with store.database.engine.connect() as c:
+            step = fill(c, random.Random(seed))
+            found, steps, at = queries.load_locked(c, step.deletion_id)
+            assert found == queries.get_deletion(c, step.deletion_id)
+            assert steps == queries.steps_of(c, step.deletion_id)
+            assert at == NOW
+            seen.add((found.has_changes, found.has_holds))
+            c.rollback()
+    assert len(seen) == 4

@@ -211,6 +211,20 @@ MUTATIONS = (
         tests("store/fencing_rules"),
     ),
     Mutation(
+        "A result of a deletion that ends at this moment is saved",
+        STEPS,
+        ".where(guard.waits_for(known))",
+        ".where(t.deletions.c.id == deletion.id)",
+        tests("store/fencing_rules"),
+    ),
+    Mutation(
+        "A decision on old facts of several steps is saved",
+        DELETIONS,
+        "mine = table.id.in_(ids), sa.tuple_(table.id, table.version).in_(keys)",
+        "mine = (table.id.in_(ids),)",
+        tests("functional/test_fencing"),
+    ),
+    Mutation(
         "A result leaves a decision on older steps valid",
         STEPS,
         "                    wake_at=now,\n                    version=t.deletions.c.version + 1,  # an engine that "

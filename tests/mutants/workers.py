@@ -360,9 +360,9 @@ MUTATIONS = (
         tests("engine/deletions"),
     ),
     Mutation(
-        "A decision that another engine overtook is not made anew",
+        "A decision that a worker overtook is not made anew",
         ENGINE,
-        "                continue  # another process wrote first: load again\n",
+        "                continue  # a worker wrote first: load again\n",
         "                return\n",
         tests("engine/deletions"),
     ),

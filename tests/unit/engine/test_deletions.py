@@ -15,6 +15,7 @@ from cleanup_orchestrator.core.step import TASKS as KINDS
 from cleanup_orchestrator.core.step import Outcome, Step, StepResult, StepState
 from cleanup_orchestrator.engine import deletions
 from cleanup_orchestrator.store import Conflict
+from cleanup_orchestrator.store.deletions import Decided
 from tests.unit import world
 
 
@@ -37,6 +38,9 @@ class Records:
             self.reading.release()
             assert self.go.acquire(timeout=60)
         return world.deletion(status=Status.DELETED), (), world.T0
+
+    def decide(self, deletion_id, decision):
+        assert decision(*self.load(deletion_id)) is None
 
 
 @pytest.fixture
@@ -131,22 +135,23 @@ class One:
     def __init__(self, record, steps=(), conflicts=0, queue=()):
         self.record, self.steps, self.conflicts, self.saved, self.queue = record, steps, conflicts, [], queue
 
-    def load(self, deletion_id):
+    def decide(self, deletion_id, decision):
         assert deletion_id == self.record.id
-        return self.record, self.steps, world.T0
+        before, steps = self.record, self.steps
+        applied = decision(before, steps, world.T0)
+        if applied is None:
+            return None
+        if self.conflicts:
+            self.conflicts -= 1
+            raise Conflict("a worker wrote first")
+        self.record = applied.deletion
+        changed = {step.id: step for step in applied.steps}
+        self.steps = tuple(changed.get(step.id, step) for step in self.steps)
+        self.saved.append(applied.deletion.status)
+        return Decided(before, steps, world.T0, applied)
 
     def next_ones(self, limit):
         return list(self.queue)[:limit]
-
-    def save(self, before, after, steps, events, abandoned):
-        if self.conflicts:
-            self.conflicts -= 1
-            raise Conflict("another engine wrote first")
-        assert before == self.record
-        self.record = after
-        changed = {step.id: step for step in steps}
-        self.steps = tuple(changed.get(step.id, step) for step in self.steps)
-        self.saved.append(after.status)
 
 
 TASKS = tuple(Step(str(kind), "d", kind) for kind in KINDS)
@@ -195,7 +200,7 @@ def test_a_deletion_that_comes_to_its_verification_lets_another_one_begin(made):
     assert decided(made, One(record, tuple(done), queue=["a", "b", "c", "d"])).deletions == ["a", "b", "c"]
 
 
-def test_a_decision_that_another_engine_overtook_is_made_anew(made):
+def test_a_decision_that_a_worker_overtook_is_made_anew(made):
     store = One(world.deletion(), TASKS, conflicts=3)
     assert decided(made, store).steps == ["survey"]
     assert store.saved == [Status.ACCEPTED]

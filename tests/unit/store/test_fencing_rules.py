@@ -109,6 +109,22 @@ def test_a_write_compares_the_fencing_token_itself_and_not_only_a_question_befor
     assert not WRITES[method](store, step)
 
 
+@pytest.mark.parametrize("values", [{"status": str(Status.FAILED)}, {"since_round": 9}], ids=["ended", "restarted"])
+def test_a_result_is_not_saved_if_the_deletion_ends_right_before(store, monkeypatch, values):
+    record, step = draining(store)
+    real = guard.claimed
+
+    def claimed_then_moved(connection, asked):
+        found = real(connection, asked)
+        mine = tables.deletions.c.id == record.id
+        connection.execute(tables.deletions.update().where(mine).values(**values))
+        return found
+
+    monkeypatch.setattr(guard, "claimed", claimed_then_moved)
+    assert not store.finish(step, CLEAR)
+    assert [s.state for s in store.steps(record.id) if s.id == step.id] == [StepState.RUNNING]
+
+
 def test_of_two_that_claim_at_once_one_gets_the_step(store, monkeypatch):
     record = create(store, status=Status.DRAINING)
     step = dispatched(store, record, StepKind.DRAIN)
