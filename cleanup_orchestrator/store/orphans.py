@@ -68,6 +68,9 @@ OPTS = {
     ]
 }
 
+#: Rows of one statement that inserts orphans. All rows of a page at once would take three times the memory of the page.
+_ROWS = 500
+
 _SCANS, _PARTS, _ORPHANS = t.orphan_scans, t.orphan_scan_parts, t.orphans
 
 
@@ -336,27 +339,17 @@ class OrphanScans(Repository):
         with self._database.begin() as c:
             if not _write_part(c, part):
                 return False
-            now = database_time(c)
-            ids = {_resource_id(orphan) for orphan in found}
-            mine = sa.and_(_ORPHANS.c.part_id == part.id, _ORPHANS.c.resource_id.in_(ids))
-            noted = set(c.execute(sa.select(_ORPHANS.c.resource_id).where(mine)).scalars())
-            rows = {}
-            for orphan in found:
-                id_ = _resource_id(orphan)
-                if id_ not in noted:
-                    rows[id_] = {
-                        **dataclasses.asdict(orphan),
-                        "resource_id": id_,
-                        "name": records.text(orphan.name)[:512],
-                        "scan_id": part.scan_id,
-                        "part_id": part.id,
-                        "first_seen_at": now,
-                        "last_seen_at": now,
-                        "seen_fence": 0,
-                        "confirmed": False,
-                    }
-            if rows:
-                c.execute(_ORPHANS.insert(), list(rows.values()))
+            by_id = {_resource_id(orphan): orphan for orphan in found}
+            _expect_new_values(c)
+            mine = sa.and_(_ORPHANS.c.part_id == part.id, _ORPHANS.c.resource_id.in_(by_id))
+            for noted in c.execute(sa.select(_ORPHANS.c.resource_id).where(mine)).scalars():
+                by_id.pop(noted, None)  # compared here, because some databases compare without case
+            seen = {"scan_id": part.scan_id, "part_id": part.id, "seen_fence": 0, "confirmed": False}
+            seen["first_seen_at"] = seen["last_seen_at"] = database_time(c)
+            new = list(by_id.items())
+            for start in range(0, len(new), _ROWS):
+                rows = [records.orphan_values(one, id_) | seen for id_, one in new[start : start + _ROWS]]
+                c.execute(_ORPHANS.insert(), rows)
             return True
 
     @retry_transient
@@ -376,6 +369,7 @@ class OrphanScans(Repository):
             if not _write_part(c, part):
                 return False
             owners = {_resource_id(orphan): orphan.project_id for orphan in seen}
+            _expect_new_values(c)
             mine = sa.and_(_ORPHANS.c.part_id == part.id, _ORPHANS.c.resource_id.in_(owners))
             query = sa.select(_ORPHANS.c.id, _ORPHANS.c.resource_id, _ORPHANS.c.project_id).where(mine)
             # Compared here, because some databases compare without case.
@@ -463,6 +457,17 @@ def _write_part(c: Connection, part: ScanPart, **values: Any) -> bool:
 
 def _forget_unconfirmed(c: Connection, scan_id: str) -> None:
     c.execute(_ORPHANS.delete().where(_ORPHANS.c.scan_id == scan_id, _ORPHANS.c.confirmed.is_(False)))
+
+
+def _expect_new_values(c: Connection) -> None:
+    """Make PostgreSQL plan each statement of the transaction for its own values.
+
+    It does not know how many rows a new part has, and reads all of them to find those of a page. A plan for any values,
+    which it makes for a repeated statement, compares each row with each value of the page, one after the other. A plan
+    for the given values uses a hash table.
+    """
+    if c.dialect.name == "postgresql":
+        c.exec_driver_sql("SET LOCAL plan_cache_mode = force_custom_plan")
 
 
 def _resource_id(orphan: Orphan) -> str:

@@ -256,6 +256,18 @@ def part(row: Row[Any]) -> ScanPart:
     return ScanPart(**{**row._mapping, "state": StepState(row.state), "outcome": Outcome(row.outcome)})
 
 
+_ORPHAN = tuple(field.name for field in dataclasses.fields(Orphan))
+
+
+def orphan_values(o: Orphan, id_: str) -> dict[str, Any]:
+    """Return the columns of an orphan.
+
+    :param id_: the resource's id as it is stored
+    """
+    values = {name: getattr(o, name) for name in _ORPHAN}
+    return values | {"resource_id": id_, "name": text(o.name)[:512]}
+
+
 def orphan(row: Row[Any]) -> Orphan:
     """Return the orphan in a row."""
-    return Orphan(**{f.name: getattr(row, f.name) for f in dataclasses.fields(Orphan)})
+    return Orphan(*(getattr(row, name) for name in _ORPHAN))

@@ -35,7 +35,7 @@ LOG = log.getLogger(__name__)
 #: Stands for the project in a listing of all projects. Keystone never gives such an id.
 NO_PROJECT = "0" * 32
 #: Rows that go to the store at once.
-_PAGE = 500
+_PAGE = 2000
 #: Projects whose state is remembered during a scan: their ids take some hundred bytes each.
 _REMEMBERED = 200_000
 
