@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.values import ProjectDefinition, Resource, Row, fill, quoted, to_row
@@ -188,7 +188,7 @@ class Rest:
                     return
                 # A link may name another host, and several services drop the owner filter from it. So only its query
                 # is taken, and put over the original one.
-                query = {**query, **dict(parse_qsl(urlsplit(link).query))}
+                query = {**query, **_parameters(link)}
             page_key = tuple(sorted((k, str(v)) for k, v in query.items()))
             if page_key in seen_pages:
                 raise BadAnswer(f"{self!r} gave the same page twice")
@@ -204,6 +204,12 @@ class Rest:
                 return str(link["href"])
         following = body.get("next")
         return str(following) if following else None
+
+
+def _parameters(link: str) -> dict[str, str | list[str]]:
+    """Return the query of a link; a parameter that it has more than once is a list."""
+    found = parse_qs(urlsplit(link).query)
+    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
 
 def knows_microversion(adapter: Any, microversion: str) -> bool:

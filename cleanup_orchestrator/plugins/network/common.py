@@ -127,15 +127,15 @@ _PATHS = {
 }
 
 
-def all_projects_view(plural: str) -> Rest:
-    """Return a list of the rows of all projects.
+def all_projects_view(plural: str, **query: Any) -> Rest:
+    """Return a list of the rows of all projects, or of those that the query is for.
 
     Without the SDK, which takes milliseconds for each row. A collection that Neutron does not page ignores the limit,
     and returns no next link.
     """
     path = _PATHS.get(plural) or "/" + plural.replace("_", "-")
     key = path.rpartition("/")[2].replace("-", "_")
-    return Rest("network", path, key=key, query={"limit": PAGE}, paging=Paging.LINKS)
+    return Rest("network", path, key=key, query={"limit": PAGE, **query}, paging=Paging.LINKS)
 
 
 def simple_type(name: str, plural: str, *, get: str = "", **declared: Any) -> ResourceType:

@@ -77,7 +77,7 @@ def list_ports(connection: Connection, project: ProjectDefinition) -> Iterator[R
     Neutron's own ports on the project's networks are marked.
     """
     own_networks: set[str] | None = None
-    for row in list_rows(connection, "ports", project_id=project.id):
+    for row in all_projects_view("ports", project_id="{project_id}").rows(connection, project):
         if row.get("device_owner") in ROUTER_PORTS:
             continue
         if row.get("device_owner") in NETWORK_PORTS:
@@ -89,9 +89,10 @@ def list_ports(connection: Connection, project: ProjectDefinition) -> Iterator[R
 
 def all_ports(of_routers: bool) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
     """Return a listing of all ports that belong to routers, or of all others."""
+    only = {"device_owner": ROUTER_PORTS} if of_routers else {}
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-        for row in all_projects_view("ports").rows(connection, project):
+        for row in all_projects_view("ports", **only).rows(connection, project):
             if (row.get("device_owner") in ROUTER_PORTS) is of_routers:
                 yield row
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
+from urllib.parse import urlencode
 
 import pytest
 from openstack import exceptions
@@ -264,9 +265,32 @@ def test_neutrons_own_ports_are_kept_on_the_projects_networks_alone():
         {"id": "here", "project_id": OURS, "network_id": "own", **dhcp},
         {"id": "there", "project_id": OURS, "network_id": "foreign", **dhcp},
     ]
-    cloud = neutron(ports=rows, networks=[{"id": "own", "project_id": OURS}])
+    asked = []
+
+    def answer(_method, path, query, _body):
+        asked.append((path, query))
+        return 200, {"ports": rows}
+
+    cloud = connection(network=answer)
+    cloud.network.networks = lambda **_: iter([{"id": "own", "project_id": OURS}])
     found = [resource(row["id"], **row) for row in network.networks.list_ports(cloud, PROJECT)]
     assert [bool(network.networks.of_own_network(each, PROJECT)) for each in found] == [True, False]
+    assert asked == [("/ports", {"project_id": OURS, "limit": 1000})]
+
+
+def test_the_ports_of_routers_are_asked_for_on_each_page_and_no_others_are_taken():
+    owners, asked = network.common.ROUTER_PORTS, []
+    link = f"http://other/v2.0/ports?limit=1&{urlencode({'device_owner': owners, 'marker': 'a'}, doseq=True)}"
+
+    def answer(_method, _path, query, _body):
+        asked.append(query)
+        rows = [{"id": "a", "device_owner": owners[0]}, {"id": "b", "device_owner": "compute:nova"}]
+        if "marker" in query:
+            return 200, {"ports": [{"id": "c", "device_owner": owners[-1]}]}
+        return 200, {"ports": rows, "ports_links": [{"rel": "next", "href": link}]}
+
+    assert ids(network.networks.all_ports(of_routers=True)(connection(network=answer), PROJECT)) == ["a", "c"]
+    assert [query["device_owner"] for query in asked] == [list(owners)] * 2
 
 
 # ------------------------------------------------------------------------------------------------------------------ dns
