@@ -100,11 +100,45 @@ def replace_leftovers(c: Connection, step: Step, leftovers: Sequence[Leftover], 
     stale = t.leftovers.c.step_id == step.id
     if step.outcome is Outcome.UNKNOWN and step.abandoned:
         stale &= t.leftovers.c.abandoned.is_(False)
-    if has_leftovers:
+    if has_leftovers and len(leftovers) > _ROWS:
+        leftovers = _without_unchanged(c, stale, leftovers)
+    elif has_leftovers:
         c.execute(t.leftovers.delete().where(stale))
     for start in range(0, len(leftovers), _ROWS):
         rows = [_row(step, leftover) for leftover in leftovers[start : start + _ROWS]]
         c.execute(t.leftovers.insert(), rows)
+
+
+def _without_unchanged(
+    c: Connection, before: sa.ColumnElement[bool], leftovers: Sequence[Leftover]
+) -> Sequence[Leftover]:
+    """Delete the rows that do not say what one of the leftovers says; return the leftovers without a row.
+
+    Of a long list, a sweep changes a small part.
+
+    :param before: the condition for the rows
+    """
+    new: dict[str, Leftover] = {}
+    twice = []
+    for leftover in leftovers:
+        if new.setdefault(records.resource_id(leftover.id), leftover) is not leftover:
+            twice.append(leftover)
+    stale = []
+    for row in c.execute(sa.select(t.leftovers).where(before).execution_options(yield_per=_ROWS)):
+        same = new.get(row.resource_id)
+        if same is not None and _says(row, same):
+            del new[row.resource_id]
+        else:
+            stale.append(row.id)
+    for start in range(0, len(stale), _ROWS):
+        c.execute(t.leftovers.delete().where(t.leftovers.c.id.in_(stale[start : start + _ROWS])))
+    return [*new.values(), *twice]
+
+
+def _says(row: sa.Row[Any], leftover: Leftover) -> bool:
+    """Whether a row says what a leftover says."""
+    found = row._mapping
+    return all(found[name] == value for name, value in _own(leftover).items())
 
 
 def _row(step: Step, leftover: Leftover) -> dict[str, Any]:
@@ -115,6 +149,13 @@ def _row(step: Step, leftover: Leftover) -> dict[str, Any]:
         "service": step.service,
         "type": step.type,
         "resource_id": records.resource_id(leftover.id),
+        **_own(leftover),
+    }
+
+
+def _own(leftover: Leftover) -> dict[str, Any]:
+    """Return the columns of a leftover apart from its place and id."""
+    return {
         "name": records.text(leftover.name)[:512],
         "reason": str(leftover.reason),
         "message": records.text(leftover.message),
