@@ -33,11 +33,15 @@ RecordIntent = Callable[[Sequence[Resource]], None]
 #: Returns a connection with the janitor's token for the project; raises ``NoJanitor`` when there is none.
 Janitor: TypeAlias = "Callable[[], Connection]"
 
-#: Resources that one sweep deletes at most. These are in memory as listed; of all others only id and name are.
-MOST_DELETED = 5000
+#: Resources that one sweep deletes at most. These are in memory as listed, with several kilobytes each; of all others
+#: only the leftover is.
+MOST_DELETED = 3000
 
 #: Resources whose intent is recorded together, right before their deletes.
 _CHUNK = 100
+
+#: Why a resource is left that was not tried.
+_QUEUED = "it is queued"
 
 #: Verdict on a resource that is gone when its delete is made. No leftover ever has it.
 _MISSING = Verdict(Reason.PRESENT, "gone already")
@@ -74,18 +78,19 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
     resources that it does not know makes no progress in this way.
     """
     type_ = context.type
-    names: dict[str, str] = {}
+    #: What the first listing found deletable, by id, as it is reported if it is not tried.
+    found: dict[str, Leftover] = {}
     batch: list[Resource] = []
     going: dict[str, Verdict] = {}
     chance = random.Random(options.attempt)  # noqa: S311
 
     def collect(resource: Resource) -> None:
-        names[resource.id] = resource.name
+        found[resource.id] = Leftover(resource.id, resource.name, Reason.QUEUED, _QUEUED)
         if (verdict := _going(context, resource)) and resource.id not in options.stuck:
             going[resource.id] = verdict
         elif len(batch) < MOST_DELETED:
             batch.append(resource)
-        elif options.attempt > 1 and (place := chance.randrange(len(names))) < MOST_DELETED:
+        elif options.attempt > 1 and (place := chance.randrange(len(found))) < MOST_DELETED:
             batch[place] = resource  # reservoir sampling: each resource is equally likely to be in the batch
 
     try:
@@ -93,10 +98,10 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
         first = scan(context, exclusions, collect)
     except Exception as error:
         return unknown(error)
-    if not names or type_.delete is None:
-        return _nothing_to_delete(context, first, names)
-    if len(going) == len(names):  # a poll: one listing is enough
-        said = [Leftover(id_, names[id_], verdict.reason, verdict.message) for id_, verdict in going.items()]
+    if not found or type_.delete is None:
+        return _nothing_to_delete(context, first, found.values())
+    if len(going) == len(found):  # a poll: one listing is enough
+        said = [Leftover(id_, found[id_].name, verdict.reason, verdict.message) for id_, verdict in going.items()]
         return _without_deletes(context, first, said)
     if options.attempt > 1:
         chance.shuffle(batch)
@@ -104,7 +109,7 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
     attempt.tried.update(going)
     attempt.refused.update(going)
     if type_.deleted_with:
-        attempt.tried.update(names)
+        attempt.tried.update(found)
     else:
         try:
             attempt.delete_all(batch)
@@ -113,12 +118,12 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
         except (Stopped, WriteRefused) as error:
             return unknown(error)
     batch.clear()
-    return _list_again(attempt, first, names, on_hold)
+    return _list_again(attempt, first, found, on_hold)
 
 
-def _nothing_to_delete(context: SweepContext, first: Listing, names: dict[str, str]) -> StepResult:
+def _nothing_to_delete(context: SweepContext, first: Listing, found: Iterable[Leftover]) -> StepResult:
     """Return the result of a sweep that may not delete anything."""
-    said = (Leftover(i, n, Reason.REFUSED, "the API offers no delete for it") for i, n in names.items())
+    said = (Leftover(one.id, one.name, Reason.REFUSED, "the API offers no delete for it") for one in found)
     return _without_deletes(context, first, said)
 
 
@@ -196,36 +201,43 @@ class _Attempt:
                 self.slow_down = verdict
 
 
-def _list_again(attempt: _Attempt, first: Listing, names: dict[str, str], on_hold: str) -> StepResult:
+def _list_again(attempt: _Attempt, first: Listing, found: dict[str, Leftover], on_hold: str) -> StepResult:
     """List again after the deletes and return the result of the sweep.
 
-    :param names: names of the resources that the first listing found deletable, by id
+    :param found: what the first listing found deletable, by id. What the second listing has is removed from it, so that
+        a long list is not in memory several times
     :param on_hold: why the deletes ended early, if a hold ended them
     """
     context, type_ = attempt.context, attempt.context.type
-    part = len(attempt.tried) < len(names)
+    count = len(found)
+    part = len(attempt.tried) < count
     accepted = Verdict(
         Reason.IN_USE if type_.deleted_with else Reason.DELETING,
         f"is deleted with its {' or '.join(type_.deleted_with)}" if type_.deleted_with else "the delete was accepted",
     )
-    untried = Verdict(Reason.QUEUED, "it is queued") if part else Verdict(Reason.PRESENT, "it was created meanwhile")
+    untried = Verdict(Reason.QUEUED, _QUEUED) if part else Verdict(Reason.PRESENT, "it was created meanwhile")
     there: list[Leftover] = []
 
     def still_there(resource: Resource) -> None:
+        before = found.pop(resource.id, None)
         verdict = attempt.refused.get(resource.id) or (accepted if resource.id in attempt.tried else untried)
+        if part and verdict is untried and before and before.name == resource.name and not type_.informational:
+            there.append(before)
+            return
         said = describe(type_, context.project, resource) if type_.informational else verdict.message
         there.append(Leftover(resource.id, resource.name, verdict.reason, said, verdict.blocked_by))
 
     try:
-        second = scan(context, attempt.exclusions, still_there, watch=names)
+        second = scan(context, attempt.exclusions, still_there, watch=found)
     except Exception as error:
-        return unknown(error, found=len(names) + len(first.blocked))
+        return unknown(error, found=count + len(first.blocked))
     left = [*second.blocked, *there]
-    remaining = {leftover.id for leftover in left} | second.kept_watched
-    known: Collection[str] = names  # ids whose absence from the second listing means that they are gone
+    for id_ in (*(one.id for one in second.blocked), *second.kept_watched):
+        found.pop(id_, None)
+    known: Collection[str] = found  # ids whose absence from the second listing means that they are gone
     if second.truncated:
         known = () if type_.deleted_with else attempt.tried - attempt.missing - attempt.refused.keys()
-    gone = tuple((i, n) for i, n in names.items() if i in known and i not in remaining)
+    gone = tuple((id_, one.name) for id_, one in found.items() if id_ in known)
     result = dataclasses.replace(result_of(first, left), deleted=gone, kept=second.kept)
     if second.truncated:
         result = incomplete(result)
