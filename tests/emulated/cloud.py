@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import threading
 import time
 import traceback
@@ -149,6 +150,18 @@ class Emulated:
         self.projects.append(project)
         self.audit.under_deletion.add(project)
         return project
+
+    def fill(self, project: str, ports: int = 0, objects: int = 0) -> None:
+        """Give a project so many ports on a network, and a container with so many objects."""
+        from tests.emulated import population
+
+        filler = population.Filler(self, self.regions[0], project, random.Random(self.seed))
+        if ports:
+            network = filler.named("network.network").id
+            for _ in range(ports):
+                self.state.add(filler.region, "network.port", project, network_id=network)
+        if objects:
+            population.add_objects(filler, objects)
 
     def add_user(self, name: str, password: str = "") -> str:
         """Make a user and return its id."""
@@ -352,6 +365,7 @@ class Emulated:
             "left": self.left,
             "left_ids": self.left_ids,
             "add_empty": self.add_empty,
+            "fill": self.fill,
             "let_in": lambda project: self.grant(project, self.orchestrator_id, "admin"),
             "things": self.things,
             "move": self.move,

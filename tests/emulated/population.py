@@ -338,17 +338,21 @@ def fill_up(f: Filler, count: int) -> None:
     """Add this number of resources of small types."""
     network = f.named("network.network").id
     whole = sum(part for _, part in BULK)
-    objects = 0
     for name, part in BULK:
         number = count * part // whole
-        for _ in range(number if name != "object" else 0):
+        if name == "object":
+            add_objects(f, number)
+            continue
+        for _ in range(number):
             if name == "port":
                 f.cloud.state.add(f.region, "network.port", f.project, network_id=network)
             else:
                 f.cloud.state.add(f.region, "image.image" if name == "image" else "key-manager.secret", f.project)
-        if name == "object":
-            objects = number
-    f.account.containers["many"] = Container([f"object-{n:06}" for n in range(objects)])
+
+
+def add_objects(f: Filler, number: int) -> None:
+    """Give a project a container with this number of objects."""
+    f.account.containers["many"] = Container([f"object-{n:06}" for n in range(number)])
 
 
 def share(giver: Filler, taker: Filler) -> None:
