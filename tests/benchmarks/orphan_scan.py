@@ -1,15 +1,13 @@
-"""An orphan scan over many resources: ``python -m tests.benchmarks.orphan_scan [--resources 100000] [--latency 20]``.
+"""An orphan scan over 100,000 resources, 20 ms a call: ``python -m tests.benchmarks.orphan_scan [--json]``.
 
-An emulated cloud in a separate process has one project with the given number of ports and images, and a few resources
-of each other type. Engine and worker run in this process, over SQLite. In the first case Keystone knows the project. In
-the second case it does not, so that all its resources are orphans. For each case the benchmark prints the listed and
-found resources, the seconds of the scan without the wait between the reads, the calls to the cloud, and the peak memory
-of this process before and after.
+An emulated cloud in a separate process has one project with ports and images, and a few resources of each other type.
+Engine and worker run in this process, over SQLite. In the first case Keystone knows the project. In the second case it
+does not, so that all its resources are orphans. The seconds are those of the scan without the wait between the reads.
+The memory is the largest resident set of the process, minus that before the scan.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import pathlib
 import resource
@@ -17,15 +15,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 
 import requests
 
-from cleanup_orchestrator.core.orphan_scan import SCANNING
+from cleanup_orchestrator.core.orphan_scan import SCANNING, ScanStatus
 from cleanup_orchestrator.store.orphans import new_scan
+from tests.benchmarks.figures import Figure, main
 from tests.emulated.cloud import OWN_PROJECT, USER
 from tests.emulated.orchestrator import Orchestrator
 from tests.emulated.server import Process
 
+RESOURCES, MILLISECONDS = 100_000, 20
 #: Of ten bulk resources, six are ports and images, which can be listed over all projects. Secrets and objects cannot.
 LISTED = 0.6
 
@@ -45,14 +46,14 @@ def forget(cloud: Process, project: str) -> None:
     answer.raise_for_status()
 
 
-def measure(resources: int, latency: float, dead: bool) -> None:
-    """Run a scan and print its figures."""
-    arguments = ("--resources", str(int(resources / LISTED)), "--bystanders", "0", "--small")
+def scan(dead: bool) -> None:
+    """Run a scan and print its numbers as JSON."""
+    arguments = ("--resources", str(int(RESOURCES / LISTED)), "--bystanders", "0", "--small")
     with Process(*arguments) as cloud, tempfile.TemporaryDirectory() as folder:
         (project,) = cloud.call("projects")
         if dead:
             forget(cloud, project)
-        cloud.call("faults.latency", milliseconds=latency)
+        cloud.call("faults.latency", milliseconds=MILLISECONDS)
 
         class _Cloud:
             auth_url = cloud.auth_url
@@ -60,45 +61,46 @@ def measure(resources: int, latency: float, dead: bool) -> None:
         options = {"orphans": {"min_age": 0, "reread_after": 1}}
         with Orchestrator(_Cloud, pathlib.Path(folder), **options) as running:  # type: ignore[arg-type]
             store, before = running.store, memory()
-            scan = new_scan(running.parts.conf)
-            begun = time.monotonic()
-            store.create_orphan_scan(scan)
-            running.parts.bus.orphan_scan(scan.id)
-            while (found := store.orphan_scan(scan.id))[0].status in SCANNING:
+            record = new_scan(running.parts.conf)
+            begun, spent = time.monotonic(), time.process_time()
+            store.create_orphan_scan(record)
+            running.parts.bus.orphan_scan(record.id)
+            while (found := store.orphan_scan(record.id))[0].status in SCANNING:
                 time.sleep(0.1)
-            took, parts = time.monotonic() - begun - scan.reread_after * dead, found[1]
+            took, parts = time.monotonic() - begun - record.reread_after * dead, found[1]
         print(
             json.dumps(
                 {
-                    "keystone_knows_it": not dead,
                     "status": found[0].status,
                     "listed": sum(part.listed for part in parts),
                     "orphans": sum(part.orphans for part in parts),
-                    "seconds": round(took, 1),
+                    "seconds": took,
+                    "processor": time.process_time() - spent,
                     "calls": sum(part.calls for part in parts),
-                    "mb_before": round(before),
-                    "mb_most": round(memory()),
+                    "megabytes": memory() - before,
                 }
             ),
             flush=True,
         )
 
 
-def main() -> None:
+def measure() -> Iterator[Figure]:
     """Measure each case in a separate process: the peak memory of a process never decreases."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--resources", type=int, default=100_000, help="that can be listed over all projects")
-    parser.add_argument("--latency", type=float, default=20.0, help="milliseconds of each call")
-    parser.add_argument("--case", choices=("alive", "dead"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.case:
-        measure(options.resources, options.latency, options.case == "dead")
-        return
-    for case in ("alive", "dead"):
-        numbers = ["--resources", str(options.resources), "--latency", str(options.latency)]
-        command = [sys.executable, "-m", "tests.benchmarks.orphan_scan", "--case", case, *numbers]
-        subprocess.run(command, check=True)
+    for case, name in (("alive", "resources of a known project"), ("dead", "orphans")):
+        command = [sys.executable, "-m", "tests.benchmarks.orphan_scan", "--case", case]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        found = next(json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
+        if found["status"] != ScanStatus.COMPLETED or (case == "dead" and found["orphans"] < RESOURCES * 0.99):
+            raise SystemExit(f"the scan ended otherwise: {found}")
+        what = f"a scan of {RESOURCES} {name}"
+        yield Figure(f"{what}: seconds", found["seconds"], 60)
+        yield Figure(f"{what}: seconds of processor time", found["processor"])
+        yield Figure(f"{what}: MB more than before", found["megabytes"])
+        yield Figure(f"{what}: calls", found["calls"])
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--case"]:
+        scan(sys.argv[2] == "dead")
+    else:
+        main(__doc__, measure)
