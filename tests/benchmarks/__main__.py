@@ -15,7 +15,7 @@ import sys
 from tests.benchmarks.figures import Figure, machine, table
 
 #: Modules of this package, in the order in which they run.
-ALL = ("deletion", "start", "statements")
+ALL = ("deletion", "start", "statements", "lists")
 
 
 def run(name: str) -> list[Figure]:
