@@ -93,7 +93,9 @@ def pipeline(conf: cfg.ConfigOpts, context: ApiContext, checks: health.Health) -
         default_renderer="json",
     )
     # Without a delayed decision a Keystone that is down gives a 503, and not an "invalid token".
-    checked = _TokenCheck(handlers, {"oslo_config_config": conf, "delay_auth_decision": False})
+    # Nothing here uses the catalog of the requester's token: Keystone need not send it, nor this process parse it.
+    options = {"oslo_config_config": conf, "delay_auth_decision": False, "include_service_catalog": False}
+    checked = _TokenCheck(handlers, options)
     conf.set_default("service_type", SERVICE_TYPE, group="keystone_authtoken")
     limited = sizelimit.RequestBodySizeLimiter(_ByPath(checked, handlers), conf)
     conf.set_default("max_request_body_size", _MAX_BODY, group="oslo_middleware")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pecan
 import webob
@@ -23,6 +23,8 @@ from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import Step
 from cleanup_orchestrator.drain import base as drain
+
+T = TypeVar("T")
 
 #: How often a handler tries to save a change while engines or workers write the same deletion.
 TRIES = 10
@@ -46,20 +48,29 @@ class DeletionHandlers:
 
         :raises ApiError: 403 forbidden; 404 deletion_not_found
         """
+        found = self._find(req, rule, deletion_id, self._context.store.load)
+        self._allow(req, rule, found[0])
+        return found
+
+    def _find(self, req: webob.Request, rule: str, deletion_id: str, read: Callable[[str], T]) -> T:
+        """Return what ``read`` returns for an id; see :meth:`_load`."""
         try:
             if not schemas.is_uuid(deletion_id):
                 raise storage.NotFound(deletion_id)
-            d, steps, now = self._context.store.load(deletion_id)
+            return read(deletion_id)
         except storage.NotFound:
-            found = False
-        else:
-            found = self._context.enforcer.may(req.context, rule, d.domain_id, d.project_id)
-        if found:
-            our_log.about(d.id, d.project_id)
-            return d, steps, now
+            raise self._refused(req, rule) from None
+
+    def _allow(self, req: webob.Request, rule: str, d: Deletion) -> None:
+        """Check that the policy allows the rule for a deletion; see :meth:`_load`."""
+        if not self._context.enforcer.may(req.context, rule, d.domain_id, d.project_id):
+            raise self._refused(req, rule)
+        our_log.about(d.id, d.project_id)
+
+    def _refused(self, req: webob.Request, rule: str) -> ApiError:
         if self._context.enforcer.may_somewhere(req.context, rule):
-            raise ApiError(404, "deletion_not_found", "no deletion has this id; GET /v1/deletions lists them")
-        raise forbidden(rule)
+            return ApiError(404, "deletion_not_found", "no deletion has this id; GET /v1/deletions lists them")
+        return forbidden(rule)
 
     def _refuse_protected(self, about: Project | Deletion) -> None:
         """Check that the configuration does not protect the project.
@@ -81,8 +92,7 @@ class DeletionHandlers:
             raise _has_liens(liens, self._context.enforcer.readable(req.context))
 
     def _shown(self, req: webob.Request, deletion_id: str) -> dict[str, Any]:
-        d, steps, _ = self._context.store.load(deletion_id)
-        return self._view(req, d, steps)
+        return self._view(req, *self._context.store.shown(deletion_id))
 
     def _view(self, req: webob.Request, d: Deletion, steps: Sequence[Step]) -> dict[str, Any]:
         enforcer = self._context.enforcer
@@ -109,7 +119,8 @@ class SingleDeletion(DeletionHandlers):
         :raises ApiError: 403 forbidden; 404 deletion_not_found
         """
         schemas.check_query(req, schemas.NOTHING)
-        d, steps, _ = self._load(req, policies.GET, deletion_id)
+        d, steps = self._find(req, policies.GET, deletion_id, self._context.store.shown)
+        self._allow(req, policies.GET, d)
         return self._view(req, d, steps)
 
     @pecan.expose("json")
@@ -143,7 +154,7 @@ class SingleDeletion(DeletionHandlers):
         self, req: webob.Request, deletion_id: str, query: Mapping[str, list[str]]
     ) -> tuple[Paging, dict[str, Any]]:
         """Check access to the deletion; return the page and the filters of a query."""
-        self._load(req, policies.GET, deletion_id)
+        self._allow(req, policies.GET, self._find(req, policies.GET, deletion_id, self._context.store.get))
         filters: dict[str, Any] = {
             name: values[0].lower() == "true" if name == "abandoned" else values[0]
             for name, values in query.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pecan
@@ -20,8 +20,9 @@ from cleanup_orchestrator.api.deletion import NAMED, DeletionHandlers, forbidden
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
+from cleanup_orchestrator.core import tally as tallies
 from cleanup_orchestrator.core import transitions
-from cleanup_orchestrator.core.deletion import Deletion, Mode, Status, accepted
+from cleanup_orchestrator.core.deletion import Deletion, Mode, Status, Tally, accepted
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import TASKS
 
@@ -163,15 +164,24 @@ class Deletions(DeletionHandlers):
         if paging.marker is not None:
             self._check_marker(req, paging.marker)
         shown, links = paging.cut(req, self._context.store.list(paging.page, **filters), lambda d: d.id)
-        steps = self._context.store.steps_of([d.id for d in shown])
         readable = self._context.enforcer.readable(req.context)
-        return {
-            "deletions": [
-                views.deletion(d, steps.get(d.id, ()), self._context.rules, href(req, d.id), readable, detail=False)
-                for d in shown
-            ],
-            **links,
-        }
+        return {"deletions": self._listed(shown, f"{req.application_url}/v1/deletions/", readable), **links}
+
+    def _listed(self, shown: Sequence[Deletion], url: str, readable: Collection[str]) -> list[dict[str, Any]]:
+        """Return the views of a page.
+
+        Only deletions under force need their steps. The steps of the others are counted by the database, if the
+        deletion has changed since the engine last counted them.
+        """
+        store = self._context.store
+        steps = store.steps_of([d.id for d in shown if d.forced])
+        counted = store.tallies([d.id for d in shown if not d.forced and d.tally is None])
+        views_ = []
+        for d in shown:
+            mine = steps.get(d.id, ())
+            tally = tallies.tally(d, mine) if d.forced else d.tally or counted.get(d.id, Tally())
+            views_.append(views.listed_deletion(d, mine, tally, self._context.rules, url + d.id, readable))
+        return views_
 
     def _project(self, requester: RequestContext, project_id: str) -> Project:
         """Return the project if the requester may delete it.

@@ -210,7 +210,7 @@ class OrphanScans:
         href = f"{req.application_url}/v1/deletions/{record.id}"
         resp.status = 202
         resp.headers["Location"] = href
-        d, steps, _now = self._context.store.load(record.id)
+        d, steps = self._context.store.shown(record.id)
         return {
             "deletion": views.deletion(
                 d, steps, self._context.rules, href, self._context.enforcer.readable(req.context)

@@ -51,7 +51,7 @@ class Plans:
         :raises ApiError: 400 invalid_query; 403 forbidden; 404 plan_not_found
         """
         query = schemas.check_query(req, schemas.PLAN_RESOURCES_QUERY)
-        d, _steps = find(self._context, req.context, plan_id)
+        d = find_record(self._context, req.context, plan_id)
         paging = Paging.of(query, self._context)
         reasons = _REASONS[query["action"][0]] if "action" in query else frozenset(Reason) - {Reason.INFORMATIONAL}
         filters = {name: query[name][0] for name in ("region", "service", "type") if name in query}
@@ -65,17 +65,22 @@ def find(context: ApiContext, requester: RequestContext, plan_id: str) -> tuple[
 
     :raises ApiError: 403 forbidden; 404 plan_not_found: it does not exist, or the requester may not see it
     """
+    return find_record(context, requester, plan_id), context.store.steps(plan_id)
+
+
+def find_record(context: ApiContext, requester: RequestContext, plan_id: str) -> Deletion:
+    """Return the dry run of a plan; see :func:`find`."""
     try:
         if not schemas.is_uuid(plan_id):
             raise storage.NotFound(plan_id)
-        d, steps, _now = context.store.load(plan_id)
+        d: Deletion = context.store.get(plan_id)
     except storage.NotFound:
         found = False
     else:
         found = plans.is_plan(d) and context.enforcer.may(requester, policies.PLAN_GET, d.domain_id, d.project_id)
     if found:
         our_log.about(d.id, d.project_id)
-        return d, steps
+        return d
     if context.enforcer.may_somewhere(requester, policies.PLAN_GET):
         text = "no plan has this id: use the id of a dry run of a cascade that ended as planned"
         raise ApiError(404, "plan_not_found", text)

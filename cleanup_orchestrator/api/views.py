@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from cleanup_orchestrator.core import force, plans
+from cleanup_orchestrator.core import tally as tallies
 from cleanup_orchestrator.core.blockers import blockers
-from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose
+from cleanup_orchestrator.core.deletion import Deletion, Tally
 from cleanup_orchestrator.core.holds import Brake, Lien, Waiver
 from cleanup_orchestrator.core.journal import Change
 from cleanup_orchestrator.core.reasons import Reason, remedy
-from cleanup_orchestrator.core.rounds import in_scope
 from cleanup_orchestrator.core.rules import Rules
-from cleanup_orchestrator.core.snapshot import done, settle_until
-from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepKind, StepState
+from cleanup_orchestrator.core.snapshot import settle_until
+from cleanup_orchestrator.core.step import Leftover, Step, StepKind, StepState
 from cleanup_orchestrator.core.transitions import cancellable, restorable, retryable
 
 #: Fields of a lien or a waiver that a requester who may not read its text can see.
@@ -30,6 +30,9 @@ _WITHOUT_TEXT = {
     "brake": "held by the brake, which stops all deletions: ask an admin",
     "waivers": "skips the services that 'waivers' names: ask the users who recorded the waivers, or an admin",
 }
+
+#: By type of a condition: the kinds of ``policies.READ`` whose texts its message may have.
+_TEXTS_OF = {"on_hold": ("lien", "brake"), "waived": ("waiver",)}
 
 #: Fields of a waiver in a deletion that relied on it. The other fields may have changed since.
 _OF_A_WAIVER = frozenset(
@@ -73,20 +76,27 @@ def time(value: datetime.datetime | None) -> str | None:
 
 
 def deletion(
-    d: Deletion,
-    steps: Sequence[Step],
-    rules: Rules,
-    href: str,
-    readable: Collection[str] = (),
-    detail: bool = True,
+    d: Deletion, steps: Sequence[Step], rules: Rules, href: str, readable: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return a deletion; ``detail`` adds children, holds, counts and blockers.
+    """Return a deletion with its children, holds, counts and blockers.
 
     :param steps: all steps of this deletion
     :param href: its URL
     :param readable: the kinds of ``policies.READ`` whose texts the requester may read
     """
-    shown: dict[str, Any] = {
+    shown = listed_deletion(d, steps, tallies.tally(d, steps), rules, href, readable)
+    return shown | _detail(d, steps, readable)
+
+
+def listed_deletion(
+    d: Deletion, steps: Sequence[Step], counted: Tally, rules: Rules, href: str, readable: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return a deletion as lists show it.
+
+    :param steps: all steps of this deletion if it has force; otherwise they are not needed
+    :param counted: its tally
+    """
+    return {
         "id": d.id,
         "project_id": d.project_id,
         "project_name": d.project_name,
@@ -129,10 +139,9 @@ def deletion(
             for c in d.conditions
         ],
         "forced": forced(d, steps),
-        "progress": progress(d, steps),
+        "progress": progress(d, counted),
         "links": [{"rel": "self", "href": href}],
     }
-    return shown | _detail(d, steps, readable) if detail else shown
 
 
 def _detail(d: Deletion, steps: Sequence[Step], readable: Collection[str]) -> dict[str, Any]:
@@ -200,8 +209,8 @@ def _condition_text(type_: str, status: bool, reason: str, message: str, readabl
 
     One message names all holds. A requester who may not read all kinds of holds gets a general text.
     """
-    needed = {"on_hold": {"lien", "brake"}, "waived": {"waiver"}}.get(type_, set())
-    if not status or needed <= set(readable):
+    needed = _TEXTS_OF.get(type_, ())
+    if not status or all(kind in readable for kind in needed):
         return message
     return _WITHOUT_TEXT.get(reason, message)
 
@@ -282,53 +291,18 @@ def waiver(w: Waiver, readable: Collection[str]) -> dict[str, Any]:
     return _open(values, "waiver", readable)
 
 
-def _listed(d: Deletion, step: Step) -> bool:
-    """Return whether the step's result counts: the present attempt listed it.
-
-    For a waived step the latest result of any attempt counts.
-    """
-    return step.round >= d.since_round or bool(step.waived)
-
-
-def _found(d: Deletion, step: Step) -> int:
-    """Return the number of resources that a step ever found.
-
-    A later listing with fewer resources does not reduce it.
-    """
-    return max(step.found if _listed(d, step) else 0, step.deleted + _remaining(d, step))
-
-
-def _remaining(d: Deletion, step: Step) -> int:
-    return step.remaining if _listed(d, step) else 0
-
-
-def progress(d: Deletion, steps: Iterable[Step]) -> dict[str, Any]:
-    """Return the counts of a progress line.
-
-    ``steps`` counts the resource types (per region) of the present round, ``steps_done`` those that have their result.
-    If no round is open, ``steps_done`` counts those with a result in this attempt. Both restart at 0 with each round.
-
-    The other counts concern the whole deletion and do not restart: ``found`` counts all resources ever found, also
-    deleted ones; ``deleted`` the resources that are confirmed gone, over all attempts; ``remaining`` the leftovers of
-    the latest listing in this attempt; ``abandoned`` the leftovers that were abandoned by force; ``kept`` the
-    resources that do not belong to the user; ``unknown`` the types that could not be listed; ``calls`` the API calls of
-    all steps.
-    """
-    every = list(steps)
-    sweeps = [s for s in every if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)]
-    present = [s for s in sweeps if in_scope(d, s)]
-    since = d.since_round if d.purpose is RoundPurpose.NONE else d.round
-    seen = [s for s in sweeps if _listed(d, s)]
+def progress(d: Deletion, counted: Tally) -> dict[str, Any]:
+    """Return the counts of a progress line; see ``Tally``."""
     return {
-        "steps": len(present),
-        "steps_done": sum(done(s, since) for s in present),
-        "found": sum(_found(d, s) for s in sweeps),
-        "deleted": sum(s.deleted for s in sweeps),
-        "remaining": sum(s.remaining for s in seen),
-        "abandoned": sum(s.abandoned for s in seen),
-        "kept": sum(s.kept for s in seen),
-        "unknown": sum(s.outcome is Outcome.UNKNOWN for s in seen),
-        "calls": sum(s.calls for s in every),
+        "steps": counted.steps,
+        "steps_done": counted.steps_done,
+        "found": counted.found,
+        "deleted": counted.deleted,
+        "remaining": counted.remaining,
+        "abandoned": counted.abandoned,
+        "kept": counted.kept,
+        "unknown": counted.unknown,
+        "calls": counted.calls,
         "round": d.round,
         "purpose": str(d.purpose),
     }
@@ -343,15 +317,15 @@ def counts(d: Deletion, steps: Iterable[Step]) -> list[dict[str, Any]]:
     for s in steps:
         if s.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED):
             continue
-        listed = _listed(d, s)
+        listed = tallies.listed(d, s)
         shown.append(
             {
                 "region": s.region,
                 "service": s.service,
                 "type": s.type,
-                "found": _found(d, s),
+                "found": tallies.found(d, s),
                 "deleted": s.deleted,
-                "remaining": _remaining(d, s),
+                "remaining": tallies.remaining(d, s),
                 "abandoned": s.abandoned if listed else 0,
                 "kept": s.kept if listed else 0,
                 "unplanned": s.unplanned if listed else 0,

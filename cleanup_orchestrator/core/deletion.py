@@ -131,6 +131,25 @@ class Force:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Tally:
+    """How far a deletion is.
+
+    ``steps`` and ``steps_done`` restart at 0 with each round. The other counts concern the whole deletion.
+    """
+
+    steps: int = 0  #: resource types (per region) of the present round
+    steps_done: int = 0  #: of these, those that have their result; if no round is open, a result in this attempt
+    found: int = 0  #: resources ever found, also deleted ones
+    deleted: int = 0  #: resources that are confirmed gone, over all attempts
+    remaining: int = 0  #: leftovers of the latest list in this attempt
+    abandoned: int = 0  #: leftovers that were abandoned by force
+    kept: int = 0  #: resources that do not belong to the user
+    unknown: int = 0  #: types that could not be listed
+    calls: int = 0  #: API calls of all steps
+    version: int = 0  #: of the deletion's row that it belongs to
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Deletion:
     """The deletion of one project. All times are UTC, by the database's clock."""
 
@@ -182,6 +201,8 @@ class Deletion:
     cascades_before: int = 0
     ahead: int = 0  #: older deletions that are being worked on (derived, loaded only while ``accepted``)
     version: int = 0  #: of the row, for compare-and-swap
+    #: As the latest decision counted it; none: a step or the API has changed the deletion since.
+    tally: Tally | None = None
 
     def condition(self, type_: ConditionType) -> Condition | None:
         """Return the condition of a type if it is true."""

@@ -5,6 +5,7 @@ It decides while the store locks the deletion, so that any number of engines may
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import threading
 
@@ -18,6 +19,7 @@ from cleanup_orchestrator.core.actions import Applied, apply
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Step, StepState
+from cleanup_orchestrator.core.tally import with_tally
 from cleanup_orchestrator.core.transitions import LIVE, WORKING
 from cleanup_orchestrator.engine.alarms import Alarms
 from cleanup_orchestrator.messaging.rpc import Bus
@@ -257,7 +259,8 @@ class Engine:
         if not actions:
             return None
         LOG.debug("deletion %s: %s", deletion.id, ", ".join(type(action).__name__ for action in actions))
-        return apply(deletion, steps, actions, now)
+        applied = apply(deletion, steps, actions, now)
+        return dataclasses.replace(applied, deletion=with_tally(applied.deletion, steps, applied.steps))
 
     def run_ticks(self, stop: threading.Event) -> None:
         """Take up every deletion that is due, until told to stop.

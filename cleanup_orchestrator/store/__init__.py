@@ -64,10 +64,12 @@ class Store:
         self.create, self.create_all = deletions.create, deletions.create_all
         self.get, self.live, self.list, self.due = deletions.get, deletions.live, deletions.page, deletions.due
         self.load, self.save, self.decide = deletions.load, deletions.save, deletions.decide
+        self.shown = deletions.shown
         self.next_ones = deletions.next_ones
 
         steps = Steps(database)
         self.steps, self.steps_of, self.put_steps = steps.list, steps.by_deletion, steps.put
+        self.tallies = steps.tallies
         self.claim, self.renew, self.release_claim = steps.claim, steps.renew, steps.release_claim
         self.may_write, self.finish = steps.may_write, steps.finish
 

@@ -22,7 +22,7 @@ class Brakes(Repository):
     @retry_transient
     def get(self) -> Brake:
         """Return the brake."""
-        with self._database.begin() as c:
+        with self._database.read() as c:
             return current_brake(c)
 
     def set(self, wanted: Brake) -> Brake:

@@ -60,7 +60,7 @@ class Changes(Repository):
     @retry_transient
     def list(self, deletion_id: str) -> tuple[Change, ...]:
         """Return the changes that are not undone, in the order in which they were made."""
-        with self._database.begin() as c:
+        with self._database.read() as c:
             return _changes(c, deletion_id, undone=False)
 
     @retry_transient

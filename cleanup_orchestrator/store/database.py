@@ -48,6 +48,9 @@ _CHECK_AFTER = 1.0
 #: Marks, in ``info`` of a pooled connection: when it was returned, monotonic, and that no transaction is open.
 _RETURNED_AT, _ENDED = "returned_at", "transaction_ended"
 
+#: The execution option of transactions that only read.
+_READS = "cleanup_orchestrator_reads"
+
 _LIBPQ = {
     "connect_timeout": 10,
     "keepalives": 1,
@@ -69,6 +72,7 @@ class Database:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self._reader = engine.execution_options(**{_READS: True})
         self.listeners = CommitListeners()
 
     @classmethod
@@ -83,7 +87,7 @@ class Database:
         if parsed.get_backend_name() == "sqlite":
             engine = sa.create_engine(url, connect_args={"timeout": 30, "check_same_thread": False})
             sa_event.listen(engine, "connect", sqlite_connect)
-            sa_event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+            sa_event.listen(engine, "begin", sqlite_begin)
         else:
             # connect_args override the URL, so they have only what the URL does not name.
             timeouts = _TIMEOUTS.get(parsed.get_driver_name(), {})
@@ -124,10 +128,22 @@ class Database:
                 yield connection
             connection.info[_ENDED] = True
 
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Return a connection with a transaction that only reads.
+
+        On SQLite it takes no lock: it sees the database as of its first statement, does not wait for a writer, and no
+        writer waits for it. On the other databases it is like :meth:`begin`.
+        """
+        with self._reader.connect() as connection:
+            with connection.begin():
+                yield connection
+            connection.info[_ENDED] = True
+
     @retry_transient
     def now(self) -> datetime.datetime:
         """Return the database's time, UTC, naive."""
-        with self.begin() as c:
+        with self.read() as c:
             return database_time(c)
 
     def ping(self) -> None:
@@ -135,7 +151,7 @@ class Database:
 
         A health check reports an outage at once.
         """
-        with self.begin() as c:
+        with self.read() as c:
             database_time(c)
 
 
@@ -159,6 +175,15 @@ def sqlite_connect(connection: Any, _record: Any) -> None:
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.close()
+
+
+def sqlite_begin(connection: Connection) -> None:
+    """Begin a transaction on SQLite: one that writes takes the lock at once.
+
+    A transaction that has read before its first write would fail if another one has written in between.
+    """
+    reads = connection.get_execution_options().get(_READS, False)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 
 def _idle_timeout(name: str) -> Callable[[Any, Any], None]:

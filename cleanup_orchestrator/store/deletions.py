@@ -107,13 +107,13 @@ class Deletions(Repository):
 
         :raises NotFound: when it does not exist
         """
-        with self._database.begin() as c:
+        with self._database.read() as c:
             return queries.get_deletion(c, deletion_id)
 
     @retry_transient
     def live(self, project_id: str) -> Deletion | None:
         """Return the live deletion of a project, if there is one."""
-        with self._database.begin() as c:
+        with self._database.read() as c:
             row = c.execute(records.select_deletions().where(t.deletions.c.live_project_id == project_id)).first()
             return records.deletion(row) if row else None
 
@@ -126,21 +126,22 @@ class Deletions(Repository):
         :raises NotFound: when the marker does not exist
         """
         table = t.deletions
-        query = records.select_deletions()
-        for name, value in filters.items():
-            column = table.c[name]
-            query = query.where(column.in_(value) if isinstance(value, list | tuple) else column == value)
+        where = [
+            table.c[name].in_(value) if isinstance(value, list | tuple) else table.c[name] == value
+            for name, value in filters.items()
+        ]
         if attention is not None:
             asking = records.needs_attention()
-            query = query.where(asking if attention else sa.not_(asking))
-        with self._database.begin() as c:
-            return [records.deletion(row) for row in c.execute(paged(c, table, query, page, "deletion")).all()]
+            where.append(asking if attention else sa.not_(asking))
+        with self._database.read() as c:
+            rows = paged(c, records.select_deletions(), table, where, page, "deletion")
+        return [records.deletion(row) for row in rows]
 
     @retry_transient
     def due(self, limit: int = 100) -> list[str]:
         """Return the ids of live deletions that are due, the most overdue first."""
         table = t.deletions
-        with self._database.begin() as c:
+        with self._database.read() as c:
             query = (
                 sa.select(table.c.id)
                 .where(table.c.live_project_id.is_not(None), table.c.wake_at <= database_time(c))
@@ -163,7 +164,7 @@ class Deletions(Repository):
 
         :raises NotFound: when it does not exist
         """
-        with self._database.begin() as c:
+        with self._database.read() as c:
             deletion, now = queries.get_deletion_now(c, deletion_id)
             return _with_others(c, deletion, now), queries.steps_of(c, deletion_id), now
 
@@ -196,6 +197,20 @@ class Deletions(Repository):
             _write_steps(c, {step.id: step for step in steps}, applied.steps)
             liens = _write_consequences(c, deletion, saved, applied.events, applied.abandoned, now)
             return Decided(deletion, steps, now, applied), saved, liens
+
+    @retry_transient
+    def shown(self, deletion_id: str) -> tuple[Deletion, tuple[Step, ...]]:
+        """Return a deletion as :meth:`load` does, with what views show of its steps.
+
+        The steps are not complete, so no decision may be made with them; see :func:`queries.shown_steps_of`.
+
+        :raises NotFound: when it does not exist
+        """
+        with self._database.read() as c:
+            deletion = _with_children(c, queries.get_deletion(c, deletion_id))
+            if deletion.has_holds:
+                deletion = guard.with_holds(c, deletion, database_time(c))
+            return deletion, queries.shown_steps_of(c, deletion_id)
 
     def save(
         self,
@@ -322,6 +337,12 @@ def _write_consequences(
     # A plugin's lien belongs to one deletion: the next deletion, or a retry, checks the resources again.
     ends = before.has_holds and before.status in LIVE and after.status not in LIVE
     return end_liens_of(c, before, queries.steps_of(c, before.id), now) if ends else []
+
+
+def _with_children(c: Connection, deletion: Deletion) -> Deletion:
+    if not deletion.include_subtree:
+        return deletion
+    return dataclasses.replace(deletion, children=_children(c, deletion.id))
 
 
 def _children(c: Connection, deletion_id: str) -> tuple[Child, ...]:

@@ -66,10 +66,11 @@ class Expiring(Generic[T]):
         :raises NotFound: when the marker does not exist
         """
         now = database_time(c)
-        query = sa.select(self.table).where(*(self.table.c[name] == value for name, value in filters.items()))
+        where = [self.table.c[name] == value for name, value in filters.items()]
         if in_force is not None:
-            query = query.where(self.holds(now) if in_force else sa.not_(self.holds(now)))
-        return [self.record(row) for row in c.execute(paged(c, self.table, query, page, self.noun))], now
+            where.append(self.holds(now) if in_force else sa.not_(self.holds(now)))
+        rows = paged(c, sa.select(self.table), self.table, where, page, self.noun)
+        return [self.record(row) for row in rows], now
 
     def in_force(self, c: Connection, now: datetime.datetime, about: sa.ColumnElement[bool]) -> tuple[T, ...]:
         """Return the records in force that meet a condition, the oldest first."""

@@ -44,7 +44,7 @@ class Journal(Repository):
             query = query.where(t.events.c[name] == value)
         if marker is not None:
             query = query.where(t.events.c.id > marker)
-        with self._database.begin() as c:
+        with self._database.read() as c:
             rows = c.execute(query.order_by(t.events.c.id).limit(limit)).all()
         return [EventRow(r.id, r.at, Event(r.type, r.message, r.actor, r.data, r.request_id)) for r in rows]
 

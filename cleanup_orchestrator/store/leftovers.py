@@ -56,7 +56,7 @@ class Leftovers(Repository):
             query = query.where(t.leftovers.c[name] == value)
         if marker is not None:
             query = query.where(t.leftovers.c.id > marker)
-        with self._database.begin() as c:
+        with self._database.read() as c:
             rows = c.execute(query.order_by(t.leftovers.c.id).limit(limit)).all()
         return [LeftoverRow(r.id, r.region, r.service, r.type, records.leftover(r)) for r in rows]
 

@@ -39,7 +39,7 @@ class Liens(Repository):
 
         :raises NotFound: when it does not exist
         """
-        with self._database.begin() as c:
+        with self._database.read() as c:
             return LIENS.get(c, lien_id), database_time(c)
 
     @retry_transient
@@ -47,13 +47,13 @@ class Liens(Repository):
         self, page: Page, in_force: bool | None = None, **filters: str
     ) -> tuple[Sequence[Lien], datetime.datetime]:
         """Return one page of liens, and the time; see :meth:`Expiring.page`."""
-        with self._database.begin() as c:
+        with self._database.read() as c:
             return LIENS.page(c, page, in_force, filters)
 
     @retry_transient
     def in_force(self, project_ids: Collection[str]) -> tuple[Lien, ...]:
         """Return the liens in force on any of these projects, the oldest first."""
-        with self._database.begin() as c:
+        with self._database.read() as c:
             return current_liens(c, project_ids, database_time(c))
 
     def remove(self, lien_id: str, user_id: str) -> Lien:

@@ -146,7 +146,7 @@ class OrphanScans(Repository):
 
         :raises NotFound: when it does not exist
         """
-        with self._database.begin() as c:
+        with self._database.read() as c:
             scan = _scan(c, scan_id)
             query = sa.select(_PARTS).where(_PARTS.c.scan_id == scan_id)
             rows = c.execute(query.order_by(_PARTS.c.region, _PARTS.c.service, _PARTS.c.type))
@@ -159,14 +159,15 @@ class OrphanScans(Repository):
         :param filters: column=value
         :raises NotFound: when the marker does not exist
         """
-        query = sa.select(_SCANS).where(*(_SCANS.c[name] == value for name, value in filters.items()))
-        with self._database.begin() as c:
-            return [records.scan(row) for row in c.execute(paged(c, _SCANS, query, page, "orphan scan"))]
+        where = [_SCANS.c[name] == value for name, value in filters.items()]
+        with self._database.read() as c:
+            rows = paged(c, sa.select(_SCANS), _SCANS, where, page, "orphan scan")
+        return [records.scan(row) for row in rows]
 
     @retry_transient
     def due(self) -> str | None:
         """Return the id of the scan that is due for a decision, if there is one."""
-        with self._database.begin() as c:
+        with self._database.read() as c:
             query = sa.select(_SCANS.c.id).where(_SCANS.c.live.is_not(None), _SCANS.c.wake_at <= database_time(c))
             found: str | None = c.execute(query).scalar()
             return found
@@ -356,7 +357,7 @@ class OrphanScans(Repository):
     def candidate_projects(self, part: ScanPart) -> tuple[str, ...]:
         """Return the projects of the resources that the first read noted."""
         query = sa.select(_ORPHANS.c.project_id).where(_ORPHANS.c.part_id == part.id).distinct()
-        with self._database.begin() as c:
+        with self._database.read() as c:
             return tuple(sorted(c.execute(query).scalars()))
 
     @retry_transient
@@ -389,10 +390,9 @@ class OrphanScans(Repository):
         query = query.where(*(_ORPHANS.c[name] == value for name, value in filters.items()))
         if marker is not None:
             query = query.where(_ORPHANS.c.id > marker)
-        with self._database.begin() as c:
-            return [
-                OrphanRow(row.id, records.orphan(row)) for row in c.execute(query.order_by(_ORPHANS.c.id).limit(limit))
-            ]
+        with self._database.read() as c:
+            rows = c.execute(query.order_by(_ORPHANS.c.id).limit(limit)).all()
+        return [OrphanRow(row.id, records.orphan(row)) for row in rows]
 
     @retry_transient
     def projects(self, scan_id: str, limit: int, marker: str = "", project_id: str = "") -> list[OrphanProject]:
@@ -404,11 +404,13 @@ class OrphanScans(Repository):
         there = sa.and_(_ORPHANS.c.scan_id == scan_id, _ORPHANS.c.confirmed.is_(True), _ORPHANS.c.project_id > marker)
         if project_id:
             there = sa.and_(there, _ORPHANS.c.project_id == project_id)
-        with self._database.begin() as c:
+        with self._database.read() as c:
             column = _ORPHANS.c.project_id
             ids = list(c.execute(sa.select(column).where(there).distinct().order_by(column).limit(limit)).scalars())
             by = (column, _ORPHANS.c.service, _ORPHANS.c.type, _ORPHANS.c.project_setting)
-            counted = c.execute(sa.select(*by, sa.func.count()).where(there, column.in_(ids)).group_by(*by)).all()
+            # All projects between the first and the last id are on the page: the database reads one part of an index.
+            here = sa.and_(there, column.between(ids[0], ids[-1])) if ids else sa.false()
+            counted = c.execute(sa.select(*by, sa.func.count()).where(here).group_by(*by)).all()
             d = t.deletions
             known = c.execute(
                 sa.select(d.c.id, d.c.project_id, d.c.project_name, d.c.domain_id)

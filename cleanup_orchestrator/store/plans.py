@@ -39,7 +39,7 @@ class Plans(Repository):
             table.type == type_,
             table.reason == str(Reason.PRESENT),
         )
-        with self._database.begin() as c:
+        with self._database.read() as c:
             return frozenset(c.execute(query).scalars())
 
     @retry_transient
@@ -49,7 +49,7 @@ class Plans(Repository):
         They may not approve it. The caller reads the deletion first. A later request changes its version, so that no
         approval is saved.
         """
-        with self._database.begin() as c:
+        with self._database.read() as c:
             return askers(c, deletion)
 
     @retry_transient
@@ -59,7 +59,7 @@ class Plans(Repository):
         place = (table.region, table.service, table.type)
         query = sa.select(*place, table.reason, sa.func.count()).where(table.deletion_id == plan_id)
         found: dict[Place, dict[Reason, int]] = {}
-        with self._database.begin() as c:
+        with self._database.read() as c:
             for region, service, type_, reason, count in c.execute(query.group_by(*place, table.reason)):
                 found.setdefault((region, service, type_), {})[Reason(reason)] = count
         return found

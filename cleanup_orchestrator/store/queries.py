@@ -38,6 +38,11 @@ _STEPS = (
 )
 #: The steps of a deletion. Each row has what the deletion's own row does not tell, and the time.
 _STEPS_NOW = _STEPS.add_columns(*records.derived(sa.bindparam("deletion_id"), sa.bindparam("project_id")), CLOCK)
+_SHOWN_STEPS = (
+    records.select_shown_steps()
+    .where(t.steps.c.deletion_id == sa.bindparam("deletion_id"))
+    .order_by(t.steps.c.region, t.steps.c.service, t.steps.c.type)
+)
 
 #: Parameters: the values of :mod:`.records`, ``known_id`` and ``known_version``. Without a match no row is updated.
 UPDATE_DELETION = t.deletions.update().where(
@@ -114,4 +119,12 @@ def find_work(c: Connection, step_id: str) -> Work | None:
 
 def steps_of(c: Connection, deletion_id: str) -> tuple[Step, ...]:
     """Return all steps of a deletion, by region, service and type."""
-    return tuple(records.step(row) for row in c.execute(_STEPS, {"deletion_id": deletion_id}))
+    return tuple(map(records.step, c.execute(_STEPS, {"deletion_id": deletion_id}).all()))
+
+
+def shown_steps_of(c: Connection, deletion_id: str) -> tuple[Step, ...]:
+    """Return what views show of all steps of a deletion, in the same order.
+
+    The steps are not complete: they do not have what workers and decisions need, such as order, tokens and times.
+    """
+    return tuple(map(records.shown_step, c.execute(_SHOWN_STEPS, {"deletion_id": deletion_id}).all()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,6 +20,7 @@ from cleanup_orchestrator.core.deletion import (
     Origin,
     RoundPurpose,
     Status,
+    Tally,
 )
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, ScanPart, ScanStatus
@@ -47,6 +48,7 @@ def deletion_values(d: Deletion) -> dict[str, Any]:
     values["waivers"] = stored_waivers(d.waivers)
     values["attention"] = d.attention
     values["forced"] = plain(d.forced.to_dict()) if d.forced else None
+    values["tally"] = dataclasses.asdict(d.tally) if d.tally else None
     values["approvals"] = [plain(a.to_dict()) for a in d.approvals]
     return {k: str(v) if isinstance(v, Mode | Status | RoundPurpose | Origin) else v for k, v in values.items()}
 
@@ -114,6 +116,7 @@ def deletion(row: Row[Any], computed: Row[Any] | None = None) -> Deletion:
             "forced": _force(row.forced) if row.forced else None,
             "has_changes": bool(computed.has_changes),
             "has_holds": bool(computed.has_holds),
+            "tally": Tally(**row.tally) if row.tally and row.tally["version"] == row.version else None,
         }
     )
 
@@ -229,6 +232,35 @@ def step(row: Row[Any], prefix: str = "") -> Step:
 def step_of_deletion(row: Row[Any]) -> Step:
     """Return the step in a row with the columns of :func:`step_columns`."""
     return step(row, _OF_STEP)
+
+
+#: The columns that views show, in the order of the fields. The others keep the defaults of their fields.
+_SHOWN = tuple(
+    t.steps.c[name]
+    for name in (
+        *("id", "deletion_id", "kind", "region", "service", "type", "project_setting", "informational", "token"),
+        *("waived", "round", "attempt", "state", "outcome", "reason", "message", "found", "remaining", "kept"),
+        *("forcing", "abandoned", "unseen", "unplanned", "digest", "deleted", "calls"),
+    )
+)
+_KINDS = {str(each): each for each in StepKind}
+_STATES = {str(each): each for each in StepState}
+_OUTCOMES = {str(each): each for each in Outcome}
+_TOKENS = {str(each): each for each in Token}
+
+
+def select_shown_steps() -> sa.Select[Any]:
+    """Return a query for what views show of all steps, whose rows :func:`shown_step` reads."""
+    return sa.select(*_SHOWN)
+
+
+def shown_step(row: Sequence[Any]) -> Step:
+    """Return the step in a row of :func:`select_shown_steps`, which is not complete."""
+    id_, deletion_id, kind, region, service, type_, setting, informational, token, *rest = row
+    waived, round_, attempt, state, outcome, *others = rest
+    where = id_, deletion_id, _KINDS[kind], region, service, type_, (), setting, informational
+    result = _TOKENS[token], waived, round_, attempt, _STATES[state], _OUTCOMES[outcome]
+    return Step(*where, *result, *others)
 
 
 def scan_values(s: OrphanScan) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Statistics(Repository):
         maybe_stalled = sa.or_(
             conditions_text.contains(ConditionType.STALLED), conditions_text.contains(ConditionType.ON_HOLD)
         )
-        with self._database.begin() as c:
+        with self._database.read() as c:
             now = database_time(c)
             counts = c.execute(sa.select(t.deletions.c.status, sa.func.count()).group_by(t.deletions.c.status)).all()
             conditions = c.execute(sa.select(t.deletions.c.conditions).where(live, maybe_stalled)).scalars().all()

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import force
 from cleanup_orchestrator.core.actions import record, settled
-from cleanup_orchestrator.core.deletion import Deletion, Status
+from cleanup_orchestrator.core.deletion import Deletion, Status, Tally
 from cleanup_orchestrator.core.guard import NO_OPTIONS, HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Change, Event, EventType
@@ -28,6 +28,7 @@ from cleanup_orchestrator.store.database import Repository, new_id
 from cleanup_orchestrator.store.journal import write_journal
 from cleanup_orchestrator.store.leftovers import abandoned_leftovers, replace_leftovers
 from cleanup_orchestrator.store.plugin_liens import settle_lien
+from cleanup_orchestrator.store.tallies import tallies
 from cleanup_orchestrator.store.transient import retry_transient
 
 #: Columns that only a survey writes once a step exists.
@@ -44,7 +45,7 @@ class Steps(Repository):
     @retry_transient
     def list(self, deletion_id: str) -> tuple[Step, ...]:
         """Return all steps of a deletion."""
-        with self._database.begin() as c:
+        with self._database.read() as c:
             return queries.steps_of(c, deletion_id)
 
     @retry_transient
@@ -53,11 +54,22 @@ class Steps(Repository):
 
         Deletions without steps are missing.
         """
+        if not deletion_ids:
+            return {}
         found: dict[str, list[Step]] = {}
-        with self._database.begin() as c:
-            for row in c.execute(sa.select(t.steps).where(t.steps.c.deletion_id.in_(deletion_ids))):
-                found.setdefault(row.deletion_id, []).append(records.step(row))
+        with self._database.read() as c:
+            rows = c.execute(sa.select(t.steps).where(t.steps.c.deletion_id.in_(deletion_ids))).all()
+        for row in rows:
+            found.setdefault(row.deletion_id, []).append(records.step(row))
         return {deletion_id: tuple(steps) for deletion_id, steps in found.items()}
+
+    @retry_transient
+    def tallies(self, deletion_ids: Sequence[str]) -> dict[str, Tally]:
+        """Count the steps of several deletions in one query; see :func:`tallies.tallies`."""
+        if not deletion_ids:
+            return {}
+        with self._database.read() as c:
+            return tallies(c, deletion_ids)
 
     # ------------------------------------------------------------------------------------------------------ claims
     def claim(self, step_id: str, worker: str, lease: float) -> tuple[Deletion, Step] | None:

@@ -30,6 +30,15 @@ _OPTIONS = {
     "mariadb_charset": "utf8mb4",
 }
 
+
+def _listed_by(*columns: str) -> tuple[sa.Index, ...]:
+    """Return the indexes in which lists that are sorted or filtered by a column find a page.
+
+    ``created_at`` and the id decide between rows that sort alike; see ``Page.order``.
+    """
+    return tuple(sa.Index(None, *dict.fromkeys((column, "created_at", "id"))) for column in columns)
+
+
 deletions = sa.Table(
     "deletions",
     metadata,
@@ -77,13 +86,14 @@ deletions = sa.Table(
     sa.Column("approvals", sa.JSON(none_as_null=True), nullable=True),
     # Why a live deletion needs an operator: a copy of its conditions, for queries.
     sa.Column("attention", _CODE, nullable=False, server_default=""),
+    # Counts of the steps; they hold if the version in them is that of the row.
+    sa.Column("tally", sa.JSON(none_as_null=True), nullable=True),
     sa.UniqueConstraint("live_project_id"),
     sa.Index(None, "live_project_id", "wake_at"),
-    sa.Index(None, "project_id"),
-    sa.Index(None, "domain_id", "created_at"),
-    sa.Index(None, "created_at", "id"),
-    sa.Index(None, "status", "created_at"),
-    sa.Index(None, "parent_deletion_id"),
+    *_listed_by(
+        *("created_at", "updated_at", "status_at", "progress_at"),
+        *("status", "mode", "origin", "project_id", "project_name", "domain_id", "parent_deletion_id"),
+    ),
     **_OPTIONS,
 )
 
@@ -146,6 +156,7 @@ leftovers = sa.Table(
     sa.Column("owner", _ID, nullable=False, server_default=""),
     sa.Column("remedy", sa.Text, nullable=True),
     sa.Index(None, "deletion_id", "id"),
+    sa.Index(None, "deletion_id", "region", "service", "type", "reason"),
     sa.Index(None, "step_id"),
     **_OPTIONS,
 )
@@ -208,7 +219,7 @@ liens = sa.Table(
     sa.Column("deleted_at", _TIME, nullable=True),
     sa.Column("deleted_by", _ID, nullable=False),
     sa.Index(None, "project_id", "deleted_at"),
-    sa.Index(None, "created_at", "id"),
+    *_listed_by("created_at", "project_id", "origin", "deleted_at"),
     **_OPTIONS,
 )
 
@@ -228,8 +239,7 @@ waivers = sa.Table(
     sa.Column("expires_at", _TIME, nullable=False),
     sa.Column("deleted_at", _TIME, nullable=True),
     sa.Column("deleted_by", _ID, nullable=False),
-    sa.Index(None, "created_at", "id"),
-    sa.Index(None, "expires_at"),
+    *_listed_by("created_at", "expires_at", "service_type", "region", "project_id", "deleted_at"),
     **_OPTIONS,
 )
 
@@ -283,7 +293,7 @@ orphan_scans = sa.Table(
     sa.Column("not_covered", sa.JSON, nullable=False),
     sa.Column("version", sa.Integer, nullable=False),
     sa.UniqueConstraint("live"),
-    sa.Index(None, "created_at", "id"),
+    *_listed_by("created_at", "status_at", "status"),
     **_OPTIONS,
 )
 
@@ -340,7 +350,8 @@ orphans = sa.Table(
     sa.Column("seen_fence", sa.Integer, nullable=False),
     sa.Column("confirmed", sa.Boolean, nullable=False),
     sa.Index(None, "scan_id", "id"),
-    sa.Index(None, "scan_id", "project_id"),
+    # With a name of its own: that of the convention is longer than PostgreSQL's 63 characters.
+    sa.Index("ix_orphans_counts", *("scan_id", "confirmed", "project_id", "service", "type", "project_setting")),
     sa.Index(None, "part_id", "resource_id"),
     **_OPTIONS,
 )

@@ -31,7 +31,7 @@ class Waivers(Repository):
 
         :raises NotFound: when it does not exist
         """
-        with self._database.begin() as c:
+        with self._database.read() as c:
             return WAIVERS.get(c, waiver_id), database_time(c)
 
     @retry_transient
@@ -39,7 +39,7 @@ class Waivers(Repository):
         self, page: Page, in_force: bool | None = None, **filters: str
     ) -> tuple[Sequence[Waiver], datetime.datetime]:
         """Return one page of waivers, and the time; see :meth:`Expiring.page`."""
-        with self._database.begin() as c:
+        with self._database.read() as c:
             return WAIVERS.page(c, page, in_force, filters)
 
     @retry_transient
@@ -48,7 +48,7 @@ class Waivers(Repository):
 
         Without a project, only those that cover every project.
         """
-        with self._database.begin() as c:
+        with self._database.read() as c:
             return WAIVERS.in_force(c, database_time(c), t.waivers.c.project_id.in_({"", project_id}))
 
     @retry_transient

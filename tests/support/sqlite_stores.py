@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
 from cleanup_orchestrator.store import Database, Store, tables
-from cleanup_orchestrator.store.database import sqlite_connect
+from cleanup_orchestrator.store.database import sqlite_begin, sqlite_connect
 
 
 @functools.cache
@@ -33,7 +33,7 @@ def _engine() -> sa.Engine:
     engine = sa.create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
     sa.event.listen(engine, "connect", _fill)
     sa.event.listen(engine, "connect", sqlite_connect)
-    sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    sa.event.listen(engine, "begin", sqlite_begin)
     return engine
 
 

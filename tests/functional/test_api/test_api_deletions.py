@@ -11,6 +11,7 @@ import urllib.parse
 import uuid
 
 import pytest
+import sqlalchemy as sa
 import tenacity
 import webob
 from hypothesis import HealthCheck, given, settings
@@ -28,6 +29,7 @@ from cleanup_orchestrator.core.deletion import Mode, Origin, RoundPurpose, Statu
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import TASKS, Leftover, Outcome, Step, StepKind, StepResult, StepState
+from cleanup_orchestrator.core.tally import tally
 from cleanup_orchestrator.core.transitions import By
 from cleanup_orchestrator.store import records, tables
 from tests.functional.test_api import keystone as ks
@@ -195,10 +197,10 @@ def test_a_failing_cast_does_not_fail_the_request(site, caplog):
 
 
 def test_the_store_is_down(site, monkeypatch, caplog):
-    def refuse():
+    def refuse(_engine):
         raise sa_exc.OperationalError("SELECT secret FROM t", {}, Exception("connection refused"))
 
-    monkeypatch.setattr(site.store.database.engine, "connect", lambda: refuse())
+    monkeypatch.setattr(sa.Engine, "connect", refuse)
     for retry in stores.retries():  # without the retries of 20 seconds
         monkeypatch.setattr(retry, "stop", tenacity.stop_after_attempt(1))
     for answer in (
@@ -260,7 +262,7 @@ def test_keystone_answers_about_another_project(site, monkeypatch):
 
 
 def test_an_unexpected_error_shows_nothing_and_is_logged_with_its_request(site, monkeypatch, caplog):
-    monkeypatch.setattr(site.store, "load", lambda _: {}["a secret detail"])
+    monkeypatch.setattr(site.store, "shown", lambda _: {}["a secret detail"])
     answer = site.get(f"/v1/deletions/{uuid.uuid4()}")
     assert (answer.status, answer.error["code"]) == (500, "internal_error")
     assert b"secret" not in answer.body and b"Traceback" not in answer.body
@@ -298,7 +300,7 @@ def test_every_line_has_the_ids_and_none_a_secret(site, lines, monkeypatch):
     ]
     for line in of_package:
         assert f"[{request_id} deletion={made['id']} project=p1]" in line
-    monkeypatch.setattr(site.store, "load", lambda _: {}["x"])
+    monkeypatch.setattr(site.store, "shown", lambda _: {}["x"])
     failed = site.get(f"/v1/deletions/{made['id']}")
     trace = [line for line in lines() if "Traceback" in line or "KeyError" in line]
     assert trace and all(f"[{failed.headers['x-openstack-request-id']} deletion=" in line for line in trace)
@@ -698,8 +700,8 @@ def test_walking_the_pages_yields_every_deletion_once_and_in_order(crowd, sort, 
         for d in crowd.store.list(storage.Page(1000))
         if (not status or d.status in status) and (token == ks.ADMIN or d.domain_id == "d1")
     ]
-    wanted.sort(key=lambda d: d.id)
-    for key, way in reversed(sort or (("created_at", "desc"),)):
+    order = storage.Page(1, sort=tuple(sort)).order if sort else storage.Page(1).order
+    for key, way in reversed(order):
         wanted.sort(key=lambda d: getattr(d, key), reverse=way == "desc")
     assert seen == [d.id for d in wanted]
 
@@ -753,7 +755,7 @@ def test_numbers_of_a_deletion_over_its_life():
     lost = dataclasses.replace(base, kind=StepKind.UNSUPPORTED, type="", round=4, outcome=Outcome.UNKNOWN, calls=0)
     task = Step("t", "d", StepKind.SURVEY, round=3, state=StepState.DONE, outcome=Outcome.CLEAR, calls=4)
     steps = [now_seen, emptier, history, project_setting, lost, task]
-    assert views.progress(record, steps) == {
+    assert views.progress(record, tally(record, steps)) == {
         "steps": 4, "steps_done": 2, "found": 14, "deleted": 13, "remaining": 1, "kept": 2, "unknown": 1, "calls": 10,
         "abandoned": 0, "round": 4, "purpose": "delete",
     }  # fmt: skip
@@ -762,7 +764,7 @@ def test_numbers_of_a_deletion_over_its_life():
     assert shown["old"] | {"found": 1, "remaining": 0, "kept": 0, "outcome": "", "state": "idle"} == shown["old"]
     assert (shown["port"]["found"], shown["net"]["found"]) == (8, 5)
     between = dataclasses.replace(record, purpose=RoundPurpose.NONE)
-    assert views.progress(between, steps)["steps_done"] == 3
+    assert views.progress(between, tally(between, steps))["steps_done"] == 3
 
 
 # --------------------------------------------------------------------------------------------- what a tree costs

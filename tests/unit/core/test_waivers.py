@@ -15,6 +15,7 @@ from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepState, Token
+from cleanup_orchestrator.core.tally import tally
 from cleanup_orchestrator.store import records
 from tests.unit.worker.test_survey import FIRST, Keystone, several, surveyed
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
@@ -260,7 +261,7 @@ def test_a_waived_type_is_shown_as_not_listed_with_its_earlier_counts():
     [count] = views.counts(record, [seen])
     assert (count["outcome"], count["state"], count["reason"], count["message"]) == ("", "idle", "waived", "by alice")
     assert (count["remaining"], count["found"]) == (2, 2)
-    numbers = views.progress(record, [seen])
+    numbers = views.progress(record, tally(record, [seen]))
     assert (numbers["steps"], numbers["unknown"], numbers["remaining"]) == (0, 0, 2)
     shown = views.deletion(record, [seen], Rules(), "/", {"waiver"})["waivers"]
     assert shown == [

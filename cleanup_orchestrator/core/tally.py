@@ -1,0 +1,67 @@
+"""Counts the results of a deletion's steps. Pure.
+
+The engine saves the counts with each decision. For deletions that have changed since, the store counts in SQL
+(``store.tallies``); a test compares the two.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Tally
+from cleanup_orchestrator.core.rounds import in_scope
+from cleanup_orchestrator.core.snapshot import done
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind
+
+
+def listed(deletion: Deletion, step: Step) -> bool:
+    """Return whether the step's result counts: the present attempt listed it.
+
+    For a waived step the latest result of any attempt counts.
+    """
+    return step.round >= deletion.since_round or bool(step.waived)
+
+
+def remaining(deletion: Deletion, step: Step) -> int:
+    """Return the number of leftovers of a step in this attempt."""
+    return step.remaining if listed(deletion, step) else 0
+
+
+def found(deletion: Deletion, step: Step) -> int:
+    """Return the number of resources that a step ever found.
+
+    A later list with fewer resources does not reduce it.
+    """
+    return max(step.found if listed(deletion, step) else 0, step.deleted + remaining(deletion, step))
+
+
+def with_tally(deletion: Deletion, steps: Iterable[Step], changed: Iterable[Step]) -> Deletion:
+    """Return a deletion as it is saved next, with the tally of that version.
+
+    :param steps: all steps as they were read
+    :param changed: those that are saved with the deletion
+    """
+    latest = {step.id: step for step in steps} | {step.id: step for step in changed}
+    counted = dataclasses.replace(tally(deletion, latest.values()), version=deletion.version + 1)
+    return dataclasses.replace(deletion, tally=counted)
+
+
+def tally(deletion: Deletion, steps: Iterable[Step]) -> Tally:
+    """Count the results of all steps of a deletion."""
+    every = list(steps)
+    sweeps = [s for s in every if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)]
+    present = [s for s in sweeps if in_scope(deletion, s)]
+    since = deletion.since_round if deletion.purpose is RoundPurpose.NONE else deletion.round
+    seen = [s for s in sweeps if listed(deletion, s)]
+    return Tally(
+        steps=len(present),
+        steps_done=sum(done(s, since) for s in present),
+        found=sum(found(deletion, s) for s in sweeps),
+        deleted=sum(s.deleted for s in sweeps),
+        remaining=sum(s.remaining for s in seen),
+        abandoned=sum(s.abandoned for s in seen),
+        kept=sum(s.kept for s in seen),
+        unknown=sum(s.outcome is Outcome.UNKNOWN for s in seen),
+        calls=sum(s.calls for s in every),
+    )
