@@ -289,14 +289,18 @@ class RevokedReport(FencedReport):
 
 
 class FencedCancel(Way):
-    """A cancel after most changes: drained and disabled, everything deleted except the project settings."""
+    """A cancel at the last moment: everything is deleted except the project settings.
 
-    stages = (Stage("closed"), Stage(first="cancelled"))
+    The project is about to be disabled. Behind the fence its removal follows at once.
+    """
+
+    stages = (Stage("proven"), Stage(first="cancelled"))
+    enabled = True
     way = "accepted draining inventory deleting verifying cancelling cancelled"
     points = (Point("identity: PATCH /projects/* -> 200", stage=1),)
 
     def cancelled(self):
-        assert not self.cloud.identity.projects[self.project].enabled
+        assert self.cloud.identity.projects[self.project].enabled is self.enabled
         self.cancel()
         self.left = self.resources()
 
@@ -305,9 +309,11 @@ class FencedCancel(Way):
 
 
 class RevokedCancel(FencedCancel):
-    """The same behind removed grants."""
+    """The same behind removed grants, and with the project disabled: another inventory follows."""
 
     driver = "revoke"
+    stages = (Stage("closed"), Stage(first="cancelled"))
+    enabled = False
     points = (Point("identity: PUT /projects/*/users/*/roles/* -> 204", stage=1),)
 
 
@@ -405,7 +411,7 @@ class Lien(Way):
 
     options = {"protection": {"lien_types": "image.image"}, "service_image": {"delete_shared_images": "false"}}
     stages = (Stage("on_hold"), Stage(first="unshare"))
-    points = (Point("bus: deletion", 9),)  # the lien is on record, and no engine knows
+    points = (Point("bus: deletion", 8),)  # the lien is on record, and no engine knows
 
     def furnish(self, project):
         super().furnish(project)
