@@ -153,7 +153,7 @@ class Deletions(Repository):
     @retry_transient
     def next_ones(self, limit: int) -> list[str]:
         """Return the ids of the oldest deletions that have not begun, or are just beginning."""
-        with self._database.begin() as c:
+        with self._database.read() as c:
             return next_ones(c, limit)
 
     @retry_transient

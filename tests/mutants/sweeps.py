@@ -158,8 +158,8 @@ MUTATIONS = (
     Mutation(
         "What was deleted counts as gone without the second list",
         DELETING,
-        "return unknown(error, found=len(names) + len(first.blocked))",
-        "return StepResult(Outcome.CLEAR, deleted=tuple(names.items()))",
+        "return unknown(error, found=count + len(first.blocked))",
+        "return StepResult(Outcome.CLEAR, deleted=tuple((one.id, one.name) for one in found.values()))",
         tests("worker/sweep"),
     ),
     Mutation(
@@ -267,8 +267,8 @@ MUTATIONS = (
     Mutation(
         "What is dragged along by another type is deleted by a call of its own",
         DELETING,
-        "    if type_.deleted_with:\n        attempt.tried.update(names)\n    else:",
-        "    if False:\n        attempt.tried.update(names)\n    else:",
+        "    if type_.deleted_with:\n        attempt.tried.update(found)\n    else:",
+        "    if False:\n        attempt.tried.update(found)\n    else:",
         tests("worker/sweep"),
     ),
     Mutation(
@@ -347,8 +347,8 @@ MUTATIONS = (
     Mutation(
         "The owner filter is dropped from the second page on",
         PLUGIN_CALLS,
-        "query = {**query, **dict(parse_qsl(urlsplit(link).query))}",
-        "query = dict(parse_qsl(urlsplit(link).query))",
+        "query = {**query, **_parameters(link)}",
+        "query = _parameters(link)",
         tests("plugins/declared_calls"),
     ),
     Mutation(
