@@ -134,8 +134,8 @@ def _uncovered(seed: int) -> Plan:
 
 def _forced(seed: int) -> Plan:
     """A resource is stuck, an admin forces the deletion, and others create resources meanwhile."""
-    later = 1000 + 30 * (seed % 20)
-    deeds = (Deed(250, "force"), *(Deed(at, "create", at % 20 / 20) for at in range(later, later + 120, 10)))
+    later = 500 + 25 * (seed % 20)
+    deeds = (Deed(170, "force"), *(Deed(at, "create", at % 20 / 20) for at in range(later, later + 120, 10)))
     world = {"driver": "none", "services": ("block-storage",), "bound": False, "disabled": False, "limit": 0}
     return dataclasses.replace(_calm(seed), obstacle="stuck", ending="force", deeds=deeds, **world)
 
@@ -169,7 +169,7 @@ def _cancelled_liens(seed: int) -> Plan:
 def _servers(seed: int) -> Plan:
     """Servers are stopped for the recovery window, and the project is restored."""
     wanted = dataclasses.replace(_windowed(seed), services=("compute",), stop_servers=True, disabled=False)
-    return dataclasses.replace(wanted, deeds=(Deed(150 + 10 * seed, "restore"),))
+    return dataclasses.replace(wanted, deeds=(Deed(60 + 4 * seed, "restore"),))
 
 
 def _orphans(seed: int) -> Plan:
