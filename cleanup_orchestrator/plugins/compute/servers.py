@@ -123,13 +123,18 @@ def refuse_unreachable(connection: Connection, project: ProjectDefinition, serve
     raise Refused(Verdict(Reason.UNREACHABLE, "its cell does not answer: Nova can neither show nor delete it now"))
 
 
+def _deleted_with(row: Row) -> list[str]:
+    """Return the ids of the volumes that Nova deletes with a server."""
+    return [volume["id"] for volume in row.get(_VOLUMES) or () if volume.get("delete_on_termination")]
+
+
 def release_volumes(connection: Connection, project: ProjectDefinition, server: Resource) -> None:
     """Prevent that volumes are deleted with their server.
 
     The plugin of Cinder decides which volumes stay, and whose snapshots they have. Nova before Ussuri cannot do this.
     There a volume with ``delete_on_termination`` is deleted with its server.
     """
-    volumes = [v["id"] for v in server.data.get(_VOLUMES) or () if v.get("delete_on_termination")]
+    volumes = _deleted_with(server.data)
     if not volumes or not knows_microversion(connection.compute, _RELEASE):
         return
     for id_ in volumes:
@@ -143,9 +148,18 @@ def release_volumes(connection: Connection, project: ProjectDefinition, server: 
 
 
 def being_deleted(server: Resource, project: ProjectDefinition) -> str | None:
-    """Say that Nova deletes a server, unless that is stuck."""
-    going = server.data.get(_TASK) in _DELETING or server.data.get("status") == "DELETED"
-    return "Nova is deleting it" if going and not _stuck(server.data) else None
+    """Say that Nova deletes a server, unless that is stuck.
+
+    A delete that another client requested may take volumes along. Such a server is not only looked at: its volumes are
+    released first.
+    """
+    row = server.data
+    return "Nova is deleting it" if _is_going(row) and not _stuck(row) and not _deleted_with(row) else None
+
+
+def _is_going(row: Row) -> bool:
+    """Return whether Nova deletes a server; DELETED is the last state of one whose row is about to go."""
+    return row.get(_TASK) in _DELETING or row.get("status") == "DELETED"
 
 
 def delete_server(connection: Connection, project: ProjectDefinition, server: Resource) -> None:
@@ -155,8 +169,7 @@ def delete_server(connection: Connection, project: ProjectDefinition, server: Re
 
     :raises Refused: when Nova accepted the delete and ignored it, or tried and failed
     """
-    # DELETED is the last state of a server whose row is about to go.
-    if server.data.get(_TASK) in _DELETING or server.data.get("status") == "DELETED":
+    if _is_going(server.data):
         if not _stuck(server.data):
             return
         _action(connection, server, {"os-resetState": {"state": "error"}})

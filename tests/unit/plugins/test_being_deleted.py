@@ -21,7 +21,11 @@ def ago(**values):
     return (datetime.datetime.now(datetime.UTC) - datetime.timedelta(**values)).isoformat()
 
 
-_TASK = "OS-EXT-STS:task_state"
+def volume(deleted_with_the_server):
+    return {"id": "v", "delete_on_termination": deleted_with_the_server}
+
+
+_TASK, _VOLUMES = "OS-EXT-STS:task_state", "os-extended-volumes:volumes_attached"
 LOAD_BALANCER = load_balancer.SERVICE.types[0]
 CLUSTER = container_infrastructure_management.SERVICE.types[0]
 SHARE = shares.simple_type("thing", "/things", "things", "thing")
@@ -32,6 +36,8 @@ SHARE = shares.simple_type("thing", "/things", "things", "thing")
     [
         (servers.SERVER, {_TASK: "deleting", "updated": ago(minutes=1)}, True),
         (servers.SERVER, {_TASK: "deleting", "updated": ago(minutes=16)}, False),  # it is reset, and deleted again
+        (servers.SERVER, {_TASK: "deleting", "updated": ago(minutes=1), _VOLUMES: [volume(False)]}, True),
+        (servers.SERVER, {_TASK: "deleting", "updated": ago(minutes=1), _VOLUMES: [volume(True)]}, False),
         (servers.SERVER, {_TASK: None, "status": "ACTIVE"}, False),
         (servers.SERVER, {_TASK: None, "status": "SOFT_DELETED"}, False),
         (LOAD_BALANCER, {"provisioning_status": "PENDING_DELETE"}, True),
