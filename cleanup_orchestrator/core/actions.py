@@ -206,9 +206,9 @@ class _Draft:
                 self._set(drained_at=at, empty_inventories=0, progress_at=self._now)
                 self._say(EventType.DRAIN_HELD, f"the drain took hold at {at.isoformat()}Z")
             case MarkClosed(at, drain_held):
-                drained_at, empty = self.deletion.drained_at or at, self.deletion.empty_inventories
-                self._set(closed_at=at, drained_at=drained_at, progress_at=self._now)
-                self._set(empty_inventories=empty if drain_held else 0)
+                empty = self.deletion.empty_inventories if drain_held else 0
+                drained_at = self.deletion.drained_at or at
+                self._set(closed_at=at, drained_at=drained_at, empty_inventories=empty, progress_at=self._now)
                 self._say(EventType.PROJECT_CLOSED, f"the project is disabled since {at.isoformat()}Z")
             case MarkRecoverable(until):
                 self._mark_recoverable(until)

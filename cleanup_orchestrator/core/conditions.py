@@ -48,9 +48,8 @@ def stalls_at(view: Snapshot, plan: ActionPlan) -> datetime.datetime | None:
     until = view.settle_until
     settling = until is not None and view.now < until and d.status is Status.VERIFYING
     waiting = bool(view.below) and view.children_under_way
-    waiting = (
-        waiting or view.queued or d.status is Status.RECOVERABLE or plan.needs is not None
-    )  # for a date, or for a person
+    # For older deletions, for a date, or for a person.
+    waiting = waiting or view.queued or d.status is Status.RECOVERABLE or plan.needs is not None
     # After a hold, the time without progress begins anew.
     on_hold = _withheld(view, plan) or (view.was_on_hold and view.hold is None)
     return None if settling or waiting or on_hold else d.progress_at + view.rules.stall_after

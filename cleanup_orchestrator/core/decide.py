@@ -209,18 +209,12 @@ def _inventory(view: Snapshot, plan: ActionPlan) -> Actions:
     on_hold = _hold_before_deleting(round_, plan)
     if on_hold is not None:
         return on_hold
-    if not d.project_gone_at and _nothing_left(round_):
+    if not d.project_gone_at and round_.found_nothing:
         # A delete round would list the same types once more, delete nothing, and prove nothing: the inventories of the
         # verification do, and they go back to deleting if they find something. Of a project that is gone, the delete
         # rounds also sweep the informational types.
         return (Move(Status.VERIFYING, StatusReason.INVENTORY_EMPTY, found),)
     return (Move(Status.DELETING, StatusReason.CASCADE, found),)
-
-
-def _nothing_left(round_: Round) -> bool:
-    """Whether the inventory listed every type, and found nothing of the project."""
-    incomplete = round_.view.unplanned or round_.results(Outcome.LEFTOVERS) or round_.results(Outcome.UNKNOWN)
-    return not incomplete
 
 
 def _after_report(round_: Round, plan: ActionPlan, found: str) -> Actions:

@@ -68,6 +68,11 @@ class Round:
         return [s for s in ended if not self.is_abandoned(s)]
 
     @property
+    def found_nothing(self) -> bool:
+        """Whether the steps of an inventory that is over listed everything, and found nothing of the project."""
+        return not (self.view.unplanned or self.results(Outcome.LEFTOVERS) or self.results(Outcome.UNKNOWN))
+
+    @property
     def protected(self) -> Step | None:
         """A step whose write the never-delete list withheld."""
         refused = (s for s in self.subjects if s.reason == Reason.PROJECT_PROTECTED)

@@ -51,10 +51,7 @@ def _inventory(round_: Round, plan: ActionPlan) -> Actions:
         return plan.end(Status.FAILED, failed.reason, failed.message)
     if not progress.over:
         return ()
-    leftovers, unknown = round_.results(Outcome.LEFTOVERS), round_.results(Outcome.UNKNOWN)
-    if not leftovers and not unknown and not view.unplanned:
-        return _empty(view, plan)
-    return _not_empty(round_, plan)
+    return _empty(view, plan) if round_.found_nothing else _not_empty(round_, plan)
 
 
 def _empty(view: Snapshot, plan: ActionPlan) -> Actions:

@@ -289,8 +289,7 @@ class Waiter:
         if waits := common.condition(deletion, "waiting"):
             what = "older deletions" if waits.get("reason") == "queue" else "the projects below"
             words = f"{words}, waiting for {what}"
-        if common.is_true(deletion, "on_hold"):
-            hold = next(c for c in deletion["conditions"] if c.get("type") == "on_hold")
+        if hold := common.condition(deletion, "on_hold"):
             words = f"{words}, on hold ({one_line(hold.get('reason') or '')})"
         if common.is_true(deletion, "approval"):
             words = f"{words}, waiting for an approval"

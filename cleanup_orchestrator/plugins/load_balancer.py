@@ -9,6 +9,7 @@ list, until Octavia's housekeeping purges it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -68,9 +69,10 @@ def being_deleted(balancer: Resource, project: ProjectDefinition) -> str | None:
 
 def explain(connection: Connection, project: ProjectDefinition, balancer: Resource) -> Verdict | None:
     """Return what an immutable load balancer (409) waits for."""
-    status = str(_SHOW.row(connection, project, balancer).get("provisioning_status"))
-    if status == "PENDING_DELETE":
-        return Verdict(Reason.DELETING, "Octavia is deleting it")
+    row = _SHOW.row(connection, project, balancer)
+    if why := being_deleted(dataclasses.replace(balancer, data=row), project):
+        return Verdict(Reason.DELETING, why)
+    status = str(row.get("provisioning_status"))
     if status.startswith("PENDING_"):
         return Verdict(
             Reason.IN_USE,

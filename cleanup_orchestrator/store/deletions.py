@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import approvals
 from cleanup_orchestrator.core.actions import Applied
-from cleanup_orchestrator.core.deletion import Child, Deletion, Status
+from cleanup_orchestrator.core.deletion import Deletion, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import Step, StepKind
@@ -207,9 +207,8 @@ class Deletions(Repository):
         :raises NotFound: when it does not exist
         """
         with self._database.read() as c:
-            deletion = _with_children(c, queries.get_deletion(c, deletion_id))
-            if deletion.has_holds:
-                deletion = guard.with_holds(c, deletion, database_time(c))
+            deletion, now = queries.get_deletion_now(c, deletion_id)
+            deletion = guard.with_holds(c, _with_children(c, deletion), now)
             return deletion, queries.shown_steps_of(c, deletion_id)
 
     def save(
@@ -266,8 +265,7 @@ class Deletions(Repository):
 
 def _with_others(c: Connection, deletion: Deletion, now: datetime.datetime) -> Deletion:
     """Return a deletion with its children, its holds and what is before it; see :meth:`Deletions.load`."""
-    if deletion.include_subtree:
-        deletion = dataclasses.replace(deletion, children=_children(c, deletion.id))
+    deletion = _with_children(c, deletion)
     if deletion.status is Status.ACCEPTED and approvals.counts(deletion):
         deletion = dataclasses.replace(deletion, cascades_before=cascades_before(c, deletion))
     if deletion.status is Status.ACCEPTED:
@@ -340,13 +338,10 @@ def _write_consequences(
 
 
 def _with_children(c: Connection, deletion: Deletion) -> Deletion:
+    """Return a deletion with the deletions of the projects below, if it waits for them."""
     if not deletion.include_subtree:
         return deletion
-    return dataclasses.replace(deletion, children=_children(c, deletion.id))
-
-
-def _children(c: Connection, deletion_id: str) -> tuple[Child, ...]:
     table = t.deletions
     query = sa.select(table.c.id, table.c.project_id, table.c.status, table.c.status_at)
-    rows = c.execute(query.where(table.c.parent_deletion_id == deletion_id).order_by(table.c.project_id))
-    return tuple(records.child(row) for row in rows)
+    rows = c.execute(query.where(table.c.parent_deletion_id == deletion.id).order_by(table.c.project_id))
+    return dataclasses.replace(deletion, children=tuple(records.child(row) for row in rows))

@@ -18,8 +18,7 @@ from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import CLOCK, database_time
 from cleanup_orchestrator.store.errors import NotFound
 
-_DELETION = records.select_deletions().where(t.deletions.c.id == sa.bindparam("deletion_id"))
-_DELETION_NOW = _DELETION.add_columns(CLOCK)
+_DELETION = records.select_deletions().add_columns(CLOCK).where(t.deletions.c.id == sa.bindparam("deletion_id"))
 _LOCK = sa.select(t.deletions).where(t.deletions.c.id == sa.bindparam("deletion_id")).with_for_update()
 _WORK = (
     records.select_deletions()
@@ -92,10 +91,7 @@ def get_deletion(c: Connection, deletion_id: str) -> Deletion:
 
     :raises NotFound: when it does not exist
     """
-    row = c.execute(_DELETION, {"deletion_id": deletion_id}).first()
-    if row is None:
-        raise NotFound(f"no deletion has the id {deletion_id}")
-    return records.deletion(row)
+    return get_deletion_now(c, deletion_id)[0]
 
 
 def get_deletion_now(c: Connection, deletion_id: str) -> tuple[Deletion, datetime.datetime]:
@@ -103,7 +99,7 @@ def get_deletion_now(c: Connection, deletion_id: str) -> tuple[Deletion, datetim
 
     :raises NotFound: when it does not exist
     """
-    row = c.execute(_DELETION_NOW, {"deletion_id": deletion_id}).first()
+    row = c.execute(_DELETION, {"deletion_id": deletion_id}).first()
     if row is None:
         raise NotFound(f"no deletion has the id {deletion_id}")
     return records.deletion(row), database_time(row)
@@ -114,7 +110,7 @@ def find_work(c: Connection, step_id: str) -> Work | None:
     row = c.execute(_WORK, {"step_id": step_id}).first()
     if row is None:
         return None
-    return Work(records.deletion(row), records.step_of_deletion(row), bool(row.has_leftovers), database_time(row))
+    return Work(records.deletion(row), records.step(row, records.OF_STEP), bool(row.has_leftovers), database_time(row))
 
 
 def steps_of(c: Connection, deletion_id: str) -> tuple[Step, ...]:

@@ -206,17 +206,20 @@ def step_values(s: Step) -> dict[str, Any]:
 
 
 #: Prefix of the columns of a step in a row that also has those of its deletion.
-_OF_STEP = "step_"
+OF_STEP = "step_"
 _STEP_FIELDS = tuple(f.name for f in dataclasses.fields(Step))
 
 
 def step_columns() -> list[sa.Label[Any]]:
     """Return the columns of a step for a query that also has those of its deletion; see :func:`step`."""
-    return [column.label(_OF_STEP + column.name) for column in t.steps.c]
+    return [column.label(OF_STEP + column.name) for column in t.steps.c]
 
 
 def step(row: Row[Any], prefix: str = "") -> Step:
-    """Return the step in a row."""
+    """Return the step in a row.
+
+    :param prefix: ``OF_STEP`` for a row with the columns of :func:`step_columns`
+    """
     mapping = row._mapping
     values = {name: mapping[prefix + name] for name in _STEP_FIELDS}
     values |= {
@@ -227,11 +230,6 @@ def step(row: Row[Any], prefix: str = "") -> Step:
         "after": tuple(values["after"]),
     }
     return Step(**values)
-
-
-def step_of_deletion(row: Row[Any]) -> Step:
-    """Return the step in a row with the columns of :func:`step_columns`."""
-    return step(row, _OF_STEP)
 
 
 #: The columns that views show, in the order of the fields. The others keep the defaults of their fields.

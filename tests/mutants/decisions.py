@@ -138,16 +138,16 @@ MUTATIONS = (
     # ---------------------------------------------------------------------------------- decide: unknown is not empty
     Mutation(
         "Unknown results count as an empty inventory",
-        VERIFYING,
-        "if not leftovers and not unknown and not view.unplanned:",
-        "if not leftovers and not view.unplanned:",
+        ROUNDS,
+        " or self.results(Outcome.LEFTOVERS) or self.results(Outcome.UNKNOWN))",
+        " or self.results(Outcome.LEFTOVERS))",
         tests("core/decide_rules core/decide core/project_gone"),
     ),
     Mutation(
         "Leftovers count as an empty inventory",
-        VERIFYING,
-        "if not leftovers and not unknown and not view.unplanned:",
-        "if not unknown and not view.unplanned:",
+        ROUNDS,
+        " or self.results(Outcome.LEFTOVERS) or self.results(Outcome.UNKNOWN))",
+        " or self.results(Outcome.UNKNOWN))",
         tests("core/decide_rules core/decide"),
     ),
     Mutation(
@@ -634,8 +634,8 @@ MUTATIONS = (
     Mutation(
         "A closing keeps the empty inventories of before",
         ACTIONS,
-        "self._set(empty_inventories=empty if drain_held else 0)",
-        "self._set(empty_inventories=empty)",
+        "empty = self.deletion.empty_inventories if drain_held else 0",
+        "empty = self.deletion.empty_inventories",
         tests("core/decide"),
     ),
     Mutation(

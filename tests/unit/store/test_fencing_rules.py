@@ -88,14 +88,13 @@ def test_what_its_deletion_does_not_want_any_more_is_not_claimed(store):
     assert store.claim(step.id, "w", 3600) is None
 
 
-def meanwhile(monkeypatch, store, step, **values):
-    """Have another transaction write to the step right after each check of its holder, as on a busy server."""
+def meanwhile(monkeypatch, table, row, **values):
+    """Have another transaction write to a row right after each check of the holder of a step, as on a busy server."""
     real = guard.claimed
 
     def held(connection, asked):
         found = real(connection, asked)
-        mine = tables.steps.c.id == step.id
-        connection.execute(tables.steps.update().where(mine).values(**values))
+        connection.execute(table.update().where(table.c.id == row.id).values(**values))
         return found
 
     monkeypatch.setattr(guard, "claimed", held)
@@ -105,22 +104,14 @@ def meanwhile(monkeypatch, store, step, **values):
 @pytest.mark.parametrize("values", [{"fencing_token": 2}, {"state": str(StepState.DONE)}], ids=["fence", "state"])
 def test_a_write_compares_the_fencing_token_itself_and_not_only_a_question_before(store, monkeypatch, method, values):
     _, step = draining(store)
-    meanwhile(monkeypatch, store, step, **values)
+    meanwhile(monkeypatch, tables.steps, step, **values)
     assert not WRITES[method](store, step)
 
 
 @pytest.mark.parametrize("values", [{"status": str(Status.FAILED)}, {"since_round": 9}], ids=["ended", "restarted"])
 def test_a_result_is_not_saved_if_the_deletion_ends_right_before(store, monkeypatch, values):
     record, step = draining(store)
-    real = guard.claimed
-
-    def claimed_then_moved(connection, asked):
-        found = real(connection, asked)
-        mine = tables.deletions.c.id == record.id
-        connection.execute(tables.deletions.update().where(mine).values(**values))
-        return found
-
-    monkeypatch.setattr(guard, "claimed", claimed_then_moved)
+    meanwhile(monkeypatch, tables.deletions, record, **values)
     assert not store.finish(step, CLEAR)
     assert [s.state for s in store.steps(record.id) if s.id == step.id] == [StepState.RUNNING]
 
