@@ -83,9 +83,13 @@ class Flows:
 
     def validate(self, url: str, token: str, **headers: str) -> int:
         """Return the status code with which Keystone answers the administrator who validates a token."""
+        return self.validation(url, token, **headers).status_code
+
+    def validation(self, url: str, token: str, **headers: str) -> requests.Response:
+        """Return the answer to the administrator who validates a token."""
         headers = self.admin | {"X-Subject-Token": token} | headers
         ask = functools.partial(requests.get, f"{url}/auth/tokens?nocatalog", headers=headers, timeout=60)
-        return until_known(ask).status_code
+        return until_known(ask)
 
     def answers(self) -> dict[str, tuple[frozenset[int], frozenset[int]]]:
         """Return for each flow the status of the login and of the validation of its first token, by all processes."""

@@ -239,8 +239,12 @@ def test_a_canary_admits_no_user_and_stops_only_the_orchestrator_of_the_named_de
     own_token, theirs = flows.tokens["the orchestrator"], flows.tokens["password"]
     for url in shared.keystone_urls:
         for canary, expected in (("this", 404), ("another", 200), ("", 200)):
-            assert flows.validate(url, own_token, **{protocol.CANARY_HEADER: canary}) == expected
-            assert flows.validate(url, theirs, **{protocol.CANARY_HEADER: canary}) == 404
+            own = flows.validation(url, own_token, **{protocol.CANARY_HEADER: canary})
+            assert own.status_code == expected
+            assert own.headers.get(protocol.FENCED_HEADER) == ("this" if expected == 404 else None)
+            others = flows.validation(url, theirs, **{protocol.CANARY_HEADER: canary})
+            assert others.status_code == 404
+            assert protocol.FENCED_HEADER not in others.headers
 
 
 # ------------------------------------------------------------------------------------------------- how fast
