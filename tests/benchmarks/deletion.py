@@ -8,10 +8,7 @@ come on top. The bound for the resources is the time in which eight calls at onc
 
 from __future__ import annotations
 
-import collections
 import pathlib
-import re
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -28,7 +25,6 @@ OPTIONS = {
     "engine": {"tick": 5, "retry_base": 1, "retry_cap": 60},
     "limits": {"calls_per_second": "default:0", "calls_at_once": "default:0", "deletes_per_second": "default:0"},
 }
-_ID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 
 
 class Measured:
@@ -42,12 +38,7 @@ class Measured:
         if status is not Status.DELETED:
             raise SystemExit(f"the deletion ended as {status}: {running.blockers(deletion)}")
         self.seconds = time.monotonic() - began
-        self.statements = 0
         self.calls: list[tuple[float, float, str, str]] = cloud.call("audit.trace")
-
-    def by_kind(self) -> collections.Counter[str]:
-        """Return the number of calls by method and path."""
-        return collections.Counter(f"{method} {_ID.sub('ID', target)}" for _, _, method, target in self.calls)
 
     @property
     def at_once(self) -> float:
@@ -67,8 +58,6 @@ def measure() -> Iterator[Figure]:
             yield Figure("an empty project: seconds", second.seconds, 6)
             yield Figure("an empty project: calls", len(second.calls), 200)
             yield Figure("an empty project: calls under way on average", second.at_once)
-            for kind, count in second.by_kind().most_common(60 if "-v" in sys.argv else 0):
-                print(f"{count:5} {kind}", file=sys.stderr)
             full = Measured(cloud, running, filled)
             bound = len(full.calls) * MILLISECONDS / 1000 / 8
             yield Figure("80 resources: seconds", full.seconds)

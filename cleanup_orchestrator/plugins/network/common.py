@@ -127,8 +127,8 @@ _PATHS = {
 }
 
 
-def all_projects_view(plural: str, **query: Any) -> Rest:
-    """Return a list of the rows of all projects, or of those that the query is for.
+def rest_list(plural: str, **query: Any) -> Rest:
+    """Return a list of a collection's rows: those of all projects, or those that the query selects.
 
     Without the SDK, which takes milliseconds for each row. A collection that Neutron does not page ignores the limit,
     and returns no next link.
@@ -141,7 +141,7 @@ def all_projects_view(plural: str, **query: Any) -> Rest:
 def simple_type(name: str, plural: str, *, get: str = "", **declared: Any) -> ResourceType:
     """Return a type whose calls are plain SDK calls, with the owner filter."""
     declared.setdefault("list", Sdk("network", plural, project_id="{project_id}"))
-    declared.setdefault("all_projects", all_projects_view(plural))
+    declared.setdefault("all_projects", rest_list(plural))
     declared.setdefault("show", Sdk("network", get or f"get_{name}", "{id}"))
     declared.setdefault("delete", Sdk("network", f"delete_{name}", "{id}", ignore_missing=False))
     return ResourceType(name=name, **declared)
@@ -186,7 +186,7 @@ def group_type(name: str, plural: str, names: Iterable[str], *, defaults: bool, 
         return chosen(list_rows(connection, plural, project_id=own_and(connection, project)))
 
     def of_all_projects(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-        return chosen(all_projects_view(plural).rows(connection, project))
+        return chosen(rest_list(plural).rows(connection, project))
 
     return simple_type(
         name,

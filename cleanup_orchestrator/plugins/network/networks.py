@@ -22,11 +22,11 @@ from cleanup_orchestrator.plugins.base import (
 from cleanup_orchestrator.plugins.network.common import (
     NETWORK_PORTS,
     ROUTER_PORTS,
-    all_projects_view,
     explain_by,
     extension,
     list_rows,
     owner_of,
+    rest_list,
     row_blocker,
     shared,
     simple_type,
@@ -77,7 +77,7 @@ def list_ports(connection: Connection, project: ProjectDefinition) -> Iterator[R
     Neutron's own ports on the project's networks are marked.
     """
     own_networks: set[str] | None = None
-    for row in all_projects_view("ports", project_id="{project_id}").rows(connection, project):
+    for row in rest_list("ports", project_id="{project_id}").rows(connection, project):
         if row.get("device_owner") in ROUTER_PORTS:
             continue
         if row.get("device_owner") in NETWORK_PORTS:
@@ -92,7 +92,7 @@ def all_ports(of_routers: bool) -> Callable[[Connection, ProjectDefinition], Ite
     only = {"device_owner": ROUTER_PORTS} if of_routers else {}
 
     def listing(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-        for row in all_projects_view("ports", **only).rows(connection, project):
+        for row in rest_list("ports", **only).rows(connection, project):
             if (row.get("device_owner") in ROUTER_PORTS) is of_routers:
                 yield row
 
@@ -316,7 +316,7 @@ NETWORKS = (
         name="subnet",
         part_of=(("network", "network_id"),),
         list=list_subnets,
-        all_projects=all_projects_view("subnets"),
+        all_projects=rest_list("subnets"),
         show=Sdk("network", "get_subnet", "{id}"),
         delete=Sdk("network", "delete_subnet", "{id}", ignore_missing=False),
         protect=(on_protected_network,),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Reason, Resource, ResourceType, Rest, Sdk, Verdict
-from cleanup_orchestrator.plugins.network.common import all_projects_view, extension, rest_type, shared, simple_type
+from cleanup_orchestrator.plugins.network.common import extension, rest_list, rest_type, shared, simple_type
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -128,7 +128,7 @@ QUOTA = (
     ResourceType(
         name="quota",
         list=Sdk("network", "quotas"),
-        all_projects=all_projects_view("quotas"),
+        all_projects=rest_list("quotas"),
         unfiltered="Neutron lists the projects that have a quota row; reading one by id answers the defaults instead",
         id="project_id",
         title="project_id",
