@@ -4,6 +4,9 @@ A node is ``service.type``. Edges come from ``ResourceType.after``, in which the
 ``*`` stands for every other type that does not declare ``*`` itself. A name is satisfied if it has no step in the
 deletion (its service is not in the catalog), or if the step is waived. If it has a step, the step must be clear in
 every region that matters. A name of an unsupported service is never satisfied.
+
+A name in ``Step.needed_by`` as well is satisfied, too, once nothing but a person or time can clear the other type. Then
+the step deletes what the other type's leftovers do not need, and the worker finds out what they need.
 """
 
 from __future__ import annotations
@@ -11,10 +14,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
 #: In ``Step.after``: every other type that does not declare this itself.
 EVERYTHING = "*"
+
+#: Reasons of leftovers that are about to be deleted. A type that needs them gone waits for that, and tries nothing.
+_MOVING = frozenset({Reason.DELETING, Reason.QUEUED, Reason.RATE_LIMITED, Reason.ON_HOLD})
 
 
 class Cycle(ValueError):
@@ -62,10 +69,41 @@ def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]
             {
                 other.name
                 for other in steps
-                if _edge(step, other) and not confirmed_gone(other, round_) and not only_unplanned(other, round_)
+                if _edge(step, other)
+                and not confirmed_gone(other, round_)
+                and not only_unplanned(other, round_)
+                and not (other.name in step.needed_by and _stuck(other, round_))
             }
         )
     )
+
+
+def may_need(step: Step, steps: Iterable[Step], round_: int) -> tuple[Step, ...]:
+    """Return the steps of ``step.needed_by`` whose leftovers may need a resource of this step.
+
+    A step whose result is not from this round, or is unknown, is among them: what it has left is not known.
+    """
+    edges = [other for other in steps if other.name in step.needed_by and _edge(step, other)]
+    return tuple(other for other in edges if not confirmed_gone(other, round_) and not only_unplanned(other, round_))
+
+
+def cleared_since(step: Step, steps: Iterable[Step], round_: int) -> bool:
+    """Whether a type of ``step.needed_by`` became clear after the step ended."""
+    ended = step.finished_at
+    return ended is not None and any(
+        other.name in step.needed_by
+        and _edge(step, other)
+        and confirmed_gone(other, round_)
+        and other.finished_at is not None
+        and other.finished_at > ended
+        for other in steps
+    )
+
+
+def _stuck(step: Step, round_: int) -> bool:
+    """Whether the present round has listed the leftovers of a step, and they are not about to be deleted."""
+    left = step.round == round_ and step.state is StepState.DONE and step.outcome is Outcome.LEFTOVERS
+    return left and step.reason not in _MOVING
 
 
 def behind(steps: Collection[Step], ids: Collection[str]) -> frozenset[str]:

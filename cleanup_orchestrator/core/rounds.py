@@ -199,7 +199,10 @@ def drive(round_: Round, plan: ActionPlan) -> Progress:
             over = False
             moving = moving or not round_.unrecoverable(step)
             stuck = stuck or step.attempt >= view.rules.attempts
-            plan.retry(step)
+            if step.needed_by and dependencies.cleared_since(step, view.steps, view.deletion.round):
+                plan.dispatch(step)  # what needed its leftovers is gone
+            else:
+                plan.retry(step)
     if stuck:
         _survey_again(survey, plan)
     return Progress(over, moving)

@@ -75,6 +75,7 @@ class Step:
     service: str = ""  #: official service type, such as ``network``
     type: str = ""  #: resource type, such as ``port``
     after: tuple[str, ...] = ()  #: ``service.type`` names that must be confirmed gone first
+    needed_by: tuple[str, ...] = ()  #: names in ``after`` whose leftovers need only some resources of this step
     project_setting: bool = False  #: deleted in the last round; it does not count as a leftover
     informational: bool = False  #: a project setting that inventories list for the report; no round waits for it
     token: Token = Token.ADMIN

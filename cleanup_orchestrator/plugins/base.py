@@ -26,12 +26,14 @@ from cleanup_orchestrator.plugins.contract import (
     Explain,
     Halt,
     Listing,
+    NeededBy,
     ResourceType,
     Rule,
     Run,
     Service,
     Unblock,
 )
+from cleanup_orchestrator.plugins.needs import linked, refused_in_use
 from cleanup_orchestrator.plugins.values import (
     NOTHING,
     ROW,
@@ -72,6 +74,7 @@ __all__ = [
     "Explain",
     "Halt",
     "Listing",
+    "NeededBy",
     "Paging",
     "ProjectDefinition",
     "ProjectGone",
@@ -94,9 +97,11 @@ __all__ = [
     "fill",
     "keystone_says_not_found",
     "knows_microversion",
+    "linked",
     "pick",
     "refuse",
     "refuse_foreign",
+    "refused_in_use",
     "to_row",
     "verdict_naming",
 ]

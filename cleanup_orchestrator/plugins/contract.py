@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,9 @@ Explain = Callable[["Connection", ProjectDefinition, Resource], "Verdict | None"
 #: Takes the type's connection, the connection that the delete was made with, project, resource, and the error that the
 #: delete raised. True: the delete is made once more.
 Unblock = Callable[["Connection", "Connection", ProjectDefinition, Resource, Exception], bool]
+#: Takes the ids of another type's leftovers. Returns a function that returns the id of a leftover which needs a
+#: resource, or ``None``. It only reads; an error makes the whole sweep unknown.
+NeededBy = Callable[["Connection", ProjectDefinition, Collection[str]], Callable[[Resource], "str | None"]]
 
 
 class Run(StrEnum):
@@ -69,6 +72,9 @@ class ResourceType:
     show: Action | None = None  #: reads it again, for the owner check right before the delete; see ``fresh``
     fresh: str = ""  #: without ``show``: why the listing, or the scope, proves the owner
     after: tuple[str, ...] = ()  #: types confirmed gone first: ``port``, ``compute.server``, or :data:`EVERYTHING`
+    #: Types in ``after`` whose leftovers need only some of these resources, each with the rule that names these. While
+    #: such a leftover cannot be deleted, the other resources of this type are. Without a rule, none is.
+    needed_by: tuple[tuple[str, NeededBy], ...] = ()
     deleted_with: tuple[str, ...] = ()  #: types whose delete removes this one as well. It is listed, never deleted
     #: A sentence when the resource is not the user's, or is deleted with its parent: neither deleted nor a leftover.
     keep: tuple[Rule, ...] = ()

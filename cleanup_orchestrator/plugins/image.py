@@ -29,6 +29,7 @@ from cleanup_orchestrator.plugins.base import (
     Service,
     Verdict,
     exceptions,
+    linked,
 )
 
 if TYPE_CHECKING:
@@ -315,6 +316,10 @@ SERVICE = Service(
             acts_on_if=_has_user_written_locations,
             used=_shared,
             after=("compute.server", "block-storage.volume"),
+            needed_by=(
+                ("compute.server", linked(Rest("compute", "/servers/{id}"))),
+                ("block-storage.volume", linked(Rest("block-storage", "/volumes/{id}"))),
+            ),
             tags="tags",
             properties=ROW,
             source="GET /v2/images?owner=X&visibility=all&os_hidden=false, and os_hidden=true; DELETE /v2/images/{id}; "

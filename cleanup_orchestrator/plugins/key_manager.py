@@ -30,6 +30,7 @@ from cleanup_orchestrator.plugins.base import (
     Token,
     Verdict,
     exceptions,
+    linked,
 )
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ _USERS = (
     "shared-file-system.share",
     "image.image",
 )
+
+#: An image names its secrets in its properties: the key of an encrypted one, the certificate of a signed one. What
+#: secrets the other types use is not shown to an admin in one place.
+_NEEDED_BY = (("image.image", linked(Rest("image", "/images/{id}"))),)
 
 
 def _collection(name: str, reference: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
@@ -206,6 +211,7 @@ SERVICE = Service(
             token=Token.PROJECT,
             prepare=(_refuse_shared_container,),
             after=("order", *_USERS),
+            needed_by=_NEEDED_BY,
             source="GET, DELETE /v1/containers; barbican common/policies/containers.py",
             note="Barbican deletes a container under its consumers (a load balancer's certificate), so the consumers "
             "are deleted first. Its secrets stay. An admin of another project gets 403.",
@@ -219,6 +225,7 @@ SERVICE = Service(
             fresh=_FRESH,
             token=Token.PROJECT,
             after=("order", "container", *_USERS),
+            needed_by=_NEEDED_BY,
             source="GET, DELETE /v1/secrets, microversion 1.2; barbican api/controllers/secrets.py, "
             "model/repositories.py",
             note="Pages of 10 by default, 100 at most, by offset. Before microversion 1.2 a delete ignores "

@@ -12,7 +12,7 @@ from oslo_config import cfg
 
 from cleanup_orchestrator.core import dependencies
 from cleanup_orchestrator.errors import CleanupError
-from cleanup_orchestrator.plugins.base import EVERYTHING, ResourceType, Service
+from cleanup_orchestrator.plugins.base import EVERYTHING, NeededBy, ResourceType, Service
 from cleanup_orchestrator.plugins.contract import SUPPORTED_VERSIONS
 
 NAMESPACE = "cleanup_orchestrator.services"
@@ -87,6 +87,10 @@ class Registry:
         names = {n if n == EVERYTHING else _full_name(service, n) for n in type_.after}
         return tuple(sorted(names if type_.project_setting else names | set(service.after)))
 
+    def needed_by(self, service: Service, type_: ResourceType) -> dict[str, NeededBy]:
+        """Return the rules of a type's ``needed_by``, by the full name of the other type."""
+        return {_full_name(service, name): rule for name, rule in sorted(type_.needed_by)}
+
     def forcible(self) -> tuple[str, ...]:
         """Return the full names of the types that declare a force."""
         return tuple(f"{s.service_type}.{t.name}" for s in self.services.values() for t in s.types if t.force)
@@ -128,6 +132,9 @@ class Registry:
                     raise InvalidPlugin(f"{name} waits for {before}, which no plugin declares")
                 if before in known:
                     edges.add(before)
+            for other in self.needed_by(service, type_):
+                if other not in self.after(service, type_) or type_.project_setting:
+                    raise InvalidPlugin(f"{name} is needed by {other}, which it does not wait for")
             for parent in type_.deleted_with:
                 full = _full_name(service, parent)
                 if full not in known:

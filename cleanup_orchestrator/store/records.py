@@ -201,7 +201,7 @@ def plain(value: Any) -> Any:
 def step_values(s: Step) -> dict[str, Any]:
     """Return the columns of a step."""
     values = {f.name: getattr(s, f.name) for f in dataclasses.fields(s)}
-    values |= {"after": list(s.after), "message": text(s.message)}
+    values |= {"after": list(s.after), "needed_by": list(s.needed_by) or None, "message": text(s.message)}
     return {k: str(v) if isinstance(v, StepKind | StepState | Outcome | Token) else v for k, v in values.items()}
 
 
@@ -228,6 +228,7 @@ def step(row: Row[Any], prefix: str = "") -> Step:
         "outcome": Outcome(values["outcome"]),
         "token": Token(values["token"]),
         "after": tuple(values["after"]),
+        "needed_by": tuple(values["needed_by"] or ()),
     }
     return Step(**values)
 
@@ -256,7 +257,7 @@ def shown_step(row: Sequence[Any]) -> Step:
     """Return the step in a row of :func:`select_shown_steps`, which is not complete."""
     id_, deletion_id, kind, region, service, type_, setting, informational, token, *rest = row
     waived, round_, attempt, state, outcome, *others = rest
-    where = id_, deletion_id, _KINDS[kind], region, service, type_, (), setting, informational
+    where = id_, deletion_id, _KINDS[kind], region, service, type_, (), (), setting, informational
     result = _TOKENS[token], waived, round_, attempt, _STATES[state], _OUTCOMES[outcome]
     return Step(*where, *result, *others)
 

@@ -32,7 +32,7 @@ from cleanup_orchestrator.store.tallies import tallies
 from cleanup_orchestrator.store.transient import retry_transient
 
 #: Columns that only a survey writes once a step exists.
-_SURVEYED = frozenset({"after", "project_setting", "informational", "token", "waived"})
+_SURVEYED = frozenset({"after", "needed_by", "project_setting", "informational", "token", "waived"})
 
 
 class _ClaimLost(Exception):
@@ -256,6 +256,7 @@ def _update_step(c: Connection, holder: Step, step: Step, old: Step, now: dateti
     result = _survey_result(holder, step, old, now)
     declared = {
         "after": list(step.after),
+        "needed_by": list(step.needed_by) or None,
         "project_setting": step.project_setting,
         "informational": step.informational,
         "token": step.token,

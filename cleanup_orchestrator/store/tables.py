@@ -134,6 +134,7 @@ steps = sa.Table(
     sa.Column("unplanned", sa.Integer, nullable=False, server_default="0"),
     sa.Column("digest", _ID, nullable=False, server_default=""),
     sa.Column("informational", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("needed_by", sa.JSON(none_as_null=True), nullable=True),
     sa.UniqueConstraint("deletion_id", "kind", "region", "service", "type"),
     **_OPTIONS,
 )

@@ -28,7 +28,7 @@ OPTS = {
     "worker": [
         cfg.IntOpt("threads", default=8, min=1, help="Number of steps that one worker process does at the same time."),
         cfg.IntOpt(
-            "parallel_deletes", default=4, min=1, mutable=True, help="Number of parallel delete calls within one step."
+            "parallel_deletes", default=8, min=1, mutable=True, help="Number of parallel delete calls within one step."
         ),
         cfg.IntOpt(
             "lease",

@@ -251,6 +251,7 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
         _field("For orphan scans", _all_projects(type_)),
         _field("Only where there is", about(type_.available) if type_.available else ""),
         _field("Waits for", _names(waits, service.service_type)),
+        _field("Waits only with what is needed by leftovers of", _needed_by(service, type_)),
         _field("Before the delete", " ".join(_sentence(call(action)) for action in type_.prepare)),
         _field("Deleted with", _deleted(type_)),
         _field("Acts on what users wrote", _acts(type_)),
@@ -273,6 +274,11 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
     if left := left_over(type_):
         text += "Left over:\n\n" + _items(left) + "\n"
     return text
+
+
+def _needed_by(service: Service, type_: ResourceType) -> str:
+    """Return the types whose leftovers keep only some resources of a type from being deleted."""
+    return _names((name for name, _rule in type_.needed_by), service.service_type)
 
 
 def _acts(type_: ResourceType) -> str:

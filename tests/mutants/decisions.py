@@ -725,6 +725,22 @@ MUTATIONS = (
         tests("core/dependencies"),
     ),
     Mutation(
+        "A type that needs a part is not waited for before it was tried",
+        ORDERING,
+        "    left = step.round == round_ and step.state is StepState.DONE and step.outcome is Outcome.LEFTOVERS\n"
+        "    return left and step.reason not in _MOVING\n",
+        "    return True\n",
+        tests("core/dependencies"),
+    ),
+    Mutation(
+        "What an unknown type may need is deleted",
+        ORDERING,
+        "return tuple(other for other in edges if not confirmed_gone(other, round_) and not only_unplanned(other, "
+        "round_))",
+        "return tuple(other for other in edges if other.outcome is Outcome.LEFTOVERS)",
+        tests("core/dependencies worker/worker_guard"),
+    ),
+    Mutation(
         "What is partly out of the plan holds up nothing",
         ORDERING,
         "return left and 0 < step.unplanned == step.remaining",

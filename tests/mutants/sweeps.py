@@ -149,9 +149,9 @@ MUTATIONS = (
     Mutation(
         "A list that fails counts as empty in a delete",
         DELETING,
-        "        first = scan(context, exclusions, collect)\n"
+        "        first = scan(context, exclusions, collect, find_users=needs)\n"
         "    except Exception as error:\n        return unknown(error)",
-        "        first = scan(context, exclusions, collect)\n"
+        "        first = scan(context, exclusions, collect, find_users=needs)\n"
         "    except Exception:\n        return StepResult(Outcome.CLEAR)",
         tests("worker/sweep"),
     ),
@@ -253,8 +253,8 @@ MUTATIONS = (
     Mutation(
         "What is about to be deleted is written down afterwards",
         DELETING,
-        "                self.options.record_intent(chunk)\n                list(run(self._delete, chunk))\n",
-        "                list(run(self._delete, chunk))\n                self.options.record_intent(chunk)\n",
+        "            self.options.record_intent(chunk)\n            deletes = begin(chunk)\n",
+        "            deletes = begin(chunk)\n            self.options.record_intent(chunk)\n",
         tests("worker/sweep"),
     ),
     Mutation(

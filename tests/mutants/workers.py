@@ -146,6 +146,20 @@ MUTATIONS = (
         tests("worker/worker_guard"),
     ),
     Mutation(
+        "A sweep deletes what the leftovers of another type need",
+        STEP_SWEEP,
+        "        if not self.step.needed_by:\n",
+        "        if True:\n",
+        tests("worker/worker_guard"),
+    ),
+    Mutation(
+        "Leftovers that are not all on record need nothing more",
+        STEP_SWEEP,
+        "if len(rows) != other.remaining:",
+        "if not rows and other.remaining:",
+        tests("worker/worker_guard"),
+    ),
+    Mutation(
         "A worker does not ask for the plan",
         STEP_CONTEXT,
         "if not self.deletion.plan_id or type_.project_setting:",

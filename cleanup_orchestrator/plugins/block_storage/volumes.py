@@ -13,6 +13,7 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Row,
     exceptions,
+    linked,
     refuse,
     verdict_naming,
 )
@@ -307,6 +308,7 @@ VOLUME = ResourceType(
     part_of=(("group", "group_id"), ("consistency_group", "consistencygroup_id")),
     keep=(_keep_migration_target,),
     after=("compute.server", "container-infrastructure-management.cluster", "database.instance"),
+    needed_by=(("compute.server", linked(Rest("compute", "/servers/{id}"))),),
     source="GET /v3/volumes/detail?all_tenants=1&project_id=X, DELETE /v3/volumes/{id}, POST "
     "/v3/volumes/{id}/action os-reset_status; cinder volume/api.py (delete, check_volume_filters), "
     "api/contrib/admin_actions.py",

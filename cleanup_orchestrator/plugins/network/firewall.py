@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, refused_in_use
 from cleanup_orchestrator.plugins.network.common import (
     DEFAULT_GROUP,
     extension,
@@ -46,6 +46,7 @@ FIREWALL = (
         available=extension("fwaas_v2"),
         protect=(shared,),
         after=("firewall_group",),
+        needed_by=(("firewall_group", refused_in_use),),
         source="DELETE /v2.0/fwaas/firewall_policies/P: 409 FirewallPolicyInUse; neutron_fwaas db/firewall/v2",
     ),
     group_type(
@@ -56,6 +57,7 @@ FIREWALL = (
         available=extension("fwaas_v2"),
         protect=(shared,),
         after=("firewall_policy",),
+        needed_by=(("firewall_policy", refused_in_use),),
         source="DELETE /v2.0/fwaas/firewall_rules/R: 409 FirewallRuleInUse; neutron_fwaas db/firewall/v2",
     ),
     group_type(

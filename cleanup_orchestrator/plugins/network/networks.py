@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
@@ -15,7 +15,9 @@ from cleanup_orchestrator.plugins.base import (
     Sdk,
     Verdict,
     exceptions,
+    linked,
     refuse_foreign,
+    refused_in_use,
     to_row,
     verdict_naming,
 )
@@ -227,6 +229,19 @@ def delete_port(connection: Connection, project: ProjectDefinition, resource: Re
         raise Refused(verdict) from error
 
 
+def trunks_of_servers(
+    connection: Connection, project: ProjectDefinition, left: Collection[str]
+) -> Callable[[Resource], str | None]:
+    """Return a function that says which server has a trunk's parent port."""
+    parents = {
+        row["id"]: server
+        for server in left
+        for row in list_rows(connection, "ports", device_id=server)
+        if row.get("device_id") == server
+    }
+    return lambda trunk: parents.get(trunk.data.get("port_id"))
+
+
 NETWORK = simple_type(
     "network",
     "networks",
@@ -235,6 +250,7 @@ NETWORK = simple_type(
     prepare=(check_network,),
     explain=explain_network,
     after=("port", "router_port", "vpn_endpoint_group", "bgpvpn_network_association"),
+    needed_by=(("port", refused_in_use), ("router_port", refused_in_use)),
     note="The delete also removes its subnets, segments, DHCP and metadata ports and RBAC policies. It removes the "
     "row of an auto-allocated topology, too, which is never read: a read would create a topology. The 'shared' "
     "that an admin sees means all projects. A network that is shared with single projects is deleted unless "
@@ -248,6 +264,7 @@ NETWORKS = (
         "trunks",
         available=extension("trunk"),
         after=("compute.server", "compute.unreachable_server"),
+        needed_by=(("compute.server", trunks_of_servers),),
         prepare=(enable_trunk,),
         note="409 TrunkDisabled while it is administratively down. Its parent and subports stay as ordinary ports.",
         tags="tags",
@@ -286,6 +303,7 @@ NETWORKS = (
             "tap_service",
             "tap_mirror",
         ),
+        needed_by=(("compute.server", linked()), ("trunk", refused_in_use)),
         note="Any device_owner is accepted: what a port was created for is confirmed gone before. So a port that "
         "still exists is a leftover of a deleted server, or is in a cloud without that service, and is deleted. "
         "Neutron lets an admin delete the port of a live server; only this order prevents that. Only DHCP and "
@@ -323,6 +341,7 @@ NETWORKS = (
         prepare=(check_subnet,),
         explain=explain_subnet,
         after=("network",),
+        needed_by=(("network", refused_in_use),),
         note="It is deleted with its network, without a call. What is left then is on another project's network. The "
         "delete of a subnet with automatic addressing removes the addresses of live ports of any project: it is "
         "refused when there are any.",
@@ -336,6 +355,7 @@ NETWORKS = (
         protect=(shared, default_pool),
         explain=explain_by("subnet", "subnets", "subnet_pool_id"),
         after=("subnet",),
+        needed_by=(("subnet", refused_in_use),),
         note="400, not 409, while subnets of any project use it.",
         tags="tags",
         source="DELETE /v2.0/subnetpools/P; neutron db/db_base_plugin_v2.py, SubnetPoolDeleteError",
@@ -347,6 +367,7 @@ NETWORKS = (
         protect=(shared,),
         explain=explain_by("subnet_pool", "subnet_pools", "address_scope_id"),
         after=("subnet_pool",),
+        needed_by=(("subnet_pool", refused_in_use),),
         source="DELETE /v2.0/address-scopes/A: 409 AddressScopeInUse; neutron db/address_scope_db.py",
     ),
 )

@@ -9,9 +9,12 @@ from cleanup_orchestrator.plugins.base import (
     ProjectDefinition,
     Refused,
     Resource,
+    Rest,
     Verdict,
     exceptions,
+    linked,
     refuse_foreign,
+    refused_in_use,
     to_row,
     verdict_naming,
 )
@@ -90,6 +93,8 @@ def delete_qos_policy(connection: Connection, project: ProjectDefinition, resour
         raise Refused(verdict) from error
 
 
+_QOS_USERS = ("port", "router_port", "network", "floating_ip", "router")
+
 SECURITY = (
     group_type(
         "security_group",
@@ -101,6 +106,7 @@ SECURITY = (
         prepare=(check_security_group,),
         explain=explain_security_group,
         after=("port",),
+        needed_by=(("port", refused_in_use),),
         note="A list that filters by project_id creates that project's default group. With several project ids it "
         "creates that of the first one. So the orchestrator's own project comes first. Rules in groups of "
         "others that name it would be deleted with it: refused, unless drop_foreign_rules is set.",
@@ -115,6 +121,7 @@ SECURITY = (
         prepare=(drop_own_rules,),
         explain=explain_by("security_group_rule", "security_group_rules", "remote_address_group_id"),
         after=("security_group",),
+        needed_by=(("security_group", linked(Rest("network", "/security-groups/{id}"))),),
         note="A rule in the project's default security group, which is deleted last, may use it. Such rules are "
         "deleted before.",
         source="DELETE /v2.0/address-groups/A: 409 AddressGroupInUse; neutron db/address_group_db.py",
@@ -125,7 +132,8 @@ SECURITY = (
         available=extension("qos"),
         protect=(shared,),
         delete=delete_qos_policy,
-        after=("port", "router_port", "network", "floating_ip", "router"),
+        after=_QOS_USERS,
+        needed_by=tuple((name, refused_in_use) for name in _QOS_USERS),
         tags="tags",
         source="DELETE /v2.0/qos/policies/Q: 409 QosPolicyInUse; neutron objects/qos/policy.py",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cleanup_orchestrator.plugins.base import refused_in_use
 from cleanup_orchestrator.plugins.network.common import extension, simple_type
 
 VPN = (
@@ -16,6 +17,7 @@ VPN = (
         "vpn_services",
         available=extension("vpnaas"),
         after=("vpn_ipsec_site_connection",),
+        needed_by=(("vpn_ipsec_site_connection", refused_in_use),),
         source="DELETE /v2.0/vpn/vpnservices/V: 409 VPNServiceInUse; neutron_vpnaas db/vpn/vpn_db.py",
     ),
     simple_type(
@@ -23,6 +25,7 @@ VPN = (
         "vpn_endpoint_groups",
         available=extension("vpn-endpoint-groups"),
         after=("vpn_ipsec_site_connection",),
+        needed_by=(("vpn_ipsec_site_connection", refused_in_use),),
         note="400, not 409, while in use.",
         source="DELETE /v2.0/vpn/endpoint-groups/E: EndpointGroupInUse; neutron_vpnaas db/vpn/vpn_db.py",
     ),
@@ -31,6 +34,7 @@ VPN = (
         "vpn_ike_policies",
         available=extension("vpnaas"),
         after=("vpn_ipsec_site_connection",),
+        needed_by=(("vpn_ipsec_site_connection", refused_in_use),),
         source="DELETE /v2.0/vpn/ikepolicies/I: 409 IKEPolicyInUse; neutron_vpnaas db/vpn/vpn_db.py",
     ),
     simple_type(
@@ -38,6 +42,7 @@ VPN = (
         "vpn_ipsec_policies",
         available=extension("vpnaas"),
         after=("vpn_ipsec_site_connection",),
+        needed_by=(("vpn_ipsec_site_connection", refused_in_use),),
         source="DELETE /v2.0/vpn/ipsecpolicies/I: 409 IPsecPolicyInUse; neutron_vpnaas db/vpn/vpn_db.py",
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -17,6 +17,7 @@ from cleanup_orchestrator.plugins.base import (
     Refused,
     Resource,
     ResourceType,
+    Rest,
     Row,
     Token,
     Verdict,
@@ -50,6 +51,11 @@ _WRITE_HEADERS = (
 )
 #: Headers of the account that do so for all of its containers.
 _ACCOUNT_WRITE_HEADERS = ("X-Account-Meta-Temp-URL-Key", "X-Account-Meta-Temp-URL-Key-2")
+
+_IMAGE = Rest("image", "/images/{id}")
+_BACKUP = Rest("block-storage", "/backups/{id}", key="backup")
+#: Returns the id of the leftover that has its data in a container.
+_Holder = Callable[[Resource], "str | None"]
 
 
 def _containers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -241,6 +247,39 @@ def _delete_container(connection: Connection, project: ProjectDefinition, contai
         )
 
 
+def _of_images(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> _Holder:
+    """Return a function that says which image has its data in a container.
+
+    Glance's Swift store with ``swift_store_multi_tenant`` keeps an image in a container of its own in the project's
+    account, whose name ends with the image's id. Where users may write ``locations``, Glance shows them.
+    """
+    paths: dict[str, set[str]] = {}
+    for id_ in left:
+        try:
+            image = _IMAGE.row(connection, project, Resource(id_, "", None))
+        except exceptions.NotFoundException:  # it is gone by now
+            continue
+        urls = [image.get("direct_url"), *(one.get("url") for one in image.get("locations") or ())]
+        paths[id_] = {unquote(part) for url in urls if url for part in str(url).split("/")}
+    return lambda container: next(
+        (id_ for id_, parts in paths.items() if container.id.endswith(id_) or container.id in parts), None
+    )
+
+
+def _of_backups(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> _Holder:
+    """Return a function that says which backup has its data in a container, by the container that Cinder shows.
+
+    A backup that shows no container may be in any.
+    """
+    names: dict[str, str] = {}
+    for id_ in left:
+        try:
+            names[id_] = str(_BACKUP.row(connection, project, Resource(id_, "", None)).get("container") or "")
+        except exceptions.NotFoundException:  # it is gone by now
+            continue
+    return lambda container: next((id_ for id_, name in names.items() if name in ("", container.id)), None)
+
+
 CONTAINER = ResourceType(
     name="container",
     list=_containers,
@@ -253,6 +292,7 @@ CONTAINER = ResourceType(
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
     after=("block-storage.backup", "database.backup", "image.image"),
+    needed_by=(("block-storage.backup", _of_backups), ("image.image", _of_images)),
     source="GET, POST ?bulk-delete, DELETE under /v1/AUTH_X; swift common/middleware/bulk.py, "
     "common/middleware/versioned_writes/, container/server.py",
     note="Services that keep their data here are deleted first: without the data their rows could not be "

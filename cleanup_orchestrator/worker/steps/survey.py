@@ -218,6 +218,7 @@ def _steps(registry: Registry, base: Step, answer: CatalogEntryStatus, halting: 
                 base,
                 type=type_.name,
                 after=registry.after(service, type_),
+                needed_by=tuple(registry.needed_by(service, type_)),
                 project_setting=type_.project_setting,
                 informational=type_.informational,
                 token=type_.for_missing_project(gone).token,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.cloud import protection
 from cleanup_orchestrator.cloud.session import read_only
+from cleanup_orchestrator.core import dependencies, plugin_liens
 from cleanup_orchestrator.core import force as forcing
-from cleanup_orchestrator.core import plugin_liens
 from cleanup_orchestrator.core.deletion import RoundPurpose
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult, Token
+from cleanup_orchestrator.core.step import Leftover, Outcome, Step, StepResult, Token
 from cleanup_orchestrator.drain import janitor
 from cleanup_orchestrator.errors import NoJanitor
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType
@@ -24,6 +24,8 @@ from cleanup_orchestrator.worker.sweep import deleting as sweep_deleting
 from cleanup_orchestrator.worker.sweep import listing
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
+from cleanup_orchestrator.worker.sweep.listing import FindsUsers
+from cleanup_orchestrator.worker.sweep.needed import MOST, needed_by
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -94,7 +96,13 @@ class Sweep(StepRunner):
         # There are few project settings, and after the point of no return nothing is put off.
         seconds = options.slice if self.deletion.purpose is RoundPurpose.DELETE else math.inf
         how = sweep_deleting.DeleteOptions(
-            self.record_intent, options.parallel_deletes, seconds, self.step.attempt, self._stuck, self._janitor
+            self.record_intent,
+            options.parallel_deletes,
+            seconds,
+            self.step.attempt,
+            self._stuck,
+            self._janitor,
+            lambda: self._needs(sweep),
         )
         result = sweep_deleting.delete(sweep, how)
         if (
@@ -103,6 +111,37 @@ class Sweep(StepRunner):
             leftovers = tuple(_with_remedy(sweep.type, sweep.project, one) for one in result.leftovers)
             result = dataclasses.replace(result, leftovers=leftovers)
         return self.with_lien(result, complete=False)
+
+    def _needs(self, sweep: SweepContext) -> FindsUsers:
+        """Return a function that says which leftover of another type needs a resource.
+
+        The lock on the project keeps other types from getting new resources. So what their latest lists in this round
+        had is all that there may be. What was abandoned by force stays, and what it needs is deleted.
+        """
+        if not self.step.needed_by:
+            return lambda _resource: None
+        registry = self.worker.registry
+        service = registry.services[self.step.service]
+        left: dict[str, set[str] | None] = {}
+        for other in dependencies.may_need(self.step, self.context.store.steps(self.deletion.id), self.step.round):
+            if not forcing.is_abandoned(self.deletion, other):
+                known, ids = left.get(other.name, set()), self._ids_left(other)
+                left[other.name] = None if known is None or ids is None else known | ids
+        return needed_by(registry.needed_by(service, sweep.type), sweep.connection, sweep.project, left)
+
+    def _ids_left(self, other: Step) -> set[str] | None:
+        """Return the ids of what another type has left, except for what was abandoned.
+
+        ``None``: it is not known, or too much.
+        """
+        if other.round != self.step.round or other.outcome is not Outcome.LEFTOVERS or other.remaining > MOST:
+            return None
+        rows = self.context.store.leftovers(
+            self.deletion.id, MOST + 1, region=other.region, service=other.service, type=other.type
+        )
+        if len(rows) != other.remaining:  # a new result of it was stored at this moment
+            return None
+        return {row.leftover.id for row in rows if not row.leftover.abandoned}
 
     def record_intent(self, resources: Sequence[Resource]) -> None:
         """Write into the journal which resources are going to be deleted.

@@ -7,12 +7,12 @@ its service can show it. It counts as deleted only when the second listing does 
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import dataclasses
 import math
 import random
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeAlias
 
 from cleanup_orchestrator.core.reasons import Reason
@@ -22,7 +22,15 @@ from cleanup_orchestrator.plugins.base import Action, Refused, Resource, Verdict
 from cleanup_orchestrator.worker.sweep.calls import act, describe, show
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.exclusions import Exclusions
-from cleanup_orchestrator.worker.sweep.listing import Listing, incomplete, informational, result_of, scan, unknown
+from cleanup_orchestrator.worker.sweep.listing import (
+    FindsUsers,
+    Listing,
+    incomplete,
+    informational,
+    result_of,
+    scan,
+    unknown,
+)
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -36,6 +44,9 @@ Janitor: TypeAlias = "Callable[[], Connection]"
 #: Resources that one sweep deletes at most. These are in memory as listed, with several kilobytes each; of all others
 #: only the leftover is.
 MOST_DELETED = 3000
+
+#: Returns a function that says which leftover of another type needs a resource.
+FindsNeeds: TypeAlias = Callable[[], FindsUsers]
 
 #: Resources whose intent is recorded together, right before their deletes.
 _CHUNK = 100
@@ -60,11 +71,12 @@ class DeleteOptions:
     """How a sweep deletes."""
 
     record_intent: RecordIntent = lambda _resources: None
-    parallel: int = 4  #: delete calls at once
+    parallel: int = 8  #: delete calls at once
     seconds: float = math.inf  #: after which no further delete begins, counted from the end of the first listing
     attempt: int = 1  #: later attempts use another order, so that refused resources do not block the others forever
     stuck: Collection[str] = ()  #: ids that an ordinary delete has left: the type's ``force`` is used on these
     janitor: Janitor = no_janitor  #: returns the connection that deletes resources of a type with ``acts_on``
+    needs: FindsNeeds = lambda: lambda _resource: None  #: see ``worker.sweep.needed``
 
 
 def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> StepResult:
@@ -95,7 +107,8 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
 
     try:
         exclusions = Exclusions.of(context)
-        first = scan(context, exclusions, collect)
+        needs = options.needs()
+        first = scan(context, exclusions, collect, find_users=needs)
     except Exception as error:
         return unknown(error)
     if not found or type_.delete is None:
@@ -105,7 +118,7 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
         return _without_deletes(context, first, said)
     if options.attempt > 1:
         chance.shuffle(batch)
-    attempt, on_hold = _Attempt(context, exclusions, options), ""
+    attempt, on_hold = _Attempt(context, exclusions, options, needs), ""
     attempt.tried.update(going)
     attempt.refused.update(going)
     if type_.deleted_with:
@@ -145,8 +158,10 @@ def _without_deletes(context: SweepContext, first: Listing, left: Iterable[Lefto
 class _Attempt:
     """The delete calls of one sweep, and what became of them."""
 
-    def __init__(self, context: SweepContext, exclusions: Exclusions, options: DeleteOptions) -> None:
-        self.context, self.exclusions, self.options = context, exclusions, options
+    def __init__(
+        self, context: SweepContext, exclusions: Exclusions, options: DeleteOptions, needs: FindsUsers
+    ) -> None:
+        self.context, self.exclusions, self.options, self.needs = context, exclusions, options, needs
         self.tried: set[str] = set()  #: ids
         self.missing: set[str] = set()  #: ids that the service did not know when the delete was made
         self.refused: dict[str, Verdict] = {}  #: by id
@@ -162,18 +177,40 @@ class _Attempt:
         :raises WriteRefused: this sweep must not write
         """
         self._until = time.monotonic() + self.options.seconds
-        with contextlib.ExitStack() as stack:
-            run: Callable[..., Iterable[None]] = map
-            if (threads := min(self.options.parallel, len(resources))) > 1:
-                run = stack.enter_context(concurrent.futures.ThreadPoolExecutor(threads)).map
-            for begin in range(0, len(resources), _CHUNK):
-                if self._is_over():
-                    break
-                chunk = resources[begin : begin + _CHUNK]
-                self.options.record_intent(chunk)
-                list(run(self._delete, chunk))
+        threads = min(self.options.parallel, len(resources))
+        if threads > 1:
+            with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+                self._delete_chunks(resources, lambda chunk: [pool.submit(self._delete, one) for one in chunk])
+        else:
+            self._delete_chunks(resources, self._delete_here)
         if self._stop:
             raise self._stop[0]
+
+    def _delete_chunks(
+        self, resources: Sequence[Resource], begin: Callable[[Sequence[Resource]], Iterable[Future[None]]]
+    ) -> None:
+        """Record the intent of each chunk, then begin its deletes.
+
+        A chunk begins while the deletes of the one before end, so that no thread waits for the slowest of a chunk.
+        """
+        before: Iterable[Future[None]] = ()
+        for start in range(0, len(resources), _CHUNK):
+            if self._is_over():
+                break
+            chunk = resources[start : start + _CHUNK]
+            self.options.record_intent(chunk)
+            deletes = begin(chunk)
+            for each in before:
+                each.result()
+            before = deletes
+        for each in before:
+            each.result()
+
+    def _delete_here(self, chunk: Sequence[Resource]) -> Iterable[Future[None]]:
+        """Delete a chunk in this thread."""
+        for resource in chunk:
+            self._delete(resource)
+        return ()
 
     def _is_over(self) -> bool:
         return bool(self._stop or self.slow_down or time.monotonic() >= self._until)
@@ -228,7 +265,7 @@ def _list_again(attempt: _Attempt, first: Listing, found: dict[str, Leftover], o
         there.append(Leftover(resource.id, resource.name, verdict.reason, said, verdict.blocked_by))
 
     try:
-        second = scan(context, attempt.exclusions, still_there, watch=found)
+        second = scan(context, attempt.exclusions, still_there, watch=found, find_users=attempt.needs)
     except Exception as error:
         return unknown(error, found=count + len(first.blocked))
     left = [*second.blocked, *there]

@@ -1,6 +1,7 @@
 """The graph of resource types, and how a deletion waits along it."""
 
 import dataclasses
+import datetime
 import itertools
 
 import pytest
@@ -68,6 +69,60 @@ PORT = sweep_step("network.port")
 )
 def test_a_step_waits_for(others, waits, why):
     assert dependencies.waits_for(NET, [NET, *others], 1) == waits, why
+
+
+PARTLY = dataclasses.replace(NET, needed_by=("network.port",))
+LEFT = dataclasses.replace(gone(PORT), outcome=Outcome.LEFTOVERS, reason="in_use", remaining=1)
+
+
+@pytest.mark.parametrize(
+    ("other", "waits", "why"),
+    [
+        (PORT, True, "not listed yet"),
+        (LEFT, False, "what is left needs a part at most"),
+        (dataclasses.replace(LEFT, round=0), True, "it was left in an older round"),
+        (dataclasses.replace(LEFT, state=StepState.RUNNING), True, "it is being tried"),
+        (dataclasses.replace(LEFT, outcome=Outcome.UNKNOWN), True, "what is left is not known"),
+        *(
+            (dataclasses.replace(LEFT, reason=reason), True, "it is about to be deleted")
+            for reason in ("deleting", "queued", "rate_limited", "on_hold")
+        ),
+        (gone(PORT), False, "nothing is left"),
+    ],
+)
+def test_a_step_that_is_partly_needed_goes_on_once_the_other_type_is_stuck(other, waits, why):
+    assert dependencies.waits_for(PARTLY, [PARTLY, other], 1) == (("network.port",) if waits else ()), why
+    assert dependencies.waits_for(NET, [NET, other], 1) == (() if other == gone(PORT) else ("network.port",))
+
+
+@pytest.mark.parametrize(
+    ("other", "may_need"),
+    [
+        (PORT, True),
+        (LEFT, True),
+        (dataclasses.replace(LEFT, outcome=Outcome.UNKNOWN), True),
+        (dataclasses.replace(LEFT, unplanned=1), False),
+        (gone(PORT), False),
+        (gone(PORT, 0), True),
+        (dataclasses.replace(LEFT, region="R2"), False),
+        (dataclasses.replace(LEFT, waived="w"), False),
+        (dataclasses.replace(LEFT, type="trunk"), False),
+    ],
+)
+def test_what_is_not_proven_gone_may_need_a_part(other, may_need):
+    assert dependencies.may_need(PARTLY, [PARTLY, other], 1) == ((other,) if may_need else ())
+    assert dependencies.may_need(NET, [NET, other], 1) == ()
+
+
+def test_a_step_sees_that_what_needed_it_became_clear_after_its_end():
+    early, late = datetime.datetime(2026, 1, 1), datetime.datetime(2026, 1, 2)
+    ended = dataclasses.replace(PARTLY, finished_at=early)
+    assert dependencies.cleared_since(ended, [ended, dataclasses.replace(gone(PORT), finished_at=late)], 1)
+    assert not dependencies.cleared_since(ended, [ended, dataclasses.replace(gone(PORT), finished_at=early)], 1)
+    assert not dependencies.cleared_since(ended, [ended, dataclasses.replace(LEFT, finished_at=late)], 1)
+    assert not dependencies.cleared_since(PARTLY, [PARTLY, dataclasses.replace(gone(PORT), finished_at=late)], 1)
+    plain = dataclasses.replace(NET, finished_at=early)
+    assert not dependencies.cleared_since(plain, [plain, dataclasses.replace(gone(PORT), finished_at=late)], 1)
 
 
 def test_everything_waits_for_all_but_its_likes_and_project_settings():

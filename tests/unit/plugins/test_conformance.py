@@ -6,7 +6,15 @@ import pytest
 
 from cleanup_orchestrator.core.dependencies import EVERYTHING, Cycle
 from cleanup_orchestrator.plugins import conformance, registry
-from cleanup_orchestrator.plugins.base import CONTRACT_VERSION, ProjectDefinition, ResourceType, Rest, Sdk, Service
+from cleanup_orchestrator.plugins.base import (
+    CONTRACT_VERSION,
+    ProjectDefinition,
+    ResourceType,
+    Rest,
+    Sdk,
+    Service,
+    refused_in_use,
+)
 
 INSTALLED = registry.load()
 EVERY_TYPE = [(s, t) for s in INSTALLED.services.values() for t in s.types]
@@ -83,6 +91,7 @@ def test_a_good_type_has_no_problem():
         ({"after": ("prot",)}, "network.prot, which no plugin declares"),
         ({"after": ("no-such-service.thing",)}, "which no plugin declares"),
         ({"after": ("port",)}, "cycle"),
+        ({"needed_by": (("image.image", refused_in_use),)}, "is needed by image.image, which it does not wait for"),
         ({"deleted_with": ("nothing",)}, "is deleted with network.nothing"),
         ({"name": "Port"}, "lower case"),
         ({"delete": lambda *_: None}, "no lambdas"),

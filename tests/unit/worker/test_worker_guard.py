@@ -302,6 +302,59 @@ def test_force_is_used_on_what_an_ordinary_delete_left_and_no_other_project_uses
     assert ports.deleted == (["1 by force"] if forced else ["1"])
 
 
+def needy(left, rule, **values):
+    """Return a sweep of two ports, of which some may be needed by servers, with what the servers' step has left."""
+    ports = Ports()
+    ports.rows = [{"id": id_, "name": id_, "project_id": "p"} for id_ in ("1", "2")]
+    ports.needed_by = lambda *_: {"compute.server": rule}
+    step = sweep_step("network.port", after=("compute.server",), needed_by=("compute.server",))
+    made = task(step=dataclasses.replace(step, state=StepState.RUNNING, round=1), registry=ports)
+    other = {"round": 1, "state": StepState.DONE, "outcome": Outcome.LEFTOVERS, "remaining": len(left), **values}
+    made.worker.store.steps = lambda _: (made.step, sweep_step("compute.server", **other))
+    made.worker.store.append_events = lambda *_: True
+    made.worker.store.left = left
+    return ports, made
+
+
+def needs_the_first(_connection, _project, left):
+    return lambda resource: sorted(left)[0] if resource.id == "1" else None
+
+
+SERVERS = [Leftover("s1", "one", Reason.PROTECTED), Leftover("s2", "two", Reason.ERROR)]
+
+
+@pytest.mark.parametrize(
+    ("left", "values", "deleted", "why"),
+    [
+        (SERVERS, {}, ["2"], "the first one is needed"),
+        (SERVERS, {"state": StepState.RUNNING}, ["2"], "its latest result still says what may be left"),
+        ([], {"outcome": Outcome.CLEAR}, ["1", "2"], "nothing is left that could need one"),
+        ([], {"outcome": Outcome.CLEAR, "round": 0}, [], "it was not listed in this round"),
+        ([], {"outcome": Outcome.UNKNOWN}, [], "its list failed"),
+        (SERVERS, {"remaining": 3}, [], "a new result is being stored"),
+        (SERVERS, {"remaining": 1000}, [], "too many to ask about"),
+        ([dataclasses.replace(one, abandoned=True) for one in SERVERS], {}, ["1", "2"], "they were abandoned by force"),
+    ],
+)
+def test_what_the_leftovers_of_another_type_need_is_not_deleted(left, values, deleted, why):
+    ports, made = needy(left, needs_the_first, **values)
+    result = done(made)
+    assert ports.deleted == deleted, why
+    kept = {one.id: one for one in result.leftovers if one.reason is Reason.IN_USE}
+    assert set(kept) == {"1", "2"} - set(deleted)
+    if deleted == ["2"]:
+        assert kept["1"].blocked_by == ({"type": "compute.server", "id": "s1", "owner": "p"},)
+
+
+def test_a_rule_that_fails_makes_the_sweep_unknown_and_deletes_nothing():
+    def fails(*_):
+        raise TimeoutError("no answer")
+
+    ports, made = needy(SERVERS, fails)
+    assert done(made).outcome is Outcome.UNKNOWN
+    assert ports.deleted == []
+
+
 # ------------------------------------------------------------------------------------------------------ the removal
 class Removal:
     """``Projects`` of one project, which goes when it is deleted, or does not."""

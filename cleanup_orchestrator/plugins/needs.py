@@ -1,0 +1,53 @@
+"""Rules for ``ResourceType.needed_by`` that several plugins declare: which resources another type's leftovers need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from cleanup_orchestrator.plugins import exceptions
+from cleanup_orchestrator.plugins.calls import Rest
+from cleanup_orchestrator.plugins.values import ProjectDefinition, Resource
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+Needs = Callable[[Resource], "str | None"]
+
+
+def refused_in_use(_connection: Connection, _project: ProjectDefinition, _left: Collection[str]) -> Needs:
+    """Name no resource: the service itself refuses to delete one that a leftover uses."""
+    return lambda _resource: None
+
+
+def linked(show: Rest | None = None) -> Callable[[Connection, ProjectDefinition, Collection[str]], Needs]:
+    """Return a rule by which a leftover needs the resources whose rows name it, and those that it names itself.
+
+    Every place in the two descriptions counts, as the services name resources in many ways: as an id, in a list, in a
+    URL. A resource that is named without being used stays a little longer.
+
+    :param show: reads the description of a leftover; ``None``: the rows of the resources name each leftover
+    """
+
+    def rule(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
+        said: dict[str, str] = {}
+        for id_ in left:
+            try:
+                said[id_] = _plain(show.call(connection, project, Resource(id_, "", None))) if show is not None else ""
+            except exceptions.NotFoundException:  # it is gone by now
+                continue
+
+        def needs(resource: Resource) -> str | None:
+            row, own = _plain(resource.data), _plain(resource.id)
+            return next((id_ for id_, text in said.items() if _plain(id_) in row or own in text), None)
+
+        return needs
+
+    return rule
+
+
+def _plain(value: object) -> str:
+    """Return a value as text to search in; hyphens and case of an id do not matter."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text.replace("-", "").lower()
