@@ -124,6 +124,12 @@ def _stuck(seed: int) -> Plan:
     return dataclasses.replace(_calm(seed), obstacle=OBSTACLES[seed % len(OBSTACLES)], ending="mend")
 
 
+def _used(seed: int) -> Plan:
+    """One resource is stuck, maybe a server that others use."""
+    services = ("compute", "network", "block-storage")
+    return dataclasses.replace(_calm(seed), obstacle="stuck", ending="mend", services=services)
+
+
 def _protected(seed: int) -> Plan:
     return dataclasses.replace(_calm(seed), obstacle="protected", ending="mend")
 
@@ -351,6 +357,10 @@ def _stalled_without_a_resource() -> Iterator[Patch]:
     yield conditions, "blockers", lambda _deletion, _steps: ()
 
 
+def _needs_are_forgotten() -> Iterator[Patch]:
+    yield Sweep, "_needs", lambda *_: lambda _resource: None
+
+
 def _plans_are_forgotten() -> Iterator[Patch]:
     yield StepContext, "planned", lambda _self, _service, _type: None
 
@@ -451,6 +461,7 @@ BREAKAGES: dict[str, Breakage] = {
     "a report ends with the project locked": Breakage(_ends_without_release, "", first=5),
     "an unsupported service counts as empty": Breakage(_everything_is_covered, "no plugin covers", _uncovered),
     "an inventory deletes": Breakage(_inventories_delete, "", _calm),
+    "what a stuck server uses is deleted": Breakage(_needs_are_forgotten, "uses it, and is still there", _used),
     "a plan is forgotten": Breakage(_plans_are_forgotten, "it is not in the plan", _bound),
     "a deletion above the limit needs no approval": Breakage(_no_approval, "the approval covers only", _limited),
     "the recovery window is not waited for": Breakage(_no_window, "the point of no return is still to come", _windowed),

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.deletion import Status
-from tests.simulation.cloud import PROJECT_SETTINGS, SCOPED
+from tests.simulation.cloud import PROJECT_SETTINGS, SCOPED, Thing
 from tests.support.scheduler import Thread
 
 if TYPE_CHECKING:
@@ -50,6 +50,11 @@ class Proofs:
         abandoned, types = self._abandoned(deletion_id), {(r, f"{s}.{t}") for r, s, t in self._unseen(deletion_id)}
         found = [t for t in left if t.born <= but_since and not (blind and t in unseen)]
         return [t.id for t in found if t.id not in abandoned and (t.region, t.type) not in types]
+
+    def abandons(self, thing: Thing, deletion_id: str) -> bool:
+        """Whether a forced deletion has abandoned a resource."""
+        types = {(region, f"{service}.{type_}") for region, service, type_ in self._unseen(deletion_id)}
+        return thing.id in self._abandoned(deletion_id) or (thing.region, thing.type) in types
 
     def _abandoned(self, deletion_id: str) -> set[str]:
         return {row[0] for row in self._promises.database.raw.execute(_ABANDONED, (deletion_id,))}

@@ -13,7 +13,16 @@ from cleanup_orchestrator.cloud.connections import Clouds
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Token
-from cleanup_orchestrator.plugins.base import EVERYTHING, Halt, ResourceType, Run, Service, Verdict
+from cleanup_orchestrator.plugins.base import (
+    EVERYTHING,
+    Halt,
+    ResourceType,
+    Run,
+    Service,
+    Verdict,
+    linked,
+    refused_in_use,
+)
 from cleanup_orchestrator.plugins.base import SCOPED as SCOPED_OWNER
 from cleanup_orchestrator.plugins.registry import Registry
 from tests.simulation.cloud import (
@@ -219,6 +228,11 @@ def _type(service: str, type_: str) -> ResourceType:
         "block-storage.volume": ("compute.server", "snapshot"),
         "identity.credential": (EVERYTHING,),
     }
+    needed_by = {
+        "network.port": (("compute.server", linked()),),
+        "network.network": (("port", refused_in_use),),
+        "block-storage.volume": (("compute.server", linked()),),
+    }
     return ResourceType(
         name=type_,
         list=listing,
@@ -230,6 +244,7 @@ def _type(service: str, type_: str) -> ResourceType:
         token=Token.PROJECT if name in SCOPED else Token.ADMIN,
         project_setting=name in PROJECT_SETTINGS,
         after=after.get(name, ()),
+        needed_by=needed_by.get(name, ()),
         unfiltered="it has no filter" if name in SHARED_LISTS else "",
         protect=(lambda resource, _: "it is shared out" if resource.data["shared"] else None,),
         explain=explain if name == "network.network" else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import greenlet
@@ -272,37 +272,57 @@ class SimulatedThread:
         return self._started and not self._over.is_set()
 
 
+class Future:
+    """Stands for ``concurrent.futures.Future``."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call, self._over = call, Event()
+        self._value: Any = None
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        """Make the call."""
+        try:
+            self._value = self._call()
+        except Exception as error:
+            self._error = error
+        self._over.set()
+
+    def result(self) -> Any:
+        self._over.wait()
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
 class Pool:
     """Stands for ``concurrent.futures.ThreadPoolExecutor``."""
 
     def __init__(self, threads: int) -> None:
-        self._threads = threads
+        self._most = threads
+        self._todo: list[Future] = []
+        self._working: list[SimulatedThread] = []
 
     def __enter__(self) -> Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
-
-    def map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-        todo, results, errors = list(enumerate(items)), {}, []
-
-        def work() -> None:
-            while todo:
-                number, item = todo.pop(0)
-                try:
-                    results[number] = function(item)
-                except Exception as error:
-                    errors.append(error)
-
-        threads = [SimulatedThread(work) for _ in range(min(self._threads, len(items)))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
+        for thread in tuple(self._working):
             thread.join()
-        if errors:
-            raise errors[0]
-        return iter([results[number] for number in sorted(results)])
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future:
+        future = Future(lambda: function(*arguments))
+        self._todo.append(future)
+        if len(self._working) < self._most:
+            thread = SimulatedThread(lambda: self._work(thread))
+            self._working.append(thread)
+            thread.start()
+        return future
+
+    def _work(self, thread: SimulatedThread) -> None:
+        while self._todo:
+            self._todo.pop(0).run()
+        self._working.remove(thread)
 
 
 class Time:

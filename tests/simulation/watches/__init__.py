@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tests.simulation.watches.base import Watch
 from tests.simulation.watches.liens import PluginLiens
+from tests.simulation.watches.needs import Needs
 from tests.simulation.watches.orphans import Orphans
 from tests.simulation.watches.recovery import Recovery
 from tests.simulation.watches.trees import Trees
 
 #: What watches each run.
-WATCHES: tuple[type[Watch], ...] = (Trees, PluginLiens, Recovery, Orphans)
+WATCHES: tuple[type[Watch], ...] = (Trees, PluginLiens, Recovery, Orphans, Needs)

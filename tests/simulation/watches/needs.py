@@ -1,0 +1,27 @@
+"""Order: nothing that a server of the project uses is deleted while the server is there."""
+
+from __future__ import annotations
+
+from tests.simulation.cloud import SERVER, Thing
+from tests.simulation.watches.base import Watch
+from tests.support.scheduler import Thread
+
+
+class Needs(Watch):
+    """What holds of ports and volumes that a server uses, also where the server cannot be deleted."""
+
+    def write(self, thread: Thread, label: str, what: str, thing: Thing | None) -> None:
+        held = thread.held
+        if thing is None or not thing.device or held is None or what.endswith((" stop", " start")):
+            return
+        for server in self.cloud.there(thing.region, SERVER):
+            if server.id == thing.device and not self._given_up(server, held.deletion_id):
+                self.promises.fail(f"{label}: {server.id} uses it, and is still there")
+
+    def _given_up(self, server: Thing, deletion_id: str) -> bool:
+        """Whether the deletion goes on without the server, or cannot know of it."""
+        project_id = self.promises.project[deletion_id]
+        project = self.keystone.projects.get(project_id)
+        unlisted = project is not None and server.born >= project.listed_at[server.region, SERVER]
+        unplanned = self.plan.bound and server.id not in self.promises.planned
+        return server.owner != project_id or unlisted or unplanned or self.promises.proofs.abandons(server, deletion_id)
