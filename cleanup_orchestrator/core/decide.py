@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Sequence
 
-from cleanup_orchestrator.core import approvals, backoff, conditions, force, plugin_liens
+from cleanup_orchestrator.core import approvals, backoff, conditions, dependencies, force, plugin_liens
 from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.actions import (
     TURNS,
@@ -349,7 +349,9 @@ def _deleting(view: Snapshot, plan: ActionPlan) -> Actions:
 def _use_force(round_: Round, plan: ActionPlan, moving: bool) -> Actions:
     """Under force, once nothing moves, use the force of the types, then abandon.
 
-    No step is forced while another one may still change: that change may free what blocks this step.
+    No step is forced while another one may still change: that change may free what blocks this step. For the same
+    reason a step whose resources the leftovers of another stuck step need comes after that one. It is tried again in
+    the ordinary way first: what the leftovers needed was not tried.
     """
     view = round_.view
     if not round_.force_applies:
@@ -360,9 +362,11 @@ def _use_force(round_: Round, plan: ActionPlan, moving: bool) -> Actions:
     if moving:
         return ()
     unrecoverable = [s for s in round_.subjects if round_.unrecoverable(s)]
-    if usable := [s for s in unrecoverable if force.usable(view.deletion, s)]:
+    later = [s for s in unrecoverable if dependencies.may_need(s, unrecoverable, view.deletion.round)]
+    first = [s for s in unrecoverable if s not in later]
+    if usable := [s for s in first if force.usable(view.deletion, s)]:
         return tuple(UseForce(s.id) for s in usable)
-    return tuple(Abandon(s.id) for s in unrecoverable)
+    return (*(Abandon(s.id) for s in first), *(Dispatch(s.id) for s in later))
 
 
 def _cancelling(view: Snapshot, plan: ActionPlan) -> Actions:

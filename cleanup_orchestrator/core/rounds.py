@@ -101,6 +101,11 @@ class Round:
         final = listing or dependencies.only_unplanned(step, d.round)
         return step.outcome is Outcome.UNKNOWN or (step.outcome is Outcome.LEFTOVERS and not final)
 
+    def needed_until_now(self, step: Step) -> bool:
+        """Whether what needed leftovers of a step is gone since the step ended: it is tried again at once."""
+        gone = step.needed_by and dependencies.cleared_since(step, self.view.steps, self.view.deletion.round)
+        return bool(gone) and self.unfinished(step)
+
     def waits_indefinitely_for(self, step: Step) -> bool:
         """Whether the round waits for this step without a limit.
 
@@ -193,16 +198,16 @@ def drive(round_: Round, plan: ActionPlan) -> Progress:
             over, moving = False, True
             assert step.finished_at is not None
             plan.dispatch_at(step, step.finished_at)  # at once, behind the other steps in the queue
+        elif round_.needed_until_now(step):
+            over, moving = False, True
+            plan.dispatch(step)
         elif round_.force_due and round_.unrecoverable(step):
             over = False  # it waits until no other step moves, and then for force
         elif round_.unfinished(step) and _tries_again(round_, step):
             over = False
             moving = moving or not round_.unrecoverable(step)
             stuck = stuck or step.attempt >= view.rules.attempts
-            if step.needed_by and dependencies.cleared_since(step, view.steps, view.deletion.round):
-                plan.dispatch(step)  # what needed its leftovers is gone
-            else:
-                plan.retry(step)
+            plan.retry(step)
     if stuck:
         _survey_again(survey, plan)
     return Progress(over, moving)

@@ -429,9 +429,16 @@ MUTATIONS = (
     Mutation(
         "Force abandons what is left before its declared force was tried",
         DECIDE,
-        "if usable := [s for s in unrecoverable if force.usable(view.deletion, s)]:",
+        "if usable := [s for s in first if force.usable(view.deletion, s)]:",
         "if usable := []:",
         tests("core/decide_rules core/force"),
+    ),
+    Mutation(
+        "Force is used on what a leftover needs together with that leftover",
+        DECIDE,
+        "later = [s for s in unrecoverable if dependencies.may_need(s, unrecoverable, view.deletion.round)]",
+        "later: list[Step] = []",
+        tests("core/force"),
     ),
     Mutation(
         "Force takes its turn while something holds the deletion",

@@ -165,7 +165,7 @@ MUTATIONS = (
     Mutation(
         "A subnet with ports of others is deleted",
         f"{NETWORK}networks.py",
-        '    refuse_foreign(project, "addresses of it are used by", blockers)\n',
+        '    refuse(verdict_naming(project, "addresses of it are used by", blockers))\n',
         "",
         OWNERS,
     ),

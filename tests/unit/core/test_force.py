@@ -151,6 +151,34 @@ def test_nothing_waits_any_more_for_what_was_abandoned():
     assert project.types == {"network.port": {"p": "stays"}, "network.network": {}}
 
 
+@pytest.mark.parametrize("patience", [300, 0])
+@pytest.mark.parametrize("forcible", [True, False])
+def test_what_a_leftover_needs_is_neither_forced_nor_abandoned_before_that_leftover(forcible, patience):
+    """The volume of a server that cannot be deleted was not tried: it goes once the server is forced or abandoned."""
+    server = sweep_step("compute.server")
+    volume = sweep_step("block-storage.volume", after=("compute.server",), needed_by=("compute.server",))
+    rules = Rules(force_patience=datetime.timedelta(seconds=patience))
+    kinds = {"compute__server": {"s": "by_force" if forcible else "stays"}, "block_storage__volume": {"v": "goes"}}
+    world = World(deletion(), server, volume, rules=rules)
+    project = Project(world, **kinds)
+    ordinary = project.answer
+
+    def needed(step):
+        needs = project.types["compute.server"] and not world.step("compute.server").abandoned
+        project.types["block-storage.volume"] = dict.fromkeys(project.types[step.id], "stays" if needs else "goes")
+        return ordinary(step)
+
+    world.answers["block-storage.volume"] = needed
+    world.run(until=Status.DELETING)
+    wait(world, datetime.timedelta(hours=1))
+    assert project.types["block-storage.volume"], "the server needs it"
+    world.force("compute.server", "block-storage.volume")
+    assert world.run(limit=5000) is Status.DELETED
+    assert project.types["block-storage.volume"] == {}
+    assert "v" not in project.by_force
+    assert [e.data["type"] for e in types_of(world, "force.abandoned")] == ([] if forcible else ["server"])
+
+
 def test_what_may_still_free_another_is_waited_for():
     """A volume is held by a share that goes by force: it is not let go of before that has been tried."""
     share = sweep_step("shared-file-system.share")
