@@ -16,6 +16,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     exceptions,
     linked,
+    refuse,
     refuse_foreign,
     refused_in_use,
     to_row,
@@ -119,14 +120,15 @@ def list_subnets(connection: Connection, project: ProjectDefinition) -> Iterator
 
 
 def check_subnet(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
-    """Refuse a subnet with ports of others: they could lose their addresses.
+    """Refuse a subnet with ports of others, or with a port that is left: they could lose their addresses.
 
-    Neutron removes the addresses where addressing is automatic.
+    Neutron removes the addresses where addressing is automatic. The project's DHCP and metadata ports do not count.
     """
     ports = list_rows(connection, "ports", network_id=resource.data.get("network_id"))
     using = [p for p in ports if any(ip.get("subnet_id") == resource.id for ip in p.get("fixed_ips") or ())]
-    blockers = [_port_blocker(connection, port) for port in using]
-    refuse_foreign(project, "addresses of it are used by", blockers)
+    users = [p for p in using if owner_of(p) != project.id or p.get("device_owner") not in NETWORK_PORTS]
+    blockers = [_port_blocker(connection, port) for port in users]
+    refuse(verdict_naming(project, "addresses of it are used by", blockers))
 
 
 def check_network(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
@@ -341,10 +343,10 @@ NETWORKS = (
         prepare=(check_subnet,),
         explain=explain_subnet,
         after=("network",),
-        needed_by=(("network", refused_in_use),),
+        needed_by=(("network", linked()),),
         note="It is deleted with its network, without a call. What is left then is on another project's network. The "
         "delete of a subnet with automatic addressing removes the addresses of live ports of any project: it is "
-        "refused when there are any.",
+        "refused when there are any. So the subnets of a network that is left stay with it.",
         tags="tags",
         source="DELETE /v2.0/subnets/S: 409 SubnetInUse; neutron db/db_base_plugin_v2.py, _subnet_check_ip_allocations",
     ),

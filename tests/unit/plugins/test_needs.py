@@ -104,6 +104,12 @@ def test_a_backup_needs_its_container_and_any_if_it_shows_none(shown, needed):
     assert rule(resource("volumebackups")) == ("b" if needed else None)
 
 
+def test_a_network_needs_its_subnets():
+    rule = needs("network", "subnet", "network.network", None, {KEY})
+    assert rule(resource(OTHER, network_id=KEY)) == KEY
+    assert rule(resource(OTHER, network_id=IMAGE)) is None, "it is on another project's network"
+
+
 def test_a_group_needs_the_address_groups_of_its_rules():
     rows = [{"remote_address_group_id": KEY}]
     connection = cloud({"/security-groups/g": {"security_group": {"id": "g", "security_group_rules": rows}}}, "network")

@@ -188,11 +188,16 @@ def test_a_network_is_deleted_with_subnets_of_the_project_and_with_no_others(own
     assert verdict is None or verdict.reason is Reason.FOREIGN
 
 
-def test_a_subnet_with_a_port_of_another_project_stays():
+def test_a_subnet_with_a_port_that_would_lose_its_address_stays():
+    """Neutron removes automatic addresses from the ports of any project, the deleted one included."""
     on_it = {"fixed_ips": [{"subnet_id": "s"}]}
     subnet = resource("s", network_id="1")
-    cloud = neutron(ports=[port("mine", OURS, **on_it), port("off", THEIRS, fixed_ips=[{"subnet_id": "other"}])])
+    dhcp = port("dhcp", OURS, device_owner="network:dhcp", **on_it)
+    cloud = neutron(ports=[dhcp, port("off", THEIRS, fixed_ips=[{"subnet_id": "other"}])])
     assert refusal(network.networks.check_subnet, cloud, PROJECT, subnet) is None
+    cloud.network.rows["ports"].append(port("mine", OURS, **on_it))
+    verdict = refusal(network.networks.check_subnet, cloud, PROJECT, subnet)
+    assert (verdict.reason, [b["id"] for b in verdict.blocked_by]) == (Reason.IN_USE, ["mine"])
     cloud.network.rows["ports"].append(port("theirs", THEIRS, **on_it))
     verdict = refusal(network.networks.check_subnet, cloud, PROJECT, subnet)
     assert (verdict.reason, [b["id"] for b in verdict.blocked_by]) == (Reason.FOREIGN, ["theirs"])
