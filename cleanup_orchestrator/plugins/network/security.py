@@ -13,6 +13,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     exceptions,
     linked,
+    refuse,
     refuse_foreign,
     refused_in_use,
     to_row,
@@ -56,11 +57,17 @@ def explain_security_group(connection: Connection, project: ProjectDefinition, r
 def drop_own_rules(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
     """Delete the project's rules that name an address group.
 
-    Its default security group, which may have such rules, is deleted later.
+    Its default security group, which may have such rules, is deleted later. A port that is left may use that group, and
+    would be cut off: then nothing is changed.
+
+    :raises Refused: naming the ports
     """
-    for rule in list(list_rows(connection, "security_group_rules", remote_address_group_id=resource.id)):
-        if rule.get("remote_address_group_id") == resource.id and owner_of(rule) == project.id:
-            connection.network.delete_security_group_rule(rule["id"], ignore_missing=False)
+    rows = list_rows(connection, "security_group_rules", remote_address_group_id=resource.id)
+    rules = [r for r in rows if r.get("remote_address_group_id") == resource.id and owner_of(r) == project.id]
+    for group in sorted({str(rule["security_group_id"]) for rule in rules}):
+        refuse(explain_security_group(connection, project, Resource(group, "", project.id)))
+    for rule in rules:
+        connection.network.delete_security_group_rule(rule["id"], ignore_missing=False)
 
 
 _BOUND = re.compile(r"is used by (network|port|router|fip) ([0-9a-f-]{32,36})")
@@ -123,7 +130,7 @@ SECURITY = (
         after=("security_group",),
         needed_by=(("security_group", linked(Rest("network", "/security-groups/{id}"))),),
         note="A rule in the project's default security group, which is deleted last, may use it. Such rules are "
-        "deleted before.",
+        "deleted before, unless a port that is left uses that group.",
         source="DELETE /v2.0/address-groups/A: 409 AddressGroupInUse; neutron db/address_group_db.py",
     ),
     simple_type(

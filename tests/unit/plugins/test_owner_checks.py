@@ -232,15 +232,20 @@ def test_a_port_forwarding_belongs_to_the_current_owner_of_its_floating_ip():
     assert row["project_id"] == THEIRS
 
 
-def test_rules_of_the_project_that_name_an_address_group_are_deleted():
+@pytest.mark.parametrize(
+    ("groups", "reason"),
+    [(["other"], None), ([], None), (["default"], Reason.IN_USE), (["other", "default"], Reason.IN_USE)],
+)
+def test_rules_of_the_project_that_name_an_address_group_are_deleted_unless_a_port_uses_them(groups, reason):
     rows = [
-        {"id": "mine", "project_id": OURS, "remote_address_group_id": "1"},
-        {"id": "theirs", "project_id": THEIRS, "remote_address_group_id": "1"},
-        {"id": "another", "project_id": OURS, "remote_address_group_id": "2"},
+        {"id": "mine", "project_id": OURS, "remote_address_group_id": "1", "security_group_id": "default"},
+        {"id": "theirs", "project_id": THEIRS, "remote_address_group_id": "1", "security_group_id": "other"},
+        {"id": "another", "project_id": OURS, "remote_address_group_id": "2", "security_group_id": "other"},
     ]
-    cloud = neutron(security_group_rules=rows)
-    network.security.drop_own_rules(cloud, PROJECT, resource())
-    assert cloud.network.did == [("delete_security_group_rule", "mine")]
+    cloud = neutron(security_group_rules=rows, ports=[port("left", OURS, security_group_ids=groups)])
+    verdict = refusal(network.security.drop_own_rules, cloud, PROJECT, resource())
+    assert (verdict and verdict.reason) == reason
+    assert cloud.network.did == ([] if reason else [("delete_security_group_rule", "mine")])
 
 
 def test_a_security_group_that_a_rule_of_another_project_names_stays():
