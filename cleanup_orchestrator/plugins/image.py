@@ -104,6 +104,8 @@ def _pages(connection: Connection, path: str, key: str, query: Mapping[str, Any]
 
 
 _IMAGE = Rest("image", "/images/{id}")
+#: Since microversion 2.3 Nova shows an admin the images of a server's kernel and ramdisk, too.
+_SERVER = Rest("compute", "/servers/{id}", microversion="2.3")
 #: With the value ``on_image_deletion``, Glance deletes the secret ``cinder_encryption_key_id`` with the image.
 _KEY_POLICY = "cinder_encryption_key_deletion_policy"
 
@@ -317,7 +319,7 @@ SERVICE = Service(
             used=_shared,
             after=("compute.server", "block-storage.volume"),
             needed_by=(
-                ("compute.server", linked(Rest("compute", "/servers/{id}"))),
+                ("compute.server", linked(_SERVER)),
                 ("block-storage.volume", linked(Rest("block-storage", "/volumes/{id}"))),
             ),
             tags="tags",

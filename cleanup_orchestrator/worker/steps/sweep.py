@@ -134,7 +134,9 @@ class Sweep(StepRunner):
 
         ``None``: it is not known, or too much.
         """
-        if other.round != self.step.round or other.outcome is not Outcome.LEFTOVERS or other.remaining > MOST:
+        # A list that is as long as "most_listed" may have been truncated.
+        most = min(MOST, self.worker.conf.worker.most_listed - 1)
+        if other.round != self.step.round or other.outcome is not Outcome.LEFTOVERS or other.remaining > most:
             return None
         rows = self.context.store.leftovers(
             self.deletion.id, MOST + 1, region=other.region, service=other.service, type=other.type

@@ -20,8 +20,8 @@ class Service(Adapter):
     def __init__(self, **bodies):
         self.bodies, self.asked = {f"/{path.replace('__', '/')}": body for path, body in bodies.items()}, []
 
-    def request(self, path, *_, **__):
-        self.asked.append(path)
+    def request(self, path, *_, microversion=None, **__):
+        self.asked.append((path, microversion))
         if path not in self.bodies:
             raise exceptions.NotFoundException(path)
         body = self.bodies[path]
@@ -115,6 +115,14 @@ def test_a_group_needs_the_address_groups_of_its_rules():
     connection = cloud({"/security-groups/g": {"security_group": {"id": "g", "security_group_rules": rows}}}, "network")
     rule = needs("network", "address_group", "network.security_group", connection, {"g"})
     assert rule(resource(KEY)) == "g" and rule(resource(OTHER)) is None
+
+
+def test_a_server_needs_the_images_of_its_kernel_and_its_ramdisk_which_an_early_microversion_does_not_show():
+    shown = {"server": {"id": "s", "image": {"id": IMAGE}, "OS-EXT-SRV-ATTR:kernel_id": KEY}}
+    connection = cloud({"/servers/s": shown}, "compute")
+    rule = needs("image", "image", "compute.server", connection, {"s"})
+    assert rule(resource(KEY)) == "s" and rule(resource(OTHER)) is None
+    assert connection.compute.asked == [("/servers/s", "2.3")]
 
 
 def test_a_server_needs_its_volumes_its_image_its_ports_and_their_trunks():

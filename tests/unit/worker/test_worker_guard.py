@@ -333,6 +333,7 @@ SERVERS = [Leftover("s1", "one", Reason.PROTECTED), Leftover("s2", "two", Reason
         ([], {"outcome": Outcome.UNKNOWN}, [], "its list failed"),
         (SERVERS, {"remaining": 3}, [], "a new result is being stored"),
         (SERVERS, {"remaining": 1000}, [], "too many to ask about"),
+        ([Leftover(f"s{n}", "", Reason.ERROR) for n in range(10)], {}, [], "its list was truncated: most_listed is 10"),
         ([dataclasses.replace(one, abandoned=True) for one in SERVERS], {}, ["1", "2"], "they were abandoned by force"),
     ],
 )
