@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -49,6 +50,7 @@ _WRITE_HEADERS = (
     "X-Container-Meta-Temp-URL-Key-2",
     "X-Container-Sync-Key",
 )
+_KEYS = _WRITE_HEADERS[1:3]  #: of signed URLs
 #: Headers of the account that do so for all of its containers.
 _ACCOUNT_WRITE_HEADERS = ("X-Account-Meta-Temp-URL-Key", "X-Account-Meta-Temp-URL-Key-2")
 
@@ -247,11 +249,43 @@ def _delete_container(connection: Connection, project: ProjectDefinition, contai
         )
 
 
+class _Account:
+    """What an account lets clients without a token read. It is asked for when a container is."""
+
+    def __init__(self, connection: Connection, project: ProjectDefinition) -> None:
+        self.connection, self.project = connection, project
+
+    @functools.cached_property
+    def url(self) -> str:
+        """The account's URL."""
+        return account_url(self.connection, self.project)
+
+    @functools.cached_property
+    def has_key(self) -> bool:
+        """Whether it has a key, so that a signed URL may lead to any of its objects."""
+        found = send(self.connection, "HEAD", self.url)
+        exceptions.raise_from_response(found)
+        return any(found.headers.get(name) for name in _ACCOUNT_WRITE_HEADERS)
+
+    def lets_read_without_token(self, container: str) -> bool:
+        """Return whether a client without a token may read a container, by referrer or by a signed URL."""
+        if self.has_key:
+            return True
+        found = send(self.connection, "HEAD", self.url, container)
+        if found.status_code == 404:  # it is gone by now
+            return False
+        exceptions.raise_from_response(found)
+        return ".r" in found.headers.get("X-Container-Read", "") or any(found.headers.get(key) for key in _KEYS)
+
+
 def _of_images(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> _Holder:
     """Return a function that says which image has its data in a container.
 
     Glance's Swift store with ``swift_store_multi_tenant`` keeps an image in a container of its own in the project's
-    account, whose name ends with the image's id. Where users may write ``locations``, Glance shows them.
+    account, whose name ends with the image's id. A user may also give an image a URL as its location, with the old API
+    where Glance shows ``locations`` to users, and with the new one (Glance 2024.2) where there is an HTTP store. Of the
+    new one only services see the URLs. Glance reads such a URL without a token. So an image may need each container
+    that can be read so, by its access list or by a signed URL. This includes the segments of a large object.
     """
     paths: dict[str, set[str]] = {}
     for id_ in left:
@@ -261,9 +295,15 @@ def _of_images(connection: Connection, project: ProjectDefinition, left: Collect
             continue
         urls = [image.get("direct_url"), *(one.get("url") for one in image.get("locations") or ())]
         paths[id_] = {unquote(part) for url in urls if url for part in str(url).split("/")}
-    return lambda container: next(
-        (id_ for id_, parts in paths.items() if container.id.endswith(id_) or container.id in parts), None
-    )
+    account = _Account(connection, project)
+
+    def holder(container: Resource) -> str | None:
+        for id_, parts in paths.items():
+            if container.id.endswith(id_) or container.id in parts:
+                return id_
+        return next(iter(paths)) if paths and account.lets_read_without_token(container.id) else None
+
+    return holder
 
 
 def _of_backups(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> _Holder:

@@ -36,6 +36,20 @@ def cloud(bodies, service="image"):
     return types.SimpleNamespace(**{service.replace("-", "_"): made})
 
 
+def with_store(images, account=(), container=()):
+    """Return a connection to Glance, and to Swift with these headers; ``None``: there is no such container."""
+
+    def request(url, method):
+        assert method == "HEAD"
+        headers = account if url.endswith("/AUTH_us") else container
+        return types.SimpleNamespace(status_code=404 if headers is None else 204, headers=dict(headers or ()))
+
+    made = cloud(images)
+    made.session = types.SimpleNamespace(get_project_id=lambda: "us")
+    made.object_store = types.SimpleNamespace(request=request, get_endpoint=lambda: "http://swift/v1/AUTH_us")
+    return made
+
+
 def needs(service, type_, other, connection, left):
     known = INSTALLED.needed_by(INSTALLED.services[service], INSTALLED.find(service, type_))
     return known[other](connection, US, left)
@@ -92,9 +106,28 @@ def test_a_leftover_that_is_gone_by_now_needs_nothing_and_another_error_is_none_
     ],
 )
 def test_an_image_needs_the_container_that_has_its_data(container, image, needed):
-    connection = cloud({f"/images/{IMAGE}": {"id": IMAGE, **image}})
+    connection = with_store({f"/images/{IMAGE}": {"id": IMAGE, **image}})
     rule = needs("object-store", "container", "image.image", connection, {IMAGE})
     assert rule(resource(container)) == (IMAGE if needed else None)
+
+
+@pytest.mark.parametrize(
+    ("account", "container", "needed"),
+    [
+        ({}, {}, False),
+        ({}, {"X-Container-Read": "another:*"}, False),
+        ({}, {"X-Container-Read": ".r:*,.rlistings"}, True),
+        ({}, {"X-Container-Meta-Temp-URL-Key-2": "key"}, True),
+        ({"X-Account-Meta-Temp-URL-Key": "key"}, {}, True),
+        ({}, None, False),
+    ],
+)
+def test_an_image_may_need_each_container_that_glance_can_read_by_a_url(account, container, needed):
+    """Glance does not show the URL that a user gave it."""
+    connection = with_store({f"/images/{IMAGE}": {"id": IMAGE}}, account, container)
+    rule = needs("object-store", "container", "image.image", connection, {IMAGE})
+    assert rule(resource("data")) == (IMAGE if needed else None)
+    assert needs("object-store", "container", "image.image", connection, set())(resource("data")) is None
 
 
 @pytest.mark.parametrize(("shown", "needed"), [("volumebackups", True), ("elsewhere", False), (None, True), ("", True)])
