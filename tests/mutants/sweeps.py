@@ -122,7 +122,7 @@ MUTATIONS = (
         LISTING,
         "in_use_unplanned=listing.in_use_unplanned,",
         "in_use_unplanned=0,",
-        tests("core/plugin_liens"),
+        tests("core/plugin_liens core/plans"),
     ),
     Mutation(
         "A plan without any id binds nothing",

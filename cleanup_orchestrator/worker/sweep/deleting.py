@@ -275,7 +275,8 @@ def _list_again(attempt: _Attempt, first: Listing, found: dict[str, Leftover], o
     if second.truncated:
         known = () if type_.deleted_with else attempt.tried - attempt.missing - attempt.refused.keys()
     gone = tuple((id_, one.name) for id_, one in found.items() if id_ in known)
-    result = dataclasses.replace(result_of(first, left), deleted=gone, kept=second.kept)
+    unplanned = second.in_use_unplanned
+    result = dataclasses.replace(result_of(first, left), deleted=gone, kept=second.kept, in_use_unplanned=unplanned)
     if second.truncated:
         result = incomplete(result)
     if on_hold and left:

@@ -74,7 +74,6 @@ def inventory(
         result,
         digest=digest(leftover.id for leftover in present),
         kept_resources=kept_resources,
-        in_use_unplanned=listing.in_use_unplanned,
     )
     if listing.truncated:
         result = incomplete(result)
@@ -175,6 +174,7 @@ def result_of(listing: Listing, left: Sequence[Leftover]) -> StepResult:
         found=listing.deletable + len(listing.blocked),
         kept=listing.kept,
         leftovers=tuple(left),
+        in_use_unplanned=listing.in_use_unplanned,
         facts={"others_ignored": listing.foreign} if listing.foreign else {},
     )
 

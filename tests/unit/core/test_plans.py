@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from cleanup_orchestrator.cloud.session import read_only
 from cleanup_orchestrator.core import plans
+from cleanup_orchestrator.core.actions import record
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState, Token
-from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
+from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Verdict
 from cleanup_orchestrator.worker.sweep.context import RelatedType
 from tests.support import sweeps
 from tests.support.examples import examples
@@ -177,6 +178,18 @@ def test_an_empty_plan_deletes_nothing():
     shelf = Shelf(*rows("a"))
     sweeps.delete(shelf.type(), None, US, planned=frozenset())
     assert shelf.deletes == []
+
+
+@pytest.mark.parametrize("planned", [{"a"}, set()])
+def test_an_unplanned_resource_that_a_leftover_needs_still_counts_as_unplanned(planned):
+    """So the deletion ends with a report. Otherwise it would wait for the leftover without a limit."""
+    shelf = Shelf(*rows("a", "b"))
+    needed = Verdict(Reason.IN_USE, "a server may need it")
+    needs = lambda: lambda resource: needed if resource.id == "b" else None  # noqa: E731
+    result = sweeps.delete(shelf.type(), None, US, planned=planned, needs=needs)
+    assert "b" in shelf.rows and {one.id: one.reason for one in result.leftovers}["b"] is Reason.IN_USE
+    _, after = record(deletion(), sweep_step("network.port"), result, T0)
+    assert after.unplanned == after.remaining == 2 - len(planned)
 
 
 def test_an_unplanned_resource_is_not_announced_as_going_to_be_deleted():
