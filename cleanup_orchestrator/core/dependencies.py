@@ -81,10 +81,11 @@ def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]
 def may_need(step: Step, steps: Iterable[Step], round_: int) -> tuple[Step, ...]:
     """Return the steps of ``step.needed_by`` whose leftovers may need a resource of this step.
 
-    A step whose result is not from this round, or is unknown, is among them: what it has left is not known.
+    A step whose result is not from this round, or is unknown, is among them: what it has left is not known. So is one
+    that has only leftovers that are not in the plan: they stay, and what they need stays with them.
     """
     edges = [other for other in steps if other.name in step.needed_by and _edge(step, other)]
-    return tuple(other for other in edges if not confirmed_gone(other, round_) and not only_unplanned(other, round_))
+    return tuple(other for other in edges if not confirmed_gone(other, round_))
 
 
 def cleared_since(step: Step, steps: Iterable[Step], round_: int) -> bool:

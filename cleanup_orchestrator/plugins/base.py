@@ -33,7 +33,7 @@ from cleanup_orchestrator.plugins.contract import (
     Service,
     Unblock,
 )
-from cleanup_orchestrator.plugins.needs import linked, refused_in_use
+from cleanup_orchestrator.plugins.needs import linked, refused_in_use, show_leftover
 from cleanup_orchestrator.plugins.values import (
     NOTHING,
     ROW,
@@ -102,6 +102,7 @@ __all__ = [
     "refuse",
     "refuse_foreign",
     "refused_in_use",
+    "show_leftover",
     "to_row",
     "verdict_naming",
 ]

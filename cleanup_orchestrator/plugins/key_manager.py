@@ -109,8 +109,8 @@ def _refuse_shared(
     """Refuse a resource that has consumers and that users of other projects can read.
 
     Barbican does not show the owner of a consumer. Only a user who can read the resource can register one. So without
-    an ACL for others a consumer is a leftover of the project, whose volumes, images and so on are gone by now
-    (``after``).
+    an ACL for others a consumer is a leftover of the project, whose volumes and so on are gone by now (``after``). If
+    an image is left, the secrets that it names are not deleted (``needed_by``).
     """
     if project.options.get("delete_shared_secrets"):
         return

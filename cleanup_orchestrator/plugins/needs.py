@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cleanup_orchestrator.plugins import exceptions
 from cleanup_orchestrator.plugins.calls import Rest
@@ -31,20 +31,29 @@ def linked(show: Rest | None = None) -> Callable[[Connection, ProjectDefinition,
     """
 
     def rule(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
-        said: dict[str, str] = {}
-        for id_ in left:
-            try:
-                said[id_] = _plain(show.call(connection, project, Resource(id_, "", None))) if show is not None else ""
-            except exceptions.NotFoundException:  # it is gone by now
-                continue
+        said = {id_: "" if show is None else show_leftover(show, connection, project, id_) for id_ in left}
 
         def needs(resource: Resource) -> str | None:
             row, own = _plain(resource.data), _plain(resource.id)
-            return next((id_ for id_, text in said.items() if _plain(id_) in row or own in text), None)
+            return next(
+                (id_ for id_, one in said.items() if one is None or _plain(id_) in row or own in _plain(one)), None
+            )
 
         return needs
 
     return rule
+
+
+def show_leftover(show: Rest, connection: Connection, project: ProjectDefinition, id_: str) -> Any:
+    """Return the description of a leftover; ``None``: its service does not know it, so that it may need anything.
+
+    Nothing was about to delete a leftover of which a rule is asked. So the service may be mistaken, and the next
+    listing of its type decides.
+    """
+    try:
+        return show.row(connection, project, Resource(id_, "", None))
+    except exceptions.NotFoundException:
+        return None
 
 
 def _plain(value: object) -> str:

@@ -742,8 +742,7 @@ MUTATIONS = (
     Mutation(
         "What an unknown type may need is deleted",
         ORDERING,
-        "return tuple(other for other in edges if not confirmed_gone(other, round_) and not only_unplanned(other, "
-        "round_))",
+        "return tuple(other for other in edges if not confirmed_gone(other, round_))",
         "return tuple(other for other in edges if other.outcome is Outcome.LEFTOVERS)",
         tests("core/dependencies worker/worker_guard"),
     ),

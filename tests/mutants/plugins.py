@@ -137,15 +137,15 @@ MUTATIONS = (
     Mutation(
         "Security group rules of other projects are deleted",
         f"{NETWORK}security.py",
-        'if rule.get("remote_address_group_id") == resource.id and owner_of(rule) == project.id:',
-        'if rule.get("remote_address_group_id") == resource.id:',
+        'if r.get("remote_address_group_id") == resource.id and owner_of(r) == project.id]',
+        'if r.get("remote_address_group_id") == resource.id]',
         OWNERS,
     ),
     Mutation(
         "Rules that name another address group are deleted",
         f"{NETWORK}security.py",
-        'if rule.get("remote_address_group_id") == resource.id and owner_of(rule) == project.id:',
-        "if owner_of(rule) == project.id:",
+        'if r.get("remote_address_group_id") == resource.id and owner_of(r) == project.id]',
+        "if owner_of(r) == project.id]",
         OWNERS,
     ),
     Mutation(

@@ -23,6 +23,7 @@ from cleanup_orchestrator.plugins.base import (
     Token,
     Verdict,
     exceptions,
+    show_leftover,
 )
 from cleanup_orchestrator.plugins.object_store.common import (
     DOTS,
@@ -287,23 +288,24 @@ def _of_images(connection: Connection, project: ProjectDefinition, left: Collect
     new one only services see the URLs. Glance reads such a URL without a token. So an image may need each container
     that can be read so, by its access list or by a signed URL. This includes the segments of a large object.
     """
-    paths: dict[str, set[str]] = {}
-    for id_ in left:
-        try:
-            image = _IMAGE.row(connection, project, Resource(id_, "", None))
-        except exceptions.NotFoundException:  # it is gone by now
-            continue
-        urls = [image.get("direct_url"), *(one.get("url") for one in image.get("locations") or ())]
-        paths[id_] = {unquote(part) for url in urls if url for part in str(url).split("/")}
+    paths = {id_: _parts(show_leftover(_IMAGE, connection, project, id_)) for id_ in left}
     account = _Account(connection, project)
 
     def holder(container: Resource) -> str | None:
         for id_, parts in paths.items():
-            if container.id.endswith(id_) or container.id in parts:
+            if parts is None or container.id.endswith(id_) or container.id in parts:
                 return id_
         return next(iter(paths)) if paths and account.lets_read_without_token(container.id) else None
 
     return holder
+
+
+def _parts(image: Row | None) -> set[str] | None:
+    """Return the parts of the URLs that an image shows; ``None``: Glance does not know it."""
+    if image is None:
+        return None
+    urls = [image.get("direct_url"), *(one.get("url") for one in image.get("locations") or ())]
+    return {unquote(part) for url in urls if url for part in str(url).split("/")}
 
 
 def _of_backups(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> _Holder:
@@ -311,12 +313,8 @@ def _of_backups(connection: Connection, project: ProjectDefinition, left: Collec
 
     A backup that shows no container may be in any.
     """
-    names: dict[str, str] = {}
-    for id_ in left:
-        try:
-            names[id_] = str(_BACKUP.row(connection, project, Resource(id_, "", None)).get("container") or "")
-        except exceptions.NotFoundException:  # it is gone by now
-            continue
+    rows = {id_: show_leftover(_BACKUP, connection, project, id_) or {} for id_ in left}
+    names = {id_: str(row.get("container") or "") for id_, row in rows.items()}
     return lambda container: next((id_ for id_, name in names.items() if name in ("", container.id)), None)
 
 

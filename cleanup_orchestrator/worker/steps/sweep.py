@@ -143,7 +143,8 @@ class Sweep(StepRunner):
         )
         if len(rows) != other.remaining:  # a new result of it was stored at this moment
             return None
-        return {row.leftover.id for row in rows if not row.leftover.abandoned}
+        forced = forcing.works(self.deletion)
+        return {row.leftover.id for row in rows if not (forced and row.leftover.abandoned)}
 
     def record_intent(self, resources: Sequence[Resource]) -> None:
         """Write into the journal which resources are going to be deleted.

@@ -23,5 +23,4 @@ class Needs(Watch):
         project_id = self.promises.project[deletion_id]
         project = self.keystone.projects.get(project_id)
         unlisted = project is not None and server.born >= project.listed_at[server.region, SERVER]
-        unplanned = self.plan.bound and server.id not in self.promises.planned
-        return server.owner != project_id or unlisted or unplanned or self.promises.proofs.abandons(server, deletion_id)
+        return server.owner != project_id or unlisted or self.promises.proofs.abandons(server, deletion_id)

@@ -101,7 +101,7 @@ def test_a_step_that_is_partly_needed_goes_on_once_the_other_type_is_stuck(other
         (PORT, True),
         (LEFT, True),
         (dataclasses.replace(LEFT, outcome=Outcome.UNKNOWN), True),
-        (dataclasses.replace(LEFT, unplanned=1), False),
+        (dataclasses.replace(LEFT, unplanned=1), True),
         (gone(PORT), False),
         (gone(PORT, 0), True),
         (dataclasses.replace(LEFT, region="R2"), False),

@@ -86,9 +86,12 @@ def test_an_image_needs_the_secrets_that_it_names(type_, image, needed):
     assert rule(resource(KEY)) == (IMAGE if needed else None)
 
 
-def test_a_leftover_that_is_gone_by_now_needs_nothing_and_another_error_is_none_of_that():
+def test_a_leftover_that_its_service_does_not_know_may_need_anything_and_an_error_is_raised():
     rule = linked(Rest("image", "/images/{id}"))
-    assert rule(cloud({}), US, {IMAGE})(resource(KEY, image=IMAGE)) is None
+    assert rule(cloud({}), US, {IMAGE})(resource(KEY)) == IMAGE
+    for other in ("image.image", "block-storage.backup"):
+        unknown = needs("object-store", "container", other, cloud({}, other.split(".")[0]), {IMAGE})
+        assert unknown(resource("plain")) == IMAGE
     with pytest.raises(exceptions.HttpException):
         rule(cloud({f"/images/{IMAGE}": exceptions.HttpException("503")}), US, {IMAGE})
 

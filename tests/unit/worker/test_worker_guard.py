@@ -334,7 +334,6 @@ SERVERS = [Leftover("s1", "one", Reason.PROTECTED), Leftover("s2", "two", Reason
         (SERVERS, {"remaining": 3}, [], "a new result is being stored"),
         (SERVERS, {"remaining": 1000}, [], "too many to ask about"),
         ([Leftover(f"s{n}", "", Reason.ERROR) for n in range(10)], {}, [], "its list was truncated: most_listed is 10"),
-        ([dataclasses.replace(one, abandoned=True) for one in SERVERS], {}, ["1", "2"], "they were abandoned by force"),
     ],
 )
 def test_what_the_leftovers_of_another_type_need_is_not_deleted(left, values, deleted, why):
@@ -345,6 +344,14 @@ def test_what_the_leftovers_of_another_type_need_is_not_deleted(left, values, de
     assert set(kept) == {"1", "2"} - set(deleted)
     if deleted == ["2"]:
         assert kept["1"].blocked_by == ({"type": "compute.server", "id": "s1", "owner": "p"},)
+
+
+@pytest.mark.parametrize(("forced", "deleted"), [(True, ["1", "2"]), (False, ["2"])])
+def test_what_abandoned_leftovers_need_is_deleted_while_force_works(monkeypatch, forced, deleted):
+    monkeypatch.setattr(sweep_step_module.forcing, "works", lambda _: forced)
+    ports, made = needy([dataclasses.replace(one, abandoned=True) for one in SERVERS], needs_the_first)
+    done(made)
+    assert ports.deleted == deleted
 
 
 def test_a_rule_that_fails_makes_the_sweep_unknown_and_deletes_nothing():
