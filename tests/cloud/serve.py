@@ -82,7 +82,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def access_log(application):
-    """Wrap a WSGI application so that it logs the client, the request, the status and the duration."""
+    """Wrap a WSGI application so that it logs the time, the request, the status, the duration and the client."""
 
     def logged(environ, start_response):
         began = time.monotonic()
@@ -91,9 +91,13 @@ def access_log(application):
 
         def start(status, headers, exc_info=None):
             took = (time.monotonic() - began) * 1000
-            stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+            now = time.time()
+            stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now)) + f".{int(now % 1 * 1000):03}"
             shown = what.encode("ascii", "backslashreplace").decode()
-            print(f"{stamp} {shown} -> {status} ({took:.0f} ms)", flush=True)
+            agent = environ.get("HTTP_USER_AGENT", "-").encode("ascii", "backslashreplace").decode()
+            # One write for each line: the threads of a service write at the same time.
+            sys.stdout.write(f"{stamp} {shown} -> {status} ({took:.0f} ms) {agent}\n")
+            sys.stdout.flush()
             return start_response(status, headers, exc_info) if exc_info else start_response(status, headers)
 
         return application(environ, start)

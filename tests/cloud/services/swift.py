@@ -46,6 +46,11 @@ def service(site: Site) -> Service:
             **auth_token(site, "swift"),
         },
     }  # fmt: skip
+    # A line per request, as serve.py writes it for the other services.
+    proxy["filter:proxy-logging"] |= {
+        "access_log_level": "INFO",
+        "log_msg_template": "{end_time} {method} {path} -> {status_int} ({request_time} s) {user_agent}",
+    }
     if site.mariadb_url:  # in the whole cloud an account can be deleted, as in production
         proxy["app:proxy-server"]["allow_account_management"] = "yes"
     files = {
