@@ -35,7 +35,7 @@ from tests.cloud.fillings import (
 from tests.cloud.fillings.base import Filled, FillError, Filling, Rest
 from tests.cloud.proof import counts, proof, scan
 
-__all__ = ["FillError", "Filled", "Filling", "bystander", "counts", "fill", "proof", "scan", "use_shared"]
+__all__ = ["FillError", "Filled", "Filling", "bystander", "counts", "fill", "proof", "scan", "share", "use_shared"]
 
 Progress = Callable[[str], None]
 Kind = Callable[[Filling], None]
@@ -104,16 +104,22 @@ def bystander(
     partner = other.project_id if other else None
     filled = fill(admin_connection, name, partner=partner, objects=objects, progress=progress, **options)
     if other:
-        other.partner_id = filled.project_id
-        filling = Filling(admin_connection, other, 0, 0)
-        network.rbac_policies(filling)
-        image.image_member(filling)
-        if "shared zone" in other.ids:
-            dns.share(filling)
-        use_shared(giver=filled, taker=other)
+        share(admin_connection, filled, other)
         if occupy:
             use_shared(giver=other, taker=filled)
     return filled
+
+
+def share(admin_connection: openstack.connection.Connection, filled: Filled, other: Filled) -> None:
+    """Let two projects share with each other what can be shared; `other` uses some of the shared resources."""
+    for giver, taker in ((filled, other), (other, filled)):
+        giver.partner_id = taker.project_id
+        filling = Filling(admin_connection, giver, 0, 0)
+        network.rbac_policies(filling)
+        image.image_member(filling)
+        if "shared zone" in giver.ids:
+            dns.share(filling)
+    use_shared(giver=filled, taker=other)
 
 
 def use_shared(*, giver: Filled, taker: Filled) -> None:
