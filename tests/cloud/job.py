@@ -13,10 +13,9 @@ from tests.cloud.fillings.base import Filled
 from tests.cloud.launcher import Cloud
 from tests.cloud.services import SERVICES
 
-#: The options with which nothing is left, and the services that own nothing. Blocked deletes are tried again after some
-#: seconds, and not after minutes.
+#: The options with which nothing is left, and the services that own nothing.
 CONFIGURATION = (
-    demo.CONFIGURATION.replace("[engine]\n", "[engine]\nretry_cap = 4\n")
+    demo.CONFIGURATION.replace("[engine]\ntick = 1\n", "[engine]\n{engine}\n")
     + """
 sweep_memberships = true
 [service_container_infrastructure_management]
@@ -27,6 +26,8 @@ delete_account = true
 owns_nothing = {owns_nothing}
 """
 )
+#: Blocked deletes are tried again after some seconds, and not after minutes.
+FAST = "tick = 1\nretry_cap = 4"
 WAIT = "1500"  #: seconds that a deletion may take, on a machine that is busy with other things
 
 
@@ -38,12 +39,12 @@ def uncovered(cloud: Cloud) -> list[str]:
 
 
 class Job(demo.Demo):
-    """The orchestrator in the whole cloud, and the two projects."""
+    """The orchestrator in the whole cloud; `engine` are options of that section, instead of the defaults."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: Cloud, engine: str = FAST) -> None:
         left_out = uncovered(cloud)
         nothing = ", ".join(["placement", "project-cleanup", *left_out])
-        super().__init__(cloud, CONFIGURATION.replace("{owns_nothing}", nothing))
+        super().__init__(cloud, CONFIGURATION.replace("{owns_nothing}", nothing).replace("{engine}", engine))
         cloud.admin.ensure_user(demo.USER, cloud.site.password, "service", ("ResellerAdmin",))
         if left_out:
             print(f"\nwithout a plugin, and so without anything in it: {', '.join(left_out)}")
