@@ -319,8 +319,11 @@ def _place(step: Step) -> dict[str, str]:
 def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.datetime) -> tuple[Deletion, Step]:
     """Return deletion and step with the result and the learned facts in them."""
     waived = bool(step.waived)  # it was waived while it ran: its result does not count
+    # Polls are no failed attempts. Otherwise one list that fails after some polls is repeated only after a minute.
+    failed_poll = step.polled and result.outcome is Outcome.UNKNOWN
     after = dataclasses.replace(
         step,
+        attempt=1 if failed_poll else step.attempt,
         state=StepState.DONE,
         outcome=Outcome.NONE if waived else result.outcome,
         reason=str(Reason.WAIVED) if waived else result.reason,

@@ -52,7 +52,7 @@ def retry_at(step: Step, rules: Rules) -> datetime.datetime:
     A step whose leftovers are all being deleted by their service is polled: see :func:`backoff.poll`.
     """
     assert step.finished_at is not None
-    if step.outcome is Outcome.LEFTOVERS and step.reason == Reason.DELETING:
+    if step.polled:
         return step.finished_at + backoff.poll(step.attempt)
     return step.finished_at + backoff.delay(step.attempt, rules.retry_base, rules.retry_cap)
 

@@ -109,6 +109,11 @@ class Step:
         """``service.type``, as in ``after``; for a deletion-wide step its kind."""
         return f"{self.service}.{self.type}" if self.service else str(self.kind)
 
+    @property
+    def polled(self) -> bool:
+        """Whether it runs again only to see whether the deletes that its service accepted have ended."""
+        return self.outcome is Outcome.LEFTOVERS and self.reason == Reason.DELETING
+
 
 #: The longest message of a leftover, in characters. It may name some dozen blocking resources.
 MOST_MESSAGE = 8192

@@ -37,6 +37,13 @@ MUTATIONS = (
         tests("core/decide_rules"),
     ),
     Mutation(
+        "Polls count as failed attempts",
+        "cleanup_orchestrator/core/actions.py",
+        "attempt=1 if failed_poll else step.attempt",
+        "attempt=step.attempt",
+        tests("core/decide_rules"),
+    ),
+    Mutation(
         "An inventory is taken without a fresh survey",
         ROUNDS,
         "return plan.run(StepKind.SURVEY, view.deletion.round)",

@@ -88,6 +88,22 @@ def test_tokens_are_out_of_every_cache_a_settling_time_after_the_later_of_lock_a
     assert until == (expected and expected + rules.settle)
 
 
+# ------------------------------------------------------------------------------------------------ the next attempt
+@pytest.mark.parametrize(
+    ("reason", "result", "attempt"),
+    [
+        (Reason.DELETING, UNKNOWN, 1),
+        (Reason.DELETING, left("1"), 9),
+        (Reason.IN_USE, UNKNOWN, 9),
+    ],
+)
+def test_a_poll_is_no_failed_attempt(reason, result, attempt):
+    """Otherwise one list that fails after eight polls is repeated only after a minute."""
+    step = dataclasses.replace(PORT, attempt=9, state=StepState.RUNNING, outcome=Outcome.LEFTOVERS, reason=reason)
+    _, after = actions.record(deletion(purpose=RoundPurpose.DELETE), step, result, T0)
+    assert after.attempt == attempt
+
+
 # ------------------------------------------------------------------------------------------------ whole deletions
 def names(world):
     return [event.type for event in world.events if event.type.startswith("deletion.")]
