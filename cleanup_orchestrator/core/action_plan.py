@@ -48,7 +48,7 @@ class ActionPlan:
 
     def retry(self, step: Step) -> None:
         """Dispatch a finished step again when its back-off is over."""
-        self.dispatch_at(step, retry_at(step, self.view.rules))
+        self.dispatch_at(step, retry_at(step, self.view.deletion, self.view.rules))
 
     def follow(self, step: Step) -> None:
         """Dispatch a step that is under way again when its cast or its lease is lost."""

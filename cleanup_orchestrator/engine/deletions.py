@@ -107,7 +107,12 @@ OPTS = {
             help="Seconds before the second attempt at a step; doubled before each further one.",
         ),
         cfg.FloatOpt(
-            "retry_cap", default=60.0, min=1.0, mutable=True, help="The longest wait between two attempts, in seconds."
+            "retry_cap",
+            default=60.0,
+            min=1.0,
+            mutable=True,
+            help="The longest wait between two attempts, in seconds. Between two attempts at the "
+            "resources of a type, the longest wait is also limited to an eighth of the time so far, or 10 seconds.",
         ),
     ],
     "force": [

@@ -37,6 +37,13 @@ MUTATIONS = (
         tests("core/decide_rules"),
     ),
     Mutation(
+        "Leftovers wait for a minute when a round has just begun",
+        SNAPSHOT,
+        "cap = min(cap, max(backoff.POLL_CAP, elapsed.total_seconds() / 8))",
+        "pass",
+        tests("core/decide_rules"),
+    ),
+    Mutation(
         "Polls count as failed attempts",
         "cleanup_orchestrator/core/actions.py",
         "attempt=1 if failed_poll else step.attempt",

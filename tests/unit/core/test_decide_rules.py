@@ -11,7 +11,7 @@ from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rounds import Round, in_scope, keeps_last_result
 from cleanup_orchestrator.core.rules import Rules
-from cleanup_orchestrator.core.snapshot import Snapshot, done, settle_until
+from cleanup_orchestrator.core.snapshot import Snapshot, done, retry_at, settle_until
 from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepState, Token
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
@@ -89,6 +89,25 @@ def test_tokens_are_out_of_every_cache_a_settling_time_after_the_later_of_lock_a
 
 
 # ------------------------------------------------------------------------------------------------ the next attempt
+@pytest.mark.parametrize(
+    ("kind", "attempt", "elapsed", "seconds"),
+    [
+        (StepKind.SWEEP, 2, 60, 2),
+        (StepKind.SWEEP, 6, 60, 10),
+        (StepKind.SWEEP, 6, 160, 20),
+        (StepKind.SWEEP, 6, 1000, 32),
+        (StepKind.SWEEP, 20, 1000, 60),
+        (StepKind.SURVEY, 6, 60, 32),
+    ],
+)
+def test_leftovers_are_tried_again_within_an_eighth_of_the_time_so_far(kind, attempt, elapsed, seconds):
+    """Otherwise a stack in use is tried again up to a minute after the port that used it is gone."""
+    record = deletion(purpose=RoundPurpose.DELETE, round_opened_at=T0 - datetime.timedelta(seconds=elapsed))
+    in_use = {"state": StepState.DONE, "outcome": Outcome.LEFTOVERS, "reason": Reason.IN_USE}
+    step = dataclasses.replace(PORT, kind=kind, attempt=attempt, finished_at=T0, **in_use)
+    assert (retry_at(step, record, Rules()) - T0).total_seconds() == seconds
+
+
 @pytest.mark.parametrize(
     ("reason", "result", "attempt"),
     [
