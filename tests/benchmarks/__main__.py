@@ -15,7 +15,7 @@ import sys
 from tests.benchmarks.figures import Figure, machine, table
 
 #: Modules of this package, in the order in which they run.
-ALL = ("deletion", "cascade", "start", "statements", "lists", "memory", "orphan_scan")
+ALL = ("deletion", "cascade", "start", "statements", "lists", "memory", "orphan_scan", "many")
 
 
 def run(name: str) -> list[Figure]:
