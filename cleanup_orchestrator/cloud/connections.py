@@ -6,6 +6,7 @@ import collections
 import copy
 import functools
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +103,33 @@ _SERVICE_TYPES = _ServiceTypes()
 _CACHED_PROJECTS = 64
 
 
+#: Seconds for which the version documents of the services are kept: an upgrade changes them.
+_KEEP_VERSIONS = 300.0
+
+
+class _Discovery:
+    """The version documents that all sessions share, by URL.
+
+    keystoneauth reads them again for each session otherwise, and each step has a session of its own. They depend on
+    neither the project nor the token. An old document never makes a list empty: at worst a call gets an error.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all documents."""
+        self._documents, self._since = dict[str, Any](), time.monotonic()
+
+    def documents(self) -> dict[str, Any]:
+        """Return the documents, which keystoneauth adds to."""
+        with self._lock:
+            if time.monotonic() - self._since > _KEEP_VERSIONS:
+                self.forget()
+            return self._documents
+
+
 class Clouds:
     """Sessions and connections of the orchestrator's user and of the janitor."""
 
@@ -113,6 +141,9 @@ class Clouds:
         self._janitor_auth: list[BaseIdentityPlugin] = []  #: at most one, unscoped
         #: At most one monotonic time: when the drain last found that Keystone's processes share their token cache.
         self.cache_checked_at: list[float] = []
+        #: The same: when the drain last found over many connections that Keystone's processes have the fence.
+        self.fences_checked_at: list[float] = []
+        self._discovery = _Discovery()
         self._project_auths: collections.OrderedDict[str, BaseIdentityPlugin] = collections.OrderedDict()
         self._lock = threading.Lock()
         self._budget: Budget | None = None
@@ -166,11 +197,12 @@ class Clouds:
             return self._project_auths[project_id]
 
     def forget(self, project_id: str) -> None:
-        """Drop the cached tokens and catalogs of both users and of the project."""
+        """Drop the cached tokens and catalogs of both users and of the project, and all version documents."""
         with self._lock:
             self._own_auth.clear()
             self._janitor_auth.clear()
             self._project_auths.pop(project_id, None)
+        self._discovery.forget()
 
     # -- sessions
     def session(self, auth: BaseIdentityPlugin, guard: Guard, alone: bool = False) -> GuardedSession:
@@ -186,6 +218,7 @@ class Clouds:
             cert=(o.certfile, o.keyfile) if o.certfile and o.keyfile else o.certfile,
             timeout=o.call_timeout,
             app_name="cleanup-orchestrator",
+            discovery_cache=self._discovery.documents(),
         )
         self._made(session)
         return session

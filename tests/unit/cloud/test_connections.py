@@ -1,5 +1,7 @@
 """What connections of steps share: the names of service types, and no session."""
 
+import types
+
 import pytest
 from openstack.config import cloud_region
 from os_service_types import ServiceTypes
@@ -64,3 +66,17 @@ def test_each_connection_has_the_session_of_its_step(clouds):
     assert [each.session for each in made] == sessions
     assert made[0].config is not made[1].config
     assert made[0].config.config is not made[1].config.config
+
+
+def test_version_documents_are_kept_for_all_sessions_until_they_are_old_or_dropped(clouds, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(connections, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    clouds.forget("p")
+    clouds.session(None, read_only)._discovery_cache["http://image"] = "a document"
+    limited = clouds.within(None)
+    assert limited.session(None, read_only, alone=True)._discovery_cache == {"http://image": "a document"}
+    now[0] = 301.0
+    assert clouds.session(None, read_only)._discovery_cache == {}
+    limited.session(None, read_only)._discovery_cache["http://image"] = "another one"
+    clouds.forget("p")
+    assert limited.session(None, read_only)._discovery_cache == {}
