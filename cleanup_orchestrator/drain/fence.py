@@ -26,6 +26,9 @@ from cleanup_orchestrator.keystone import protocol
 #: Probes of the fence at once, each over a new connection: a load balancer may choose another Keystone for each.
 PROBES = 20
 
+#: Probes while the worker relies on an earlier check, and the seconds for which it does.
+_FEW, _RELY = 2, 60
+
 _INSTALL = "serve cleanup_orchestrator.keystone.wsgi:application in every Keystone, or set [drain] driver = revoke"
 _CHECK_USER = f"check [{protocol.GROUP}] user_id in the keystone.conf of every Keystone"
 
@@ -102,6 +105,12 @@ def _problem(context: DrainContext) -> str:
 
     This does not read the project's option, because each process may show an old copy of the project for minutes. It
     validates tokens instead; the canary's header names this deletion's fence.
+
+    Two things are proven. The first is that every Keystone process has the code of the fence. That is a property of the
+    installation, so that a worker relies for a minute on its latest check over many connections, whatever its project.
+    A check that finds a problem ends this at once. Many probes for each of many deletions at the same time would prove
+    it again and again: they were a third of all calls to Keystone. The second is that this project has its fence. All
+    processes read it from one database, so that a process which finds no fence there is found by any probe.
     """
     # A new token, so that only the fence can refuse it. An older one may have been revoked meanwhile.
     context.clouds.project_auth(context.project_id, fresh=True)
@@ -109,7 +118,17 @@ def _problem(context: DrainContext) -> str:
         token = context.clouds.project_session(context.project_id).get_token()
     except NoProjectToken as error:
         return f"the orchestrator's own user {context.user_id} gets no token for the project ({error}): {_CHECK_USER}"
-    return next(filter(None, probe(functools.partial(_problem_of_one, context, str(token)), PROBES)), "")
+    checked_at = context.clouds.fences_checked_at
+    all_of_them = not checked_at or time.monotonic() - checked_at[0] > _RELY
+    probes = probe(
+        functools.partial(_problem_of_one, context, str(token)), PROBES if all_of_them else min(_FEW, PROBES)
+    )
+    problem = next(filter(None, probes), "")
+    if problem:
+        checked_at.clear()
+    elif all_of_them:
+        checked_at[:] = [time.monotonic()]
+    return problem
 
 
 def _problem_of_one(context: DrainContext, token: str) -> str:

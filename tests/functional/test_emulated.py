@@ -606,7 +606,7 @@ def alive(pid):
 
 
 def test_inventories_through_a_fence_survive_failures_of_a_tenth_of_the_calls(emulated, tmp_path):
-    """Each makes about forty calls to Keystone: if every failed call ended it, none would ever complete."""
+    """Each makes about twenty calls to Keystone: if every failed call ended it, none would ever complete."""
     project = emulated.projects[0]
     parts = Orchestrator(emulated, tmp_path).parts
     emulated.identity.projects[project].options[protocol.FENCE_OPTION] = "d"
@@ -614,7 +614,9 @@ def test_inventories_through_a_fence_survive_failures_of_a_tenth_of_the_calls(em
     projects = Projects(parts.clouds.identity(parts.clouds.admin_session()))
     ground = DrainContext("d", project, emulated.orchestrator_id, parts.clouds, projects, read_only, lambda *_: None)
     emulated.faults.errors(0.1, {"error": 1, "unavailable": 1, "throttled": 1, "reset": 1})
-    assert [Fence().held(ground) for _ in range(3)] == [True] * 3
+    for _ in range(3):
+        parts.clouds.fences_checked_at.clear()  # the test of all processes, each time
+        assert Fence().held(ground)
     assert emulated.faults.seen.total() > 5
     parts.store.close()
 

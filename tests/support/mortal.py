@@ -13,6 +13,7 @@ import os
 import pathlib
 import re
 import signal
+import time
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -149,7 +150,7 @@ def parts(config: pathlib.Path, fuse: Fuse, bus: Bus, answers: bool = False) -> 
     """Return the parts of an orchestrator with the fuse in them. The drain does not wait: other tests check that."""
     made = service.Parts(service.load(["--config-file", str(config)]), in_process=True)
     for module in (base, fence):
-        vars(module).update(time=types.SimpleNamespace(sleep=lambda _: None), PROBES=1)
+        vars(module).update(time=types.SimpleNamespace(sleep=lambda _: None, monotonic=time.monotonic), PROBES=1)
     made.log_in()
     fuse.watch_store(made.store)
     fuse.watch_calls(answers)

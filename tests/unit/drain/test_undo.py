@@ -207,6 +207,7 @@ class Fenced:
     def __init__(self, obeys=True, token=True, ours=True, confirms=True):
         self.obeys, self.token, self.ours, self.confirms = obeys, token, ours, confirms
         self.cache_checked_at = [math.inf]  # it was checked just now
+        self.fences_checked_at = []
         self.asked = 0
 
     def project_auth(self, _project_id, fresh=False):
@@ -238,7 +239,7 @@ class Fenced:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    monkeypatch.setattr(fencing, "time", types.SimpleNamespace(sleep=lambda _: None))
+    monkeypatch.setattr(fencing, "time", types.SimpleNamespace(sleep=lambda _: None, monotonic=lambda: 0.0))
 
 
 def test_a_fence_is_written_down_before_it_is_set():
@@ -267,6 +268,27 @@ def test_a_keystone_that_does_not_confirm_the_fence_is_asked_twice(confirms, cal
     clouds = Fenced(confirms=confirms)
     assert Fence().held(Keystone().ground(clouds))
     assert clouds.asked == calls
+
+
+def test_all_keystone_processes_are_asked_again_after_a_minute(monkeypatch):
+    clouds, now = Fenced(), [0.0]
+    monkeypatch.setattr(fencing, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    asked = []
+    for now[0] in (0.0, 59.0, 61.0, 62.0):
+        before = clouds.asked
+        assert Fence().held(Keystone().ground(clouds))
+        asked.append(clouds.asked - before)
+    assert asked == [fencing.PROBES, 2, fencing.PROBES, 2]
+
+
+def test_after_a_problem_all_keystone_processes_are_asked_at_once():
+    clouds = Fenced()
+    assert Fence().held(Keystone().ground(clouds))
+    clouds.obeys = False
+    assert not Fence().held(Keystone().ground(clouds))
+    clouds.obeys, before = True, clouds.asked
+    assert Fence().held(Keystone().ground(clouds))
+    assert clouds.asked - before == fencing.PROBES
 
 
 def test_behind_the_fence_the_project_is_disabled_without_a_wait():
