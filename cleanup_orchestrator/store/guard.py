@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -42,18 +43,29 @@ def claimed(c: Connection, step: Step) -> queries.Work | None:
     return found if waiting else None
 
 
-def claim_holds(step: Step) -> sa.ColumnElement[bool]:
-    """Return the condition that this claim of the step is still the latest."""
-    columns = t.steps.c
-    mine = columns.id == step.id, columns.fencing_token == step.fencing_token
-    return sa.and_(*mine, columns.state == StepState.RUNNING)
+#: The condition that a claim of a step is still the latest. Its parameters are those of :func:`claim`.
+CLAIM_HOLDS = sa.and_(
+    t.steps.c.id == sa.bindparam("claimed_id"),
+    t.steps.c.fencing_token == sa.bindparam("claimed_token"),
+    t.steps.c.state == StepState.RUNNING,
+)
+
+#: The condition that the deletion of a step is live and waits for it. Its parameters are those of :func:`waiting`.
+WAITS_FOR = sa.and_(
+    t.deletions.c.id == sa.bindparam("waiting_id"),
+    t.deletions.c.status.in_(sorted(map(str, LIVE))),
+    t.deletions.c.since_round <= sa.bindparam("waiting_round"),
+)
 
 
-def waits_for(step: Step) -> sa.ColumnElement[bool]:
-    """Return the condition that the deletion of a step is live and waits for the step."""
-    columns = t.deletions.c
-    live = columns.status.in_(sorted(map(str, LIVE)))
-    return sa.and_(columns.id == step.deletion_id, live, columns.since_round <= step.round)
+def claim(step: Step) -> dict[str, Any]:
+    """Return the parameters of :data:`CLAIM_HOLDS` for a claimed step."""
+    return {"claimed_id": step.id, "claimed_token": step.fencing_token}
+
+
+def waiting(step: Step) -> dict[str, Any]:
+    """Return the parameters of :data:`WAITS_FOR` for a step."""
+    return {"waiting_id": step.deletion_id, "waiting_round": step.round}
 
 
 def may_write(

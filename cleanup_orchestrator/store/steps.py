@@ -35,6 +35,19 @@ from cleanup_orchestrator.store.transient import retry_transient
 _SURVEYED = frozenset({"after", "needed_by", "project_setting", "informational", "token", "waived"})
 
 
+#: Columns that a claim changes.
+_CLAIMED = ("state", "fencing_token", "worker", "started_at", "lease_until", "version")
+
+#: Columns that a result does not write: a survey may write them at the same moment, or they never change.
+_NOT_OF_RESULT = _SURVEYED | {"id", "deletion_id", "version"}
+
+#: These statements set the columns that are among their parameters. By fencing token and state, not by version: the
+#: lease may be renewed at the same moment. An engine that decided on older values reads again. The other parameters
+#: are those of ``guard.claim`` and ``guard.waiting``. Without a match no row is updated.
+_UPDATE_CLAIMED = t.steps.update().where(guard.CLAIM_HOLDS).values(version=t.steps.c.version + 1)
+_UPDATE_WAITING = t.deletions.update().where(guard.WAITS_FOR).values(version=t.deletions.c.version + 1)
+
+
 class _ClaimLost(Exception):
     """The claim of a step does not hold any more."""
 
@@ -107,7 +120,8 @@ class Steps(Repository):
             )
             tried.add(claimed)
             key = {"known_id": step.id, "known_version": step.version}
-            result = c.execute(queries.UPDATE_STEP, records.step_values(claimed) | key)
+            values = records.step_values(claimed)
+            result = c.execute(queries.UPDATE_STEP, {name: values[name] for name in _CLAIMED} | key)
             return (deletion, claimed) if result.rowcount == 1 else None
 
     @retry_transient
@@ -117,9 +131,7 @@ class Steps(Repository):
             if (found := guard.claimed(c, step)) is None:
                 return False
             until = found.now + datetime.timedelta(seconds=lease)
-            result = c.execute(
-                t.steps.update().where(guard.claim_holds(step)).values(lease_until=until, version=t.steps.c.version + 1)
-            )
+            result = c.execute(_UPDATE_CLAIMED, {"lease_until": until} | guard.claim(step))
             return bool(result.rowcount == 1)
 
     @retry_transient
@@ -143,9 +155,7 @@ class Steps(Repository):
             if (found := guard.claimed(c, step)) is None:
                 return False
             values = {"state": str(StepState.DISPATCHED), "dispatched_at": found.now, "lease_until": None}
-            result = c.execute(
-                t.steps.update().where(guard.claim_holds(step)).values(**values, version=t.steps.c.version + 1)
-            )
+            result = c.execute(_UPDATE_CLAIMED, values | guard.claim(step))
             return bool(result.rowcount == 1)
 
     # ----------------------------------------------------------------------------------------------------- results
@@ -183,23 +193,11 @@ class Steps(Repository):
             deletion, after = record(before, known, result, now)
             # The deletion first: see queries.lock_deletion. It may have ended while this transaction waited for it.
             values = records.deletion_values(deletion)
-            waiting = c.execute(
-                t.deletions.update()
-                .where(guard.waits_for(known))
-                .values(
-                    wake_at=now,
-                    version=t.deletions.c.version + 1,  # an engine that decided on older steps reads again
-                    **{name: values[name] for name in settled(before, deletion, result)},
-                )
-            )
-            if waiting.rowcount != 1:
+            learned = {name: values[name] for name in settled(before, deletion, result)}
+            saved = c.execute(_UPDATE_WAITING, learned | {"wake_at": now} | guard.waiting(known))
+            if saved.rowcount != 1:
                 raise _ClaimLost
-            # By fencing token and state, not by version: the lease may be renewed at the same moment.
-            saved = c.execute(
-                t.steps.update()
-                .where(guard.claim_holds(step))
-                .values(**{**_result_values(after), "version": t.steps.c.version + 1})
-            )
+            saved = c.execute(_UPDATE_CLAIMED, _result_values(after) | guard.claim(step))
             if saved.rowcount != 1:
                 raise _ClaimLost
             replace_leftovers(c, after, (*result.leftovers, *result.kept_resources), found.has_leftovers)
@@ -322,4 +320,4 @@ def _result_values(step: Step) -> dict[str, Any]:
     Columns that a survey may write at the same moment are left out.
     """
     values = records.step_values(step)
-    return {name: value for name, value in values.items() if name not in _SURVEYED}
+    return {name: value for name, value in values.items() if name not in _NOT_OF_RESULT}

@@ -52,22 +52,22 @@ MUTATIONS = (
     Mutation(
         "A result is saved without comparing the fencing token",
         STEPS,
-        ".where(guard.claim_holds(step))\n                .values(**{**_result_values(after)",
-        ".where(t.steps.c.id == step.id)\n                .values(**{**_result_values(after)",
+        "c.execute(_UPDATE_CLAIMED, _result_values(after) | guard.claim(step))",
+        "c.execute(t.steps.update().where(t.steps.c.id == step.id).values(**_result_values(after)))",
         tests("store/fencing_rules"),
     ),
     Mutation(
         "A lease is renewed without comparing the fencing token",
         STEPS,
-        ".where(guard.claim_holds(step)).values(lease_until=until",
-        ".where(t.steps.c.id == step.id).values(lease_until=until",
+        'c.execute(_UPDATE_CLAIMED, {"lease_until": until} | guard.claim(step))',
+        "c.execute(t.steps.update().where(t.steps.c.id == step.id).values(lease_until=until))",
         tests("store/fencing_rules"),
     ),
     Mutation(
         "A step is given back without comparing the fencing token",
         STEPS,
-        ".where(guard.claim_holds(step)).values(**values, version",
-        ".where(t.steps.c.id == step.id).values(**values, version",
+        "c.execute(_UPDATE_CLAIMED, values | guard.claim(step))",
+        "c.execute(t.steps.update().where(t.steps.c.id == step.id).values(**values))",
         tests("store/fencing_rules"),
     ),
     Mutation(
@@ -213,8 +213,8 @@ MUTATIONS = (
     Mutation(
         "A result of a deletion that ends at this moment is saved",
         STEPS,
-        ".where(guard.waits_for(known))",
-        ".where(t.deletions.c.id == deletion.id)",
+        'c.execute(_UPDATE_WAITING, learned | {"wake_at": now} | guard.waiting(known))',
+        "c.execute(t.deletions.update().where(t.deletions.c.id == deletion.id).values(wake_at=now, **learned))",
         tests("store/fencing_rules"),
     ),
     Mutation(
