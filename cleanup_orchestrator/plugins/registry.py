@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import stevedore
@@ -57,6 +57,7 @@ class Registry:
                 )
             self.services[service.service_type] = service
         self.order = dependencies.check(self.graph())
+        self._related: dict[str, tuple[tuple[Service, ResourceType, bool, str], ...]] = {}
 
     def find(self, service_type: str, name: str) -> ResourceType:
         """Return a declared type.
@@ -74,13 +75,18 @@ class Registry:
             plugin does not declare which part belongs to which whole)
         """
         own = f"{service.service_type}.{type_.name}"
-        found = []
+        if own not in self._related:  # each sweep asks, and the declarations never change
+            self._related[own] = tuple(self._find_related(service, type_, own))
+        return self._related[own]
+
+    def _find_related(
+        self, service: Service, type_: ResourceType, own: str
+    ) -> Iterator[tuple[Service, ResourceType, bool, str]]:
         for other_service in self.services.values():
             for other in other_service.types:
                 name = f"{other_service.service_type}.{other.name}"
-                found += [(other_service, other, False, attribute) for attribute in _links(other_service, other, own)]
-                found += [(other_service, other, True, attribute) for attribute in _links(service, type_, name)]
-        return tuple(found)
+                yield from ((other_service, other, False, attribute) for attribute in _links(other_service, other, own))
+                yield from ((other_service, other, True, attribute) for attribute in _links(service, type_, name))
 
     def after(self, service: Service, type_: ResourceType) -> tuple[str, ...]:
         """Return the full names that a type waits for. :data:`EVERYTHING` stays as it is."""
