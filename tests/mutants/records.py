@@ -227,9 +227,8 @@ MUTATIONS = (
     Mutation(
         "A result leaves a decision on older steps valid",
         STEPS,
-        "                    wake_at=now,\n                    version=t.deletions.c.version + 1,  # an engine that "
-        "decided on older steps reads again\n",
-        "                    wake_at=now,\n",
+        "guard.WAITS_FOR).values(version=t.deletions.c.version + 1)",
+        "guard.WAITS_FOR).values(version=t.deletions.c.version)",
         tests("store/fencing_rules"),
     ),
     Mutation(
