@@ -51,6 +51,7 @@ RESOURCES = ("network.network", "network.subnet", "network.port", "network.port"
 BESIDE, LARGE = 20, 20_000
 #: Seconds without the end of a cascade after which the benchmark gives up.
 PATIENCE = 300.0
+_KEYSTONE = "75 allow 40 a minute at 50 a second; a part are tests of the fence once a minute, less at a higher rate"
 RATE = 50  #: calls to a service in a second, by default
 OFF = {"calls_per_second": "default:0", "calls_at_once": "default:0", "deletes_per_second": "default:0"}
 #: The defaults again, because the tests' configuration has short times.
