@@ -48,7 +48,8 @@ class Networks:
         neutron = made.services["network"]
         run = lambda row: base.Run.ON if row["is_admin_state_up"] else base.Run.OFF  # noqa: E731
         halt = base.Halt(run, stop=self.act(False), start=self.act(True))
-        [network] = [dataclasses.replace(t, halt=halt, after=()) for t in neutron.types if t.name == "network"]
+        alone = {"halt": halt, "after": (), "needed_by": ()}
+        [network] = [dataclasses.replace(t, **alone) for t in neutron.types if t.name == "network"]
         services = [made.services["identity"], dataclasses.replace(neutron, types=(network,))]
         orchestrator.parts.registry = registry.Registry(services)
         orchestrator.parts.registry.register_options(orchestrator.parts.conf)

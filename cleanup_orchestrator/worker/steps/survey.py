@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from keystoneauth1.adapter import Adapter
+from oslo_log import log
 
 from cleanup_orchestrator.cloud.catalog import AnsweredBy, CatalogEntryStatus, Entry, ServiceCatalog
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound, Projects, Protection
@@ -24,14 +25,22 @@ from cleanup_orchestrator.core.facts import (
 from cleanup_orchestrator.core.holds import Waiver
 from cleanup_orchestrator.core.journal import EventType
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, Token
 from cleanup_orchestrator.errors import Stopped
+from cleanup_orchestrator.plugins.base import ResourceType, Service
 from cleanup_orchestrator.plugins.registry import Registry
-from cleanup_orchestrator.worker.steps.context import StepRunner
+from cleanup_orchestrator.worker.steps.context import StepContext, StepRunner, project_definition
+from cleanup_orchestrator.worker.sweep.calls import is_available
+
+LOG = log.getLogger(__name__)
 
 
 class Survey(StepRunner):
     """Surveys the project and the catalog, and stores the steps that follow from them."""
+
+    def __init__(self, context: StepContext) -> None:
+        super().__init__(context)
+        self._silent: set[tuple[str, str]] = set()  #: (region, service) that did not say what it lacks
 
     def run(self) -> StepResult:
         """Survey, store the steps, and return what was learned about the project."""
@@ -39,7 +48,7 @@ class Survey(StepRunner):
         found = survey(
             deletion,
             context.clouds.identity(context.admin()),
-            Sources(worker.registry, worker.coverage, worker.protection),
+            Sources(worker.registry, worker.coverage, worker.protection, self._lacks),
             context.store.waivers_in_force(deletion.project_id),
             context.store.steps(deletion.id),
             context.stops_resources,
@@ -64,6 +73,19 @@ class Survey(StepRunner):
                 message = "a user opened the project again"
                 learned.append(ProjectReopened())
         return dataclasses.replace(found.result, message=message, learned=tuple(learned))
+
+    def _lacks(self, service: Service, type_: ResourceType, region: str) -> bool:
+        """Whether a service says that it lacks a type. After an error the service is not asked again in this survey."""
+        if type_.available is None or type_.token is not Token.ADMIN or (region, service.service_type) in self._silent:
+            return False
+        step = dataclasses.replace(self.step, region=region, service=service.service_type)
+        try:
+            connection = self.context.clouds.connection(self.context.admin(), region)
+            return not is_available(type_, connection, project_definition(self.worker, self.deletion, step))
+        except Exception as error:
+            LOG.debug("%s in %s does not say whether it has %s: %s", service.service_type, region, type_.name, error)
+            self._silent.add((region, service.service_type))
+            return False
 
     def _note(self, waivers: Sequence[Waiver]) -> None:
         """Note which waivers the deletion starts and stops to rely on."""
@@ -92,6 +114,8 @@ class Sources:
     registry: Registry
     coverage: ServiceCatalog
     protection: Protection
+    #: Whether a service in a region says that it lacks a type. ``False``: it has the type, or does not answer.
+    lacks: Callable[[Service, ResourceType, str], bool] = lambda *_: False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -131,6 +155,11 @@ def survey(
     The never-delete list is checked here, too, and not only by the API: it applies to every origin of a deletion. Every
     error of Keystone is raised: a catalog that was not read has no steps, and no steps would count as empty.
 
+    There is no step for a type that its service lacks: a Neutron without plug-ins lacks half of its types, and each of
+    their steps in each round would only find that out again. This proves no less than those steps. They ask the service
+    at most once in 30 seconds for all projects, and each verification begins with a survey of its own. A type that was
+    there in an earlier survey of the deletion keeps its step.
+
     :param waivers: those in force now, for this project or for all
     :param known: the deletion's steps: a service may have left the catalog since an earlier survey
     :param halting: whether running resources are stopped for the recovery window
@@ -143,17 +172,22 @@ def survey(
     project, message = read.project, read.message
     # Keystone answers, so it exists, whether the catalog has it or not.
     steps: dict[tuple[str, ...], Step] = {}
+    before = {_key(step) for step in known}
     catalog: set[tuple[str, str]] = set()
     for answer in (*coverage.answers(identity, waivers), coverage.answer(Entry("", "identity", "keystone"))):
         service = registry.services.get(answer.service_type)
         region = answer.region if service is None or service.regional else ""
         catalog.add((region, answer.service_type))
         for step in _steps(registry, Step("", deletion.id, StepKind.SWEEP, region), answer, halting, project is None):
-            key = (step.kind, step.region, step.service, step.type)
+            key = _key(step)
+            if service is not None and not step.waived and key not in before:
+                type_ = next((each for each in service.types if each.name == step.type), None)
+                if type_ is not None and sources.lacks(service, type_, region):
+                    continue
             if key not in steps or not step.waived:  # a type without regions is waived in all regions or in none
                 steps[key] = step
     for step in _out_of_sight(coverage, waivers, known, catalog):
-        steps[(step.kind, step.region, step.service, step.type)] = step
+        steps[_key(step)] = step
     relied_upon = {step.waived for step in steps.values()}
     if project is not None and not read.reason:
         listed = [step for step in steps.values() if step.kind is not StepKind.HALT]
@@ -168,6 +202,10 @@ def survey(
         frozenset(catalog),
         tuple(waiver for waiver in waivers if waiver.id in relied_upon),
     )
+
+
+def _key(step: Step) -> tuple[str, ...]:
+    return step.kind, step.region, step.service, step.type
 
 
 def _read(deletion: Deletion, projects: Projects, protection: Protection) -> _Project:

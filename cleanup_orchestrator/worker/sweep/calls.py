@@ -31,18 +31,19 @@ def list_resources(type_: ResourceType, connection: Connection, project: Project
 
     :raises Exception: the list call fails, or its answer is malformed
     """
-    if type_.available is not None and not _available(type_, connection, project):
+    if not is_available(type_, connection, project):
         return
     for row in _rows(type_, connection, project):
         yield type_.resource(row, project)
 
 
-def _available(type_: ResourceType, connection: Connection, project: ProjectDefinition) -> bool:
+def is_available(type_: ResourceType, connection: Connection, project: ProjectDefinition) -> bool:
     """Return whether the service has this type of resources at all.
 
     :raises BadAnswer: the hook did not return a boolean; a forgotten ``return`` must not count as "absent"
     """
-    assert type_.available is not None
+    if type_.available is None:
+        return True
     available: object = type_.available(connection, project)
     if not isinstance(available, bool):
         raise BadAnswer(f"the availability of {type_.name} was answered with {type(available).__name__}, not a boolean")

@@ -1,6 +1,8 @@
 """The survey and the coverage of the catalog, over a Keystone that answers from a table."""
 
+import dataclasses
 import re
+import types
 
 import pytest
 from oslo_config import cfg
@@ -9,7 +11,7 @@ from cleanup_orchestrator.api import schemas
 from cleanup_orchestrator.cloud import catalog
 from cleanup_orchestrator.cloud.projects import Protection
 from cleanup_orchestrator.core.deletion import Origin
-from cleanup_orchestrator.core.step import Outcome, StepKind
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, Token
 from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins.base import ResourceType, Service
 from cleanup_orchestrator.plugins.registry import Registry
@@ -55,7 +57,7 @@ class Keystone:
         return type("Answer", (), {"json": lambda _: body})()
 
 
-def surveyed(keystone, never=(), record=None, waivers=(), known=()):
+def surveyed(keystone, never=(), record=None, waivers=(), known=(), lacks=lambda *_: False):
     conf = cfg.ConfigOpts()
     for group, options in catalog.OPTS.items():
         conf.register_opts(options, group=group)
@@ -64,7 +66,7 @@ def surveyed(keystone, never=(), record=None, waivers=(), known=()):
     covered = catalog.ServiceCatalog(conf, names)
     protection = Protection(tuple(never), lambda: "own")
     record = record or deletion(member_ids=("u1",))
-    return survey.survey(record, keystone, survey.Sources(REGISTRY, covered, protection), waivers, known)
+    return survey.survey(record, keystone, survey.Sources(REGISTRY, covered, protection, lacks), waivers, known)
 
 
 def steps(found):
@@ -82,6 +84,62 @@ def test_every_type_in_every_region_and_identity_once():
         (StepKind.SWEEP, "R2", "network.port"),
     ]
     assert found.result.outcome is Outcome.CLEAR
+
+
+def test_a_type_that_its_service_lacks_in_a_region_has_no_step_there_unless_it_had_one():
+    keystone = Keystone(("network", "R1"), ("network", "R2"), ("block-storage", "R1"))
+    asked = []
+
+    def lacks(service, type_, region):
+        asked.append((service.service_type, type_.name, region))
+        return (service.service_type, region) == ("network", "R1")
+
+    all_of_them = steps(surveyed(keystone))
+    missing = next(step for step in surveyed(keystone).steps if (step.type, step.region) == ("port", "R1"))
+    assert set(all_of_them) - set(steps(surveyed(keystone, lacks=lacks))) == {(StepKind.SWEEP, "R1", "network.port")}
+    assert ("network", "port", "R2") in asked
+    assert steps(surveyed(keystone, known=[missing], lacks=lacks)) == all_of_them
+
+
+class Clouds:
+    """Connections that count."""
+
+    def __init__(self):
+        self.made = []
+
+    def connection(self, _session, region):
+        self.made.append(region)
+        return region
+
+
+@pytest.mark.parametrize(
+    ("said", "token", "lacked"),
+    [
+        (True, Token.ADMIN, False),
+        (False, Token.ADMIN, True),
+        (False, Token.PROJECT, False),
+        (None, Token.ADMIN, False),
+        (TimeoutError("no answer"), Token.ADMIN, False),
+    ],
+)
+def test_a_service_lacks_a_type_only_if_it_says_so(said, token, lacked):
+    def available(_connection, _project):
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    type_ = dataclasses.replace(PORT, available=available, token=token)
+    clouds = Clouds()
+    worker = types.SimpleNamespace(registry=types.SimpleNamespace(options=lambda *_: {}), conf=None)
+    context = types.SimpleNamespace(
+        worker=worker, deletion=deletion(), step=Step("s", "d", StepKind.SURVEY), clouds=clouds, admin=lambda: None
+    )
+    made = survey.Survey(context)
+    network = Service("network", (type_,))
+    assert [made._lacks(network, type_, "R1") for _ in range(2)] == [lacked, lacked]
+    failed = said is None or isinstance(said, Exception)
+    assert clouds.made == ([] if token is Token.PROJECT else ["R1"] if failed else ["R1", "R1"]), "asked once in vain"
+    assert not made._lacks(network, PORT, "R1"), "it says nothing about being there"
 
 
 def test_two_names_of_one_service_are_one():
