@@ -3,7 +3,6 @@
 import pytest
 
 from cleanup_orchestrator.core.deletion import Status
-from cleanup_orchestrator.core.step import Outcome
 from tests.emulated.object_store import Account, Container
 from tests.emulated.orchestrator import Orchestrator
 from tests.support.emulated_site import with_cloud
@@ -31,8 +30,8 @@ def containers(emulated):
     return emulated.services[REGION, "object-store"].accounts[emulated.projects[0]].containers
 
 
-def by_name(made, id_):
-    return {step.name: step for step in made.store.steps(id_)}
+def left(made, id_):
+    return {row.leftover.id: row.leftover for row in made.store.leftovers(id_, 100)}
 
 
 @with_cloud(without=("network",))
@@ -45,13 +44,11 @@ def test_a_community_image_keeps_its_key_and_its_container_and_nothing_else(emul
         id_ = made.request(project)
         wait("the other secrets are gone", lambda: secrets(emulated) == [key], LONG)
         wait("the other container is gone", lambda: list(containers(emulated)) == [f"glance_{image.id}"], LONG)
-        wait("it is told", lambda: by_name(made, id_)[SECRET].outcome is Outcome.LEFTOVERS, LONG)
-        left = {row.leftover.id: row.leftover for row in made.store.leftovers(id_, 100)}
-        assert (left[key].reason, left[key].message) == (
-            "in_use", f"image.image {image.id} may need it, and is still there",
-        )  # fmt: skip
-        assert left[key].blocked_by == ({"type": IMAGE, "id": image.id, "owner": project},)
-        assert others and image.id in left and made.store.get(id_).status is Status.DELETING
+        wait("it is told", lambda: left(made, id_)[key].reason == "in_use", LONG)
+        kept = left(made, id_)[key]
+        assert kept.message == f"image.image {image.id} may need it, and is still there"
+        assert kept.blocked_by == ({"type": IMAGE, "id": image.id, "owner": project},)
+        assert others and image.id in left(made, id_) and made.store.get(id_).status is Status.DELETING
         image.table.change(image, {"visibility": "private"})
         assert made.wait([id_], LONG) == {id_: Status.DELETED}
         asked = [row.event for row in made.store.events(id_, 10_000) if row.event.type == "resource.deleting"]
