@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.cloud import demo
-from tests.cloud.job import CONFIGURATION as WHOLE
-from tests.cloud.job import Job
+from tests.cloud.job import Job, configuration
 from tests.cloud.launcher import Cloud
 from tests.support.timing import wait
 
@@ -82,7 +81,7 @@ class WholeForcing(Job, Forcing):
 def in_the_whole_cloud(cloud: Cloud) -> Iterator[WholeForcing]:
     """The same orchestrator, running."""
     made = WholeForcing(cloud)
-    made.configuration = WHOLE.replace("{owns_nothing}", "placement, project-cleanup") + FORCE.format(WHOLE_PATIENCE)
+    made.configuration = configuration(["placement", "project-cleanup"]) + FORCE.format(WHOLE_PATIENCE)
     made.start_orchestrator()
     yield made
     made.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Iterable
 from importlib import metadata
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.cloud.launcher import Cloud
 from tests.cloud.services import SERVICES
 
 #: The options with which nothing is left, and the services that own nothing.
-CONFIGURATION = (
+_CONFIGURATION = (
     demo.CONFIGURATION.replace("[engine]\ntick = 1\n", "[engine]\n{engine}\n")
     + """
 sweep_memberships = true
@@ -31,6 +32,15 @@ FAST = "tick = 1\nretry_cap = 4"
 WAIT = "1500"  #: seconds that a deletion may take, on a machine that is busy with other things
 
 
+def configuration(owns_nothing: Iterable[str], engine: str = FAST) -> str:
+    """Return the template of the configuration.
+
+    :param owns_nothing: service types
+    :param engine: the lines of that section
+    """
+    return _CONFIGURATION.replace("{owns_nothing}", ", ".join(owns_nothing)).replace("{engine}", engine)
+
+
 def uncovered(cloud: Cloud) -> list[str]:
     """Return the services of the catalog without a plugin: no resources are created in them."""
     plugins = {entry.name for entry in metadata.entry_points(group="cleanup_orchestrator.services")}
@@ -43,8 +53,7 @@ class Job(demo.Demo):
 
     def __init__(self, cloud: Cloud, engine: str = FAST) -> None:
         left_out = uncovered(cloud)
-        nothing = ", ".join(["placement", "project-cleanup", *left_out])
-        super().__init__(cloud, CONFIGURATION.replace("{owns_nothing}", nothing).replace("{engine}", engine))
+        super().__init__(cloud, configuration(["placement", "project-cleanup", *left_out], engine))
         cloud.admin.ensure_user(demo.USER, cloud.site.password, "service", ("ResellerAdmin",))
         if left_out:
             print(f"\nwithout a plugin, and so without anything in it: {', '.join(left_out)}")

@@ -305,8 +305,8 @@ def shipped(full_cloud: Cloud) -> Iterator[Job]:
     """The orchestrator as it is shipped, with the fence; stacks that no member may delete are abandoned."""
     made = Job(full_cloud)
     options = "\n[service_orchestration]\nabandon_forbidden_stacks = true\n"
-    nothing = ", ".join(["placement", "project-cleanup", *job.uncovered(full_cloud)])
-    made.configuration = job.CONFIGURATION.replace("{owns_nothing}", nothing) + options
+    nothing = ["placement", "project-cleanup", *job.uncovered(full_cloud)]
+    made.configuration = job.configuration(nothing) + options
     made.start_orchestrator()
     yield made
     made.stop()
