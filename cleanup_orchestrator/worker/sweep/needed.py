@@ -32,7 +32,7 @@ def needed_by(
     found = []
     for name, ids in left.items():
         if ids is None:
-            verdict = Verdict(Reason.IN_USE, f"{name} may need it, and what is left of that is not known")
+            verdict = Verdict(Reason.IN_USE, f"{name} may need it: its leftovers are not known")
             return lambda _resource: verdict
         if ids:
             found.append((name, rules[name](connection, project, ids)))

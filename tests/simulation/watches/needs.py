@@ -19,7 +19,10 @@ class Needs(Watch):
                 self.promises.fail(f"{label}: {server.id} uses it, and is still there")
 
     def _given_up(self, server: Thing, deletion_id: str) -> bool:
-        """Whether the deletion goes on without the server, or cannot know of it."""
+        """Return whether the deletion does not have to spare what a server uses.
+
+        It abandoned the server, the server is not the project's, or it was created after the latest listing.
+        """
         project_id = self.promises.project[deletion_id]
         project = self.keystone.projects.get(project_id)
         unlisted = project is not None and server.born >= project.listed_at[server.region, SERVER]
