@@ -5,8 +5,8 @@ A node is ``service.type``. Edges come from ``ResourceType.after``, in which the
 deletion (its service is not in the catalog), or if the step is waived. If it has a step, the step must be clear in
 every region that matters. A name of an unsupported service is never satisfied.
 
-A name in ``Step.needed_by`` as well is satisfied, too, once nothing but a person or time can clear the other type. Then
-the step deletes what the other type's leftovers do not need, and the worker finds out what they need.
+A name that is in ``Step.needed_by``, too, is also satisfied once the leftovers of the other type are known and are not
+about to be deleted. Then the step deletes what these leftovers do not need. The worker finds out what they need.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def may_need(step: Step, steps: Iterable[Step], round_: int) -> tuple[Step, ...]
     A step whose result is not from this round, or is unknown, is among them: what it has left is not known. So is one
     that has only leftovers that are not in the plan: they stay, and what they need stays with them.
     """
-    edges = [other for other in steps if other.name in step.needed_by and _edge(step, other)]
+    edges = _needing(step, steps)
     return tuple(other for other in edges if not confirmed_gone(other, round_))
 
 
@@ -92,13 +92,14 @@ def cleared_since(step: Step, steps: Iterable[Step], round_: int) -> bool:
     """Whether a type of ``step.needed_by`` became clear after the step ended."""
     ended = step.finished_at
     return ended is not None and any(
-        other.name in step.needed_by
-        and _edge(step, other)
-        and confirmed_gone(other, round_)
-        and other.finished_at is not None
-        and other.finished_at > ended
-        for other in steps
+        confirmed_gone(other, round_) and other.finished_at is not None and other.finished_at > ended
+        for other in _needing(step, steps)
     )
+
+
+def _needing(step: Step, steps: Iterable[Step]) -> list[Step]:
+    """Return the steps of ``step.needed_by``."""
+    return [other for other in steps if other.name in step.needed_by and _edge(step, other)]
 
 
 def _stuck(step: Step, round_: int) -> bool:

@@ -33,9 +33,10 @@ Explain = Callable[["Connection", ProjectDefinition, Resource], "Verdict | None"
 #: Takes the type's connection, the connection that the delete was made with, project, resource, and the error that the
 #: delete raised. True: the delete is made once more.
 Unblock = Callable[["Connection", "Connection", ProjectDefinition, Resource, Exception], bool]
-#: Takes the ids of another type's leftovers. Returns a function that returns the id of a leftover which needs a
-#: resource, or ``None``. It only reads; an error makes the whole sweep unknown.
-NeededBy = Callable[["Connection", ProjectDefinition, Collection[str]], Callable[[Resource], "str | None"]]
+#: Returns the id of a leftover that needs a resource, or ``None``.
+Needs = Callable[[Resource], "str | None"]
+#: Takes the ids of another type's leftovers. It only reads; an error makes the whole sweep unknown.
+NeededBy = Callable[["Connection", ProjectDefinition, Collection[str]], Needs]
 
 
 class Run(StrEnum):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins import exceptions
 from cleanup_orchestrator.plugins.calls import Rest
-from cleanup_orchestrator.plugins.values import ProjectDefinition, Resource
+from cleanup_orchestrator.plugins.contract import NeededBy, Needs
+from cleanup_orchestrator.plugins.values import ProjectDefinition, Resource, Row
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
-
-Needs = Callable[[Resource], "str | None"]
 
 
 def refused_in_use(_connection: Connection, _project: ProjectDefinition, _left: Collection[str]) -> Needs:
@@ -21,7 +20,7 @@ def refused_in_use(_connection: Connection, _project: ProjectDefinition, _left: 
     return lambda _resource: None
 
 
-def linked(show: Rest | None = None) -> Callable[[Connection, ProjectDefinition, Collection[str]], Needs]:
+def linked(show: Rest | None = None) -> NeededBy:
     """Return a rule by which a leftover needs the resources whose rows name it, and those that it names itself.
 
     Every place in the two descriptions counts, as the services name resources in many ways: as an id, in a list, in a
@@ -31,20 +30,19 @@ def linked(show: Rest | None = None) -> Callable[[Connection, ProjectDefinition,
     """
 
     def rule(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
-        said = {id_: "" if show is None else show_leftover(show, connection, project, id_) for id_ in left}
+        shown = {id_: {} if show is None else show_leftover(show, connection, project, id_) for id_ in left}
+        said = [(id_, _plain(id_), None if row is None else _plain(row)) for id_, row in shown.items()]
 
         def needs(resource: Resource) -> str | None:
             row, own = _plain(resource.data), _plain(resource.id)
-            return next(
-                (id_ for id_, one in said.items() if one is None or _plain(id_) in row or own in _plain(one)), None
-            )
+            return next((id_ for id_, plain, text in said if text is None or plain in row or own in text), None)
 
         return needs
 
     return rule
 
 
-def show_leftover(show: Rest, connection: Connection, project: ProjectDefinition, id_: str) -> Any:
+def show_leftover(show: Rest, connection: Connection, project: ProjectDefinition, id_: str) -> Row | None:
     """Return the description of a leftover; ``None``: its service does not know it, so that it may need anything.
 
     Nothing was about to delete a leftover of which a rule is asked. So the service may be mistaken, and the next

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    Needs,
     ProjectDefinition,
     Refused,
     Resource,
@@ -231,9 +232,7 @@ def delete_port(connection: Connection, project: ProjectDefinition, resource: Re
         raise Refused(verdict) from error
 
 
-def trunks_of_servers(
-    connection: Connection, project: ProjectDefinition, left: Collection[str]
-) -> Callable[[Resource], str | None]:
+def trunks_of_servers(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
     """Return a function that says which server has a trunk's parent port."""
     parents = {
         row["id"]: server

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from cleanup_orchestrator.plugins.base import (
     SCOPED,
     BadAnswer,
+    Needs,
     ProjectDefinition,
     ProjectGone,
     Reason,
@@ -43,22 +44,16 @@ if TYPE_CHECKING:
 
 #: Swift refuses a whole bulk delete for one line that is longer than twice its longest path (1,282).
 LINE = 2500
+#: Headers of a container with the keys of signed URLs.
+_KEYS = ("X-Container-Meta-Temp-URL-Key", "X-Container-Meta-Temp-URL-Key-2")
 #: Headers of a container that let others write into it without a token: its access list, the keys of signed URLs, and
 #: the key of container sync.
-_WRITE_HEADERS = (
-    "X-Container-Write",
-    "X-Container-Meta-Temp-URL-Key",
-    "X-Container-Meta-Temp-URL-Key-2",
-    "X-Container-Sync-Key",
-)
-_KEYS = _WRITE_HEADERS[1:3]  #: of signed URLs
+_WRITE_HEADERS = ("X-Container-Write", *_KEYS, "X-Container-Sync-Key")
 #: Headers of the account that do so for all of its containers.
 _ACCOUNT_WRITE_HEADERS = ("X-Account-Meta-Temp-URL-Key", "X-Account-Meta-Temp-URL-Key-2")
 
 _IMAGE = Rest("image", "/images/{id}")
 _BACKUP = Rest("block-storage", "/backups/{id}", key="backup")
-#: Returns the id of the leftover that has its data in a container.
-_Holder = Callable[[Resource], "str | None"]
 
 
 def _containers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
@@ -279,7 +274,7 @@ class _Account:
         return ".r" in found.headers.get("X-Container-Read", "") or any(found.headers.get(key) for key in _KEYS)
 
 
-def _of_images(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> _Holder:
+def _of_images(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
     """Return a function that says which image has its data in a container.
 
     Glance's Swift store with ``swift_store_multi_tenant`` keeps an image in a container of its own in the project's
@@ -308,7 +303,7 @@ def _parts(image: Row | None) -> set[str] | None:
     return {unquote(part) for url in urls if url for part in str(url).split("/")}
 
 
-def _of_backups(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> _Holder:
+def _of_backups(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
     """Return a function that says which backup has its data in a container, by the container that Cinder shows.
 
     A backup that shows no container may be in any.

@@ -180,10 +180,9 @@ def survey(
         catalog.add((region, answer.service_type))
         for step in _steps(registry, Step("", deletion.id, StepKind.SWEEP, region), answer, halting, project is None):
             key = _key(step)
-            if service is not None and not step.waived and key not in before:
-                type_ = next((each for each in service.types if each.name == step.type), None)
-                if type_ is not None and sources.lacks(service, type_, region):
-                    continue
+            new = not step.waived and key not in before
+            if service and new and sources.lacks(service, registry.find(step.service, step.type), region):
+                continue
             if key not in steps or not step.waived:  # a type without regions is waived in all regions or in none
                 steps[key] = step
     for step in _out_of_sight(coverage, waivers, known, catalog):
