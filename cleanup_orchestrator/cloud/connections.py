@@ -103,15 +103,16 @@ _SERVICE_TYPES = _ServiceTypes()
 _CACHED_PROJECTS = 64
 
 
-#: Seconds for which the version documents of the services are kept: an upgrade changes them.
-_KEEP_VERSIONS = 300.0
+#: Seconds for which the version documents of the services are kept, like the extensions of Neutron: an upgrade changes
+#: them, and a plugin may read in them that a service lacks a type.
+_KEEP_VERSIONS = 30.0
 
 
 class _Discovery:
     """The version documents that all sessions share, by URL.
 
     keystoneauth reads them again for each session otherwise, and each step has a session of its own. They depend on
-    neither the project nor the token. An old document never makes a list empty: at worst a call gets an error.
+    neither the project nor the token.
     """
 
     def __init__(self) -> None:

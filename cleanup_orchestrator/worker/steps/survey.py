@@ -156,9 +156,9 @@ def survey(
     error of Keystone is raised: a catalog that was not read has no steps, and no steps would count as empty.
 
     There is no step for a type that its service lacks: a Neutron without plug-ins lacks half of its types, and each of
-    their steps in each round would only find that out again. This proves no less than those steps. They ask the service
-    at most once in 30 seconds for all projects, and each verification begins with a survey of its own. A type that was
-    there in an earlier survey of the deletion keeps its step.
+    their steps in each round would only find that out again. These steps rely on an answer that is up to 30 seconds old
+    (Neutron's extensions, version documents) or on the configuration. So do the surveys, and each verification begins
+    with one. A type that was there in an earlier survey of the deletion keeps its step.
 
     :param waivers: those in force now, for this project or for all
     :param known: the deletion's steps: a service may have left the catalog since an earlier survey
