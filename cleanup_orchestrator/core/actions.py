@@ -50,6 +50,7 @@ class Dispatch:
     """Send a step to the workers."""
 
     step_id: str
+    batch: int = 0  #: one worker does the steps with the same number, one after the other; 0: the step is sent alone
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class Applied:
     deletion: Deletion
     steps: tuple[Step, ...]  #: the changed ones
     events: tuple[Event, ...]
-    casts: tuple[str, ...]  #: step ids
+    casts: tuple[tuple[str, ...], ...]  #: step ids; one worker does those of a batch, one after the other
     changed: bool  #: whether another decision should follow at once
     abandoned: tuple[str, ...] = ()  #: ids of the steps whose leftovers are abandoned
 
@@ -170,7 +171,7 @@ def apply(deletion: Deletion, steps: Sequence[Step], actions: Actions, now: date
         after,
         tuple(draft.changed.values()),
         tuple(draft.events),
-        tuple(draft.casts),
+        tuple(map(tuple, draft.casts.values())),
         after.status in LIVE and any(isinstance(action, TURNS) for action in actions),
         tuple(draft.abandoned),
     )
@@ -183,7 +184,7 @@ class _Draft:
         self.deletion = deletion
         self.changed: dict[str, Step] = {}
         self.events: list[Event] = []
-        self.casts: list[str] = []
+        self.casts: dict[object, list[str]] = {}
         self.abandoned: list[str] = []
         self._steps, self._by_id, self._now = steps, {s.id: s for s in steps}, now
 
@@ -194,8 +195,8 @@ class _Draft:
                 self._move(action)
             case OpenRound(purpose):
                 self._open_round(purpose)
-            case Dispatch(step_id):
-                self._dispatch(self._by_id[step_id])
+            case Dispatch(step_id, batch):
+                self._dispatch(self._by_id[step_id], batch)
             case UseForce(step_id):
                 self._use_force(self._by_id[step_id])
             case Abandon(step_id):
@@ -237,7 +238,7 @@ class _Draft:
         self._set(round=number, purpose=purpose, round_opened_at=self._now, progress_at=self._now)
         self._say(EventType.ROUND_OPENED, f"round {number}: {purpose}", {"round": number, "purpose": str(purpose)})
 
-    def _dispatch(self, step: Step) -> None:
+    def _dispatch(self, step: Step, batch: int) -> None:
         round_ = self.deletion.round
         fresh = step.round < (round_ if step.kind in _EACH_ROUND else self.deletion.since_round)
         failed = step.state is StepState.DONE and step.reason not in (Reason.QUEUED, Reason.ON_HOLD)
@@ -250,7 +251,7 @@ class _Draft:
             dispatched_at=self._now,
             lease_until=None,
         )
-        self.casts.append(step.id)
+        self.casts.setdefault(batch or step.id, []).append(step.id)
 
     def _use_force(self, step: Step) -> None:
         self.changed[step.id] = dataclasses.replace(step, forcing=True, attempt=0)

@@ -81,7 +81,8 @@ OPTS = {
             default=8,
             min=1,
             mutable=True,
-            help="Maximum number of sweeps of one deletion under way, so that no project occupies every worker.",
+            help="Maximum number of sweeps of one deletion that run at the same time, so that no project occupies "
+            "every worker. An inventory has many short sweeps: they are sent to the workers in as many batches.",
         ),
         cfg.IntOpt(
             "deletions_at_once",
@@ -239,8 +240,11 @@ class Engine:
             for step in applied.steps:
                 if step.id in running:
                     metrics.TAKEOVERS.labels(str(step.kind)).inc()
-            for step_id in applied.casts:
-                self.bus.step(step_id)
+            for batch in applied.casts:
+                if len(batch) == 1:
+                    self.bus.step(*batch)
+                else:
+                    self.bus.step_batch(batch)
             if deletion.parent_deletion_id and applied.deletion.status not in LIVE:
                 self.bus.deletion(deletion.parent_deletion_id)
             if _gives_place(deletion, applied.deletion):

@@ -1,6 +1,6 @@
 """Topics, casts and endpoints on oslo.messaging.
 
-A message has only an id: it tells its receiver to read a record of the database. Delivery is not needed, because the
+A message has only ids: it tells its receiver to read a record of the database. Delivery is not needed, because the
 engines also look for due records periodically (the tick).
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 # oslo.service requires eventlet, which warns when it is imported. This project does not use it.
@@ -40,7 +40,14 @@ LOG = log.getLogger(__name__)
 #: Method: the version of the interface that introduced it. A cast names this version instead of the newest one, so that
 #: a process of an older release accepts every method that it has. It drops others with a log line, and the tick does
 #: the work later. Within a major version a method is neither changed nor removed; a new method replaces it.
-METHODS = {"deletion": "1.0", "step": "1.0", "force": "1.1", "orphan_scan": "1.1", "orphan_scan_part": "1.1"}
+METHODS = {
+    "deletion": "1.0",
+    "step": "1.0",
+    "force": "1.1",
+    "orphan_scan": "1.1",
+    "orphan_scan_part": "1.1",
+    "step_batch": "1.2",
+}
 
 #: Method: its arguments.
 _ARGUMENTS = {
@@ -49,12 +56,15 @@ _ARGUMENTS = {
     "force": {"deletion_id"},
     "orphan_scan": {"scan_id"},
     "orphan_scan_part": {"part_id"},
+    "step_batch": {"step_ids"},
 }
+#: Arguments that are lists of ids. All others are ids.
+_LISTS = frozenset({"step_ids"})
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 _VERSION = re.compile(r"\d{1,9}(\.\d{1,9})?")
 
 #: The version that this release serves: the newest of the above.
-VERSION = "1.1"
+VERSION = "1.2"
 
 #: Seconds of the first wait for the next message; oslo.messaging doubles it up to five seconds until one arrives.
 _POLL = 0.1
@@ -96,6 +106,9 @@ class Bus(Protocol):
     def step(self, step_id: str) -> None:
         """Tell a worker to claim a step."""
 
+    def step_batch(self, step_ids: Sequence[str]) -> None:
+        """Tell a worker to claim the steps of a batch, one after the other."""
+
     def force(self, deletion_id: str) -> Mapping[str, str] | None:
         """Ask a worker for which types force may be used; see ``Worker.force``.
 
@@ -128,6 +141,10 @@ class Caster:
         """Cast; see :meth:`deletion`."""
         self._cast(self._worker, "step", step_id=step_id)
 
+    def step_batch(self, step_ids: Sequence[str]) -> None:
+        """Cast; see :meth:`deletion`. A worker of an older release drops it, and the tick casts each step alone."""
+        self._cast(self._worker, "step_batch", step_ids=list(step_ids))
+
     def force(self, deletion_id: str) -> Mapping[str, str] | None:
         """Call a worker and wait for the answer.
 
@@ -150,7 +167,7 @@ class Caster:
         self._cast(self._worker, "orphan_scan_part", part_id=part_id)
 
     @staticmethod
-    def _cast(client: Any, method: str, **ids: str) -> None:
+    def _cast(client: Any, method: str, **ids: str | list[str]) -> None:
         try:
             client.prepare(version=METHODS[method]).cast({}, method, **ids)
         except Exception as error:  # any error of the driver: the tick finds the record
@@ -186,10 +203,16 @@ class WorkerEndpoint:
 
     def __init__(
         self,
-        handle: Callable[[str], None],
+        handle: Callable[..., None],
         force: Callable[[str], Mapping[str, str]],
         scan_part: Callable[[str], None] = _ignore,
     ) -> None:
+        """Create it.
+
+        :param handle: does one step, or several one after the other, given their ids
+        :param force: see :meth:`Bus.force`
+        :param scan_part: does a part of an orphan scan
+        """
         self._handle, self._force, self._scan_part = handle, force, scan_part
 
     def force(self, context: dict[str, Any], deletion_id: str) -> Mapping[str, str]:
@@ -199,6 +222,10 @@ class WorkerEndpoint:
     def step(self, context: dict[str, Any], step_id: str) -> None:
         """Claim a step."""
         self._handle(step_id)
+
+    def step_batch(self, context: dict[str, Any], step_ids: list[str]) -> None:
+        """Claim the steps of a batch, one after the other."""
+        self._handle(*step_ids)
 
     def orphan_scan_part(self, context: dict[str, Any], part_id: str) -> None:
         """Claim a part of an orphan scan."""
@@ -329,6 +356,8 @@ def _invalid(message: Any) -> str:
         return ""  # of another release: the caller reports it
     if set(arguments) != _ARGUMENTS[method]:
         return f"{method} has other arguments than {', '.join(_ARGUMENTS[method])}"
-    if not all(isinstance(value, str) and _ID.fullmatch(value) for value in arguments.values()):
-        return f"{method} has no id"
+    for name, value in arguments.items():
+        ids = value if name in _LISTS else [value]
+        if not isinstance(ids, list) or not ids or not all(isinstance(id_, str) and _ID.fullmatch(id_) for id_ in ids):
+            return f"{method} has no id"
     return ""

@@ -184,15 +184,24 @@ class LeasedWorker(abc.ABC, Generic[Task]):
             task.stopping = True
         return tasks
 
-    def handle(self, work_id: str) -> None:
-        """Claim a piece of work, carry it out, and tell the engines about its result."""
+    def handle(self, *work_ids: str) -> None:
+        """Claim pieces of work, carry them out one after the other, and tell the engines about their results.
+
+        :param work_ids: work of the same deletion or scan: the engines are told once, after the last piece
+        """
+        done = [task for work_id in work_ids if (task := self._carry_out(work_id)) is not None]
+        if done:
+            done[-1].announce()
+
+    def _carry_out(self, work_id: str) -> Task | None:
+        """Claim a piece of work and carry it out; return it unless it has no result that this worker saved."""
         if self._refusing:
             self.pass_on(work_id)
-            return
+            return None
         task = self.claim(work_id)
         if task is None:
             LOG.debug("%s cannot be claimed", work_id)
-            return
+            return None
         self._tasks.add(task)
         task.stopping = self._stopping  # it may have been claimed just after the others were told to stop
         try:
@@ -200,7 +209,7 @@ class LeasedWorker(abc.ABC, Generic[Task]):
                 task.carry_out()
         except Exception:  # the lease runs out, and the work is taken up again
             LOG.exception("%s could not save its result", task.name)
-            return
+            return None
         finally:
             self._tasks.discard(task)
-        task.announce()
+        return task

@@ -117,17 +117,17 @@ class _Turns:
     """Engine and worker, which alternate in one thread."""
 
     def __init__(self, config: pathlib.Path, fuse: mortal.Fuse, wanted: frozenset[str]) -> None:
-        self.messages: collections.deque[tuple[str, str]] = collections.deque()
+        self.messages: collections.deque[tuple[str, tuple[str, ...]]] = collections.deque()
         names = ("step", "deletion", "orphan_scan", "orphan_scan_part")
-        send = lambda to, id_: self.messages.append((to, id_))  # noqa: E731
-        bus = types.SimpleNamespace(**{name: functools.partial(send, name) for name in names})
+        bus = types.SimpleNamespace(**{name: functools.partial(self._send, name) for name in names})
+        bus.step_batch = lambda step_ids: self._send("step", *step_ids)
         parts = mortal.parts(config, fuse, bus, answers=True)
         _ = parts.coverage  # made of all plugins: a service without a wanted type counts as covered
         parts.registry = few(parts.registry, wanted)
         self.store, self.worker = parts.store, parts.worker()
         self._path = str(self.store.database.engine.url.database)
         self._scans = engine_scans.Scans(parts.conf, self.store, parts.bus)
-        self._handlers = {
+        self._handlers: dict[str, Callable[..., None]] = {
             "step": self.worker.handle,
             "deletion": parts.engine().handle,
             "orphan_scan": self._scans.handle,
@@ -135,6 +135,9 @@ class _Turns:
         }
         # After the death of an earlier process: its leases expire, and its casts count as lost.
         self.age(LEASE + 1)
+
+    def _send(self, to: str, *ids: str) -> None:
+        self.messages.append((to, ids))
 
     def age(self, seconds: float) -> None:
         age(self._path, seconds)
@@ -145,8 +148,8 @@ class _Turns:
         Each call handles one deletion: whether another is due at the same moment depends on how fast the machine is.
         """
         if self.messages:
-            to, id_ = self.messages.popleft()
-            self._handlers[to](id_)
+            to, ids = self.messages.popleft()
+            self._handlers[to](*ids)
             return
         wait = (wake_at - self.store.now()).total_seconds()
         if wait > 0:

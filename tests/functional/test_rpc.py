@@ -95,8 +95,8 @@ def asked(request):
         need_broker()
     made = Served(RABBITMQ if request.param == "rabbit" else request.param)
     made.answers = {}
-    endpoint = rpc.WorkerEndpoint(made.heard.put, lambda deletion_id: made.answers[deletion_id])
-    worker = rpc.server(made.transport, "worker", "host", endpoint)
+    made.endpoint = rpc.WorkerEndpoint(made.heard.put, lambda deletion_id: made.answers[deletion_id])
+    worker = rpc.server(made.transport, "worker", "host", made.endpoint)
     worker.start(override_pool_size=1)
     yield made
     for server in (worker, made.server):
@@ -115,6 +115,24 @@ def test_a_worker_that_fails_or_is_of_the_release_before_gives_no_answer(asked, 
     assert rpc.Caster(asked.transport).force("unknown") is None
     monkeypatch.setitem(rpc.METHODS, "force", following_minor())  # newer than what is served
     assert rpc.Caster(asked.transport).force("d") is None
+
+
+def test_a_worker_gets_the_steps_of_a_batch_in_their_order(asked, monkeypatch):
+    rpc.Caster(asked.transport).step("a")
+    assert asked.heard.get(timeout=60) == "a"
+    monkeypatch.setattr(asked.endpoint, "_handle", lambda *step_ids: asked.heard.put(step_ids))
+    rpc.Caster(asked.transport).step_batch(["c", "a", "b"])
+    assert asked.heard.get(timeout=60) == ("c", "a", "b")
+
+
+def test_a_worker_of_the_release_before_drops_a_batch_and_takes_the_next_step(asked, monkeypatch, caplog):
+    monkeypatch.setitem(rpc.METHODS, "step_batch", following_minor())  # newer than what is served
+    caster = rpc.Caster(asked.transport)
+    caster.step_batch(["a", "b"])
+    caster.step("c")
+    assert asked.heard.get(timeout=60) == "c"
+    assert asked.heard.empty()
+    assert sum("a message of another release" in r.message for r in caplog.records) == 1
 
 
 def test_without_a_worker_the_question_is_given_up(served, monkeypatch):

@@ -369,8 +369,8 @@ MUTATIONS = (
     Mutation(
         "A decision is saved and nothing is cast",
         ENGINE,
-        "            for step_id in applied.casts:\n                self.bus.step(step_id)\n",
-        "",
+        "            for batch in applied.casts:",
+        "            for batch in ():",
         tests("engine/deletions"),
     ),
     Mutation(

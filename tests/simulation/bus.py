@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tests.support.scheduler import Event, Simulation
@@ -11,8 +11,8 @@ from tests.support.scheduler import Event, Simulation
 if TYPE_CHECKING:
     from cleanup_orchestrator.worker.worker import Worker
 
-#: A message: the method that it calls, and an id.
-Message = tuple[str, str]
+#: A message: the method that it calls, and one or more ids.
+Message = tuple[str, Sequence[str]]
 
 
 class Bus:
@@ -29,6 +29,9 @@ class Bus:
     def step(self, step_id: str) -> None:
         self._cast("worker", "step", step_id)
 
+    def step_batch(self, step_ids: Sequence[str]) -> None:
+        self._cast("worker", "step_batch", *step_ids)
+
     def orphan_scan(self, scan_id: str) -> None:
         self._cast("engine", "orphan_scan", scan_id)
 
@@ -38,16 +41,16 @@ class Bus:
     def force(self, deletion_id: str) -> Mapping[str, str] | None:
         return self.worker.force(deletion_id) if self.worker is not None else None
 
-    def _cast(self, part: str, method: str, id_: str) -> None:
+    def _cast(self, part: str, method: str, *ids: str) -> None:
         simulation = self._simulation
-        fault = simulation.point("cast", f"{part} {method} {id_}")
+        fault = simulation.point("cast", f"{part} {method} {' '.join(ids)}")
         kind = fault.kind if fault is not None else ""
         if kind == "drop":
             return
         delay = 120.0 * fault.size if kind == "late" else 0.05 * simulation.rng.random()
-        self._bags[part].append((simulation.now + delay, (method, id_)))
+        self._bags[part].append((simulation.now + delay, (method, ids)))
         if kind == "twice":
-            self._bags[part].append((simulation.now + 120.0 * fault.size, (method, id_)))
+            self._bags[part].append((simulation.now + 120.0 * fault.size, (method, ids)))
 
     def take(self, part: str) -> Message:
         """Wait for a message."""

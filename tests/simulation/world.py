@@ -191,16 +191,16 @@ class World:
         process.worker, process.scanner = worker, scanner  # type: ignore[attr-defined]
         self.bus.worker = worker
         self._workers = [p for p in self._workers if p.alive] + [process]
-        handle = {"step": worker.handle, "orphan_scan_part": scanner.handle}
+        handle = {"step": worker.handle, "step_batch": worker.handle, "orphan_scan_part": scanner.handle}
         for n in range(self.plan.threads):
             spawn(process, f"t{n + 1}", lambda: self._consume(process, part, handle))
 
-    def _consume(self, process: Process, part: str, handle: dict[str, Callable[[str], None]]) -> None:
+    def _consume(self, process: Process, part: str, handle: dict[str, Callable[..., None]]) -> None:
         while not getattr(process, "leaving", False):
-            method, id_ = self.bus.take(part)
+            method, ids = self.bus.take(part)
             self.busy += 1
             try:
-                handle[method](id_)
+                handle[method](*ids)
             except Exception as error:  # as the dispatcher does: it logs, and takes the next
                 self.simulation.note(f"{part} failed: {type(error).__name__}: {error}")
             finally:

@@ -15,7 +15,7 @@ import re
 import signal
 import time
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keystoneauth1.identity.v3  # noqa: F401 - the fork server imports it once for all forks
@@ -109,6 +109,10 @@ class _WatchedBus(Bus):
     def step(self, step_id: str) -> None:
         self._fuse.effect("bus: step")
         self._bus.step(step_id)
+
+    def step_batch(self, step_ids: Sequence[str]) -> None:
+        self._fuse.effect("bus: step_batch")
+        self._bus.step_batch(step_ids)
 
     def force(self, deletion_id: str) -> Mapping[str, str] | None:
         return self._bus.force(deletion_id)

@@ -62,7 +62,8 @@ class World:
         self.rules = rules or Rules()
         self.now = T0
         self.events: list[Event] = []
-        self.dispatched: list[str] = []  #: every cast, in order
+        self.dispatched: list[str] = []  #: every step that was cast, in order
+        self.casts: list[tuple[str, ...]] = []  #: every cast, in order: a worker does its steps one after the other
         self.writes: list[tuple[str, RoundPurpose]] = []  #: steps that were allowed to write, with the round's purpose
         self.answers: dict[str, Callable[[Step], StepResult]] = {}
         self.empty_rounds: list[datetime.datetime] = []  #: when each counted inventory was opened
@@ -90,7 +91,8 @@ class World:
         self.deletion = applied.deletion
         self.steps.update({s.id: s for s in applied.steps})
         self.events += applied.events
-        self.dispatched += applied.casts
+        self.casts += applied.casts
+        self.dispatched += [id_ for batch in applied.casts for id_ in batch]
         for step_id in applied.abandoned:
             here = self.left.get(step_id, {})
             self.left[step_id] = {id_: dataclasses.replace(one, abandoned=True) for id_, one in here.items()}

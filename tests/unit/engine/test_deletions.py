@@ -11,6 +11,7 @@ from cleanup_orchestrator import opts
 from cleanup_orchestrator.core.deletion import Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import TASKS as KINDS
 from cleanup_orchestrator.core.step import Outcome, Step, StepResult, StepState
 from cleanup_orchestrator.engine import deletions
@@ -118,10 +119,13 @@ class Bus:
     """Writes down what is cast; casts of deletions reach the engine, as those of a broker would."""
 
     def __init__(self):
-        self.steps, self.deletions, self.engine = [], [], None
+        self.steps, self.batches, self.deletions, self.engine = [], [], [], None
 
     def step(self, step_id):
         self.steps.append(step_id)
+
+    def step_batch(self, step_ids):
+        self.batches.append(tuple(step_ids))
 
     def deletion(self, deletion_id):
         self.deletions.append(deletion_id)
@@ -225,3 +229,16 @@ def test_a_parent_goes_on_with_the_cast_of_its_child_and_not_with_the_heartbeat(
     made.handle("child")
     assert store.get("child").status is Status.DELETED
     assert made.bus.steps == [survey, survey]
+
+
+def test_the_sweeps_of_an_inventory_are_cast_in_batches(made):
+    ended = {"round": 2, "state": StepState.DONE, "outcome": Outcome.CLEAR, "started_at": world.T0}
+    done = [dataclasses.replace(step, **ended, finished_at=world.T0) for step in TASKS]
+    record = world.deletion(
+        status=Status.INVENTORY, round=2, since_round=1, purpose=RoundPurpose.INVENTORY, round_opened_at=world.T0
+    )
+    sweeps = [world.sweep_step(f"network.t{n}") for n in range(5)]
+    made.rules = Rules(steps_at_once=4)
+    bus = decided(made, One(record, (*done, *sweeps)))
+    assert bus.batches == [("network.t0", "network.t1")]
+    assert bus.steps == ["network.t2", "network.t3", "network.t4"]

@@ -1,0 +1,102 @@
+"""A worker does the steps of a batch one after the other, and tells the engines once."""
+
+import pytest
+
+from cleanup_orchestrator.core.deletion import RoundPurpose
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
+from cleanup_orchestrator.plugins.base import ResourceType
+from tests.unit.worker.test_watchdog import Site, site, time
+
+__all__ = ["site", "time"]
+
+PORT, ROUTER = "port", "router"
+
+
+@pytest.fixture
+def batch(site: Site):
+    """A site, a deletion in an inventory, its dispatched steps, and what happens to them, in order."""
+    seen = []
+
+    def listing(name):
+        def rows(_connection, _project):
+            seen.append((name, list(site.announced)))
+            return []
+
+        return rows
+
+    site.with_types(*(ResourceType(name, list=listing(name), delete=lambda *_: None) for name in (PORT, ROUTER)))
+    site.worker.context.bus.step = lambda step_id: seen.append(("passed on", step_id))
+    made = site.record(RoundPurpose.INVENTORY)
+    return site, made, [site.dispatch(made, StepKind.SWEEP, name).id for name in (PORT, ROUTER)], seen
+
+
+def states(site, made):
+    return [(site.step(made, name).state, site.step(made, name).outcome) for name in (PORT, ROUTER)]
+
+
+DONE = (StepState.DONE, Outcome.CLEAR)
+
+
+def test_the_engines_are_told_once_after_the_last_step(batch):
+    site, made, ids, seen = batch
+    site.time.call(site.worker.handle, *ids)
+    assert seen == [(PORT, []), (ROUTER, [])]
+    assert site.announced == [made.id]
+    assert states(site, made) == [DONE, DONE]
+
+
+def test_a_step_that_another_worker_has_done_is_left_out(batch):
+    site, made, ids, seen = batch
+    site.time.call(site.worker.handle, ids[0])
+    site.time.call(site.worker.handle, *ids)
+    assert [name for name, _ in seen] == [PORT, ROUTER]
+    assert site.announced == [made.id, made.id]
+
+
+def test_of_a_batch_that_others_have_done_nothing_is_told(batch):
+    site, made, ids, _ = batch
+    site.time.call(site.worker.handle, *ids)
+    site.time.call(site.worker.handle, *ids)
+    assert site.announced == [made.id]
+
+
+def test_a_step_that_fails_does_not_keep_the_others_from_being_done(batch):
+    site, made, ids, _ = batch
+    finish = site.store.finish
+
+    def fails_once(*args):
+        site.store.finish = finish
+        raise RuntimeError("the first result cannot be saved")
+
+    site.store.finish = fails_once
+    try:
+        site.time.call(site.worker.handle, *ids)
+    finally:
+        site.store.finish = finish
+    assert states(site, made)[1] == DONE
+    assert site.announced == [made.id]
+
+
+def test_a_worker_that_stops_passes_each_step_on_alone(batch):
+    site, made, ids, seen = batch
+    site.worker.refuse()
+    site.time.call(site.worker.handle, *ids)
+    assert seen == [("passed on", ids[0]), ("passed on", ids[1])]
+    assert site.announced == []
+    assert [state for state, _ in states(site, made)] == [StepState.DISPATCHED] * 2
+
+
+def test_a_worker_that_is_told_to_stop_during_a_batch_passes_the_rest_on(batch):
+    site, made, ids, seen = batch
+    port = site.worker.context.registry.find("network", PORT)
+    rows = port.list
+
+    def stopped(connection, project):
+        site.worker.refuse()
+        return rows(connection, project)
+
+    object.__setattr__(port, "list", stopped)
+    site.time.call(site.worker.handle, *ids)
+    assert seen == [(PORT, []), ("passed on", ids[1])]
+    assert states(site, made) == [DONE, (StepState.DISPATCHED, Outcome.NONE)]
+    assert site.announced == [made.id]
