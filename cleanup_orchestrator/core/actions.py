@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from cleanup_orchestrator.core import force
@@ -40,9 +40,10 @@ class Move:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpenRound:
-    """Open a new round: results of earlier rounds no longer count."""
+    """Open a new round: results of earlier rounds no longer count, but for those of some steps."""
 
     purpose: RoundPurpose
+    settled: tuple[str, ...] = ()  #: ids of steps whose results count in the new round, too
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -193,8 +194,8 @@ class _Draft:
         match action:
             case Move():
                 self._move(action)
-            case OpenRound(purpose):
-                self._open_round(purpose)
+            case OpenRound(purpose, ids):
+                self._open_round(purpose, ids)
             case Dispatch(step_id, batch):
                 self._dispatch(self._by_id[step_id], batch)
             case UseForce(step_id):
@@ -233,8 +234,10 @@ class _Draft:
         self.deletion = move(self.deletion, to, By.ENGINE, self._now, action.reason, action.message)
         self._say(f"deletion.{to}", action.message or f"{before} → {to}", data)
 
-    def _open_round(self, purpose: RoundPurpose) -> None:
+    def _open_round(self, purpose: RoundPurpose, ids: Collection[str]) -> None:
         number = self.deletion.round + 1
+        for id_ in ids:
+            self.changed[id_] = dataclasses.replace(self._by_id[id_], round=number)
         self._set(round=number, purpose=purpose, round_opened_at=self._now, progress_at=self._now)
         self._say(EventType.ROUND_OPENED, f"round {number}: {purpose}", {"round": number, "purpose": str(purpose)})
 

@@ -34,7 +34,7 @@ from cleanup_orchestrator.core.conditions import QUEUE
 from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Origin, RoundPurpose, Status
 from cleanup_orchestrator.core.guard import NAMED_LIENS
 from cleanup_orchestrator.core.reasons import Reason, StatusReason
-from cleanup_orchestrator.core.rounds import Round, drive, summary
+from cleanup_orchestrator.core.rounds import Round, drive, found_empty, summary
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.snapshot import Snapshot, done
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind
@@ -334,7 +334,7 @@ def _deleting(view: Snapshot, plan: ActionPlan) -> Actions:
             if view.now < at:
                 plan.wake(at)
                 return ()
-        return (OpenRound(RoundPurpose.DELETE),)
+        return (OpenRound(RoundPurpose.DELETE, found_empty(view)),)
     progress = drive(round_, plan)
     if failed := view.survey_failed or round_.protected:
         # Leave the round first, so that nothing more is deleted. The next survey decides.

@@ -14,7 +14,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.snapshot import Snapshot, done
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, Token
 
-#: The oldest survey that a round shares, counted to the opening of the round.
+#: The oldest survey or list that a round shares, counted to the opening of the round.
 SHARED = datetime.timedelta(seconds=30)
 
 
@@ -41,6 +41,30 @@ def keeps_last_result(deletion: Deletion, step: Step) -> bool:
         return False
     proven = step.outcome is Outcome.CLEAR or force.is_abandoned(deletion, step)
     return step.project_setting or (done(step, deletion.since_round) and proven)
+
+
+def found_empty(view: Snapshot) -> tuple[str, ...]:
+    """Return the ids of the steps that a delete round need not sweep, as the inventory before it found nothing of them.
+
+    Such a sweep would list the type once more, some seconds later, and delete nothing. It would prove nothing new, as
+    the two inventories of the verification follow, and go back to deleting if they find something. In the order of
+    types the list of the inventory counts, as does the list of a sweep early in a long delete round. If the inventory
+    or the wait after it took long, all types are swept.
+    """
+    d = view.deletion
+    if d.round_opened_at is not None or d.project_gone_at is not None:  # the first one means: a delete round was opened
+        return ()
+    return tuple(step.id for step in view.steps if _just_found_empty(view, step))
+
+
+def _just_found_empty(view: Snapshot, step: Step) -> bool:
+    """Whether the present round has just listed a type and found nothing, not even a resource that is kept."""
+    if step.kind is not StepKind.SWEEP or step.project_setting or step.waived:
+        return False
+    if not done(step, max(view.deletion.round, view.deletion.since_round)) or step.outcome is not Outcome.CLEAR:
+        return False
+    assert step.started_at is not None
+    return not step.found and not step.kept and view.now - step.started_at <= SHARED
 
 
 @dataclasses.dataclass(frozen=True)

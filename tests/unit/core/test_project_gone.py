@@ -147,7 +147,7 @@ BY_USER = sweep_step("identity.trust", after=("*",))
 )
 def test_a_type_that_waits_for_an_unreadable_type_is_left_and_the_end_reports_it(when, found):
     """It must neither be deleted out of its turn, nor be waited for for ever."""
-    world = World(deletion(), PORT, SECRET, BY_USER)
+    world = World(deletion(), PORT, SECRET, BY_USER).finds("key-manager.secret")
     world.finds("identity.trust", lambda _: found)
     world.run(until=when)
     world.answers["identity.trust"] = lambda _: found

@@ -180,8 +180,8 @@ def test_without_a_waiver_nothing_is_said_of_any():
 
 
 def test_what_waits_for_a_waived_type_goes_on():
-    world = World(deletion(), PORT, NETWORK, SERVER)
-    world.answers = {"compute.server": lambda _: UNKNOWN}
+    world = World(deletion(), PORT, NETWORK, SERVER).finds("network.network")
+    world.answers["compute.server"] = lambda _: UNKNOWN
     world.run(limit=300)
     assert not [s for s, p in world.writes if s == "network.network"]
     waive(world, "compute.server")
