@@ -339,6 +339,9 @@ class Clouds:
             app_name="cleanup-orchestrator",
             interface=self._options.interface,
             api_timeout=self._options.call_timeout,
+            # It is about the addresses of servers, which are never called. Without it each connection lists the network
+            # interfaces of the host.
+            force_ipv4=True,
         )
         config._service_type_manager = _SERVICE_TYPES
         return Connection(config=config)
