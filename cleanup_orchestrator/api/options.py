@@ -28,7 +28,7 @@ OPTS = {
         ),
         cfg.IntOpt(
             "max_limit",
-            default=1000,
+            default=500,
             min=1,
             help="Maximum number of items on a page. A larger limit in a request is reduced to it.",
         ),
