@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import importlib
 import logging
 import os
@@ -384,6 +385,7 @@ def main(
         for starter in starters:
             getattr(running, f"start_{starter}")()
         running.start_monitoring()
+        gc.freeze()  # modules live as long as the process: no collection need look at them again
     except Exception as error:
         LOG.debug("start-up failed", exc_info=True)
         if running is not None:
