@@ -23,6 +23,48 @@ BACKOFF = "cleanup_orchestrator/core/backoff.py"
 MUTATIONS = (
     # ------------------------------------------------------------------------------------------------- decide: rounds
     Mutation(
+        "A delete round relies on lists of any age",
+        ROUNDS,
+        "return not step.found and not step.kept and view.now - step.started_at <= SHARED",
+        "return not step.found and not step.kept",
+        tests("core/rounds"),
+    ),
+    Mutation(
+        "A delete round does not sweep a type of which only kept resources were found",
+        ROUNDS,
+        "return not step.found and not step.kept and view.now",
+        "return not step.found and view.now",
+        tests("core/rounds"),
+    ),
+    Mutation(
+        "The delete round of a project that is gone does not sweep what was empty",
+        ROUNDS,
+        "if d.round_opened_at is not None or d.project_gone_at is not None:",
+        "if d.round_opened_at is not None:",
+        tests("core/rounds"),
+    ),
+    Mutation(
+        "Sweeps that delete are sent in batches",
+        ACTION_PLAN,
+        "if self.view.deletion.purpose is not RoundPurpose.INVENTORY or len(new) <= places:",
+        "if len(new) <= places:",
+        tests("core/rounds"),
+    ),
+    Mutation(
+        "A batch is sent although no place is free",
+        ACTION_PLAN,
+        "        if not places:\n            return []\n",
+        "        places = places or 1\n",
+        tests("core/rounds core/fairness"),
+    ),
+    Mutation(
+        "A worker that is told to stop does the rest of its batch",
+        "cleanup_orchestrator/worker/leases.py",
+        "        if self._refusing:\n            self.pass_on(work_id)\n            return None\n",
+        "",
+        tests("worker/batches"),
+    ),
+    Mutation(
         "A result of any round counts as done",
         SNAPSHOT,
         "return step.round >= since and step.state is StepState.DONE",

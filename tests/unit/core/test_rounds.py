@@ -188,3 +188,22 @@ def test_a_batch_takes_no_place_of_a_step_that_runs():
         world.finish(step.id)
     world.settle_engine()
     assert casts(world) == [(MANY[0].id,)]
+
+
+def test_types_that_a_later_survey_adds_wait_for_a_place():
+    world = began(World(deletion(mode=Mode.REPORT), *MANY, rules=Rules(steps_at_once=3)))
+    world.casts.clear()
+    late = [sweep_step("late.t0"), sweep_step("late.t1")]
+    world.steps |= {step.id: step for step in late}
+    world.settle_engine()
+    assert casts(world) == []
+    for step in [s for s in in_flight(world) if s.service != "s3"]:
+        world.claim(step.id)
+        world.finish(step.id)
+    world.settle_engine()
+    assert casts(world) == [], "five are still under way"
+    for step in in_flight(world)[:3]:
+        world.claim(step.id)
+        world.finish(step.id)
+    world.settle_engine()
+    assert casts(world) == [("late.t0", "late.t1")], "one place is free"
