@@ -104,7 +104,7 @@ def _joining(seed: int) -> Plan:
 
 def _late(seed: int, deed: str, driver: str) -> Plan:
     """A user gets access at some moment, and uses it."""
-    deeds = (Deed(100 + 3 * seed, deed), *(Deed(101 + 3 * seed + more, "create", 0.5) for more in (0, 3, 6, 9)))
+    deeds = (Deed(40 + 3 * seed, deed), *(Deed(41 + 3 * seed + more, "create", 0.5) for more in (0, 3, 6, 9)))
     return dataclasses.replace(_calm(seed), driver=driver, deeds=deeds, services=("network",))
 
 
@@ -185,7 +185,7 @@ def _orphans(seed: int) -> Plan:
 
 def _revived(seed: int) -> Plan:
     """A project that was gone exists in Keystone again during its adoption."""
-    deeds = (Deed(5, "scan"), Deed(3000, "adopt"), Deed(610 + 10 * seed, "revive"))
+    deeds = (Deed(5, "scan"), Deed(3000, "adopt"), Deed(300 + 10 * seed, "revive"))
     return dataclasses.replace(_orphans(seed), deeds=deeds)
 
 
@@ -456,7 +456,7 @@ BREAKAGES: dict[str, Breakage] = {
     "the owner is not read again right before": Breakage(_no_read_right_before, _FOREIGN, _calm),
     "protection is forgotten": Breakage(_protection_is_forgotten, "it is protected", _protected),
     "the intent is not recorded": Breakage(_no_intent, "there was no record", _calm),
-    "the changes of the drain are not recorded": Breakage(_no_record_of_changes, "as they were", first=5),
+    "the changes of the drain are not recorded": Breakage(_no_record_of_changes, "as they were", first=6),
     "nothing is undone": Breakage(_undoes_nothing, "", first=5),
     "a report ends with the project locked": Breakage(_ends_without_release, "", first=5),
     "an unsupported service counts as empty": Breakage(_everything_is_covered, "no plugin covers", _uncovered),
