@@ -134,29 +134,29 @@ class ActionPlan:
         view = self.view
         lost: list[Dispatch] = []
         new: list[Dispatch] = []
-        again: list[tuple[datetime.datetime, int, Dispatch]] = []
-        for number, each in enumerate(sweeps):
+        again: list[Dispatch] = []
+        for each in sweeps:
             step = view.by_id[each.step_id]
             if step.round != view.deletion.round:
                 new.append(each)
             elif step.state is StepState.DONE:
-                again.append((step.finished_at or view.now, number, each))
+                again.append(each)
             else:
                 lost.append(each)
-        return lost, new, [each for *_, each in sorted(again, key=lambda one: one[:2])]
+        return lost, new, sorted(again, key=lambda each: view.by_id[each.step_id].finished_at or view.now)
 
     def _batches(self, new: list[Dispatch], places: int) -> list[Dispatch]:
         """Return the new sweeps that may be dispatched, in an inventory all of them in one batch for each place.
 
-        Most lists of an inventory are empty and short. In batches, a deletion of 40 types needs 8 messages to the
-        workers and 8 decisions for each inventory, instead of 40. Steps of one service are next to each other, because
-        a worker asks a service only once what it can do. Deletes take long, so they are never in a batch. A step that
-        waits too long for the others of its batch counts as lost, and is then sent alone.
+        Most lists of an inventory are empty and short. In batches, with 8 places, a deletion of 40 types needs 8
+        messages to the workers and 8 decisions for each inventory, instead of 40. Steps of one service are next to each
+        other, because a worker asks a service only once what it can do. Deletes take long, so they are never in a
+        batch. A step that waits too long for the others of its batch counts as lost, and is then sent alone.
         """
         if self.view.deletion.purpose is not RoundPurpose.INVENTORY or len(new) <= places:
             return new[:places]
         if not places:
             return []
         by_id = self.view.by_id
-        inorder = sorted(new, key=lambda each: (by_id[each.step_id].region, by_id[each.step_id].name))
-        return [dataclasses.replace(each, batch=1 + n * places // len(inorder)) for n, each in enumerate(inorder)]
+        ordered = sorted(new, key=lambda each: (by_id[each.step_id].region, by_id[each.step_id].name))
+        return [dataclasses.replace(each, batch=1 + n * places // len(ordered)) for n, each in enumerate(ordered)]

@@ -61,7 +61,7 @@ def _just_found_empty(view: Snapshot, step: Step) -> bool:
     """Whether the present round has just listed a type and found nothing, not even a resource that is kept."""
     if step.kind is not StepKind.SWEEP or step.project_setting or step.waived:
         return False
-    if not done(step, max(view.deletion.round, view.deletion.since_round)) or step.outcome is not Outcome.CLEAR:
+    if not done(step, view.deletion.round) or step.outcome is not Outcome.CLEAR:
         return False
     assert step.started_at is not None
     return not step.found and not step.kept and view.now - step.started_at <= SHARED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import logging
 import threading
 import time
 from contextlib import AbstractContextManager
@@ -178,16 +177,8 @@ class StepTask(LeasedTask):
             text = "%s: %s, %d found, %d gone, %d left, %d calls"
             # Most lists are empty, and a line for each would hide the others.
             empty = self.step.kind is StepKind.SWEEP and result.outcome is Outcome.CLEAR and not result.found
-            LOG.log(
-                logging.DEBUG if empty else logging.INFO,
-                text,
-                self.name,
-                outcome,
-                result.found,
-                gone,
-                left,
-                result.calls,
-            )
+            write = LOG.debug if empty else LOG.info
+            write(text, self.name, outcome, result.found, gone, left, result.calls)
 
     def _finish(self, result: StepResult) -> bool:
         """Save the result and the journal; return ``False`` if the claim is lost."""

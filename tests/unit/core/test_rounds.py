@@ -10,7 +10,8 @@ from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.rounds import SHARED
 from cleanup_orchestrator.core.rules import Rules
-from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState
+from cleanup_orchestrator.core.step import Outcome, StepResult, StepState
+from tests.unit.core.test_fairness import in_flight
 from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
 
 PORT = sweep_step("network.port")
@@ -22,12 +23,6 @@ SECOND = datetime.timedelta(seconds=1)
 def casts(world):
     """The casts of sweeps so far."""
     return [ids for ids in world.casts if "." in ids[0]]
-
-
-def in_flight(world):
-    """The sweeps that are dispatched or running."""
-    states = (StepState.DISPATCHED, StepState.RUNNING)
-    return [s for s in world.steps.values() if s.kind is StepKind.SWEEP and s.state in states]
 
 
 def began(world):
