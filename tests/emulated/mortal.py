@@ -41,6 +41,9 @@ TYPES = frozenset(
 
 #: Seconds: so long that none is renewed on the way, however slow the machine.
 LEASE = 600
+#: Seconds that pass beyond the time at which something is due. What became due some seconds later, because it ended
+#: later, is then due as well: whether it would be due by itself depends on how fast the machine is.
+MARGIN = 20
 
 _TIMES = {
     "deletions": "created_at updated_at status_at progress_at wake_at round_opened_at drained_at closed_at "
@@ -153,7 +156,7 @@ class _Turns:
             return
         wait = (wake_at - self.store.now()).total_seconds()
         if wait > 0:
-            self.age(wait + 0.01)
+            self.age(wait + MARGIN)
         for due in self.store.due(limit=1):
             self._handlers["deletion"](due)
         self._scans.tick()
