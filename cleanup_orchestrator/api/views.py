@@ -147,7 +147,14 @@ def listed_deletion(
 def _detail(d: Deletion, steps: Sequence[Step], readable: Collection[str]) -> dict[str, Any]:
     return {
         "children": [
-            {"deletion_id": c.deletion_id, "project_id": c.project_id, "status": str(c.status)} for c in d.children
+            {
+                "deletion_id": c.deletion_id,
+                "project_id": c.project_id,
+                "project_name": c.project_name,
+                "status": str(c.status),
+                "attention": c.attention,
+            }
+            for c in d.children
         ],
         "liens": [lien(one, readable) for one in d.liens],
         "waivers": [

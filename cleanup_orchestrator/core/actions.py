@@ -139,6 +139,9 @@ Actions = tuple[Action, ...]
 TURNS = Move | OpenRound | UseForce | Abandon | CountEmpty | MarkDrained | MarkClosed | Reprove
 
 
+#: Conditions that are not recorded before they are true for the first time.
+_ONLY_IF_TRUE = frozenset({ConditionType.STALLED, ConditionType.ON_HOLD, ConditionType.BLOCKED})
+
 #: Kinds whose attempts are counted from 1 in each round.
 _EACH_ROUND = frozenset({StepKind.SWEEP, StepKind.SURVEY, StepKind.DRAIN, StepKind.CLOSE, StepKind.REMOVE})
 
@@ -299,7 +302,7 @@ class _Draft:
     def _set_condition(self, action: SetCondition) -> None:
         before = self.deletion
         old = next((c for c in before.conditions if c.type == action.type), None)
-        if old is None and not action.status and action.type in (ConditionType.STALLED, ConditionType.ON_HOLD):
+        if old is None and not action.status and action.type in _ONLY_IF_TRUE:
             return
         if old and (old.status, old.reason, old.message) == (action.status, action.reason, action.message):
             return
@@ -310,8 +313,8 @@ class _Draft:
         # A hold is no lack of progress: when it begins or ends, progress is measured from now on.
         progress = self._now if action.type is ConditionType.ON_HOLD and flipped else before.progress_at
         self._set(conditions=conditions, progress_at=progress)
-        # Each change of a hold goes into the journal: one lien may go and another one come.
-        if flipped or (action.type is ConditionType.ON_HOLD and action.status):
+        # Each change of a hold goes into the journal: one lien may go and another one come. So does each blocker.
+        if flipped or (action.type in (ConditionType.ON_HOLD, ConditionType.BLOCKED) and action.status):
             data = {"status": action.status, "reason": action.reason}
             self._say(f"condition.{action.type}", action.message or action.reason, data)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from cleanup_orchestrator.core import force
+from cleanup_orchestrator.core import force, trees
 from cleanup_orchestrator.core.deletion import Deletion, Status
-from cleanup_orchestrator.core.reasons import Reason, remedy
+from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason, remedy
 from cleanup_orchestrator.core.rounds import in_scope
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
@@ -29,34 +29,66 @@ def blockers(deletion: Deletion, steps: Iterable[Step]) -> tuple[Blocker, ...]:
     found = [
         Blocker(step.region, step.service, step.type or str(step.kind), step.reason, step.message, remedy(step.reason))
         for step in steps
-        if _has_result(deletion, step) and _blocks(deletion, step)
+        if blocks(deletion, step)
     ]
     return tuple(sorted(found, key=lambda b: (b.region, b.service, b.type)))
 
 
-def _has_result(deletion: Deletion, step: Step) -> bool:
-    """Whether the step has a result of this attempt.
+def blocks(deletion: Deletion, step: Step) -> bool:
+    """Whether the latest result of a step in this attempt keeps the deletion from going on.
 
-    While the step is tried again, its last result counts.
+    While the step is tried again in the same round, that result counts. The results of an earlier round count only if
+    they do not end by themselves: a new round does not clear them.
     """
-    again = step.state in (StepState.DISPATCHED, StepState.RUNNING) and step.attempt > 1
-    return (step.state is StepState.DONE or again) and step.round >= deletion.since_round
+    if deletion.status is Status.CANCELLING and step.kind is not StepKind.RELEASE:
+        return False
+    return _has_result(deletion, step) and _is_against(deletion, step)
 
 
-def _blocks(deletion: Deletion, step: Step) -> bool:
+def only_a_person_clears(deletion: Deletion, step: Step) -> bool:
+    """Whether a step blocks until a person changes something, however often it is tried again.
+
+    The access step is not among them: a deletion that needs no token of the project goes on without one, and else the
+    sweeps that need it say so. What runs is not stopped if it cannot be: that does not keep anything from being
+    deleted. Under force, what cannot be deleted is abandoned.
+    """
+    if step.reason not in ONLY_A_PERSON or step.kind in (StepKind.ACCESS, StepKind.HALT):
+        return False
+    sweep = step.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)
+    forced = sweep and force.asked(deletion) is not None and not step.unplanned
+    return blocks(deletion, step) and not forced
+
+
+def _has_result(deletion: Deletion, step: Step) -> bool:
+    """Whether the step has a result of this attempt that still says something."""
+    if step.round < deletion.since_round:
+        return False
+    if step.state is StepState.DONE:
+        return True
+    if step.state is StepState.IDLE:
+        return False
+    # In the first round of an attempt, the result of a step that runs for the first time is of the attempt before.
+    later = step.round > deletion.since_round + 1 and step.reason in ONLY_A_PERSON
+    return step.attempt > 1 or later
+
+
+def _is_against(deletion: Deletion, step: Step) -> bool:
     """Whether the result of a step keeps the deletion from going on.
 
-    A sweep that has not run in the present round does not block: it waits for other steps or for its turn. Resources
-    that are merely present do not block: a cascade deletes them. What is on hold does not block: its condition says
-    why. An informational step never blocks.
+    A sweep that has not run in the present round does not block, except for what does not end by itself: it waits for
+    other steps or for its turn. Resources that are merely present do not block: a cascade deletes them. What is on hold
+    does not block: its condition says why. Projects below do not block while they are being deleted. An informational
+    step never blocks.
     """
     if step.reason == Reason.ON_HOLD or step.informational:
         return False
     if step.kind is StepKind.HALT and deletion.status is not Status.RECOVERABLE:
         return False  # nothing is halted after the recovery window
     if step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED):
-        return step.outcome is Outcome.UNKNOWN or step.reason == Reason.PROJECT_HAS_CHILDREN
-    current = step.round == deletion.round or step.kind is StepKind.UNSUPPORTED
+        if step.reason == Reason.PROJECT_HAS_CHILDREN:
+            return not trees.under_way(deletion, step)
+        return step.outcome is Outcome.UNKNOWN
+    current = step.round == deletion.round or step.kind is StepKind.UNSUPPORTED or step.reason in ONLY_A_PERSON
     left = step.outcome is Outcome.LEFTOVERS and step.reason not in (Reason.PRESENT, Reason.QUEUED)
-    blocks = current and in_scope(deletion, step) and (left or step.outcome is Outcome.UNKNOWN)
-    return blocks and not force.is_abandoned(deletion, step)
+    against = current and in_scope(deletion, step) and (left or step.outcome is Outcome.UNKNOWN)
+    return against and not force.is_abandoned(deletion, step)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 
-from cleanup_orchestrator.core import force
+from cleanup_orchestrator.core import force, trees
 from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.actions import SetCondition
-from cleanup_orchestrator.core.blockers import blockers
+from cleanup_orchestrator.core.blockers import blockers, blocks, only_a_person_clears
 from cleanup_orchestrator.core.deletion import ConditionType as Type
-from cleanup_orchestrator.core.deletion import RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.snapshot import Snapshot
+from cleanup_orchestrator.core.step import Step, StepKind
 
 #: Reason of the condition ``waiting``: older deletions go first.
 QUEUE = "queue"
@@ -25,6 +26,7 @@ def observed(view: Snapshot, plan: ActionPlan) -> Iterator[SetCondition]:
     yield from _project(view)
     yield from _people(view, plan)
     yield from _settling(view)
+    yield _blocked(view)
     if view.hold is not None:
         yield SetCondition(Type.ON_HOLD, True, view.hold.reason, view.hold.message)
     elif view.was_on_hold:
@@ -52,7 +54,44 @@ def stalls_at(view: Snapshot, plan: ActionPlan) -> datetime.datetime | None:
     waiting = waiting or view.queued or d.status is Status.RECOVERABLE or plan.needs is not None
     # After a hold, the time without progress begins anew.
     on_hold = _withheld(view, plan) or (view.was_on_hold and view.hold is None)
-    return None if settling or waiting or on_hold else d.progress_at + view.rules.stall_after
+    if settling or waiting or on_hold:
+        return None
+    at = d.progress_at + view.rules.stall_after
+    blocking = [step for step in view.steps if blocks(d, step)]
+    if not blocking or not all(only_a_person_clears(d, step) for step in blocking):
+        return at
+    # It waits for a person, and its steps are tried again meanwhile. If they are not, it is stalled after all.
+    cap = datetime.timedelta(seconds=view.rules.retry_cap)
+    tried = [_tried_at(view, step) for step in blocking if step.round == d.round]
+    again = [each + cap + view.rules.stall_after for each in tried if each is not None]
+    return max(at, min(again, default=at))
+
+
+def _tried_at(view: Snapshot, step: Step) -> datetime.datetime | None:
+    """Return when the latest result of a step was found; a survey finds services without a plugin."""
+    return view.survey.finished_at if step.kind is StepKind.UNSUPPORTED else step.finished_at
+
+
+def _blocked(view: Snapshot) -> SetCondition:
+    """Return whether a cascade, or the deletion of a project below, needs a person to go on.
+
+    A report and a dry run end by themselves, and name what is left.
+    """
+    d = view.deletion
+    found = []
+    if d.mode is Mode.CASCADE and not d.dry_run:
+        found += sorted({_named(step) for step in view.steps if only_a_person_clears(d, step)})
+    if view.below and not d.dry_run:
+        found += sorted(f"project {c.project_name or c.project_id}: {c.attention}" for c in trees.asking(d))
+    if found:
+        return SetCondition(Type.BLOCKED, True, "person_needed", "; ".join(found))
+    return SetCondition(Type.BLOCKED, False, "cleared", "")
+
+
+def _named(step: Step) -> str:
+    """Return a step and its reason in a few words."""
+    where = f"@{step.region}" if step.region else ""
+    return f"{step.name.rstrip('.')}{where}: {step.reason}"
 
 
 def _withheld(view: Snapshot, plan: ActionPlan) -> bool:

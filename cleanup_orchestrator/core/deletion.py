@@ -58,6 +58,7 @@ class ConditionType(StrEnum):
     """The properties of a deletion that are observed."""
 
     APPROVAL = "approval"  #: it waits for the approval of a second person
+    BLOCKED = "blocked"  #: something keeps it from completing that only a person can clear
     DRAINED = "drained"  #: the project is locked against new resources
     FORCED = "forced"  #: an admin asked for force
     HALTED = "halted"  #: what runs is stopped for the recovery window
@@ -88,6 +89,8 @@ class Child:
     project_id: str
     status: Status
     status_at: datetime.datetime  #: since when the status holds
+    project_name: str = ""
+    attention: str = ""  #: see ``Deletion.attention``
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -230,6 +233,7 @@ _ASKING = {
     "approval": (ConditionType.APPROVAL, ""),
     "lien": (ConditionType.ON_HOLD, "lien"),
     "brake": (ConditionType.ON_HOLD, "brake"),
+    "blocked": (ConditionType.BLOCKED, ""),
 }
 
 

@@ -42,6 +42,25 @@ class Reason(StrEnum):
     STOPPED = "stopped"  #: the deletion was cancelled or the lease lost while the step ran
 
 
+#: Reasons that do not end by themselves: each try gives the same answer until a person changes something.
+ONLY_A_PERSON = frozenset(
+    {
+        Reason.PROTECTED,
+        Reason.FOREIGN,
+        Reason.OWNER_UNKNOWN,
+        Reason.NOT_PLANNED,
+        Reason.FORBIDDEN,
+        Reason.NOT_SUPPORTED,
+        Reason.NO_PLUGIN,
+        Reason.NO_PROJECT_TOKEN,
+        Reason.NO_JANITOR,
+        Reason.INHERITED_GRANTS,
+        Reason.PROJECT_GONE,
+        Reason.PROJECT_HAS_CHILDREN,
+    }
+)
+
+
 class StatusReason(StrEnum):
     """Further codes for moves to a status. Stable; the API returns them."""
 
@@ -98,7 +117,7 @@ REMEDIES: dict[str, str] = {
     Reason.PROJECT_GONE: "do what the message says, or remove the rows with the project's id from the service's "
     "database; then let an admin waive the service for this project, and retry",
     Reason.PROJECT_KNOWN: "nothing: its resources are no orphans; to delete it, request an ordinary deletion",
-    Reason.PROJECT_HAS_CHILDREN: "delete its child projects first",
+    Reason.PROJECT_HAS_CHILDREN: "delete its child projects first, or retry their deletions",
     Reason.PROJECT_PROTECTED: "nothing: an operator may change the never-delete list",
     Reason.PROJECT_IMMUTABLE: "unset the project's immutable option",
     Reason.QUEUED: "nothing: its turn comes automatically",

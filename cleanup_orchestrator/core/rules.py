@@ -18,7 +18,7 @@ class Rules:
     heartbeat: datetime.timedelta = datetime.timedelta(seconds=60)  #: the longest time between two decisions
     attempts: int = 3  #: tries at a step before it reports "unknown", where an endless wait would lock out a user
     retry_base: float = 1.0  #: seconds
-    retry_cap: float = 60.0  #: seconds
+    retry_cap: float = 60.0  #: seconds; the longest wait between two tries at a step
     steps_at_once: int = 8  #: sweeps of one deletion that may run at the same time
     deletions_at_once: int = 16  #: deletions that begin before the oldest of them comes to its verification
     empty_inventories: int = 2  #: complete and empty inventories in a row before the project is removed

@@ -11,12 +11,11 @@ import datetime
 import functools
 from collections.abc import Sequence
 
-from cleanup_orchestrator.core import backoff, force, guard
+from cleanup_orchestrator.core import backoff, force, guard, trees
 from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
-from cleanup_orchestrator.core.transitions import LIVE
 
 #: Survey results with which a deletion cannot begin at all.
 FATAL = frozenset(
@@ -184,11 +183,9 @@ class Snapshot:
     @property
     def child_gone_since_survey(self) -> bool:
         """Whether a project below was deleted after the latest survey began."""
-        since = self.survey.started_at
-        gone = [c for c in self.deletion.children if c.status is Status.DELETED]
-        return any(since is None or c.status_at >= since for c in gone)
+        return trees.gone_since(self.deletion, self.survey)
 
     @property
     def children_under_way(self) -> bool:
         """Whether the projects below may still be deleted without a user's action."""
-        return self.child_gone_since_survey or any(c.status in LIVE for c in self.deletion.children)
+        return trees.under_way(self.deletion, self.survey)

@@ -68,7 +68,7 @@ RESTING = frozenset(Status) - LIVE - FINAL
 
 
 #: Conditions that only a live deletion has.
-_OF_LIVE = frozenset({ConditionType.STALLED, ConditionType.ON_HOLD, ConditionType.HALTED})
+_OF_LIVE = frozenset({ConditionType.BLOCKED, ConditionType.STALLED, ConditionType.ON_HOLD, ConditionType.HALTED})
 
 
 class IllegalMove(Exception):

@@ -245,7 +245,8 @@ class Engine:
                     self.bus.step(*batch)
                 else:
                     self.bus.step_batch(batch)
-            if deletion.parent_deletion_id and applied.deletion.status not in LIVE:
+            ended = applied.deletion.status not in LIVE
+            if deletion.parent_deletion_id and (ended or deletion.attention != applied.deletion.attention):
                 self.bus.deletion(deletion.parent_deletion_id)
             if _gives_place(deletion, applied.deletion):
                 for next_id in self.store.next_ones(_NEXT):

@@ -2,9 +2,9 @@
 
 They are sent through oslo.messaging.
 
-A deletion is announced when its status changes, when it stalls, and when it is on hold. The process that committed the
-change sends the notification after the commit, from a background thread: a broker that is down neither delays nor fails
-a decision. A notification may get lost, for example when the process ends right after the commit. The journal is
+A deletion is announced when its status changes, when it stalls, is blocked or is on hold. The process that committed
+the change sends the notification after the commit, from a background thread: a broker that is down neither delays nor
+fails a decision. A notification may get lost, for example when the process ends right after the commit. The journal is
 complete.
 """
 
@@ -38,7 +38,7 @@ SCAN_PREFIX = "project_cleanup.orphan_scan"
 _Message = tuple[str, Callable[[], Mapping[str, Any]], bool]
 
 #: Statuses and conditions that need an operator: sent with the priority ``error``.
-_ERRORS = frozenset({"failed", "stalled"})
+_ERRORS = frozenset({"failed", "stalled", "blocked"})
 
 #: Maximum number of notifications that wait for the broker; further ones are dropped.
 _WAITING = 1000
@@ -57,6 +57,12 @@ class Sender(Protocol):
 def stalled(deletion: Deletion) -> bool:
     """Return whether a deletion makes no progress."""
     return deletion.condition(ConditionType.STALLED) is not None
+
+
+def blocked(deletion: Deletion) -> str:
+    """Return what only a person can clear; empty: a deletion is not blocked."""
+    condition = deletion.condition(ConditionType.BLOCKED)
+    return condition.message if condition else ""
 
 
 def on_hold(deletion: Deletion) -> bool:
@@ -86,6 +92,10 @@ def announced(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
         found.append("stalled")
     elif was and not stalled(after) and not moved:  # a new status implies it
         found.append("resumed")
+    if blocked(after) and not (before is not None and blocked(before)):
+        found.append("blocked")
+    elif before is not None and blocked(before) and not blocked(after) and not moved:
+        found.append("unblocked")
     was = before is not None and on_hold(before)
     if on_hold(after) and not was:
         found.append("on_hold")
@@ -103,7 +113,7 @@ def payload(before: Deletion | None, after: Deletion, steps: Iterable[Step]) -> 
     """
     every = [s for s in steps if s.round >= after.since_round]
     sweeps = [s for s in every if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)]
-    blocked = after.condition(ConditionType.STALLED)
+    standstill = after.condition(ConditionType.STALLED)
     hold = after.condition(ConditionType.ON_HOLD)
     return {
         "deletion_id": after.id,
@@ -124,8 +134,10 @@ def payload(before: Deletion | None, after: Deletion, steps: Iterable[Step]) -> 
         "forced": force.asked(after) is not None,
         "forced_reason": redact(after.forced.reason) if after.forced else "",
         "forced_by": after.forced.user_id if after.forced else "",
-        "stalled": blocked is not None,
-        "stalled_message": redact(blocked.message) if blocked else "",
+        "stalled": standstill is not None,
+        "stalled_message": redact(standstill.message) if standstill else "",
+        "blocked": bool(blocked(after)),
+        "blocked_message": redact(blocked(after)),
         "on_hold": hold is not None,
         "hold_message": redact(hold.message) if hold else "",
         "approval_message": approval_needed(after),
@@ -272,6 +284,7 @@ def publisher_id() -> str:
 
 def event_types() -> tuple[str, ...]:
     """Return every event type about deletions, liens and the brake."""
-    of_deletions = (*map(str, Status), "forced", "stalled", "resumed", "on_hold", "continued", "approval_needed")
+    conditions = ("stalled", "resumed", "blocked", "unblocked", "on_hold", "continued", "approval_needed")
+    of_deletions = (*map(str, Status), "forced", *conditions)
     others = (f"{LIEN}.recorded", f"{LIEN}.removed", f"{BRAKE}.pulled", f"{BRAKE}.lifted")
     return (*(f"{PREFIX}.{what}" for what in of_deletions), *others)

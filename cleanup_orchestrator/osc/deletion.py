@@ -57,7 +57,7 @@ class ListDeletion(common.Lister):
         openstack project deletion list --project demo --long
 
       Deletions that need an operator, with the reason:
-        openstack project deletion list --attention --long
+        openstack project deletion list --attention
 
       The ids of failed deletions, for a script:
         openstack project deletion list --status failed -f value -c ID
@@ -95,8 +95,8 @@ class ListDeletion(common.Lister):
         parser.add_argument(
             "--attention",
             action="store_true",
-            help="Only deletions that need an operator: stalled, failed, with leftovers, waiting for an approval, or "
-            "on hold by a lien or the brake",
+            help="Only deletions that need a person: blocked, stalled, failed, with leftovers, waiting for an "
+            "approval, or on hold by a lien or the brake",
         )
         parser.add_argument("--parent", metavar="<deletion>", help="Only child deletions of this deletion (ID)")
         parser.add_argument("--long", action="store_true", help="List more columns")
@@ -113,7 +113,7 @@ class ListDeletion(common.Lister):
             "Mode": lambda d: d.get("mode"),
             "Dry Run": lambda d: d.get("dry_run"),
             "Status": lambda d: d.get("status"),
-            "Stalled": lambda d: common.is_true(d, "stalled"),
+            "Attention": lambda d: d.get("attention"),
             "Remaining": lambda d: (d.get("progress") or {}).get("remaining"),
             "Created At": lambda d: d.get("created_at"),
         }
@@ -125,7 +125,6 @@ class ListDeletion(common.Lister):
                 "Kept": lambda d: (d.get("progress") or {}).get("kept"),
                 "Unknown": lambda d: (d.get("progress") or {}).get("unknown"),
                 "Attempt": lambda d: d.get("attempt"),
-                "Attention": lambda d: d.get("attention"),
                 "Reason": lambda d: d.get("reason"),
                 "Message": lambda d: d.get("message"),
                 "User": lambda d: d.get("user_name"),

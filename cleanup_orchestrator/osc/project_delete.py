@@ -40,11 +40,15 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
       Delete only the resources that a dry run found:
         openstack project delete --async --cascade --plan 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11 --wait demo
 
+      Wait until the project is gone, or until something blocks the deletion that a person has to clear:
+        openstack project delete --async --cascade --wait --stop-when-blocked demo
+
       Start the deletion of two projects and print the ids of the deletions:
         openstack project delete --async --cascade -f value -c "Deletion ID" demo test
 
-    With --wait the exit code is 0 only if all deletions ended as deleted (with --dry-run: planned), 130 after Ctrl-C,
-    and 1 otherwise. Neither Ctrl-C nor --wait-timeout stops a deletion. 'openstack project deletion cancel' stops it.
+    With --wait the exit code is 0 only if all deletions ended as deleted (with --dry-run: planned), 3 after
+    --stop-when-blocked, 130 after Ctrl-C, and 1 otherwise. Neither Ctrl-C nor --wait-timeout stops a deletion.
+    'openstack project deletion cancel' stops it.
     The same request again returns the deletion under way: to continue an interrupted --wait, repeat the command.
     """
 
@@ -99,6 +103,7 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
             "--plan-hash": parsed_args.plan_hash,
             "--wait": parsed_args.wait,
             "--wait-timeout": parsed_args.wait_timeout is not None,
+            "--stop-when-blocked": parsed_args.stop_when_blocked,
             "--format": parsed_args.formatter != self.formatter_default,
             "--column": parsed_args.columns,
         }

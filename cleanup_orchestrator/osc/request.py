@@ -17,7 +17,7 @@ COLUMNS = ("Project", "Project ID", "Deletion ID", "Status")
 
 
 def add_wait_options(parser: Any, until: str) -> None:
-    """Add --wait and --wait-timeout."""
+    """Add --wait, --wait-timeout and --stop-when-blocked."""
     parser.add_argument("--wait", action="store_true", help=f"Wait until {until}, and show the progress")
     parser.add_argument(
         "--wait-timeout",
@@ -25,12 +25,22 @@ def add_wait_options(parser: Any, until: str) -> None:
         type=common.positive(float),
         help="Maximum time to wait; the deletion continues after it (default: no limit)",
     )
+    parser.add_argument(
+        "--stop-when-blocked",
+        action="store_true",
+        help="Stop waiting, with exit code 3, when something blocks a deletion that only a person can clear",
+    )
 
 
 def check_wait_options(parsed_args: argparse.Namespace) -> None:
-    """Refuse ``--wait-timeout`` without ``--wait``."""
-    if parsed_args.wait_timeout is not None and not parsed_args.wait:
-        raise exceptions.CommandError("--wait-timeout needs --wait")
+    """Refuse the options of a wait without ``--wait``."""
+    given = {
+        "--wait-timeout": parsed_args.wait_timeout is not None,
+        "--stop-when-blocked": parsed_args.stop_when_blocked,
+    }
+    for option, value in given.items():
+        if value and not parsed_args.wait:
+            raise exceptions.CommandError(f"{option} needs --wait")
 
 
 class Requesting(common.Lister):
@@ -80,7 +90,8 @@ class Requesting(common.Lister):
         rows = list(deletions.values())
         if parsed_args.wait and rows:
             quiet = self.app.options.verbose_level < 1
-            waiter = wait.Waiter(self.client, sys.stderr, wanted, parsed_args.wait_timeout, quiet)
+            stop = parsed_args.stop_when_blocked
+            waiter = wait.Waiter(self.client, sys.stderr, wanted, parsed_args.wait_timeout, quiet, stop)
             rows, code = waiter.wait(rows)
             self._code = code or self._code
         return COLUMNS, [(d.get("project_name"), d.get("project_id"), d["id"], d.get("status")) for d in rows]

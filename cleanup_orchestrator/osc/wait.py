@@ -31,6 +31,10 @@ REDRAW = 1.0
 GIVE_UP = 300.0
 #: Maximum length of a message whose details are in a table below it.
 MESSAGE_WIDTH = 100
+#: Exit code of a wait that ended because a person has to clear something first.
+BLOCKED = 3
+#: Conditions of a deletion that does not go on, and that has blockers.
+STANDSTILL = ("blocked", "stalled")
 #: The purpose of a round that the status implies.
 USUAL_PURPOSE: Mapping[str, str] = {
     Status.INVENTORY: "inventory",
@@ -137,6 +141,13 @@ class WatchedDeletion:
     trouble_since: float = 0.0
     told: Any = None  #: the state in the last line
     told_blockers: Any = None
+    parent: str = ""  #: label of the project above, if this deletion is only shown because that one waits for it
+    blocked: bool = False  #: whether the wait ended because it is blocked
+
+    @property
+    def label(self) -> str:
+        """The name of the project, after those above it."""
+        return f"{self.parent}/{label(self.deletion)}" if self.parent else label(self.deletion)
 
 
 class Waiter:
@@ -149,12 +160,14 @@ class Waiter:
         wanted: Callable[[Mapping[str, Any]], bool] = deleted,
         timeout: float | None = None,
         quiet: bool = False,
+        stop_when_blocked: bool = False,
     ) -> None:
         self._client = client
         self._screen = Screen(stream)
         self._wanted = wanted
         self._timeout = timeout
         self._quiet = quiet
+        self._stop_when_blocked = stop_when_blocked
         self._start = time.monotonic()
         self._watched: list[WatchedDeletion] = []
 
@@ -171,7 +184,7 @@ class Waiter:
             code = 130
         finally:
             self._screen.close()
-        return [w.deletion for w in self._watched], code
+        return [w.deletion for w in self._watched if not w.parent], code
 
     def _wait(self) -> int:
         pause = POLL_FAST
@@ -189,10 +202,22 @@ class Waiter:
             if not self._sleep(pause):
                 self._screen.say(self._timed_out())
                 return 1
-        return 0 if all(self._wanted(w.deletion) and not w.error for w in self._watched) else 1
+        if any(w.blocked for w in self._watched):
+            return BLOCKED
+        asked = [w for w in self._watched if not w.parent]
+        return 0 if all(self._wanted(w.deletion) and not w.error for w in asked) else 1
 
     def _pending(self) -> list[WatchedDeletion]:
-        return [w for w in self._watched if not w.done]
+        """Return the deletions to wait for."""
+        return [w for w in self._watched if not w.done and not w.parent]
+
+    def _shown(self) -> list[WatchedDeletion]:
+        """Return the deletions to wait for, each followed by those that it waits for."""
+        found = []
+        for w in self._pending():
+            found.append(w)
+            found += [each for each in self._watched if each.parent and not each.done and _is_below(each, w)]
+        return found
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._start
@@ -213,22 +238,75 @@ class Waiter:
         """Poll one deletion; return whether it changed."""
         try:
             w.deletion = self._client.get_deletion(w.deletion["id"])
+            below = self._below(w) if w.deletion.get("include_subtree") and not ended(w.deletion) else []
         except sdk_exceptions.SDKException as exc:
             self._failed_poll(w, exc)
             return False
         if w.trouble:
             w.trouble = ""
-            self._tell(f"{label(w.deletion)}: the API answers again")
+            self._tell(f"{w.label}: the API answers again")
+        moved = False
+        for child in below:
+            moved |= self._tell_change(child)
+        moved |= self._tell_change(w)
+        if self._stop_when_blocked and not w.done and any(map(_blocked, (w, *below))):
+            w.done = w.blocked = True
+            self._screen.say(self._stopped_because_blocked(w))
+        return moved
+
+    def _below(self, w: WatchedDeletion) -> list[WatchedDeletion]:
+        """Read the deletions below one, and return those that changed or were not known.
+
+        One request lists all children of a deletion. Only a child that does not go on is read in detail.
+
+        :raises openstack.exceptions.SDKException: the API did not answer
+        """
+        known = {each.deletion["id"]: each for each in self._watched}
+        found = []
+        try:
+            rows = list(self._client.deletions(parent_deletion_id=w.deletion["id"]))
+        except ApiError as exc:
+            if exc.temporary:
+                raise
+            return []  # the user may not list deletions, and can still wait for this one
+        for row in rows:
+            child = known.get(row["id"])
+            if child is None:
+                child = WatchedDeletion(row, parent=w.label)
+                self._watched.append(child)
+            if not child.parent or child.done:
+                continue  # it is waited for itself, or has ended
+            stands = any(common.is_true(row, each) for each in STANDSTILL)
+            child.deletion = self._client.get_deletion(row["id"]) if stands else row
+            if row.get("include_subtree") and not ended(row):
+                found += self._below(child)
+            found.append(child)
+        return found
+
+    def _tell_change(self, w: WatchedDeletion) -> bool:
+        """Print what has changed in a deletion; return whether anything has."""
         self._tell_blockers(w)
         told = self._state(w.deletion)
         moved: bool = told != w.told
         w.told = told
         if ended(w.deletion):
             w.done = True
-            self._screen.say(self._ending(w.deletion))
+            if w.parent:
+                self._tell(f"{w.label}: {one_line(w.deletion.get('status'))}")
+            else:
+                self._screen.say(self._ending(w.deletion))
         elif moved and not self._screen.live:
             self._tell(self._line(w))
         return moved
+
+    def _stopped_because_blocked(self, w: WatchedDeletion) -> list[str]:
+        known = {"id": one_line(w.deletion["id"])}
+        return [
+            f"{w.label}: stopped waiting because it is blocked; the deletion continues when the blockers are cleared.",
+            f"    Have it tried again at once with: {common.RETRY.format(**known)}",
+            f"    Follow it with: {common.FOLLOW.format(**known)}",
+            f"    Cancel it with: {common.CANCEL.format(**known)}",
+        ]
 
     def _failed_poll(self, w: WatchedDeletion, exc: sdk_exceptions.SDKException) -> None:
         name, text = label(w.deletion), common.explain(exc, common.FIND_DELETION)
@@ -250,24 +328,21 @@ class Waiter:
             self._screen.say([line])
 
     def _tell_blockers(self, w: WatchedDeletion) -> None:
-        """Print the blockers of a stalled deletion whenever they change."""
-        stalled = common.is_true(w.deletion, "stalled") and not ended(w.deletion)
-        blockers = (
-            tuple(common.blocker_lines(w.deletion.get("blockers") or ())) or ("no blocker was named",)
-            if stalled
-            else None
-        )
-        if blockers == w.told_blockers:
+        """Print the blockers of a deletion that is blocked or stalled, whenever they change."""
+        words = _standstill(w.deletion)
+        told = (words, *common.blocker_lines(w.deletion.get("blockers") or ())) if words else None
+        if told == w.told_blockers:
             return
-        w.told_blockers = blockers
-        if blockers:
-            self._screen.say([f"{label(w.deletion)}: stalled", *(f"  {line}" for line in blockers)])
+        before, w.told_blockers = w.told_blockers, told
+        if told:
+            lines = told[1:] or (_why(w.deletion),)
+            self._screen.say([f"{w.label}: {words}", *(f"  {line}" for line in lines)])
         elif not ended(w.deletion):
-            self._tell(f"{label(w.deletion)}: no longer stalled")
+            self._tell(f"{w.label}: no longer {before[0]}")
 
     def _draw(self) -> None:
         if not self._quiet:
-            self._screen.draw([self._line(w) for w in self._pending()])
+            self._screen.draw([self._line(w) for w in self._shown()])
 
     def _heading(self, deletion: Mapping[str, Any]) -> str:
         dry = "dry run, " if deletion.get("dry_run") else ""
@@ -283,7 +358,6 @@ class Waiter:
         words = status if not purpose or USUAL_PURPOSE.get(status) == purpose else f"{status} ({purpose})"
         settling = status == Status.VERIFYING and not common.is_true(deletion, "settled")
         settle = _clock(deletion.get("settle_until")) if settling else ""
-        stalled = common.is_true(deletion, "stalled")
         # Nothing is listed yet. Zeros would mean that there are no resources.
         numbers = "" if status in (Status.ACCEPTED, Status.DRAINING) else common.progress_text(progress)
         if waits := common.condition(deletion, "waiting"):
@@ -295,17 +369,18 @@ class Waiter:
             words = f"{words}, waiting for an approval"
         elif status == Status.RECOVERABLE and deletion.get("point_of_no_return_at"):
             words = f"{words} until {one_line(deletion['point_of_no_return_at'])}"
-        return words, numbers, settle, stalled, len(deletion.get("blockers") or ())
+        return words, numbers, settle, _standstill(deletion), len(deletion.get("blockers") or ())
 
     def _line(self, w: WatchedDeletion) -> str:
-        words, numbers, settle, stalled, blockers = self._state(w.deletion)
-        parts = [f"{label(w.deletion)}: {words}"]
+        words, numbers, settle, standstill, blockers = self._state(w.deletion)
+        parts = [f"{w.label}: {words}"]
         if numbers:
             parts.append(numbers)
         if settle:
             parts.append(f"settles until {settle} UTC")
-        if stalled:
-            parts.append(f"stalled, {blockers} blocker{'' if blockers == 1 else 's'}")
+        if standstill:
+            count = f", {blockers} blocker{'' if blockers == 1 else 's'}" if blockers else ""
+            parts.append(f"{standstill}{count}")
         if w.trouble:
             parts.append("no answer from the API")
         return f"{'; '.join(parts)}; {duration(self._elapsed())}"
@@ -359,6 +434,27 @@ class Waiter:
             if w.deletion.get("cancellable", True):
                 lines.append(f"    cancel it with: {common.CANCEL.format(**known)}")
         return lines
+
+
+def _standstill(deletion: Mapping[str, Any]) -> str:
+    """Return which conditions say that a live deletion does not go on."""
+    if ended(deletion):
+        return ""
+    return ", ".join(each for each in STANDSTILL if common.is_true(deletion, each))
+
+
+def _why(deletion: Mapping[str, Any]) -> str:
+    """Return the message of such a condition, for a deletion that has no blocker of its own."""
+    texts = (common.condition(deletion, each).get("message") for each in STANDSTILL)
+    return "; ".join(one_line(text) for text in texts if text) or "no blocker was named"
+
+
+def _blocked(w: WatchedDeletion) -> bool:
+    return not ended(w.deletion) and common.is_true(w.deletion, "blocked")
+
+
+def _is_below(child: WatchedDeletion, w: WatchedDeletion) -> bool:
+    return child.parent == w.label or child.parent.startswith(f"{w.label}/")
 
 
 def left_table(deletion: Mapping[str, Any], what: str) -> list[str]:

@@ -342,6 +342,7 @@ def _with_children(c: Connection, deletion: Deletion) -> Deletion:
     if not deletion.include_subtree:
         return deletion
     table = t.deletions
-    query = sa.select(table.c.id, table.c.project_id, table.c.status, table.c.status_at)
+    names = ("id", "project_id", "status", "status_at", "project_name", "attention")
+    query = sa.select(*(table.c[name] for name in names))
     rows = c.execute(query.where(table.c.parent_deletion_id == deletion.id).order_by(table.c.project_id))
     return dataclasses.replace(deletion, children=tuple(records.child(row) for row in rows))

@@ -22,18 +22,15 @@ _MOST = 1000
 def ahead_of(c: Connection, deletion: Deletion, now: datetime.datetime) -> int:
     """Return the number of older deletions that are being worked on, or that begin before this one.
 
-    Those that wait for a person or for the projects below do not count.
+    Those that wait for a person or for the projects below do not count. A blocked deletion counts while it is working:
+    it deletes what is not blocked.
     """
     table = t.deletions
     older = sa.or_(
         table.c.created_at < deletion.created_at,
         sa.and_(table.c.created_at == deletion.created_at, table.c.id < deletion.id),
     )
-    query = (
-        sa.select(table.c.id)
-        .where(table.c.live_project_id.is_not(None), table.c.attention == "", older, _is_working(now))
-        .limit(_MOST)
-    )
+    query = sa.select(table.c.id).where(table.c.live_project_id.is_not(None), older, _is_working(now)).limit(_MOST)
     return int(c.execute(sa.select(sa.func.count()).select_from(query.subquery())).scalar_one())
 
 
@@ -51,8 +48,11 @@ def next_ones(c: Connection, limit: int) -> list[str]:
 
 def _is_working(now: datetime.datetime) -> sa.ColumnElement[bool]:
     table = t.deletions
-    accepted = table.c.status == str(Status.ACCEPTED)
-    others = table.c.status.in_([str(status) for status in sorted(WORKING - {Status.ACCEPTED})])
+    accepted = sa.and_(table.c.status == str(Status.ACCEPTED), table.c.attention == "")
+    others = sa.and_(
+        table.c.status.in_([str(status) for status in sorted(WORKING - {Status.ACCEPTED})]),
+        table.c.attention.in_(["", "blocked"]),
+    )
     waits_for_children = sa.and_(
         table.c.include_subtree.is_(True), table.c.status.in_([str(Status.ACCEPTED), str(Status.INVENTORY)])
     )

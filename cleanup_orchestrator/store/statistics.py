@@ -29,6 +29,7 @@ class Figures:
     on_hold: int = 0  #: live deletions that a lien, the brake or a maintenance window holds
     liens: int = 0  #: in force
     brake: bool = False  #: whether it is on
+    blocked: int = 0  #: live deletions that only a person can help to go on
 
 
 class Statistics(Repository):
@@ -50,13 +51,12 @@ class Statistics(Repository):
         )
         # The text of the column only reduces the rows: it also names conditions that are over.
         conditions_text = sa.cast(t.deletions.c.conditions, sa.Text)
-        maybe_stalled = sa.or_(
-            conditions_text.contains(ConditionType.STALLED), conditions_text.contains(ConditionType.ON_HOLD)
-        )
+        counted = (ConditionType.STALLED, ConditionType.ON_HOLD, ConditionType.BLOCKED)
+        maybe_counted = sa.or_(*(conditions_text.contains(type_) for type_ in counted))
         with self._database.read() as c:
             now = database_time(c)
             counts = c.execute(sa.select(t.deletions.c.status, sa.func.count()).group_by(t.deletions.c.status)).all()
-            conditions = c.execute(sa.select(t.deletions.c.conditions).where(live, maybe_stalled)).scalars().all()
+            conditions = c.execute(sa.select(t.deletions.c.conditions).where(live, maybe_counted)).scalars().all()
             wake_at = c.execute(sa.select(sa.func.min(t.deletions.c.wake_at)).where(live)).scalar()
             liens, brake = count_liens(c, now), current_brake(c)
             states = {state: (count, since) for state, count, since in c.execute(by_state)}
@@ -70,6 +70,7 @@ class Statistics(Repository):
             on_hold=_with_condition(conditions, ConditionType.ON_HOLD),
             liens=liens,
             brake=brake.on,
+            blocked=_with_condition(conditions, ConditionType.BLOCKED),
         )
 
 

@@ -339,9 +339,9 @@ class Chaos:
             if status in LIVE and condition["type"] == type_ and condition["status"]
         }
 
-    def stalled(self) -> dict[str, str]:
-        """What live deletions without progress are blocked by, by project."""
-        return self.having("stalled")
+    def blocked(self) -> dict[str, str]:
+        """What blocks live deletions that need a person, by project."""
+        return self.having("blocked")
 
     def end_windows(self, kept_resources: Iterable[str]) -> None:
         """Let the recovery windows of all projects but these be over.

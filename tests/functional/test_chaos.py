@@ -418,18 +418,23 @@ def hurt(chaos, size):
 def until_nothing_moves(chaos, wanted):
     """Wait until all have ended, except those with a condition that they are blocked or on hold."""
     before, deadline = None, time.monotonic() + PATIENCE
+    still = {}  # since when each project has made no progress: what is not blocked is deleted first
     while True:
         chaos.note_ended_processes()
         chaos.end_windows(wanted.restored)
         rows = chaos.sql("SELECT id, project_id, status, progress_at FROM deletions")
         live = {project for _, project, status, _ in rows if Status(status) in LIVE}
-        waiting = {*chaos.stalled()} & wanted.blocked | {*chaos.having("on_hold")} & wanted.lien_stays
+        for _, project, status, progress_at in rows:
+            if Status(status) in LIVE and still.get(project, (None, 0))[0] != progress_at:
+                still[project] = progress_at, time.monotonic()
+        blocked = {p for p in chaos.blocked() if time.monotonic() - still[p][1] > chaos.STALL_AFTER}
+        waiting = blocked & wanted.blocked | {*chaos.having("on_hold")} & wanted.lien_stays
         if live <= waiting and waiting == wanted.blocked | wanted.lien_stays:
             return
         now = sorted(tuple(map(str, row)) for row in rows)
         if now != before:
             before, deadline = now, time.monotonic() + PATIENCE
-        assert time.monotonic() < deadline, {p: chaos.stalled().get(p, "?") for p in live - waiting}
+        assert time.monotonic() < deadline, {p: chaos.blocked().get(p, "?") for p in live - waiting}
         time.sleep(1)
 
 
@@ -464,11 +469,11 @@ def check(chaos, wanted):
     assert ends(wanted.dry_runs) <= {Status.PLANNED}
     assert ends(wanted.cancelled) <= {Status.CANCELLED, Status.DELETED}
     assert {statuses[project] for project in wanted.cancelled & {*wanted.stuck}} <= {Status.CANCELLED}
-    stalled = chaos.stalled()
-    assert set(stalled) == wanted.blocked
-    for project in stalled:
+    blocked = chaos.blocked()
+    assert set(blocked) == wanted.blocked
+    for project in blocked:
         # The latest attempt may have met a fault; the next one does not.
-        named = lambda p=project: "network.network@RegionOne: foreign" in chaos.stalled()[p]  # noqa: E731
+        named = lambda p=project: "network.network@RegionOne: foreign" in chaos.blocked()[p]  # noqa: E731
         wait("it says what is in its way", named, 300, 0.5)
         blockers = chaos.insist("GET", f"/v1/deletions/{chaos.deletion_of(project)}")[1]["deletion"]["blockers"]
         assert ("network", "network", "foreign") in {(b["service"], b["type"], b["reason"]) for b in blockers}

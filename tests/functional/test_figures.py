@@ -44,7 +44,7 @@ def test_figures_count_deletions_on_hold_liens_and_the_brake(store):
     store.add_lien(Lien("gone", "p", "ops", "x", store.now(), expires_at=store.now()))
     store.set_brake(Brake(True, "x"))
     found = store.figures()
-    assert (found.on_hold, found.liens, found.brake, found.stalled) == (1, 1, True, 0)
+    assert (found.on_hold, found.liens, found.brake, found.stalled, found.blocked) == (1, 1, True, 0, 0)
 
 
 def test_figures(store):
@@ -54,6 +54,7 @@ def test_figures(store):
     two = create(store, status=Status.DELETING, conditions=(over,))
     create(store, status=Status.DELETED)
     create(store, status=Status.FAILED, conditions=(stalled,))  # not live: no progress is expected
+    create(store, status=Status.DELETING, conditions=(dataclasses.replace(stalled, type="blocked"),))
     dispatched(store, one, ago=30)
     dispatched(store, one, StepKind.ACCESS, ago=10)
     store.claim(dispatched(store, two, ago=3600), "w", 60)
@@ -61,8 +62,8 @@ def test_figures(store):
     before = store.get(two.id)
     store.save(before, dataclasses.replace(before, wake_at=late))
     found = store.figures()
-    assert found.deletions == {"deleting": 2, "deleted": 1, "failed": 1}
-    assert found.stalled == 1
+    assert found.deletions == {"deleting": 3, "deleted": 1, "failed": 1}
+    assert (found.stalled, found.blocked) == (1, 1)
     assert found.steps == {"dispatched": 2, "running": 1}
     assert 30 <= found.unclaimed < 60  # the one that is claimed does not count, however old
     assert 100 <= found.overdue < 130

@@ -63,6 +63,14 @@ def test_those_that_only_wait_are_not_ahead(store):
     assert ahead(store, "mine") == 0
 
 
+def test_a_blocked_deletion_counts_while_it_deletes_what_is_not_blocked(store):
+    for name, status, minutes in (("a", Status.ACCEPTED, 1), ("b", Status.DELETING, 1), ("c", Status.DELETING, 9)):
+        put(store, name, status, minutes_old=10, status_minutes_old=minutes)
+        attend(store, name, "blocked")
+    put(store, "mine")
+    assert ahead(store, "mine") == 1
+
+
 def test_a_large_project_does_not_keep_others_waiting(store):
     put(store, "large", Status.DELETING, minutes_old=60, status_minutes_old=6)
     put(store, "other", Status.DELETING, minutes_old=60, status_minutes_old=4)

@@ -343,9 +343,30 @@ MUTATIONS = (
     Mutation(
         "What settles is called stalled",
         CONDITIONS,
-        "return None if settling or waiting or on_hold",
-        "return None if waiting or on_hold",
+        "if settling or waiting or on_hold:",
+        "if waiting or on_hold:",
         tests("core/decide_rules core/decide"),
+    ),
+    Mutation(
+        "What waits for a person is called stalled",
+        CONDITIONS,
+        "    if not blocking or not all(only_a_person_clears(d, step) for step in blocking):\n",
+        "    if blocking:\n",
+        tests("core/blocked"),
+    ),
+    Mutation(
+        "What waits for a person is never called stalled",
+        CONDITIONS,
+        "    return max(at, min(again, default=at))\n",
+        "    return None\n",
+        tests("core/blocked"),
+    ),
+    Mutation(
+        "A new round forgets what only a person can clear",
+        "cleanup_orchestrator/core/blockers.py",
+        "    return step.attempt > 1 or later\n",
+        "    return step.attempt > 1\n",
+        tests("core/blocked"),
     ),
     # ----------------------------------------------------------------------------------------------- decide: what holds
     Mutation(

@@ -354,7 +354,7 @@ MUTATIONS = (
     Mutation(
         "The parent is not told that a child has ended",
         ENGINE,
-        "            if deletion.parent_deletion_id and applied.deletion.status not in LIVE:\n"
+        "            if deletion.parent_deletion_id and (ended or deletion.attention != applied.deletion.attention):\n"
         "                self.bus.deletion(deletion.parent_deletion_id)\n",
         "",
         tests("engine/deletions"),
@@ -362,7 +362,7 @@ MUTATIONS = (
     Mutation(
         "The parent is told of each decision of a child",
         ENGINE,
-        "if deletion.parent_deletion_id and applied.deletion.status not in LIVE:",
+        "if deletion.parent_deletion_id and (ended or deletion.attention != applied.deletion.attention):",
         "if deletion.parent_deletion_id:",
         tests("engine/deletions"),
     ),

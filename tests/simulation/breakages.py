@@ -355,6 +355,7 @@ def _never_stalled() -> Iterator[Patch]:
 
 def _stalled_without_a_resource() -> Iterator[Patch]:
     yield conditions, "blockers", lambda _deletion, _steps: ()
+    yield conditions, "_named", lambda _step: "something"
 
 
 def _needs_are_forgotten() -> Iterator[Patch]:
@@ -513,8 +514,8 @@ BREAKAGES: dict[str, Breakage] = {
     ),
     "orphans are read once": Breakage(_one_read_is_enough, "reads again too early", _orphans),
     "a project that Keystone knows is adopted": Breakage(_adopts_what_keystone_knows, "Keystone", _revived),
-    "the condition stalled is never set": Breakage(_never_stalled, "does not come to its end", _stuck),
-    "the condition stalled names no resource": Breakage(
+    "no condition is ever set": Breakage(_never_stalled, "does not come to its end", _stuck),
+    "the conditions blocked and stalled name no resource": Breakage(
         _stalled_without_a_resource, "does not come to its end", _stuck
     ),
 }

@@ -30,6 +30,8 @@ _SAID = {
 _LIEN_ENDS = 300.0
 #: Simulated seconds within which the help of an admin takes effect.
 _HELPS = 200.0
+#: Simulated seconds for which a deletion is blocked before an admin helps: no less than until it would be stalled.
+_BLOCKED = 600.0
 #: How often an admin helps with what needs an admin.
 _TURNS = 6
 
@@ -115,21 +117,26 @@ class Ending:
         return self._plan.ending != "retry" or self._retry()
 
     def _quiet_or_stuck(self) -> bool:
-        return self._quiet() or bool(self._stalled() or self._overdue())
+        return self._quiet() or bool(self._stuck() or self._overdue())
 
-    def _stalled(self) -> list[str]:
-        """Return the stalled deletions and what blocks them: a resource, or a project below."""
+    def _stuck(self) -> list[str]:
+        """Return the deletions that say that a resource, or a project below, blocks them.
+
+        Those that say so for a short time are not among them: they delete what is not blocked first.
+        """
         found: list[str] = []
-        if self._helped_at + _HELPS > self._simulation.now:
+        now = self._simulation.now
+        if self._helped_at + _HELPS > now:
             return found
-        for deletion_id in sorted(self._promises.stalled):
+        blocked = {id_ for id_, since in self._promises.blocked.items() if since + _BLOCKED <= now}
+        for deletion_id in sorted(blocked | self._promises.stalled):
             if self._promises.status[deletion_id] not in LIVE:
                 continue
             record = self._world.store.get(deletion_id)
-            said = next((c for c in record.conditions if c.type == "stalled" and c.status), None)
+            said = [c.message for c in record.conditions if c.type in ("blocked", "stalled") and c.status]
             words = ["project_has_children"] if self._plan.tree else []
             words += [_SAID[self._cloud.obstacle]] if self._cloud.obstacle else []
-            if said is not None and any(word in said.message for word in words):
+            if any(word in text for text in said for word in words):
                 found.append(deletion_id)
         return found
 
@@ -148,19 +155,19 @@ class Ending:
 
     def _help(self) -> None:
         """Do what the ending of the plan says about deletions that need an admin."""
-        stalled = self._stalled()
-        record = self._world.store.get(stalled[0]) if stalled else None
-        if not stalled:
+        stuck = self._stuck()
+        record = self._world.store.get(stuck[0]) if stuck else None
+        if not stuck:
             self._lien_over()
         elif self._plan.ending == "cancel":
             top = self._promises.latest()
             live = self._promises.status.get(top) in LIVE
-            self._user("cancel", top if live else stalled[0])
+            self._user("cancel", top if live else stuck[0])
         elif self._plan.ending == "force" and not self._forced and forcible(record):
             self._forced = True
-            self._user("force", stalled[0])
+            self._user("force", stuck[0])
         elif self._mended():
-            self._below(stalled)
+            self._below(stuck)
         self._helped_at = self._simulation.now
 
     def _lien_over(self) -> None:
@@ -184,9 +191,9 @@ class Ending:
                 self._users.waive()
         return before or not obstacle
 
-    def _below(self, stalled: list[str]) -> None:
+    def _below(self, stuck: list[str]) -> None:
         """Handle projects below waiting deletions: retry resting deletions, request deletions that are missing."""
-        for deletion_id in stalled:
+        for deletion_id in stuck:
             for project in reversed(self._cloud.keystone.below(self._promises.project[deletion_id])):
                 latest = self._promises.latest(project.id)
                 if (

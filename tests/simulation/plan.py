@@ -97,7 +97,7 @@ LIEN_TYPES = {
     "image": "image.image",
 }
 
-#: Obstacles that stay until an admin removes them: a cascade must become stalled and name the obstacle.
+#: Obstacles that stay until an admin removes them: a cascade must become blocked or stalled, and name it.
 OBSTACLES = ("foreign", "uncovered", "protected", "ownerless", "broken", "stuck")
 
 
@@ -150,7 +150,7 @@ class Plan:
     lien_types: tuple[str, ...] = ()  #: [protection] lien_types
     stop_servers: bool = False  #: [deletion] recovery_stop_servers
     orphans: bool = False  #: there is a project that Keystone does not know; a scan finds it, and it is adopted
-    ending: str = ""  #: what is done with a resting or stalled deletion: ``cancel``, ``mend``, ``force``, ``retry``
+    ending: str = ""  #: what is done with a resting or stuck deletion: ``cancel``, ``mend``, ``force``, ``retry``
     faults: tuple[Fault, ...] = ()
     deeds: tuple[Deed, ...] = ()
 

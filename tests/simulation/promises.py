@@ -50,6 +50,7 @@ class Promises:
         self.deleted: list[str] = []  #: ids whose delete took effect
         self.late: set[str] = set()  #: writes that were the allowed overlap
         self.stalled: set[str] = set()  #: deletions that are stalled
+        self.blocked: dict[str, float] = {}  #: since when deletions are blocked, by id
         self.asking: set[str] = set()  #: deletions that wait for an approval
         self.planned: frozenset[str] = frozenset()  #: ids in the plan that it is bound to
         self.rests_since: dict[str, float] = {}  #: time since which an attempt has deleted nothing and can be restored
@@ -107,6 +108,10 @@ class Promises:
         elif type_ in ("condition.stalled", "condition.approval"):
             flagged = self.stalled if type_ == "condition.stalled" else self.asking
             (flagged.add if json.loads(text)["status"] else flagged.discard)(deletion_id)
+        elif type_ == "condition.blocked":
+            self.blocked.pop(deletion_id, None)
+            if json.loads(text)["status"]:
+                self.blocked[deletion_id] = self.simulation.now
         for watch in self.watches:
             watch.told(deletion_id, type_)
 
@@ -120,6 +125,7 @@ class Promises:
             self.fail(f"{before} -> {after} is no legal move")
         if after not in LIVE:
             self.asking.discard(deletion_id)
+            self.blocked.pop(deletion_id, None)
         if after is Status.ACCEPTED:
             self.rests_since.pop(deletion_id, None)
         elif after is Status.RECOVERABLE:

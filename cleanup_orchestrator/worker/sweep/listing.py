@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Sequence
 
 from cleanup_orchestrator.core.plans import digest
-from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult
 from cleanup_orchestrator.errors import BadAnswer, classify
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Verdict
@@ -159,9 +159,10 @@ def _stray(type_: ResourceType, resource: Resource, project: ProjectDefinition) 
     return ""
 
 
-def _telling(leftover: Leftover) -> tuple[bool, bool, Reason]:
+def _telling(leftover: Leftover) -> tuple[bool, bool, bool, Reason]:
     """Return the sort key of a leftover's reason: the lowest says most about what has to be done."""
-    return leftover.reason in _MERELY_THERE, leftover.reason is Reason.DELETING, leftover.reason
+    reason = leftover.reason
+    return reason in _MERELY_THERE, reason is Reason.DELETING, reason not in ONLY_A_PERSON, reason
 
 
 def result_of(listing: Listing, left: Sequence[Leftover]) -> StepResult:

@@ -39,6 +39,9 @@ def deletion(project, status="accepted", **fields):
         "message": "nothing moved for 15 minutes",
         "last_transition_at": "2026-11-21T10:00:00Z",
     }
+    conditions = [condition] if stalled else []
+    if text := fields.pop("blocked", ""):
+        conditions.append(condition | {"type": "blocked", "reason": "person_needed", "message": text})
     return {
         "id": "",
         "project_id": project["id"],
@@ -62,7 +65,10 @@ def deletion(project, status="accepted", **fields):
         "finished_at": "2026-11-21T10:09:00Z" if final else None,
         "drained_at": None,
         "settle_until": None,
-        "conditions": [condition] if stalled else [],
+        "conditions": conditions,
+        "attention": conditions[0]["type"] if conditions else "",
+        "include_subtree": False,
+        "parent_deletion_id": "",
         "progress": progress,
         "counts": [],
         "blockers": [],
@@ -108,6 +114,7 @@ class Cloud:
         self.admin = self.add_project("admin")
         self.catalog = True
         self.deletions = {}  # id -> remaining states
+        self.below = set()  # ids of the deletions that are listed as children
         self.scripts = {}  # project id -> states of the deletion that a POST makes
         self.users, self.roles = {}, {}
         self.after = {}  # (deletion id, "retry" | "cancel") -> states from then on
@@ -383,6 +390,8 @@ class Cloud:
             if not statuses or states[0]["status"] in statuses
         ]
         rows = [row for row in rows if self.fits(row, query)]
+        if "parent_deletion_id" in query:
+            rows = [row for row in rows if row["id"] in self.below]
         return self.paged("deletions", rows, query, "deletions")
 
     @staticmethod

@@ -56,7 +56,7 @@ class TestList:
             "Mode": "report",
             "Dry Run": False,
             "Status": "deleted",
-            "Stalled": False,
+            "Attention": "",
             "Remaining": 0,
             "Created At": "2026-11-21T10:00:00Z",
         }
@@ -98,9 +98,10 @@ class TestList:
         )
         assert result.out.split() == ids[:1]
 
-    def test_stalled_shows(self, openstack, stub_cloud, demo):
-        stub_cloud.add_deletion(demo, {"status": "deleting", "stalled": True})
-        assert openstack("project", "deletion", "list", "-f", "json").json[0]["Stalled"] is True
+    @pytest.mark.parametrize("fields", [{"stalled": True}, {"blocked": "network.network@RegionOne: foreign"}])
+    def test_what_needs_a_person_shows(self, openstack, stub_cloud, demo, fields):
+        stub_cloud.add_deletion(demo, {"status": "deleting", **fields})
+        assert openstack("project", "deletion", "list", "-f", "json").json[0]["Attention"] == next(iter(fields))
 
     def test_long(self, openstack, stub_cloud, demo):
         stub_cloud.add_deletion(

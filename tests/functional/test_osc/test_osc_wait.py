@@ -168,6 +168,66 @@ class TestTrouble:
         assert "; stalled, 1 blocker; " in result.err
         assert "; stalled, 2 blockers; " in result.err
 
+    def test_blocked_is_said_at_once(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        stuck = {"status": "deleting", "blocked": "volume.volume@RegionOne: foreign", "blockers": [stub.BLOCKER]}
+        stub_cloud.script(demo, "accepted", stuck, stuck, "deleting", "deleted")
+        result = openstack("project", "delete", "--async", "--cascade", "--wait", "demo")
+        assert result.code == 0
+        assert result.err.count("demo: blocked\n  RegionOne volume.volume: no answer") == 1
+        assert "; blocked, 1 blocker; " in result.err
+        assert result.err.count("demo: no longer blocked\n") == 1
+
+    def test_a_script_can_stop_when_it_is_blocked(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        stuck = {"status": "deleting", "blocked": "volume.volume@RegionOne: foreign", "blockers": [stub.BLOCKER]}
+        stub_cloud.script(demo, "accepted", "deleting", stuck)
+        command = ["project", "delete", "--async", "--cascade", "--wait", "--stop-when-blocked", "demo", "-f", "json"]
+        result = openstack(*command)
+        assert result.code == 3
+        assert result.json[0]["Status"] == "deleting"
+        (id_,) = stub_cloud.deletions
+        assert "demo: blocked\n  RegionOne volume.volume: no answer from http://volume.example" in result.err
+        assert result.err.splitlines()[-4:] == [
+            "demo: stopped waiting because it is blocked; the deletion continues when the blockers are cleared.",
+            f"    Have it tried again at once with: openstack project deletion retry {id_}",
+            f"    Follow it with: openstack project deletion events --follow {id_}",
+            f"    Cancel it with: openstack project deletion cancel {id_}",
+        ]
+
+    def test_that_option_needs_a_wait(self, openstack, stub_cloud):
+        stub_cloud.add_project("demo")
+        result = openstack("project", "delete", "--async", "--stop-when-blocked", "demo")
+        assert (result.code, result.err) == (1, "--stop-when-blocked needs --wait\n")
+        assert not stub_cloud.made("POST", "/cleanup")
+
+    def test_a_parent_shows_what_is_below_it(self, openstack, stub_cloud):
+        parent, child = stub_cloud.add_project("parent"), stub_cloud.add_project("child")
+        tree = {"include_subtree": True, "status": "accepted"}
+        stub_cloud.script(parent, tree, tree, tree, {"include_subtree": True, "status": "deleted"})
+        id_ = "0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11"
+        stuck = {"status": "deleting", "blocked": "volume.volume@RegionOne: foreign", "blockers": [stub.BLOCKER]}
+        state = stub.deletion(child, **stuck, progress={"found": 4, "remaining": 3}, id=id_)
+        stub_cloud.deletions[id_] = [state]
+        stub_cloud.below = {id_}
+        result = openstack("project", "delete", "--async", "--cascade", "--include-subtree", "--wait", "parent")
+        assert result.code == 0
+        assert "parent/child: blocked\n  RegionOne volume.volume: no answer" in result.err
+        assert "parent/child: deleting; found 4, deleted 0, remaining 3; blocked, 1 blocker; " in result.err
+        assert result.err.splitlines()[-1].startswith("parent: deleted after")
+
+    def test_a_blocked_child_stops_the_wait_for_its_parent(self, openstack, stub_cloud):
+        parent, child = stub_cloud.add_project("parent"), stub_cloud.add_project("child")
+        stub_cloud.script(parent, {"include_subtree": True, "status": "accepted"})
+        id_ = "0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11"
+        state = stub.deletion(child, status="deleting", blocked="volume.volume@RegionOne: foreign", id=id_)
+        stub_cloud.deletions[id_] = [state | {"blockers": [stub.BLOCKER]}]
+        stub_cloud.below = {id_}
+        command = ["project", "delete", "--async", "--cascade", "--include-subtree", "--wait", "--stop-when-blocked"]
+        result = openstack(*command, "parent")
+        assert result.code == 3
+        assert "remedy: start the service" in result.err
+
     def test_timeout_with_blockers(self, openstack, stub_cloud):
         demo = stub_cloud.add_project("demo")
         stuck = {"status": "deleting", "stalled": True, "blockers": [stub.BLOCKER]}

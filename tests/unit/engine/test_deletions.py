@@ -13,7 +13,7 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
 from cleanup_orchestrator.core.step import TASKS as KINDS
-from cleanup_orchestrator.core.step import Outcome, Step, StepResult, StepState
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.engine import deletions
 from cleanup_orchestrator.store import Conflict
 from cleanup_orchestrator.store.deletions import Decided
@@ -177,6 +177,17 @@ def test_the_parent_is_notified_when_a_child_has_ended(made):
 def test_the_parent_is_not_notified_while_a_child_goes_on(made):
     bus = decided(made, One(world.deletion(parent_deletion_id="above"), TASKS))
     assert (bus.deletions, bus.steps) == ([], ["survey"])
+
+
+def test_the_parent_is_notified_when_a_child_needs_a_person(made):
+    """It says so itself: otherwise the parent would look fine until its next heartbeat."""
+    step = Step("u", "d", StepKind.UNSUPPORTED, "R1", "messaging", reason=str(Reason.NO_PLUGIN), round=1)
+    step = dataclasses.replace(step, state=StepState.DONE, outcome=Outcome.UNKNOWN)
+    deleting = world.deletion(status=Status.DELETING, purpose=RoundPurpose.DELETE, parent_deletion_id="above")
+    store = One(deleting, (*TASKS, step))
+    assert decided(made, store).deletions == ["above"]
+    assert store.record.attention == "blocked"
+    assert decided(made, store).deletions == []
 
 
 def test_a_deletion_without_a_parent_casts_to_no_other(made):

@@ -157,6 +157,20 @@ def test_failed_and_stalled_are_errors_and_progress_is_not(announcing_store, sen
     assert (found[1][2]["stalled"], found[2][2]["stalled"]) == (True, False)
 
 
+BLOCKED = Condition("blocked", True, "person_needed", "image.image@R1: protected", world.T0)
+
+
+def test_what_only_a_person_can_clear_is_an_error_and_names_it():
+    free = world.deletion(status=Status.DELETING)
+    stuck = dataclasses.replace(free, conditions=(BLOCKED,))
+    assert notifications.announced(free, stuck) == ("blocked",)
+    assert notifications.announced(stuck, dataclasses.replace(stuck, round=9)) == ()
+    assert notifications.announced(stuck, free) == ("unblocked",)
+    assert notifications.announced(stuck, dataclasses.replace(free, status=Status.VERIFYING)) == ("verifying",)
+    payload = notifications.payload(free, stuck, ())
+    assert (payload["blocked"], payload["blocked_message"]) == (True, "image.image@R1: protected")
+
+
 def test_a_hold_and_its_cause_are_announced(announcing_store, sent):
     made = create(announcing_store)
     lien = announcing_store.add_lien(Lien("l", "p", "billing", "an open invoice", world.T0, user_name="alice"))

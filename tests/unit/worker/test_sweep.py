@@ -636,6 +636,19 @@ def test_a_poll_is_no_result_of_a_step_with_another_leftover():
     assert sweeps.delete(shelf.type(deleting=_going), None, US).reason == Reason.IN_USE
 
 
+def test_what_only_a_person_can_clear_is_the_reason_of_the_result():
+    """Else the deletion would say that something is in use, and a person would wait for it."""
+    shelf = Listed(row("a"), row("b"))
+    shelf.refuse = {"a": HttpError(409)}
+
+    def protected(resource, _project):
+        return "it is shared" if resource.id == "b" else ""
+
+    result = sweeps.delete(shelf.type(protect=(protected,)), None, US)
+    assert {left.reason for left in result.leftovers} == {Reason.IN_USE, Reason.PROTECTED}
+    assert result.reason == Reason.PROTECTED
+
+
 def test_force_is_used_on_what_its_service_is_deleting_without_end():
     shelf, forced = Listed(row("a", status="deleting")), []
     type_ = shelf.type(deleting=_going, force=lambda _c, _p, resource: forced.append(resource.id))

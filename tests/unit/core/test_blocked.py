@@ -1,0 +1,202 @@
+"""The condition blocked: what only a person can clear is said at once, and stays said until it is cleared."""
+
+import dataclasses
+import datetime
+
+import pytest
+
+from cleanup_orchestrator.core.blockers import blockers, only_a_person_clears
+from cleanup_orchestrator.core.deletion import Child, ConditionType, Force, Mode, Status
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.rules import Rules
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepResult, StepState
+from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
+
+NETWORK = sweep_step("network.network", after=("network.port",))
+PORT = sweep_step("network.port")
+
+
+def blocked(world):
+    return world.deletion.condition(ConditionType.BLOCKED)
+
+
+def stalled(world):
+    return world.deletion.condition(ConditionType.STALLED)
+
+
+def world_with(reason, **values):
+    world = World(deletion(**values), NETWORK, PORT)
+    world.answers["network.network"] = lambda _: left("n1", reason=reason)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        (Reason.FOREIGN, True),
+        (Reason.PROTECTED, True),
+        (Reason.OWNER_UNKNOWN, True),
+        (Reason.NO_JANITOR, True),
+        (Reason.FORBIDDEN, True),
+        (Reason.IN_USE, False),
+        (Reason.ERROR, False),
+        (Reason.DELETING, False),
+        (Reason.PRESENT, False),
+        (Reason.REFUSED, False),
+    ],
+)
+def test_a_leftover_blocks_if_only_a_person_can_clear_it(reason, expected):
+    world = world_with(reason)
+    world.run(limit=60)
+    assert world.deletion.status is Status.DELETING
+    assert (blocked(world) is not None) is expected
+    if expected:
+        assert world.deletion.attention == "blocked"
+        assert blocked(world).message == f"network.network@R1: {reason}"
+
+
+@pytest.mark.parametrize("reason", [Reason.NOT_SUPPORTED, Reason.FORBIDDEN, Reason.NO_PROJECT_TOKEN])
+def test_a_list_that_fails_until_a_person_acts_blocks(reason):
+    world = World(deletion(), PORT)
+    world.answers["network.port"] = lambda _: StepResult(Outcome.UNKNOWN, str(reason), "why")
+    world.run(limit=60)
+    assert blocked(world).message == f"network.port@R1: {reason}"
+
+
+def test_it_is_said_with_the_first_inventory_and_before_anything_is_deleted():
+    world = world_with(Reason.FOREIGN)
+    world.run(limit=60, until=Status.DELETING)
+    assert blocked(world) is not None
+    assert [b.reason for b in blockers(world.deletion, world.steps.values())] == [Reason.FOREIGN]
+    assert world.now - T0 < datetime.timedelta(seconds=60)
+
+
+def test_it_is_said_once_however_many_rounds_and_tries_follow():
+    world = world_with(Reason.FOREIGN)
+    world.run(limit=300)
+    assert [e.data["status"] for e in world.events if e.type == "condition.blocked"] == [True]
+
+
+def test_a_deletion_that_waits_for_a_person_is_not_stalled():
+    world = world_with(Reason.FOREIGN)
+    world.run(limit=600)
+    assert world.now - T0 > 3 * world.rules.stall_after
+    assert blocked(world) is not None
+    assert stalled(world) is None
+
+
+def test_it_is_stalled_if_no_worker_tries_again():
+    world = world_with(Reason.FOREIGN)
+    world.run(limit=100)
+    assert stalled(world) is None
+    for _ in range(40):  # no worker takes a step any more
+        world.now += datetime.timedelta(seconds=60)
+        world.settle_engine()
+    assert stalled(world) is not None
+    assert blocked(world) is not None
+
+
+def test_it_is_stalled_if_something_else_does_not_move_either():
+    world = world_with(Reason.FOREIGN)
+    world.finds("network.port", lambda _: UNKNOWN)
+    world.run(limit=600)
+    assert stalled(world) is not None
+    assert blocked(world) is not None
+
+
+def test_it_ends_when_it_is_cleared():
+    world = world_with(Reason.FOREIGN)
+    world.run(limit=100)
+    world.answers["network.network"] = lambda _: CLEAR
+    assert world.run(limit=600) is Status.DELETED
+    assert blocked(world) is None
+    assert [e.data["status"] for e in world.events if e.type == "condition.blocked"] == [True, False]
+
+
+@pytest.mark.parametrize("values", [{"mode": Mode.REPORT}, {"dry_run": True}])
+def test_a_report_and_a_dry_run_end_by_themselves(values):
+    world = world_with(Reason.FOREIGN, **values)
+    world.run(limit=100)
+    assert not [e for e in world.events if e.type == "condition.blocked"]
+    assert blockers(world.deletion, world.steps.values())
+
+
+def test_a_service_without_a_plugin_blocks():
+    step = Step("u", "d", StepKind.UNSUPPORTED, "R1", "messaging", reason=str(Reason.NO_PLUGIN))
+    step = dataclasses.replace(step, state=StepState.DONE, outcome=Outcome.UNKNOWN, round=1)
+    world = World(deletion(), PORT, step)
+    world.run(limit=60)
+    assert blocked(world).message == "messaging@R1: no_plugin"
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, True),
+        ({"round": 3, "state": StepState.RUNNING}, True),  # a later round: the result of the one before counts
+        ({"round": 2, "state": StepState.RUNNING}, False),  # the first list of this attempt runs
+        ({"round": 2, "state": StepState.RUNNING, "attempt": 2}, True),
+        ({"round": 0}, False),  # of the attempt before
+        ({"waived": "w"}, False),
+        ({"informational": True}, False),
+        ({"kind": StepKind.ACCESS}, False),
+        ({"kind": StepKind.HALT}, False),
+        ({"reason": Reason.IN_USE}, False),
+        ({"outcome": Outcome.CLEAR}, False),
+    ],
+)
+def test_which_results_count(values, expected):
+    base = {"round": 2, "attempt": 1, "state": StepState.DONE, "outcome": Outcome.LEFTOVERS, "reason": Reason.FOREIGN}
+    record = deletion(status=Status.DELETING, since_round=1, round=3)
+    assert only_a_person_clears(record, dataclasses.replace(PORT, **{**base, **values})) is expected
+
+
+@pytest.mark.parametrize(("unplanned", "expected"), [(0, False), (1, True)])
+def test_under_force_only_what_is_not_planned_blocks(unplanned, expected):
+    record = deletion(status=Status.DELETING, round=3, forced=Force("why", (), T0, attempt=1, round=2))
+    values = {"state": StepState.DONE, "outcome": Outcome.LEFTOVERS, "reason": Reason.NOT_PLANNED, "round": 3}
+    step = dataclasses.replace(PORT, **values, remaining=1, unplanned=unplanned)
+    assert only_a_person_clears(record, step) is expected
+
+
+def test_after_a_cancel_only_the_release_can_block():
+    record = deletion(status=Status.CANCELLING, round=3)
+    values = {"state": StepState.DONE, "round": 3, "reason": Reason.FORBIDDEN}
+    sweep = dataclasses.replace(PORT, **values, outcome=Outcome.LEFTOVERS)
+    release = Step("r", "d", StepKind.RELEASE, **values, outcome=Outcome.UNKNOWN)
+    assert [only_a_person_clears(record, step) for step in (sweep, release)] == [False, True]
+
+
+# ------------------------------------------------------------------------------------------------ trees of projects
+BELOW = StepResult(Outcome.CLEAR, str(Reason.PROJECT_HAS_CHILDREN), "it has child projects: c1")
+
+
+@pytest.mark.parametrize(
+    ("status", "attention", "message", "remedy"),
+    [
+        (Status.DELETING, "", None, False),
+        (Status.DELETING, "blocked", "project Child: blocked", False),
+        (Status.DELETING, "approval", "project Child: approval", False),
+        (Status.FAILED, "failed", "project Child: failed; survey: project_has_children", True),
+        (Status.CANCELLED, "", "survey: project_has_children", True),
+    ],
+)
+def test_a_parent_needs_a_person_if_a_child_does(status, attention, message, remedy):
+    world = World(deletion(include_subtree=True), PORT)
+    world.answers["survey"] = lambda _: BELOW
+    child = Child("d1", "c1", status, world.now, "Child", attention)
+    world.deletion = dataclasses.replace(world.deletion, children=(child,))
+    world.run(limit=200)
+    assert world.deletion.status is Status.ACCEPTED
+    found = blocked(world)
+    assert (found and {*found.message.split("; ")}) == (message and {*message.split("; ")})
+    assert world.deletion.attention == ("blocked" if message else "")
+    assert bool(blockers(world.deletion, world.steps.values())) is remedy
+    assert stalled(world) is None
+
+
+def test_the_rules_of_stalled_do_not_change_with_a_short_time():
+    world = World(deletion(), NETWORK, PORT, rules=Rules(stall_after=datetime.timedelta(seconds=5)))
+    world.answers["network.network"] = lambda _: left("n1", reason=Reason.FOREIGN)
+    world.run(limit=300)
+    assert [e.data["status"] for e in world.events if e.type == "condition.stalled"] == []
