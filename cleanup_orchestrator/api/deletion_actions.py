@@ -43,16 +43,40 @@ class DeletionActions(DeletionHandlers):
 
     @pecan.expose("json")
     def retry(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
-        """Start a new attempt.
+        """Start a new attempt; of a deletion under way, try again at once what waits for its next try.
 
         :raises ApiError: 400; 403 forbidden, project_protected; 404 deletion_not_found; 409 not_retryable,
-            project_has_liens, deletion_under_way
+            project_has_liens, deletion_under_way, conflict
         """
         schemas.check_query(req, schemas.NOTHING)
         schemas.check_body(req, schemas.NO_BODY)
-        self._move(req, deletion_id, RETRY)
+        if not self._retried_now(req, deletion_id):
+            self._move(req, deletion_id, RETRY)
         resp.status = 202
         return self._shown(req, deletion_id)
+
+    def _retried_now(self, req: webob.Request, deletion_id: str) -> bool:
+        """End the waiting times of a deletion under way; return ``False`` if it is not under way.
+
+        This asks for nothing that the deletion would not do later, so that the user may still approve it.
+
+        :raises ApiError: 403; 404; 409 conflict
+        """
+        for _ in range(TRIES):
+            d, _steps, now = self._load(req, policies.RETRY, deletion_id)
+            if not transitions.hurried(d):
+                return False
+            # progress_at: the time until the user cleared something does not count as standstill.
+            after = dataclasses.replace(d, retry_now_at=now, updated_at=now, progress_at=now, wake_at=now)
+            who = req.context.user_name or req.context.user_id or "an unknown user"
+            text = f"{who} had everything tried again at once that waits for its next try"
+            try:
+                self._context.store.save(d, after, (), [user_event(req, EventType.DELETION_RETRIED_NOW, text, {})])
+            except storage.Conflict:
+                continue  # an engine or a worker wrote meanwhile
+            self._cast(deletion_id)
+            return True
+        raise changes_too_fast()
 
     @pecan.expose("json")
     def cancel(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
@@ -256,6 +280,6 @@ def _why_not(d: Deletion, to: Status) -> str:
         if d.purpose is RoundPurpose.PROJECT_SETTINGS:
             return "the project is being removed: the deletion can no longer be stopped"
         return f"the deletion has ended ({d.status}): there is nothing to cancel"
-    if d.status in transitions.LIVE:
-        return f"the deletion is under way ({d.status}): follow it, or cancel it"
+    if d.status is Status.CANCELLING:
+        return "the deletion is being cancelled: wait for its end, then make a new request"
     return f"the deletion has ended for good ({d.status}): make a new request"

@@ -41,8 +41,8 @@ class ActionPlan:
         self.dispatches.append(Dispatch(step.id))
 
     def dispatch_at(self, step: Step, at: datetime.datetime) -> None:
-        """Dispatch a step once this time has come."""
-        if self.view.now >= at:
+        """Dispatch a step once this time has come, or a user has asked for another try."""
+        if self.view.now >= at or self.view.retried_now(step):
             self.dispatch(step)
         else:
             self.wake(at)

@@ -331,7 +331,7 @@ def _deleting(view: Snapshot, plan: ActionPlan) -> Actions:
     if d.purpose is RoundPurpose.NONE:
         if d.reason == StatusReason.FOUND_AGAIN:  # what is found each time must not cause a fast endless loop
             at = d.status_at + backoff.delay((d.round - d.since_round) // 3, rules.retry_base, rules.retry_cap)
-            if view.now < at:
+            if view.now < at and not (d.retry_now_at and d.retry_now_at >= d.status_at):
                 plan.wake(at)
                 return ()
         return (OpenRound(RoundPurpose.DELETE, found_empty(view)),)

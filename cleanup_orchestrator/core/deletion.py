@@ -195,6 +195,7 @@ class Deletion:
     approvals: tuple[Approval, ...] = ()
     forced: Force | None = None  #: see ``force.asked`` for whether it still holds
     finished_at: datetime.datetime | None = None
+    retry_now_at: datetime.datetime | None = None  #: steps that began before this time do not wait for their next try
     has_changes: bool = False  #: whether recorded changes are not undone yet (derived from the changes table)
     has_holds: bool = False  #: whether a lien on the project or the brake is on record, in force or not (derived)
     liens: tuple[Lien, ...] = ()  #: those in force now (derived, and loaded only where needed, see ``Store.load``)

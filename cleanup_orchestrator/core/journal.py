@@ -21,6 +21,7 @@ class EventType(StrEnum):
     DELETION_FORCED = "deletion.forced"
     DELETION_NOTICED = "deletion.noticed"
     DELETION_RETRIED = "deletion.retried"
+    DELETION_RETRIED_NOW = "deletion.retried_now"
     DRAIN_HELD = "drain.held"
     DRAIN_UNDONE = "drain.undone"
     DRAIN_YIELDED = "drain.yielded"

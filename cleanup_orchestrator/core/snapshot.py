@@ -114,6 +114,11 @@ class Snapshot:
             return step.lease_until
         return None
 
+    def retried_now(self, step: Step) -> bool:
+        """Whether a user has asked for another try since the step began, so that it does not wait any longer."""
+        at = self.deletion.retry_now_at
+        return at is not None and step.state is StepState.DONE and step.started_at is not None and step.started_at < at
+
     def under_way(self, step: Step) -> bool:
         """Whether the step was dispatched or runs. It may be lost by now."""
         return self.under_way_until(step) is not None

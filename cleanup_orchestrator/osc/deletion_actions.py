@@ -21,12 +21,13 @@ class RetryDeletion(DeletionCommand, request.Requesting):
 
     _description = (
         "Start a new attempt of deletions that ended with leftovers or failed. Clear the blockers first. Mode and dry "
-        "run stay as requested."
+        "run stay as requested. Deletions under way try again at once what waits for its next try."
     )
     _epilog = """
     Examples:
 
-      openstack project deletion retry --wait 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+      A blocker was cleared: go on now, and wait for the end:
+        openstack project deletion retry --wait 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
     With --wait the exit code is 0 only if all deletions ended as deleted (a dry run: as planned).
     """

@@ -88,6 +88,7 @@ deletions = sa.Table(
     sa.Column("attention", _CODE, nullable=False, server_default=""),
     # Counts of the steps; they hold if the version in them is that of the row.
     sa.Column("tally", sa.JSON(none_as_null=True), nullable=True),
+    sa.Column("retry_now_at", _TIME, nullable=True),
     sa.UniqueConstraint("live_project_id"),
     sa.Index(None, "live_project_id", "wake_at"),
     *_listed_by(

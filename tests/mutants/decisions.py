@@ -348,6 +348,13 @@ MUTATIONS = (
         tests("core/decide_rules core/decide"),
     ),
     Mutation(
+        "A retry of a deletion under way tries again without end",
+        "cleanup_orchestrator/core/snapshot.py",
+        " and step.started_at is not None and step.started_at < at\n",
+        "\n",
+        tests("core/retry_now"),
+    ),
+    Mutation(
         "What waits for a person is called stalled",
         CONDITIONS,
         "    if not blocking or not all(only_a_person_clears(d, step) for step in blocking):\n",

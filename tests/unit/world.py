@@ -165,6 +165,12 @@ class World:
         asked = Force("the storage burnt down", types, self.now, d.attempt, d.round, "u1", "alice")
         self.deletion = dataclasses.replace(d, forced=asked, progress_at=self.now, wake_at=self.now)
 
+    def retry_now(self) -> None:
+        """A person has it tried again at once."""
+        assert transitions.hurried(self.deletion)
+        asked = {"retry_now_at": self.now, "progress_at": self.now, "wake_at": self.now}
+        self.deletion = dataclasses.replace(self.deletion, **asked)  # type: ignore[arg-type]
+
     def user(self, to: Status) -> None:
         """A person moves it."""
         self.deletion = transitions.move(self.deletion, to, transitions.By.USER, self.now, str(to))

@@ -136,6 +136,22 @@ def test_retry_begins_a_new_attempt(any_site):
     assert event.data == {"from": "leftovers", "to": "accepted", "attempt": 2, "backwards": True}
 
 
+def test_retry_of_a_deletion_under_way_ends_its_waiting_times_and_nothing_else(any_site):
+    made = any_site.ask(mode="cascade")
+    moved(any_site, made["id"], Status.DRAINING)
+    before = any_site.store.get(made["id"])
+    any_site.bus.casts.clear()
+    assert any_site.post(f"/v1/deletions/{made['id']}/retry", token=ks.MANAGER).status == 202
+    after = any_site.store.get(made["id"])
+    assert before.updated_at < after.retry_now_at == after.updated_at == after.progress_at
+    times = {name: getattr(after, name) for name in ("retry_now_at", "updated_at", "progress_at", "wake_at", "version")}
+    assert dataclasses.replace(before, **times) == after
+    assert any_site.bus.casts == [made["id"]]
+    event = journal(any_site, made["id"])[-1]
+    assert (event.type, event.actor) == ("deletion.retried_now", "manager-id")
+    assert "manager-id" not in any_site.store.askers(after)  # it asks for nothing that needs an approval
+
+
 def test_retry_beside_another_live_deletion(any_site):
     first = any_site.ask()
     moved(any_site, first["id"], Status.INVENTORY, Status.LEFTOVERS)
@@ -449,7 +465,8 @@ def test_a_tree_is_one_deletion_for_each_project_and_each_is_known_to_the_one_ab
     assert [d["include_subtree"] for d in (root, middle, leaf)] == [True, True, False]
     assert {d["mode"] for d in made.values()} == {"cascade"}
     (child,) = answer.json["deletion"]["children"]
-    assert child == {"deletion_id": middle["id"], "project_id": "child-1", "status": "accepted"}
+    ids = {"deletion_id": middle["id"], "project_id": "child-1", "project_name": middle["project_name"]}
+    assert child == {**ids, "status": "accepted", "attention": ""}
     below = site.get(f"/v1/deletions?parent_deletion_id={root['id']}").json["deletions"]
     assert [d["id"] for d in below] == [middle["id"]]
 

@@ -54,7 +54,7 @@ def deletion(project, status="accepted", **fields):
         "message": "",
         "attempt": 1,
         "cancellable": not final,
-        "retryable": status in ("leftovers", "failed"),
+        "retryable": status not in ("deleted", "planned", "cancelled", "cancelling"),
         "user_id": "u1",
         "user_name": "admin",
         "request_id": REQUEST_ID,

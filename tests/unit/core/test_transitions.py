@@ -16,6 +16,7 @@ from cleanup_orchestrator.core.transitions import (
     By,
     IllegalMove,
     cancellable,
+    hurried,
     move,
     retryable,
 )
@@ -66,8 +67,10 @@ def test_a_cancel_is_refused_past_the_point_of_no_return():
 
 
 @pytest.mark.parametrize("status", sorted(Status))
-def test_only_a_resting_deletion_can_be_retried(status):
-    assert retryable(deletion(status=status)) == (status in RESTING)
+def test_a_resting_or_live_deletion_can_be_retried(status):
+    live = status in LIVE and status is not S.CANCELLING
+    assert retryable(deletion(status=status)) == (status in RESTING or live)
+    assert hurried(deletion(status=status)) == live
 
 
 def test_a_retry_forgets_what_the_last_attempt_proved():

@@ -1,0 +1,18 @@
+"""A deletion says when a user had its steps tried again at once.
+
+Revision ID: 0014
+Revises: 0013
+"""
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import mysql
+
+revision = "0014"
+down_revision = "0013"
+
+
+# There is no downgrade: restore a backup. An engine of an older release waits as long as it would without the request.
+def upgrade() -> None:
+    time = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+    op.add_column("deletions", sa.Column("retry_now_at", time, nullable=True))
