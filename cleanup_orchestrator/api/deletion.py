@@ -17,8 +17,8 @@ from cleanup_orchestrator.api.context import ApiContext, tell_engine
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.cloud.projects import Project
-from cleanup_orchestrator.core import approvals
-from cleanup_orchestrator.core.deletion import Deletion, Status
+from cleanup_orchestrator.core import approvals, messages
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import Step
@@ -130,10 +130,13 @@ class SingleDeletion(DeletionHandlers):
         :raises ApiError: 400 invalid_query; 403 forbidden; 404 deletion_not_found
         """
         query = schemas.check_query(req, schemas.LEFTOVERS_QUERY)
-        paging, filters = self._part(req, deletion_id, query)
+        d = self._find(req, policies.GET, deletion_id, self._context.store.get)
+        paging, filters = self._part(req, d, query)
+        steps = self._context.store.steps(d.id) if d.purpose is RoundPurpose.DELETE else ()
         found = self._context.store.leftovers(deletion_id, paging.more, paging.row, **filters)
         rows, links = paging.cut(req, found, lambda row: row.row)
-        return {"leftovers": [views.leftover(row) for row in rows], **links}
+        waits = messages.waits(d, steps)
+        return {"leftovers": [views.leftover(row, d, waits) for row in rows], **links}
 
     @pecan.expose("json")
     def events(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
@@ -145,16 +148,15 @@ class SingleDeletion(DeletionHandlers):
         view: Callable[[Any], dict[str, Any]] = functools.partial(
             views.event, readable=self._context.enforcer.readable(req.context)
         )
-        paging, filters = self._part(req, deletion_id, query)
+        d = self._find(req, policies.GET, deletion_id, self._context.store.get)
+        paging, filters = self._part(req, d, query)
         found = self._context.store.events(deletion_id, paging.more, paging.row, **filters)
         rows, links = paging.cut(req, found, lambda row: row.row)
         return {"events": [view(row) for row in rows], **links}
 
-    def _part(
-        self, req: webob.Request, deletion_id: str, query: Mapping[str, list[str]]
-    ) -> tuple[Paging, dict[str, Any]]:
+    def _part(self, req: webob.Request, d: Deletion, query: Mapping[str, list[str]]) -> tuple[Paging, dict[str, Any]]:
         """Check access to the deletion; return the page and the filters of a query."""
-        self._allow(req, policies.GET, self._find(req, policies.GET, deletion_id, self._context.store.get))
+        self._allow(req, policies.GET, d)
         filters: dict[str, Any] = {
             name: values[0].lower() == "true" if name == "abandoned" else values[0]
             for name, values in query.items()

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from cleanup_orchestrator.core import force, plans
+from cleanup_orchestrator.core import force, messages, plans
 from cleanup_orchestrator.core import tally as tallies
 from cleanup_orchestrator.core.blockers import blockers
 from cleanup_orchestrator.core.deletion import Deletion, Tally
@@ -108,7 +108,7 @@ def listed_deletion(
         "origin": str(d.origin),
         "status": str(d.status),
         "reason": d.reason,
-        "message": d.message,
+        "message": messages.message(d, counted),
         "attention": d.attention,
         "attempt": d.attempt,
         "cancellable": cancellable(d),
@@ -321,6 +321,8 @@ def counts(d: Deletion, steps: Iterable[Step]) -> list[dict[str, Any]]:
     The state of a type that this attempt has not listed yet is ``idle``.
     """
     shown = []
+    steps = list(steps)
+    waits = messages.waits(d, steps)
     for s in steps:
         if s.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED):
             continue
@@ -340,15 +342,19 @@ def counts(d: Deletion, steps: Iterable[Step]) -> list[dict[str, Any]]:
                 "outcome": str(s.outcome) if listed else "",
                 "state": str(s.state if listed else StepState.IDLE),
                 "reason": str(s.reason) if listed else "",
-                "message": s.message if listed else "",
+                "message": waits.get((s.region, s.service, s.type), s.message) if listed else "",
             }
         )
     return sorted(shown, key=lambda c: (c["region"], c["service"], c["type"]))
 
 
-def leftover(row: LeftoverRow) -> dict[str, Any]:
-    """Return a leftover."""
+def leftover(row: LeftoverRow, d: Deletion, waits: Mapping[messages.Place, str]) -> dict[str, Any]:
+    """Return a leftover.
+
+    :param waits: what the types wait for that the deletion has not tried yet
+    """
     one = row.leftover
+    waiting = waits.get((row.region, row.service, row.type)) if one.reason is Reason.PRESENT else None
     by_hand = one.abandoned or one.reason is Reason.PROJECT_GONE
     return {
         "region": row.region,
@@ -357,8 +363,8 @@ def leftover(row: LeftoverRow) -> dict[str, Any]:
         "id": one.id,
         "name": one.name,
         "reason": str(one.reason),
-        "message": one.message,
-        "remedy": one.remedy if by_hand and one.remedy else remedy(one.reason),
+        "message": waiting or one.message,
+        "remedy": one.remedy if by_hand and one.remedy else remedy(messages.reason_now(d, one.reason)),
         "abandoned": one.abandoned,
         "owner": one.owner or None,
         "blocked_by": [{key: b.get(key, "") for key in ("type", "id", "owner")} for b in one.blocked_by],

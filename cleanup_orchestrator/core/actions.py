@@ -335,7 +335,7 @@ def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.dat
         outcome=Outcome.NONE if waived else result.outcome,
         reason=str(Reason.WAIVED) if waived else result.reason,
         message=step.message if waived else result.message,
-        found=result.found,
+        found=result.found or _known(deletion, step) if result.outcome is Outcome.UNKNOWN else result.found,
         kept=result.kept,
         remaining=len(result.leftovers),
         abandoned=_abandoned(deletion, step, result),
@@ -349,7 +349,7 @@ def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.dat
     )
     if deletion.purpose is RoundPurpose.DELETE and result.outcome is not Outcome.UNKNOWN:
         # A resource that an earlier listing had and that neither listing of this sweep has was deleted with another.
-        along = max(0, step.remaining - result.found)
+        along = max(0, _known(deletion, step) - result.found)
         after = dataclasses.replace(after, deleted=after.deleted + along)
     progress = (
         bool(result.deleted)
@@ -358,6 +358,13 @@ def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.dat
     )
     values = _learned(result) | {"progress_at": now if progress else deletion.progress_at, "updated_at": now}
     return dataclasses.replace(deletion, **values), after
+
+
+def _known(deletion: Deletion, step: Step) -> int:
+    """Return how many resources were there at the latest list of this attempt that did not fail."""
+    if step.round <= deletion.since_round:
+        return step.remaining
+    return step.found if step.outcome is Outcome.UNKNOWN else step.remaining
 
 
 def settled(before: Deletion, after: Deletion, result: StepResult) -> frozenset[str]:

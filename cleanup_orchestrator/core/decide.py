@@ -369,8 +369,15 @@ def _use_force(round_: Round, plan: ActionPlan, moving: bool) -> Actions:
     return (*(Abandon(s.id) for s in first), *(Dispatch(s.id) for s in later))
 
 
+#: What is said of a cancel and of a restore once they have ended, by the reason of the status before.
+_STOPPED = {"cancelling": "cancelled", "restoring": "restored"}
+
+
 def _cancelling(view: Snapshot, plan: ActionPlan) -> Actions:
-    return plan.end(Status.CANCELLED, StatusReason.CANCELLED, view.deletion.message)
+    d = view.deletion
+    said = _STOPPED.get(d.reason, "")
+    text = said + d.message.removeprefix(d.reason) if said and d.message.startswith(d.reason) else d.message
+    return plan.end(Status.CANCELLED, StatusReason.CANCELLED, text)
 
 
 _HANDLERS: dict[Status, Callable[[Snapshot, ActionPlan], Actions]] = {

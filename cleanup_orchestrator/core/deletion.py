@@ -141,7 +141,7 @@ class Tally:
     """
 
     steps: int = 0  #: resource types (per region) of the present round
-    steps_done: int = 0  #: of these, those that have their result; if no round is open, a result in this attempt
+    steps_done: int = 0  #: of these, those that are finished in it; if no round is open, those with a result
     found: int = 0  #: resources ever found, also deleted ones
     deleted: int = 0  #: resources that are confirmed gone, over all attempts
     remaining: int = 0  #: leftovers of the latest list in this attempt

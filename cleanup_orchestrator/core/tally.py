@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from cleanup_orchestrator.core import force
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Tally
 from cleanup_orchestrator.core.rounds import in_scope
 from cleanup_orchestrator.core.snapshot import done
@@ -31,9 +32,21 @@ def remaining(deletion: Deletion, step: Step) -> int:
 def found(deletion: Deletion, step: Step) -> int:
     """Return the number of resources that a step ever found.
 
-    A later list with fewer resources does not reduce it.
+    Neither a later list with fewer resources nor one that failed reduces it.
     """
-    return max(step.found if listed(deletion, step) else 0, step.deleted + remaining(deletion, step))
+    if not listed(deletion, step):
+        return step.deleted
+    there = step.found if step.outcome is Outcome.UNKNOWN else step.remaining
+    return max(step.found, step.deleted + there)
+
+
+def _finished(deletion: Deletion, step: Step, since: int) -> bool:
+    """Whether a step is not tried again in the present round, so that the number of such steps never goes back."""
+    if not done(step, since):
+        return False
+    listing = deletion.purpose is RoundPurpose.INVENTORY and step.outcome is Outcome.LEFTOVERS
+    over = step.outcome is Outcome.CLEAR or listing or force.is_abandoned(deletion, step)
+    return deletion.purpose is RoundPurpose.NONE or over
 
 
 def with_tally(deletion: Deletion, steps: Iterable[Step], changed: Iterable[Step]) -> Deletion:
@@ -56,7 +69,7 @@ def tally(deletion: Deletion, steps: Iterable[Step]) -> Tally:
     seen = [s for s in sweeps if listed(deletion, s)]
     return Tally(
         steps=len(present),
-        steps_done=sum(done(s, since) for s in present),
+        steps_done=sum(_finished(deletion, s, since) for s in present),
         found=sum(found(deletion, s) for s in sweeps),
         deleted=sum(s.deleted for s in sweeps),
         remaining=sum(s.remaining for s in seen),

@@ -67,8 +67,19 @@ WORKING = frozenset({S.ACCEPTED, S.DRAINING, S.INVENTORY, S.DELETING})
 RESTING = frozenset(Status) - LIVE - FINAL
 
 
+#: Conditions of the lock: whoever ends without the removal of the project has undone it.
+_OF_LOCK = frozenset({ConditionType.DRAINED, ConditionType.SETTLED})
 #: Conditions that only a live deletion has.
-_OF_LIVE = frozenset({ConditionType.BLOCKED, ConditionType.STALLED, ConditionType.ON_HOLD, ConditionType.HALTED})
+_OF_LIVE = frozenset(
+    {
+        ConditionType.BLOCKED,
+        ConditionType.HALTED,
+        ConditionType.ON_HOLD,
+        ConditionType.STALLED,
+    }
+)
+#: Conditions that can be true only of a live deletion. That one of them is over stays on record.
+_TRUE_OF_LIVE = frozenset({ConditionType.APPROVAL, ConditionType.WAITING})
 
 
 class IllegalMove(Exception):
@@ -131,6 +142,10 @@ def move(deletion: Deletion, to: Status, by: By, now: datetime.datetime, reason:
         finished_at=None if to in LIVE else now,
         conditions=tuple(c for c in deletion.conditions if c.type not in ended),
     )
+    if to not in LIVE and to is not S.DELETED:  # what was locked is given back by now
+        over = _OF_LOCK | {c.type for c in after.conditions if c.status and c.type in _TRUE_OF_LIVE}
+        left = tuple(c for c in after.conditions if c.type not in over)
+        after = dataclasses.replace(after, drained_at=None, closed_at=None, conditions=left)
     if to in (S.CANCELLING, S.ACCEPTED):
         kept = tuple(c for c in after.conditions if c.type not in (ConditionType.FORCED, ConditionType.HALTED))
         after = dataclasses.replace(after, forced=None, conditions=kept)

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from cleanup_orchestrator.core import approvals
 from cleanup_orchestrator.core.actions import Applied
-from cleanup_orchestrator.core.deletion import Deletion, Status
+from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import Step, StepKind
@@ -202,14 +202,16 @@ class Deletions(Repository):
     def shown(self, deletion_id: str) -> tuple[Deletion, tuple[Step, ...]]:
         """Return a deletion as :meth:`load` does, with what views show of its steps.
 
-        The steps are not complete, so no decision may be made with them; see :func:`queries.shown_steps_of`.
+        The steps may be incomplete, so no decision may be made with them; see :func:`queries.shown_steps_of`. They are
+        complete if views need their order or times: for what waits, and for the projects below.
 
         :raises NotFound: when it does not exist
         """
         with self._database.read() as c:
             deletion, now = queries.get_deletion_now(c, deletion_id)
             deletion = guard.with_holds(c, _with_children(c, deletion), now)
-            return deletion, queries.shown_steps_of(c, deletion_id)
+            complete = deletion.purpose is RoundPurpose.DELETE or deletion.children
+            return deletion, (queries.steps_of if complete else queries.shown_steps_of)(c, deletion_id)
 
     def save(
         self,

@@ -43,7 +43,17 @@ _IN_SCOPE = sa.and_(
     ),
 )
 _SINCE = sa.case((_D.purpose == str(RoundPurpose.NONE), _D.since_round), else_=_D.round)
-_GONE_OR_LEFT = _S.deleted + _S.remaining
+_UNKNOWN = _S.outcome == str(Outcome.UNKNOWN)
+_GONE_OR_LEFT = _S.deleted + sa.case((_UNKNOWN, _S.found), else_=_S.remaining)
+#: The condition of ``tally._finished``, without force.
+_FINISHED = sa.and_(
+    _done(_SINCE),
+    sa.or_(
+        _D.purpose == str(RoundPurpose.NONE),
+        _S.outcome == str(Outcome.CLEAR),
+        sa.and_(_D.purpose == str(RoundPurpose.INVENTORY), _S.outcome == str(Outcome.LEFTOVERS)),
+    ),
+)
 _FOUND = sa.case(
     (sa.not_(_SWEEP), 0),
     (sa.not_(_LISTED), _S.deleted),
@@ -61,13 +71,13 @@ _TALLIES = (
     sa.select(
         _S.deletion_id,
         _sum(_IN_SCOPE, 1),
-        _sum(sa.and_(_IN_SCOPE, _done(_SINCE)), 1),
+        _sum(sa.and_(_IN_SCOPE, _FINISHED), 1),
         sa.func.sum(_FOUND),
         _sum(_SWEEP, _S.deleted),
         _sum(_LISTED, _S.remaining),
         _sum(_LISTED, _S.abandoned),
         _sum(_LISTED, _S.kept),
-        _sum(sa.and_(_LISTED, _S.outcome == str(Outcome.UNKNOWN)), 1),
+        _sum(sa.and_(_LISTED, _UNKNOWN), 1),
         sa.func.sum(_S.calls),
     )
     .select_from(t.deletions.join(t.steps, _S.deletion_id == _D.id))

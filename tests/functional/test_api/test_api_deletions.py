@@ -372,7 +372,7 @@ def test_counts_leftovers_and_blockers(any_site):
     assert site.store.finish(held[1], sweep)
     shown = site.get(f"/v1/deletions/{record.id}").json["deletion"]
     assert shown["progress"] == {
-        "steps": 2, "steps_done": 1, "found": 3, "deleted": 2, "remaining": 1, "kept": 1, "unknown": 0, "calls": 5,
+        "steps": 2, "steps_done": 0, "found": 3, "deleted": 2, "remaining": 1, "kept": 1, "unknown": 0, "calls": 5,
         "abandoned": 0, "round": 1, "purpose": "delete",
     }  # fmt: skip
     assert shown["counts"] == [
@@ -773,13 +773,15 @@ def test_numbers_of_a_deletion_over_its_life():
     task = Step("t", "d", StepKind.SURVEY, round=3, state=StepState.DONE, outcome=Outcome.CLEAR, calls=4)
     steps = [now_seen, emptier, history, project_setting, lost, task]
     assert views.progress(record, tally(record, steps)) == {
-        "steps": 4, "steps_done": 2, "found": 14, "deleted": 13, "remaining": 1, "kept": 2, "unknown": 1, "calls": 10,
+        "steps": 4, "steps_done": 0, "found": 14, "deleted": 13, "remaining": 1, "kept": 2, "unknown": 1, "calls": 10,
         "abandoned": 0, "round": 4, "purpose": "delete",
     }  # fmt: skip
     shown = {c["type"]: c for c in views.counts(record, steps)}
     assert list(shown) == ["", "net", "old", "port", "quota"]
     assert shown["old"] | {"found": 1, "remaining": 0, "kept": 0, "outcome": "", "state": "idle"} == shown["old"]
     assert (shown["port"]["found"], shown["net"]["found"]) == (8, 5)
+    listing = dataclasses.replace(record, purpose=RoundPurpose.INVENTORY)
+    assert views.progress(listing, tally(listing, steps))["steps_done"] == 1  # what is unknown is listed again
     between = dataclasses.replace(record, purpose=RoundPurpose.NONE)
     assert views.progress(between, tally(between, steps))["steps_done"] == 3
 

@@ -1,0 +1,101 @@
+"""Says in words what a deletion does now, and what waits for what. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cleanup_orchestrator.core import dependencies
+from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, RoundPurpose, Status, Tally
+from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
+from cleanup_orchestrator.core.step import Outcome, Step, StepKind
+from cleanup_orchestrator.core.transitions import LIVE
+
+#: Resource types that a text names; further ones are counted.
+_NAMED = 5
+
+#: Region, service and type of a step.
+Place = tuple[str, str, str]
+
+
+def message(deletion: Deletion, tally: Tally) -> str:
+    """Return what a deletion does now; of one that ended, how it ended.
+
+    It repeats nothing that only some users may read: the text of a hold is in the condition ``on_hold``.
+    """
+    if deletion.status not in LIVE:
+        return deletion.message
+    parts = [_doing(deletion, tally)]
+    for type_ in (ConditionType.APPROVAL, ConditionType.WAITING):
+        if found := deletion.condition(type_):
+            parts = [found.message]
+    if deletion.status is Status.RECOVERABLE:
+        parts = _recoverable(deletion)
+    if hold := deletion.condition(ConditionType.ON_HOLD):
+        parts.append(f"on hold ({hold.reason})")
+    if blocked := deletion.condition(ConditionType.BLOCKED):
+        parts.append(f"blocked by {blocked.message}")
+    if deletion.condition(ConditionType.STALLED):
+        parts.append("stalled")
+    return "; ".join(parts)
+
+
+def _doing(d: Deletion, tally: Tally) -> str:
+    listed = f"{tally.steps_done} of {tally.steps} resource types are listed"
+    match d.status:
+        case Status.ACCEPTED:
+            return "the project and the services of the catalog are being read"
+        case Status.DRAINING:
+            return "the project is being locked"
+        case Status.INVENTORY:
+            return listed
+        case Status.DELETING:
+            unknown = f"; {tally.unknown} types could not be listed" if tally.unknown else ""
+            return f"{tally.remaining} of {tally.found} resources are left{unknown}"
+        case Status.VERIFYING:
+            return _verifying(d, listed)
+    return d.message
+
+
+def _verifying(d: Deletion, listed: str) -> str:
+    if d.purpose is RoundPurpose.PROJECT_SETTINGS:
+        return "the project is proven empty and is being removed"
+    settling = next((c for c in d.conditions if c.type == ConditionType.SETTLED and not c.status), None)
+    if settling is not None and d.purpose is RoundPurpose.NONE and settling.message:
+        return settling.message
+    if d.purpose is RoundPurpose.INVENTORY:
+        return f"inventory {d.empty_inventories + 1} of the proof that the project is empty: {listed}"
+    return f"{d.empty_inventories} complete inventories in a row were empty"
+
+
+def _recoverable(d: Deletion) -> list[str]:
+    """Return until when nothing is deleted, and which approval is missing."""
+    until, approval = d.point_of_no_return_at, d.condition(ConditionType.APPROVAL)
+    window = [f"nothing is deleted before {until.isoformat(timespec='seconds')}Z"] if until else []
+    return [*window, *([approval.message] if approval else [])] or [d.message]
+
+
+def waits(deletion: Deletion, steps: Iterable[Step]) -> Mapping[Place, str]:
+    """Return what each resource type of a cascade waits for that is not tried yet in the present delete round.
+
+    Types that only a person can clear are not among them: these say what blocks them.
+    """
+    if deletion.status is not Status.DELETING or deletion.purpose is not RoundPurpose.DELETE:
+        return {}
+    every = list(steps)
+    late = [s for s in every if s.kind is StepKind.SWEEP and deletion.since_round <= s.round < deletion.round]
+    waiting = [s for s in late if s.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN) and s.reason not in ONLY_A_PERSON]
+    return {(s.region, s.service, s.type): _wait(dependencies.waits_for(s, every, deletion.round)) for s in waiting}
+
+
+def _wait(names: tuple[str, ...]) -> str:
+    if not names:
+        return "its turn comes automatically"
+    more = f" and {len(names) - _NAMED} more types" if len(names) > _NAMED else ""
+    return f"waits for {', '.join(names[:_NAMED])}{more}"
+
+
+def reason_now(deletion: Deletion, reason: str) -> str:
+    """Return the reason code of a leftover: what a cascade under way found is queued, and not merely present."""
+    cascade = deletion.mode is Mode.CASCADE and not deletion.dry_run and deletion.status in LIVE
+    deletes = cascade and deletion.status is not Status.CANCELLING
+    return str(Reason.QUEUED) if deletes and reason == Reason.PRESENT else reason

@@ -1,0 +1,164 @@
+"""The words for what a deletion does now, and for what waits."""
+
+import dataclasses
+import itertools
+
+import pytest
+
+from cleanup_orchestrator.core.deletion import Condition, Mode, RoundPurpose, Status, Tally
+from cleanup_orchestrator.core.messages import message, reason_now, waits
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome, StepKind, StepState
+from cleanup_orchestrator.core.tally import tally
+from tests.unit.world import CLEAR, T0, UNKNOWN, World, deletion, left, sweep_step
+
+S, P = Status, RoundPurpose
+TALLY = Tally(steps=40, steps_done=12, found=71, deleted=60, remaining=11)
+OLD = "71 left in network.port"
+
+
+def true(type_, text="why", reason="code"):
+    return Condition(type_, True, reason, text, T0)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"status": S.ACCEPTED}, "the project and the services of the catalog are being read"),
+        ({"status": S.ACCEPTED, "conditions": (true("waiting", "it has children"),)}, "it has children"),
+        ({"status": S.ACCEPTED, "conditions": (true("approval", "approve it"),)}, "approve it"),
+        ({"status": S.DRAINING}, "the project is being locked"),
+        ({"status": S.INVENTORY, "purpose": P.INVENTORY}, "12 of 40 resource types are listed"),
+        ({"status": S.DELETING, "purpose": P.DELETE}, "11 of 71 resources are left"),
+        (
+            {"status": S.RECOVERABLE, "point_of_no_return_at": T0, "conditions": (true("approval", "approve it"),)},
+            "nothing is deleted before 2026-01-01T00:00:00Z; approve it",
+        ),
+        ({"status": S.RECOVERABLE}, OLD),
+        ({"status": S.VERIFYING}, "0 complete inventories in a row were empty"),
+        (
+            {"status": S.VERIFYING, "conditions": (Condition("settled", False, "token_caches", "cached until X", T0),)},
+            "cached until X",
+        ),
+        (
+            {"status": S.VERIFYING, "purpose": P.INVENTORY, "empty_inventories": 1},
+            "inventory 2 of the proof that the project is empty: 12 of 40 resource types are listed",
+        ),
+        ({"status": S.VERIFYING, "purpose": P.PROJECT_SETTINGS}, "the project is proven empty and is being removed"),
+        ({"status": S.CANCELLING}, OLD),
+        ({"status": S.DELETED}, OLD),
+        ({"status": S.LEFTOVERS, "conditions": (true("blocked"),)}, OLD),
+        (
+            {"status": S.DELETING, "conditions": (true("blocked", "a.b@R: foreign"), true("stalled"))},
+            "11 of 71 resources are left; blocked by a.b@R: foreign; stalled",
+        ),
+        # The text of a hold may be secret; its kind is not.
+        (
+            {"status": S.DELETING, "conditions": (true("on_hold", "secret", "lien"),)},
+            "11 of 71 resources are left; on hold (lien)",
+        ),
+    ],
+)  # fmt: skip
+def test_a_message_says_what_a_deletion_does_now(values, expected):
+    assert message(deletion(**{"message": OLD, **values}), TALLY) == expected
+
+
+def test_what_could_not_be_listed_is_not_called_gone():
+    tally = dataclasses.replace(TALLY, unknown=2)
+    assert message(deletion(status=S.DELETING), tally).endswith("are left; 2 types could not be listed")
+
+
+@pytest.mark.parametrize("status", sorted(Status))
+def test_every_status_has_a_message(status):
+    assert message(deletion(status=status, message="old"), TALLY)
+
+
+# ---------------------------------------------------------------------------------------------------- what waits
+NETWORK = sweep_step("network.network", after=("network.port", "network.subnet"))
+
+
+@pytest.mark.parametrize(
+    ("values", "step", "expected"),
+    [
+        ({}, {}, "waits for network.port, network.subnet"),
+        ({"purpose": P.INVENTORY}, {}, None),
+        ({"status": S.VERIFYING}, {}, None),
+        ({}, {"round": 3}, None),  # it was tried in this round
+        ({}, {"round": 0}, None),  # of an earlier attempt
+        ({}, {"reason": Reason.FOREIGN}, None),
+        ({}, {"outcome": Outcome.CLEAR}, None),
+        ({}, {"kind": StepKind.HALT}, None),
+        ({}, {"after": ()}, "its turn comes automatically"),
+        ({}, {"after": tuple(f"a.t{n}" for n in range(7))}, "waits for a.t0, a.t1, a.t2, a.t3, a.t4 and 2 more types"),
+    ],
+)
+def test_what_a_type_waits_for(values, step, expected):
+    record = deletion(**{"status": S.DELETING, "purpose": P.DELETE, "since_round": 1, "round": 3, **values})
+    found = {"round": 2, "state": StepState.DONE, "outcome": Outcome.LEFTOVERS, "reason": Reason.PRESENT, **step}
+    others = [sweep_step(name, round=3) for name in ("network.port", "network.subnet", *(f"a.t{n}" for n in range(7)))]
+    said = waits(record, [dataclasses.replace(NETWORK, **found), *others])
+    assert said.get(("R1", "network", "network")) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "reason", "expected"),
+    [
+        ({"status": S.DELETING}, Reason.PRESENT, Reason.QUEUED),
+        ({"status": S.DELETING}, Reason.IN_USE, Reason.IN_USE),
+        ({"status": S.CANCELLING}, Reason.PRESENT, Reason.PRESENT),
+        ({"status": S.LEFTOVERS}, Reason.PRESENT, Reason.PRESENT),
+        ({"status": S.INVENTORY, "mode": Mode.REPORT}, Reason.PRESENT, Reason.PRESENT),
+        ({"status": S.INVENTORY, "dry_run": True}, Reason.PRESENT, Reason.PRESENT),
+    ],
+)
+def test_what_a_cascade_deletes_is_queued(values, reason, expected):
+    assert reason_now(deletion(**values), reason) == expected
+
+
+# ---------------------------------------------------------------------------------------------------- at the end
+@pytest.mark.parametrize(("reason", "said"), [("cancelling", "cancelled"), ("restoring", "restored")])
+def test_what_was_cancelled_says_so_and_is_not_locked(reason, said):
+    world = World(deletion(), sweep_step("network.port"))
+    world.finds("network.port", lambda _: left("p", reason=Reason.IN_USE)).run(limit=60)
+    assert world.deletion.drained_at is not None
+    world.user(S.CANCELLING)
+    text = f"{reason} by alice; force is withdrawn"
+    world.deletion = dataclasses.replace(world.deletion, reason=reason, message=text)
+    assert world.run() is S.CANCELLED
+    d = world.deletion
+    assert d.message == f"{said} by alice; force is withdrawn"
+    assert (d.drained_at, d.closed_at) == (None, None)
+    assert not [c for c in d.conditions if c.status]
+
+
+def test_what_is_deleted_keeps_when_it_was_locked():
+    world = World(deletion(), sweep_step("network.port"))
+    assert world.run() is S.DELETED
+    assert world.deletion.drained_at is not None
+    assert world.deletion.condition("drained")
+
+
+def test_the_numbers_never_go_back_within_an_attempt():
+    world = World(deletion(), sweep_step("network.port"), sweep_step("network.network", after=("network.port",)))
+    shown = []
+
+    def note(result):
+        def answer(_step):
+            shown.append((world.deletion.round, tally(world.deletion, world.steps.values())))
+            return result
+
+        return answer
+
+    in_use, deleting = left("a", "b", reason=Reason.IN_USE), left("b", reason=Reason.DELETING)
+    answers = iter([left("a", "b", "c"), in_use, UNKNOWN, deleting, CLEAR])
+    world.answers["network.port"] = lambda step: note(next(answers, CLEAR))(step)
+    world.answers["network.network"] = note(CLEAR)
+    assert world.run() is S.DELETED
+    shown.append((world.deletion.round, tally(world.deletion, world.steps.values())))
+    assert len(shown) > 8
+    for (one, before), (two, after) in itertools.pairwise(shown):
+        assert after.found >= before.found
+        assert after.deleted >= before.deleted
+        if one == two:
+            assert after.steps_done >= before.steps_done
+    assert (shown[-1][1].found, shown[-1][1].deleted) == (3, 3)
