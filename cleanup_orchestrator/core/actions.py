@@ -235,7 +235,8 @@ class _Draft:
         backwards = to in ORDER and before in ORDER and ORDER.index(to) < ORDER.index(before)
         data = {"from": str(before), "to": str(to), "reason": action.reason, "backwards": backwards}
         self.deletion = move(self.deletion, to, By.ENGINE, self._now, action.reason, action.message)
-        self._say(f"deletion.{to}", action.message or f"{before} → {to}", data)
+        why = f": {action.message}" if action.message else ""
+        self._say(f"deletion.{to}", f"from {before} to {to}{why}", data)
 
     def _open_round(self, purpose: RoundPurpose, ids: Collection[str]) -> None:
         number = self.deletion.round + 1
@@ -316,7 +317,8 @@ class _Draft:
         # Each change of a hold goes into the journal: one lien may go and another one come. So does each blocker.
         if flipped or (action.type in (ConditionType.ON_HOLD, ConditionType.BLOCKED) and action.status):
             data = {"status": action.status, "reason": action.reason}
-            self._say(f"condition.{action.type}", action.message or action.reason, data)
+            says = "" if action.status else "not "
+            self._say(f"condition.{action.type}", f"{says}{action.type}: {action.message or action.reason}", data)
 
 
 def _place(step: Step) -> dict[str, str]:

@@ -58,7 +58,7 @@ def stalls_at(view: Snapshot, plan: ActionPlan) -> datetime.datetime | None:
         return None
     at = d.progress_at + view.rules.stall_after
     blocking = [step for step in view.steps if blocks(d, step)]
-    if not blocking or not all(only_a_person_clears(d, step) for step in blocking):
+    if not blocking or not all(_needs_a_person(view, step) for step in blocking):
         return at
     # It waits for a person, and its steps are tried again meanwhile. If they are not, it is stalled after all.
     cap = datetime.timedelta(seconds=view.rules.retry_cap)
@@ -73,19 +73,24 @@ def _tried_at(view: Snapshot, step: Step) -> datetime.datetime | None:
 
 
 def _blocked(view: Snapshot) -> SetCondition:
-    """Return whether a cascade, or the deletion of a project below, needs a person to go on.
-
-    A report and a dry run end by themselves, and name what is left.
-    """
+    """Return whether the deletion, or that of a project below, needs a person to go on."""
     d = view.deletion
-    found = []
-    if d.mode is Mode.CASCADE and not d.dry_run:
-        found += sorted({_named(step) for step in view.steps if only_a_person_clears(d, step)})
+    found = sorted({_named(step) for step in view.steps if _needs_a_person(view, step)})
     if view.below and not d.dry_run:
         found += sorted(f"project {c.project_name or c.project_id}: {c.attention}" for c in trees.asking(d))
     if found:
         return SetCondition(Type.BLOCKED, True, "person_needed", "; ".join(found))
     return SetCondition(Type.BLOCKED, False, "cleared", "")
+
+
+def _needs_a_person(view: Snapshot, step: Step) -> bool:
+    """Whether a step keeps the deletion waiting for a person.
+
+    No sweep does in a report and in a dry run: these end by themselves, and name what is left.
+    """
+    d = view.deletion
+    ends = d.dry_run or d.mode is not Mode.CASCADE
+    return not (ends and step.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)) and only_a_person_clears(d, step)
 
 
 def _named(step: Step) -> str:

@@ -231,7 +231,7 @@ def _after_report(round_: Round, plan: ActionPlan, found: str) -> Actions:
         return await_children(view, plan)
     if view.below:
         return plan.end(Status.LEFTOVERS, Reason.PROJECT_HAS_CHILDREN, view.below)
-    text = "going back to drain: the inventory without a drain was empty"
+    text = "the inventory without a drain was empty"
     return (Move(Status.DRAINING, StatusReason.EMPTY_BEFORE_DRAIN, text),)
 
 
@@ -287,7 +287,7 @@ def _recoverable(view: Snapshot, plan: ActionPlan) -> Actions:
     if plan.needs or busy is not None:
         return ()
     # It may have waited for weeks: only what is there now is deleted, and no more than was approved.
-    text = "going back to take another inventory, right before the first delete"
+    text = "another inventory follows, right before the first delete"
     return (Move(Status.INVENTORY, StatusReason.INVENTORY_AGAIN, text),)
 
 

@@ -61,7 +61,7 @@ class Event:
 
     type: str  #: one of ``EventType``, or made of two parts as described there
     message: str
-    actor: str = ""  #: a user's id, or the name of a worker; empty: an engine
+    actor: str = ""  #: a user's id, or the name of an engine or a worker
     data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     request_id: str = ""
 

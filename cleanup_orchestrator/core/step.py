@@ -131,6 +131,8 @@ class Leftover:
     abandoned: bool = False  #: whether it was abandoned by force
     owner: str = ""  #: if it may be abandoned: the project that it names as its owner
     remedy: str = ""  #: if it may be abandoned: how a person removes it; empty: see its reason
+    #: Whether the journal has the intent to delete it: it does not get another line with each try.
+    announced: bool = False
 
     def __post_init__(self) -> None:
         """Remove secrets from the message: it repeats text from a service or a user."""

@@ -35,7 +35,7 @@ def verifying(view: Snapshot, plan: ActionPlan) -> Actions:
     if d.purpose is RoundPurpose.PROJECT_SETTINGS:
         return _remove(view, plan) or _leave_settings_round(view)
     if force.pending(d):
-        return (Move(Status.DELETING, StatusReason.FORCED, f"going back: {force.asked(d)}"),)
+        return (Move(Status.DELETING, StatusReason.FORCED, str(force.asked(d))),)
     if d.purpose is RoundPurpose.INVENTORY:
         return _inventory(Round(view), plan)
     return _between_inventories(view, plan)
@@ -85,7 +85,7 @@ def _not_empty(round_: Round, plan: ActionPlan) -> Actions:
         # It may have waited for days: only what is there now is deleted, and no more than was approved.
         given = SetCondition(ConditionType.APPROVAL, False, "ended", "it was given")
         return (given, OpenRound(RoundPurpose.INVENTORY))
-    return (Move(Status.DELETING, StatusReason.FOUND_AGAIN, f"going back: verification found {found}"),)
+    return (Move(Status.DELETING, StatusReason.FOUND_AGAIN, f"verification found {found}"),)
 
 
 # ------------------------------------------------------------------------------------------------- between inventories

@@ -270,7 +270,9 @@ class Engine:
             return None
         LOG.debug("deletion %s: %s", deletion.id, ", ".join(type(action).__name__ for action in actions))
         applied = apply(deletion, steps, actions, now)
-        return dataclasses.replace(applied, deletion=with_tally(applied.deletion, steps, applied.steps))
+        events = tuple(dataclasses.replace(event, actor=self.name) for event in applied.events)
+        after = with_tally(applied.deletion, steps, applied.steps)
+        return dataclasses.replace(applied, deletion=after, events=events)
 
     def run_ticks(self, stop: threading.Event) -> None:
         """Take up every deletion that is due, until told to stop.

@@ -331,12 +331,13 @@ def _write_consequences(
 ) -> list[Lien]:
     """Write the journal lines of a saved deletion, and end its liens with it; return these liens."""
     lines = list(events)
+    actor = next((event.actor for event in events if event.actor), "")
     for step_id in abandoned:
-        lines += abandon_leftovers(c, step_id)
+        lines += [dataclasses.replace(event, actor=actor) for event in abandon_leftovers(c, step_id)]
     write_journal(c, before.id, now, lines)
     # A plugin's lien belongs to one deletion: the next deletion, or a retry, checks the resources again.
     ends = before.has_holds and before.status in LIVE and after.status not in LIVE
-    return end_liens_of(c, before, queries.steps_of(c, before.id), now) if ends else []
+    return end_liens_of(c, before, queries.steps_of(c, before.id), now, actor) if ends else []
 
 
 def _with_children(c: Connection, deletion: Deletion) -> Deletion:

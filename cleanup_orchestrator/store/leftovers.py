@@ -163,4 +163,5 @@ def _own(leftover: Leftover) -> dict[str, Any]:
         "abandoned": leftover.abandoned,
         "owner": records.text(leftover.owner)[:64],
         "remedy": records.text(leftover.remedy) or None,
+        "announced": leftover.announced,
     }

@@ -72,12 +72,16 @@ def settle_lien(
     return [lien]
 
 
-def end_liens_of(c: Connection, deletion: Deletion, steps: Iterable[Step], now: datetime.datetime) -> list[Lien]:
-    """End the liens of plugins for a deletion that has ended; write the journal."""
+def end_liens_of(
+    c: Connection, deletion: Deletion, steps: Iterable[Step], now: datetime.datetime, actor: str
+) -> list[Lien]:
+    """End the liens of plugins for a deletion that has ended; write the journal.
+
+    :param actor: whose action ended it
+    """
     ended = [end_lien(c, plugin_liens.lien_id(deletion.id, step), now) for step in steps]
     liens = [lien for lien in ended if lien is not None]
     text = "it was about this deletion, which is not under way any more"
-    write_journal(
-        c, deletion.id, now, [Event(EventType.LIEN_ENDED, f"{text}: {lien}", data=lien.to_dict()) for lien in liens]
-    )
+    events = [Event(EventType.LIEN_ENDED, f"{text}: {lien}", actor, lien.to_dict()) for lien in liens]
+    write_journal(c, deletion.id, now, events)
     return liens

@@ -150,6 +150,7 @@ def leftover(row: Row[Any]) -> Leftover:
         row.abandoned,
         row.owner,
         row.remedy or "",
+        row.announced,
     )
 
 

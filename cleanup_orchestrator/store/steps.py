@@ -311,7 +311,7 @@ def _drop_steps(c: Connection, holder: Step, dropped: Iterable[Step], now: datet
             names.append(f"{step.name}@{step.region}")
     if names:
         text = f"need not be asked any more: {', '.join(sorted(names))}"
-        write_journal(c, holder.deletion_id, now, [Event(EventType.SURVEY_DROPPED, text)])
+        write_journal(c, holder.deletion_id, now, [Event(EventType.SURVEY_DROPPED, text, holder.worker)])
 
 
 def _result_values(step: Step) -> dict[str, Any]:

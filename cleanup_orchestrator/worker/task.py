@@ -203,13 +203,22 @@ class StepTask(LeasedTask):
         ]
         events += self.work_on.notes
         changed = (str(result.outcome), result.reason) != (str(step.outcome), step.reason)
-        if step.kind is not StepKind.SWEEP:
+        if step.kind is not StepKind.SWEEP and (changed or result.message != step.message or self._is_first()):
             text = f"{step.kind}: {result.message or result.outcome}"
             events.append(Event(f"step.{step.kind}", text, actor, {"outcome": str(result.outcome)}))
-        elif result.outcome is not Outcome.CLEAR and changed:
+        elif step.kind is StepKind.SWEEP and result.outcome is not Outcome.CLEAR and changed:
             reasons = collections.Counter(str(leftover.reason) for leftover in result.leftovers)
             left = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
             text = f"{step.name}: " + (left or f"unknown: {result.message}")
             data = {**place, "outcome": str(result.outcome), "reason": result.reason}
             events.append(Event(f"sweep.{result.outcome}", text, actor, data))
         return events
+
+    def _is_first(self) -> bool:
+        """Whether the result of a deletion-wide step is for the journal although it is the same as before.
+
+        Surveys and the access step are repeated in each round, and from time to time while the deletion waits: only the
+        first one of an attempt is.
+        """
+        repeated = self.step.kind in (StepKind.SURVEY, StepKind.ACCESS)
+        return self.step.attempt == 1 and not (repeated and self.step.round > self.deletion.since_round)

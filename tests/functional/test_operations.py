@@ -145,6 +145,7 @@ def test_a_file_takes_the_api_out_of_service(processes, tmp_path):
 
 def test_sighup_takes_over_what_may_change_and_nothing_else(processes):
     all_ = processes()
+    all_.keystone.otherwise = 503  # the survey fails, and nothing waits for a person
     child = all_.start("all_in_one")
     log = child.log.read_text
     body = {"project_id": "p1", "dry_run": True}

@@ -357,7 +357,7 @@ MUTATIONS = (
     Mutation(
         "What waits for a person is called stalled",
         CONDITIONS,
-        "    if not blocking or not all(only_a_person_clears(d, step) for step in blocking):\n",
+        "    if not blocking or not all(_needs_a_person(view, step) for step in blocking):\n",
         "    if blocking:\n",
         tests("core/blocked"),
     ),

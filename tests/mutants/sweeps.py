@@ -253,9 +253,17 @@ MUTATIONS = (
     Mutation(
         "What is about to be deleted is written down afterwards",
         DELETING,
-        "            self.options.record_intent(chunk)\n            deletes = begin(chunk)\n",
+        "            self.options.record_intent(chunk)\n            self.announced.update(resource.id for resource in chunk)\n"
+        "            deletes = begin(chunk)\n",
         "            deletes = begin(chunk)\n            self.options.record_intent(chunk)\n",
         tests("worker/sweep"),
+    ),
+    Mutation(
+        "Each try writes its intent into the journal again",
+        "cleanup_orchestrator/worker/steps/sweep.py",
+        "            self._announced = self._announced_before(options.most_listed)\n",
+        "            pass\n",
+        tests("functional/test_journal"),
     ),
     Mutation(
         "Force is used where an ordinary delete was not tried",

@@ -51,6 +51,7 @@ class Sweep(StepRunner):
     def __init__(self, context: StepContext) -> None:
         super().__init__(context)
         self._stuck: frozenset[str] = frozenset()  #: ids of the resources that force is used on
+        self._announced: frozenset[str] = frozenset()  #: ids of the resources whose intent is in the journal
         self._janitor_lock = threading.Lock()
         self._janitor_connection: Connection | None = None
         self._no_janitor: NoJanitor | None = None  #: why there is no such connection
@@ -93,6 +94,8 @@ class Sweep(StepRunner):
         if forced and self.step.forcing:
             left = self._left(options.most_listed)
             self._stuck = frozenset(one.id for one in left if one.reason not in _NOT_BY_FORCE)
+        if self.step.outcome is Outcome.LEFTOVERS:
+            self._announced = self._announced_before(options.most_listed)
         # There are few project settings, and after the point of no return nothing is put off.
         seconds = options.slice if self.deletion.purpose is RoundPurpose.DELETE else math.inf
         how = sweep_deleting.DeleteOptions(
@@ -147,12 +150,12 @@ class Sweep(StepRunner):
         return {row.leftover.id for row in rows if not (forced and row.leftover.abandoned)}
 
     def record_intent(self, resources: Sequence[Resource]) -> None:
-        """Write into the journal which resources are going to be deleted.
+        """Write into the journal which resources are going to be deleted, unless an earlier try has written it.
 
         :raises Stopped: nothing may be deleted
         """
         by_force = [r for r in resources if r.id in self._stuck]
-        ordinary = [r for r in resources if r.id not in self._stuck]
+        ordinary = [r for r in resources if r.id not in self._stuck and r.id not in self._announced]
         events = [
             Event(
                 type_,
@@ -227,6 +230,14 @@ class Sweep(StepRunner):
             self.deletion.id, most, region=step.region, service=step.service, type=step.type
         )
         return [row.leftover for row in rows]
+
+    def _announced_before(self, most: int) -> frozenset[str]:
+        """Return the ids of what the attempt before this one tried to delete, and left."""
+        step = self.step
+        rows = self.context.store.leftovers(
+            self.deletion.id, most, region=step.region, service=step.service, type=step.type, announced=True
+        )
+        return frozenset(row.leftover.id for row in rows)
 
 
 def _with_remedy(type_: ResourceType, project: ProjectDefinition, leftover: Leftover) -> Leftover:

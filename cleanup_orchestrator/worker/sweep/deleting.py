@@ -163,6 +163,7 @@ class _Attempt:
     ) -> None:
         self.context, self.exclusions, self.options, self.needs = context, exclusions, options, needs
         self.tried: set[str] = set()  #: ids
+        self.announced: set[str] = set()  #: ids whose intent is in the journal
         self.missing: set[str] = set()  #: ids that the service did not know when the delete was made
         self.refused: dict[str, Verdict] = {}  #: by id
         self.slow_down: Verdict | None = None  #: a call got no permit in time: no further delete begins
@@ -199,6 +200,7 @@ class _Attempt:
                 break
             chunk = resources[start : start + _CHUNK]
             self.options.record_intent(chunk)
+            self.announced.update(resource.id for resource in chunk)
             deletes = begin(chunk)
             for each in before:
                 each.result()
@@ -262,7 +264,9 @@ def _list_again(attempt: _Attempt, first: Listing, found: dict[str, Leftover], o
             there.append(before)
             return
         said = describe(type_, context.project, resource) if type_.informational else verdict.message
-        there.append(Leftover(resource.id, resource.name, verdict.reason, said, verdict.blocked_by))
+        announced = resource.id in attempt.announced
+        left = Leftover(resource.id, resource.name, verdict.reason, said, verdict.blocked_by, announced=announced)
+        there.append(left)
 
     try:
         second = scan(context, attempt.exclusions, still_there, watch=found, find_users=attempt.needs)

@@ -37,6 +37,7 @@ class Keystone:
         self.projects = {}
         self.tokens = {}
         self.broken = False
+        self.otherwise = 404  # the status of what it does not have
         self.list_limit = 10_000
         self.requests = []
         self.server = simple_server.make_server("127.0.0.1", 0, self, server_class=_Server, handler_class=_Quiet)
@@ -156,4 +157,4 @@ class Keystone:
                 kinds = ("identity", "network", "placement", "weather")
                 rows = [{"id": f"e-{k}", "service_id": k, "region_id": "RegionOne"} for k in kinds]
                 return 200, {"endpoints": rows}, []
-        return 404, {}, []
+        return self.otherwise, {}, []

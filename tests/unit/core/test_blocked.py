@@ -121,6 +121,17 @@ def test_a_report_and_a_dry_run_end_by_themselves(values):
     assert blockers(world.deletion, world.steps.values())
 
 
+@pytest.mark.parametrize("values", [{}, {"mode": Mode.REPORT}, {"dry_run": True}])
+def test_every_deletion_is_blocked_if_it_cannot_even_begin(values):
+    world = World(deletion(**values), PORT)
+    world.answers["survey"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.FORBIDDEN), "no role")
+    world.run(limit=600)
+    assert world.deletion.status is Status.ACCEPTED
+    assert world.now - T0 > 3 * world.rules.stall_after
+    assert stalled(world) is None
+    assert (blocked(world) is not None, world.deletion.attention) == (True, "" if "dry_run" in values else "blocked")
+
+
 def test_a_service_without_a_plugin_blocks():
     step = Step("u", "d", StepKind.UNSUPPORTED, "R1", "messaging", reason=str(Reason.NO_PLUGIN))
     step = dataclasses.replace(step, state=StepState.DONE, outcome=Outcome.UNKNOWN, round=1)

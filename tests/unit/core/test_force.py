@@ -273,7 +273,9 @@ def test_what_appears_later_is_deleted_and_not_abandoned():
     project.types["block-storage.volume"]["new"] = "goes"
     assert world.run(limit=5000) is Status.DELETED
     assert project.types["block-storage.volume"] == {"v": "stays"}
-    assert [e.message for e in world.events if e.type == "deletion.deleting"][-1].startswith("going back")
+    assert [e.message for e in world.events if e.type == "deletion.deleting"][-1].startswith(
+        "from verifying to deleting: verification found"
+    )
 
 
 def test_what_appears_later_and_does_not_go_is_abandoned_by_name_as_well():

@@ -619,6 +619,7 @@ def test_for_every_sequence_of_events_the_project_ends_removed_and_empty_or_unch
         store = sqlite_stores.in_memory()
         made(store, mode=mode)
         engine = Engine.__new__(Engine)
+        engine.name = "an engine"
         bus = types.SimpleNamespace(step=lambda _: None, deletion=lambda _: None)  # every cast is lost
         engine.store, engine.bus, engine.rules = store, bus, rules
         engine._lock, engine._deciding, engine.alarms = threading.Lock(), {}, Alarms(bus.deletion)
