@@ -6,6 +6,7 @@ import argparse
 import datetime
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
@@ -125,11 +126,18 @@ class Cleanup(command.Command):
             raise command_error(explain(exc, self.find_id), exc) from exc
 
 
+def _fit(parsed_args: argparse.Namespace) -> None:
+    """Make a table as wide as the terminal at most, unless a width is asked for."""
+    if sys.stdout.isatty() and not getattr(parsed_args, "max_width", 1):
+        parsed_args.fit_width = True
+
+
 class Lister(Cleanup, command.Lister):
     """A command that lists."""
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Write the table without terminal control characters."""
+        _fit(parsed_args)
         rows = data if parsed_args.formatter in _ESCAPING else (_shown(row) for row in data)
         code: int = super().produce_output(parsed_args, column_names, rows)
         return code
@@ -140,6 +148,7 @@ class ShowOne(Cleanup, command.ShowOne):
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Write the object without terminal control characters."""
+        _fit(parsed_args)
         row = data if parsed_args.formatter in _ESCAPING else _shown(data)
         if parsed_args.formatter == "shell":
             row = tuple(_for_a_shell(value) for value in row)
@@ -313,7 +322,11 @@ class Rows(format_columns.ListDictColumn):
 
 
 class Conditions(Rows):
-    """Conditions of a deletion."""
+    """Conditions of a deletion. A table has those that are true."""
+
+    def human_readable(self) -> str:
+        """Return a line for each condition that is true."""
+        return "\n".join(self.line(row) for row in self._value or () if row.get("status"))
 
     def line(self, row: Mapping[str, Any]) -> str:
         """Return one condition, its reason and its message."""
@@ -328,6 +341,15 @@ class Blockers(Rows):
     def line(self, row: Mapping[str, Any]) -> str:
         """Return one blocker and its remedy."""
         return "\n".join(blocker_lines([row]))
+
+
+class Children(Rows):
+    """Deletions of the projects below, for which a deletion waits."""
+
+    def line(self, row: Mapping[str, Any]) -> str:
+        """Return one project, the status of its deletion, and whether it needs a person."""
+        words = [one_line(row[key]) for key in ("status", "attention") if row.get(key)]
+        return f"{one_line(row.get('project_name') or row.get('project_id') or '')}: {', '.join(words)}"
 
 
 class Counts(Rows):

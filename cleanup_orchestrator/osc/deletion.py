@@ -40,6 +40,16 @@ class DeletionCommand(common.Cleanup):
     find_id = common.FIND_DELETION
 
 
+#: Fields that a table leaves out unless they are asked for: it shows on one screen what a person needs.
+IN_DETAIL = frozenset(
+    {
+        *("domain_id", "user_id", "request_id", "plan_hash", "origin", "include_subtree", "reason", "attempt"),
+        *("cancellable", "retryable", "restorable"),
+        *("updated_at", "status_at", "progress_at", "drained_at", "settle_until"),
+    }
+)
+
+
 class ListDeletion(common.Lister):
     """List the deletions of projects."""
 
@@ -180,7 +190,8 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
       Only the blockers, for a script:
         openstack project deletion show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11 -f json -c blockers
 
-    A table leaves out empty types. '-f json' and '-f yaml' have all types.
+    A table has what a person needs: it leaves out empty fields, conditions that are not true, and types without
+    resources. '-f json' and '-f yaml' have everything, and '-c' shows any field.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -202,13 +213,18 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
             "forced": common.Forced,
             "progress": common.Progress,
             "counts": common.Counts,
+            "children": common.Children,
         }
-        first = "id project_name project_id domain_id mode dry_run status reason message conditions blockers forced"
-        first += " liens waivers approvals point_of_no_return_at progress"
+        first = (
+            "id project_name project_id domain_id mode dry_run status attention message conditions blockers children"
+        )
+        first += " forced liens waivers approvals point_of_no_return_at progress"
         names = [name for name in first.split() if name in deletion]
         # Fields of a newer server are shown as well.
         names += [name for name in deletion if name not in names and name not in ("links", "counts")]
         names += ["counts"] if "counts" in deletion else []
+        if parsed_args.formatter == "table" and not parsed_args.columns:
+            names = [n for n in names if n not in IN_DETAIL and deletion[n] not in (None, "", [], {}, False)]
         values = [deletion[n] if n not in formats or deletion[n] is None else formats[n](deletion[n]) for n in names]
         return tuple(names), values
 

@@ -143,7 +143,11 @@ class TestShow:
         assert fields["conditions"] == "stalled: yes (NoProgress, nothing moved for 15 minutes)"
         assert fields["progress"] == "found 3, deleted 1, remaining 2, steps 5/6"
         assert fields["newer"] == "of a newer server"
+        assert fields["attention"] == "stalled"
         assert "links" not in fields
+        for name in ("forced", "retryable", "dry_run", "drained_at", "request_id"):
+            assert name not in fields, "empty, or only for programs"
+        assert len(result.out.splitlines()) <= 24
         lines = [value for _, value in cells]
         assert "RegionOne volume.volume: no answer from http://volume.example (unreachable)" in lines
         assert "remedy: start the service, or waive it" in lines
@@ -159,6 +163,27 @@ class TestShow:
     def test_yaml(self, openstack, stub_cloud, id_):
         result = openstack("project", "deletion", "show", id_, "-f", "yaml")
         assert yaml.safe_load(result.out)["blockers"] == [stub.BLOCKER]
+
+    def test_a_column_that_is_asked_for(self, openstack, id_):
+        result = openstack("project", "deletion", "show", id_, "-c", "request_id", "-c", "forced")
+        assert f"| request_id | {stub.REQUEST_ID}" in result.out
+
+    def test_children(self, openstack, stub_cloud, demo):
+        rows = [
+            {
+                "deletion_id": "d1",
+                "project_id": "p1",
+                "project_name": "a",
+                "status": "deleting",
+                "attention": "blocked",
+            },
+            {"deletion_id": "d2", "project_id": "p2", "project_name": "", "status": "deleted", "attention": ""},
+        ]
+        id_ = stub_cloud.add_deletion(demo, "accepted", children=rows)
+        out = openstack("project", "deletion", "show", id_).out
+        assert "a: deleting, blocked" in out
+        assert "p2: deleted" in out
+        assert openstack("project", "deletion", "show", id_, "-f", "json").json["children"] == rows
 
     def test_one_column(self, openstack, id_):
         assert openstack("project", "deletion", "show", id_, "-f", "value", "-c", "status").out == "deleting\n"

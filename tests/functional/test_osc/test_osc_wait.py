@@ -6,6 +6,7 @@ import re
 import select
 import signal
 import subprocess
+import termios
 import time
 
 import pytest
@@ -385,12 +386,15 @@ class TestProcess:
 
 
 class TestTerminal:
-    def run(self, command, env=None):
-        """Run a command whose error output is a terminal; return exit code, output, and what the terminal got."""
+    def run(self, command, env=None, output=subprocess.PIPE):
+        """Run a command whose error output is a terminal; return exit code, output, and what the terminal got.
+
+        :param output: ``None``: the output is the terminal, too
+        """
         master, slave = pty.openpty()
-        running = subprocess.Popen(
-            command, stdin=slave, stdout=subprocess.PIPE, stderr=slave, env={**os.environ, **(env or {})}
-        )
+        termios.tcsetwinsize(slave, (24, 80))
+        env, output = {**os.environ, **(env or {})}, slave if output is None else output
+        running = subprocess.Popen(command, stdin=slave, stdout=output, stderr=slave, env=env)
         os.close(slave)
         seen = b""
         until = time.monotonic() + 180
@@ -405,8 +409,10 @@ class TestTerminal:
                 seen += got
             elif running.poll() is not None:
                 break
-        out = running.stdout.read().decode()
-        running.stdout.close()
+        out = ""
+        if running.stdout is not None:
+            with running.stdout as stream:
+                out = stream.read().decode()
         os.close(master)
         return running.wait(60), out, seen.decode().replace("\r\n", "\n")
 
@@ -430,6 +436,15 @@ class TestTerminal:
             "demo: no longer stalled",
             "demo: deleted",
         ]
+
+    def test_a_table_is_no_wider_than_the_terminal(self, stub_cloud, env):
+        long = {**stub.BLOCKER, "message": "no answer " * 30}
+        id_ = stub_cloud.add_deletion(stub_cloud.add_project("demo"), {"status": "failed", "blockers": [long]})
+        command = [*SHELL, "project", "deletion", "show", id_]
+        code, _, out = self.run(command, output=None)
+        assert code == 0
+        assert "no answer" in out
+        assert max(map(len, out.splitlines())) <= 80
 
     def test_several_at_once(self, stub_cloud, env):
         for name in ("one", "two", "three"):
