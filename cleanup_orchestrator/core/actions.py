@@ -337,7 +337,7 @@ def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.dat
         outcome=Outcome.NONE if waived else result.outcome,
         reason=str(Reason.WAIVED) if waived else result.reason,
         message=step.message if waived else result.message,
-        found=result.found or _known(deletion, step) if result.outcome is Outcome.UNKNOWN else result.found,
+        found=_found(deletion, step, result),
         kept=result.kept,
         remaining=len(result.leftovers),
         abandoned=_abandoned(deletion, step, result),
@@ -351,7 +351,7 @@ def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.dat
     )
     if deletion.purpose is RoundPurpose.DELETE and result.outcome is not Outcome.UNKNOWN:
         # A resource that an earlier listing had and that neither listing of this sweep has was deleted with another.
-        along = max(0, _known(deletion, step) - result.found)
+        along = max(0, _known(step) - result.found)
         after = dataclasses.replace(after, deleted=after.deleted + along)
     progress = (
         bool(result.deleted)
@@ -362,10 +362,16 @@ def record(deletion: Deletion, step: Step, result: StepResult, now: datetime.dat
     return dataclasses.replace(deletion, **values), after
 
 
-def _known(deletion: Deletion, step: Step) -> int:
-    """Return how many resources were there at the latest list of this attempt that did not fail."""
-    if step.round <= deletion.since_round:
-        return step.remaining
+def _found(deletion: Deletion, step: Step, result: StepResult) -> int:
+    """Return how many resources there are by a result; after a list that failed, how many there were before."""
+    first = step.round <= deletion.since_round + 1  # what is known is of an earlier attempt
+    if result.outcome is not Outcome.UNKNOWN or result.found or first:
+        return result.found
+    return _known(step)
+
+
+def _known(step: Step) -> int:
+    """Return how many resources were there at the latest list that did not fail."""
     return step.found if step.outcome is Outcome.UNKNOWN else step.remaining
 
 

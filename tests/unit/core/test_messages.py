@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 
+from cleanup_orchestrator.core.actions import record
 from cleanup_orchestrator.core.deletion import Condition, Mode, RoundPurpose, Status, Tally
 from cleanup_orchestrator.core.messages import message, reason_now, waits
 from cleanup_orchestrator.core.reasons import Reason
@@ -162,3 +163,11 @@ def test_the_numbers_never_go_back_within_an_attempt():
         if one == two:
             assert after.steps_done >= before.steps_done
     assert (shown[-1][1].found, shown[-1][1].deleted) == (3, 3)
+
+
+@pytest.mark.parametrize(("round_", "expected"), [(2, 0), (3, 7)])
+def test_what_an_earlier_attempt_found_does_not_count_in_this_one(round_, expected):
+    before = {"state": StepState.RUNNING, "outcome": Outcome.LEFTOVERS, "found": 7, "remaining": 7}
+    step = dataclasses.replace(sweep_step("network.port", round=round_), **before)
+    _, after = record(deletion(status=S.DELETING, since_round=1, round=round_), step, UNKNOWN, T0)
+    assert after.found == expected
