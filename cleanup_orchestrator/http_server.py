@@ -26,7 +26,7 @@ from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.receiver import ChunkedReceiver
 from waitress.server import TcpWSGIServer
-from waitress.task import ErrorTask, ThreadedTaskDispatcher
+from waitress.task import ErrorTask, ThreadedTaskDispatcher, WSGITask
 from waitress.utilities import BadRequest
 
 #: Bytes of a request's line and headers. A token has some hundred bytes, in the largest formats some thousand.
@@ -141,10 +141,25 @@ class _Request(HTTPRequestParser):
             self.body_rcv = _Chunks(self.body_rcv.getbuf())
 
 
+class _Task(WSGITask):
+    """Calls the application for one request."""
+
+    def get_environment(self) -> dict[str, Any]:
+        """Return the environment of the request, with the path as the client sent it.
+
+        waitress reduces several slashes at the beginning of the path to one. The application must see them, so that
+        it answers the same below every server.
+        """
+        environ: dict[str, Any] = super().get_environment()
+        environ["PATH_INFO"] = self.request.path
+        return environ
+
+
 class _Channel(HTTPChannel):
     """One connection."""
 
     parser_class = _Request
+    task_class = _Task
     error_task_class = _Refusal
     since: float | None = None  #: when the first byte of an incomplete request arrived
     reading_since: float | None = None  #: when an answer was first seen to wait for the client

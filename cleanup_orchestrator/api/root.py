@@ -31,9 +31,11 @@ TOKEN_INFO = "keystone.token_info"
 def segments(path: str) -> tuple[str, ...]:
     """Return the segments of a path.
 
-    One slash at the end is ignored. An empty segment in the middle is kept.
+    One slash at the end is ignored. An empty segment in the middle is kept. A path without a slash at its beginning,
+    such as the ``*`` of an OPTIONS request, is one segment.
     """
-    parts = path.split("/")[1:]
+    parts = path.split("/")
+    parts = parts[1:] if not parts[0] else ["/", *parts]
     return tuple(parts[:-1] if parts and parts[-1] == "" else parts)
 
 

@@ -268,6 +268,10 @@ def test_a_body_of_unknown_length_that_is_too_large(site):
 
 
 PATHS = [
+    "//",
+    "///",
+    "*",
+    "v1/deletions",
     "/v1//deletions",
     "//v1/deletions",
     "/v1/deletions//",
