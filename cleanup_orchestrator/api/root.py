@@ -39,6 +39,20 @@ def segments(path: str) -> tuple[str, ...]:
     return tuple(parts[:-1] if parts and parts[-1] == "" else parts)
 
 
+def _check_accept(request: webob.Request, handler: Any) -> None:
+    """Check that the client accepts a type that the handler returns.
+
+    pecan has the same check, but logs a refusal as an error of the service.
+
+    :raises ApiError: 406
+    """
+    offered = list(handler._pecan["content_types"])
+    accept = request.headers.get("Accept", "")
+    if request.accept.acceptable_offers(offered) or any(accept.startswith(each) for each in offered):
+        return
+    raise errors.of_status(406)
+
+
 class Identity(hooks.PecanHook):
     """Sets ``request.context`` from the token check.
 
@@ -136,6 +150,7 @@ class Root:
                 if method not in methods:
                     allowed = sorted({*methods, *(["HEAD"] if "GET" in methods else [])})
                     raise errors.of_status(405, {"Allow": ", ".join(allowed)})
+                _check_accept(request, methods[method])
                 return methods[method], [got for want, got in zip(pattern, path, strict=True) if want == "{id}"]
         raise errors.of_status(404)
 

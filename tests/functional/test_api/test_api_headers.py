@@ -1,6 +1,7 @@
 """Headers of every answer: no cache may keep an answer or give it to another user."""
 
 import contextlib
+import logging
 import re
 import socketserver
 import threading
@@ -12,6 +13,7 @@ from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
 
 ROOT = Path(__file__).parents[3]
+UUID = "aaaaaaaa-2222-3333-4444-555555555555"
 
 
 def check(answer):
@@ -51,6 +53,23 @@ def test_no_answer_is_to_be_kept(site, method, path, token, body, status):
 def test_nor_one_about_a_cloud_that_is_away(site):
     site.keystone.broken = True
     assert check(site.get("/v1/deletions", "another-token")).status == 503
+
+
+@pytest.mark.parametrize("path", ["/v1/deletions", f"/v1/orphan-scans/{UUID}/orphans", "/"])
+def test_a_client_that_accepts_no_json_is_not_an_error_of_the_service(site, caplog, path):
+    """pecan once logged it at ERROR."""
+    answer = check(site.get(path, headers={"Accept": "image/png"}))
+    assert (answer.status, answer.error["code"]) == (406, "not_acceptable")
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.parametrize(
+    "accept",
+    ["application/json", "application/*", "*/*;q=0.1", "image/png, application/json;q=0.5", "application/json; v=1", "x"],
+)
+def test_a_client_that_accepts_json_gets_it(site, accept):
+    answer = site.get("/v1/deletions", headers={"Accept": accept})
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
 
 
 def test_what_cors_says_stays(tmp_path, keystone):
