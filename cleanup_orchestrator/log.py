@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from oslo_config import cfg
@@ -17,8 +18,9 @@ from oslo_log import log
 
 from cleanup_orchestrator.core.redact import printable, redact
 
-_IDS = "[%(request_id)s deletion=%(deletion_id)s project=%(target_project_id)s]"
-#: The ids come from the context that :func:`context` sets; ``-`` without one.
+_IDS = "[%(request_id)s deletion=%(deletion_id)s project=%(target_project_id)s%(caller)s]"
+#: The ids come from the context that :func:`context` sets; ``-`` without one. ``caller`` is empty, or names the request
+#: id that the caller of the API sent.
 FORMAT = f"%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s {_IDS} %(message)s"
 _TRACE_PREFIX = f"%(asctime)s.%(msecs)03d %(process)d ERROR %(name)s {_IDS} "
 #: Levels of libraries that log whole requests at DEBUG. They also apply if debug is on.
@@ -57,7 +59,8 @@ class Context(oslo_context.RequestContext):
     def to_dict(self) -> dict[str, Any]:
         """Return the values that the formatter fills in."""
         ids = {"deletion_id": self.deletion_id, "target_project_id": self.target_project_id}
-        return {**super().to_dict(), **ids}
+        caller = f" global_request_id={self.global_request_id}" if self.global_request_id else ""
+        return {**super().to_dict(), **ids, "caller": caller}
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -87,8 +90,8 @@ def redact_handlers() -> None:
                 handler.setFormatter(_Redacting(handler.formatter or logging.Formatter()))
 
 
-#: Fields whose values come from the path or a header of a request.
-_FROM_OUTSIDE = ("request_id", "deletion_id", "target_project_id")
+#: Fields whose values come from the path or a header of a request, each with its value outside of a request.
+_FROM_OUTSIDE = MappingProxyType({"request_id": "-", "deletion_id": "-", "target_project_id": "-", "caller": ""})
 
 
 class _Redacting(logging.Formatter):
@@ -107,8 +110,8 @@ class _Redacting(logging.Formatter):
         """Return the line of a record, and the lines of its traceback and stack."""
         plain = _Record(record)
         plain.msg, plain.args = _clean(record.getMessage()), None
-        for name in _FROM_OUTSIDE:
-            setattr(plain, name, str(record.__dict__.get(name, "-")))
+        for name, default in _FROM_OUTSIDE.items():
+            setattr(plain, name, str(record.__dict__.get(name, default)))
         if record.exc_info and record.exc_info[1] is not None:
             shown = _shown(record.exc_info[1])
             # Another handler may have stored its text of the traceback.
@@ -214,17 +217,23 @@ class _Factory:
 
     def __call__(self, *args: Any, **kwargs: Any) -> logging.LogRecord:
         record: logging.LogRecord = self._inner(*args, **kwargs)
-        for name in _FROM_OUTSIDE:
-            record.__dict__.setdefault(name, "-")
+        for name, default in _FROM_OUTSIDE.items():
+            record.__dict__.setdefault(name, default)
         return record
 
 
 @contextlib.contextmanager
-def context(deletion_id: str = "-", project_id: str = "-", request_id: str = "") -> Iterator[None]:
-    """Put the ids on every log line of this thread during the block."""
+def context(
+    deletion_id: str = "-", project_id: str = "-", request_id: str = "", global_request_id: str | None = None
+) -> Iterator[None]:
+    """Put the ids on every log line of this thread during the block.
+
+    :param global_request_id: the request id that the caller of the API sent
+    """
     before = oslo_context.get_current()
     # "-" instead of None: for None oslo.context generates a new id.
-    Context(deletion_id or "-", project_id or "-", request_id=request_id or "-", overwrite=True)
+    ids: dict[str, Any] = {"request_id": request_id or "-", "global_request_id": global_request_id}
+    Context(deletion_id or "-", project_id or "-", overwrite=True, **ids)
     try:
         yield
     finally:

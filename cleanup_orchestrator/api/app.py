@@ -124,7 +124,8 @@ class Frame:
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:
         """Answer one request."""
-        with our_log.context(request_id=request.environ.get(errors.REQUEST_ID, "")):
+        ids = {name: request.environ.get(f"openstack.{name}") for name in ("request_id", "global_request_id")}
+        with our_log.context(**ids):
             if request.environ.get("PATH_INFO") == health.PATH:
                 return _not_cached(request.get_response(self._health))
             begin = time.monotonic()

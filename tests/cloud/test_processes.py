@@ -27,7 +27,7 @@ from tests.support.timing import wait
 
 LEASE = 6
 STOP = 60  #: seconds in which a process has to be gone after SIGTERM
-IDS = re.compile(r"^[-\d]{10} [\d:.]{12} \d+ [A-Z]+ \S+ \[\S+ deletion=\S+ project=\S+\]")
+IDS = re.compile(r"^[-\d]{10} [\d:.]{12} \d+ [A-Z]+ \S+ \[\S+ deletion=\S+ project=\S+( global_request_id=\S+)?\]")
 
 CONFIGURATION = """
 [DEFAULT]

@@ -324,6 +324,29 @@ def test_every_line_has_the_ids_and_none_a_secret(site, lines, monkeypatch):
     assert "gAAAA-secret-token" not in text and "a-very-secret-password" not in text
 
 
+def test_every_line_has_the_request_id_that_the_caller_sent(site, lines):
+    """As the clients of OpenStack send it, so that one id finds the lines of all services."""
+    sent = f"req-{uuid.UUID(int=7)}"
+    headers = {"X-OpenStack-Request-Id": sent}
+    answer = site.post("/v1/deletions", {"project_id": "p1"}, headers=headers)
+    own = answer.headers["x-openstack-request-id"]
+    assert own != sent
+    ids = f"[{own} deletion={answer.json['deletion']['id']} project=p1 global_request_id={sent}]"
+    of_package = [line for line in lines() if " cleanup_orchestrator." in line and " INFO " in line]
+    assert len(of_package) == 2 and all(ids in line for line in of_package)
+    assert site.get("/v1/nothing", headers=headers).status == 404
+    assert f"global_request_id={sent}] GET /v1/nothing: 404" in lines()[-1]
+
+
+@pytest.mark.parametrize(
+    "sent", ["x", "req-", f"req-{uuid.UUID(int=7)} forged", f"REQ-{uuid.UUID(int=7)}", "req-\u00fc"]
+)
+def test_a_request_id_of_another_form_is_not_logged(site, lines, sent):
+    answer = site.get("/v1/deletions", headers={"X-OpenStack-Request-Id": sent})
+    assert answer.status == 200
+    assert lines() and not [line for line in lines() if "global_request_id" in line]
+
+
 def test_a_line_outside_of_any_request_is_well_formed(lines):
     before = oslo_context.get_current()
     with log.context("d1", "p1", "req-1"):

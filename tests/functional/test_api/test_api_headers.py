@@ -65,7 +65,14 @@ def test_a_client_that_accepts_no_json_is_not_an_error_of_the_service(site, capl
 
 @pytest.mark.parametrize(
     "accept",
-    ["application/json", "application/*", "*/*;q=0.1", "image/png, application/json;q=0.5", "application/json; v=1", "x"],
+    [
+        "application/json",
+        "application/*",
+        "*/*;q=0.1",
+        "image/png, application/json;q=0.5",
+        "application/json; v=1",
+        "x",
+    ],
 )
 def test_a_client_that_accepts_json_gets_it(site, accept):
     answer = site.get("/v1/deletions", headers={"Accept": accept})
