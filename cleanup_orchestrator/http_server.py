@@ -55,7 +55,8 @@ _LOG = logging.getLogger(__name__)
 def _error(status: int, detail: str) -> bytes:
     """Return the body of an error in the shape of the API."""
     phrase = http.HTTPStatus(status)
-    error = {"status": status, "code": phrase.name.lower(), "title": phrase.phrase, "detail": detail}
+    error: dict[str, Any] = {"status": status, "code": phrase.name.lower(), "title": phrase.phrase, "detail": detail}
+    error |= {"limit": MAX_BODY} if status == 413 else {}
     return json.dumps({"errors": [{**error, "request_id": f"req-{uuid.uuid4()}"}]}).encode()
 
 
@@ -66,7 +67,7 @@ class _Refusal(ErrorTask):
         """Write the answer, and close the connection."""
         error = self.request.error
         details = {
-            413: "the body is larger than this server accepts",
+            413: f"the body is larger than {MAX_BODY} bytes",
             431: f"the request's line and headers are larger than {MAX_HEAD} bytes",
             500: "an unexpected error: see the log of the server",
             501: "the only Transfer-Encoding of this server is chunked",

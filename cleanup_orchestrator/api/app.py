@@ -99,14 +99,14 @@ def pipeline(conf: cfg.ConfigOpts, context: ApiContext, checks: health.Health) -
     conf.set_default("service_type", SERVICE_TYPE, group="keystone_authtoken")
     limited = sizelimit.RequestBodySizeLimiter(_ByPath(checked, handlers), conf)
     conf.set_default("max_request_body_size", _MAX_BODY, group="oslo_middleware")
-    shaped = errors.Shaper(limited)
+    shaped = errors.Shaper(limited, lambda: conf.oslo_middleware.max_request_body_size)
     conf.register_opts(cors.OPTS, "cors")
     conf.set_default("allow_methods", ["GET", "HEAD", "POST", "DELETE"], group="cors")
     conf.set_default("allow_headers", ["Content-Type", "X-Auth-Token", "X-OpenStack-Request-Id"], group="cors")
     conf.set_default("expose_headers", ["Location", "X-OpenStack-Request-Id"], group="cors")
     # Without an allowed origin the CORS middleware would answer every OPTIONS request with an empty 200.
     shared = cors.CORS(shaped, conf) if conf.cors.allowed_origin else shaped
-    framed = Frame(shared, _Health(checks, conf))
+    framed = Frame(shared, _Health(checks, conf), conf.api.help_url)
     return http_proxy_to_wsgi.HTTPProxyToWSGI(request_id.RequestId(framed, conf), conf)
 
 
@@ -118,13 +118,14 @@ class Frame:
     Logs only the method, the path and the status. Headers, query and body can contain secrets.
     """
 
-    def __init__(self, application: Any, health: Any) -> None:
-        self._application, self._health = application, health
+    def __init__(self, application: Any, health: Any, help_url: str | None) -> None:
+        self._application, self._health, self._help_url = application, health, help_url
 
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:
         """Answer one request."""
         ids = {name: request.environ.get(f"openstack.{name}") for name in ("request_id", "global_request_id")}
+        request.environ[errors.HELP_URL] = self._help_url
         with our_log.context(**ids):
             if request.environ.get("PATH_INFO") == health.PATH:
                 return _not_cached(request.get_response(self._health))
@@ -198,8 +199,7 @@ class _Health:
     def __call__(self, request: webob.Request) -> webob.Response:
         """Answer one health check."""
         if request.method not in ("GET", "HEAD"):
-            refused = errors.of_status(405, {"Allow": "GET, HEAD"})
-            return refused.response(request.environ.get(errors.REQUEST_ID, ""))
+            return errors.of_status(405, {"Allow": "GET, HEAD"}).response(request)
         first = request.get_response(self._backends)
         return first if first.status_int >= 400 else request.get_response(self._checks)
 

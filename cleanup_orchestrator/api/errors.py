@@ -1,15 +1,16 @@
 """Gives every error the same JSON shape.
 
-The shape is ``{"errors": [{"status", "code", "title", "detail", "request_id", ...}]}``. Handlers raise
+The shape is ``{"errors": [{"status", "code", "title", "detail", "request_id", "links", ...}]}``. Handlers raise
 :class:`ApiError`. :class:`Shaper` answers it, and gives the errors of the token check, the size limit, pecan and the
-exceptions of defects the same shape. No traceback and no SQL leaves the process.
+exceptions of defects the same shape. No traceback and no SQL leaves the process. ``CODES`` explains every code: the
+API reference, the OpenAPI document and the help links use it.
 """
 
 from __future__ import annotations
 
 import http
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import webob
@@ -23,6 +24,112 @@ from cleanup_orchestrator.errors import BadAnswer
 
 LOG = log.getLogger(__name__)
 REQUEST_ID = "openstack.request_id"
+#: The key of the WSGI environment with the URL of the published API reference.
+HELP_URL = "cleanup_orchestrator.help_url"
+
+#: Every code of an error, with its status and its meaning. Each name in backquotes is a member of the error.
+CODES: dict[str, tuple[int, str]] = {
+    "bad_request": (400, "The API cannot parse the HTTP request."),
+    "invalid_json": (
+        400,
+        "The body is not JSON in UTF-8, or an object in it has a name twice. ``line`` and ``column`` count from 1. "
+        "They are absent if the parser gives no position.",
+    ),
+    "invalid_body": (
+        400,
+        "A field of the body is unknown, missing or invalid. ``field`` names it, and ``path`` is its JSON path.",
+    ),
+    "invalid_query": (
+        400,
+        "A parameter of the query is unknown or invalid. ``field`` names it. In the list of deletions, a marker is "
+        "invalid if the caller may not see that deletion.",
+    ),
+    "project_is_domain": (400, "The ID is the ID of a domain. Delete the projects of the domain one by one."),
+    "not_waivable": (400, "The service is Keystone, which cannot be waived. ``field`` is ``service_type``."),
+    "unauthorized": (
+        401,
+        "The request has no token, or Keystone does not accept the token. The header ``WWW-Authenticate`` has the URL "
+        "of Keystone.",
+    ),
+    "forbidden": (403, "The policy does not allow the call, or does not allow it for this project."),
+    "self_approval": (403, "The caller requested, retried or forced the deletion. Another user must approve it."),
+    "delegated_approval": (403, "The token is a token of a trust or of OAuth1. Log in as the user who approves."),
+    "project_protected": (403, "The orchestrator never deletes the project ``project_id``."),
+    "not_found": (404, "The API has no such path."),
+    "project_not_found": (404, "Keystone does not know the project."),
+    "deletion_not_found": (404, "There is no such deletion, or the caller may not see it."),
+    "lien_not_found": (404, "There is no such lien."),
+    "plan_not_found": (404, "There is no such plan, or the caller may not see it."),
+    "waiver_not_found": (404, "There is no such waiver."),
+    "orphan_scan_not_found": (404, "There is no such orphan scan."),
+    "orphan_project_not_found": (404, "The orphan scan found no orphan of this project."),
+    "method_not_allowed": (
+        405,
+        "The path does not allow the method. The header ``Allow`` names the methods of the path.",
+    ),
+    "not_acceptable": (406, "``Accept`` excludes ``application/json``. Orphans can also be ``text/csv``."),
+    "deletion_under_way": (
+        409,
+        "Another deletion of the project is under way, or the deletion is being cancelled: ``deletion_id``.",
+    ),
+    "orphan_scan_under_way": (
+        409,
+        "Only one orphan scan runs at a time, and an adoption needs a scan that has ended: ``orphan_scan_id``.",
+    ),
+    "orphan_scan_ended": (409, "The scan has ended, so it cannot be cancelled: ``status_now``."),
+    "project_known": (
+        409,
+        "Keystone knows the project, so its resources are not orphans: ``project_id``. Request an ordinary deletion.",
+    ),
+    "subtree_too_large": (
+        409,
+        "There are more projects below this one (``projects``) than ``[deletion] max_subtree`` allows (``limit``). "
+        "Request the deletion of its parts one by one.",
+    ),
+    "project_has_children": (
+        409,
+        "There are projects below this one: ``children``. Delete them first, or set ``include_subtree``.",
+    ),
+    "project_has_liens": (
+        409,
+        "A lien is in force on the project, or on a project of the tree. ``liens`` has every lien, without its reason "
+        "if the caller may not read liens.",
+    ),
+    "not_retryable": (409, "The status of the deletion does not allow it: ``status_now``."),
+    "not_cancellable": (409, "The status of the deletion does not allow it: ``status_now``."),
+    "no_deletion_under_way": (409, "No deletion of the project is under way. Request a deletion first."),
+    "not_forcible": (
+        409,
+        "The mode, the origin or the status of the deletion does not allow force: ``deletion_id``, ``status_now``.",
+    ),
+    "not_restorable": (
+        409,
+        "The point of no return is passed, or the deletion has ended: ``point_of_no_return_at``, ``status_now``.",
+    ),
+    "not_awaiting_approval": (409, "The deletion does not wait for an approval: ``status_now``."),
+    "plan_unusable": (409, "The cascade cannot use the plan ``plan_id``. ``detail`` says why."),
+    "conflict": (
+        409,
+        "The deletion changed too fast, or a project of the tree was deleted during the request. Repeat the request.",
+    ),
+    "body_too_large": (
+        413,
+        "The body is larger than ``limit`` bytes: ``[oslo_middleware] max_request_body_size``, by default 16384.",
+    ),
+    "unsupported_media_type": (415, "``Content-Type`` of the body is not ``application/json``."),
+    "internal_error": (500, "An unexpected error in the API. Search the log of the API for the request ID."),
+    "force_unavailable": (
+        503,
+        "A service refuses a forced delete or does not answer, or no worker answered. Nothing was changed.",
+    ),
+    "keystone_unavailable": (503, "Keystone does not answer, or its answer is not clear. Repeat the request."),
+    "store_unavailable": (503, "The database does not answer. Repeat the request."),
+}
+
+
+def anchor(code: str) -> str:
+    """Return the anchor of a code in the API reference."""
+    return f"error-{code.replace('_', '-')}"
 
 
 class ApiError(Exception):
@@ -36,15 +143,30 @@ class ApiError(Exception):
         self.headers = dict(headers or {})
         self.more = more  #: further members of the error object, such as ``deletion_id``
 
-    def response(self, request_id: str) -> webob.Response:
-        """Return the answer."""
-        title = http.HTTPStatus(self.status).phrase
-        error = {"status": self.status, "code": self.code, "title": title, "detail": self.detail}
-        body = json.dumps({"errors": [{**error, "request_id": request_id, **self.more}]})
+    def response(self, request: webob.Request) -> webob.Response:
+        """Return the answer to a request."""
+        error = {
+            "status": self.status,
+            "code": self.code,
+            "title": http.HTTPStatus(self.status).phrase,
+            "detail": self.detail,
+            "request_id": request.environ.get(REQUEST_ID, ""),
+            "links": [{"rel": "help", "href": self._help(request)}],
+        }
+        body = json.dumps({"errors": [{**error, **self.more}]})
         answer = webob.Response(status=self.status, body=body.encode(), content_type="application/json")
         answer.charset = "UTF-8"
         answer.headers.update(self.headers)
         return answer
+
+    def _help(self, request: webob.Request) -> str:
+        """Return the URL that explains the code.
+
+        Without a published reference this is the explanation in the OpenAPI document of this API.
+        """
+        if reference := request.environ.get(HELP_URL):
+            return f"{reference}#{anchor(self.code)}"
+        return f"{request.application_url}/v1/openapi.json#/x-errors/{self.code}"
 
 
 #: Code and detail for an error that a handler did not raise, by its status.
@@ -96,8 +218,12 @@ def _kept(headers: Mapping[str, str]) -> dict[str, str]:
 class Shaper:
     """WSGI middleware: answers every error in the shape of this API."""
 
-    def __init__(self, application: Any) -> None:
-        self._application = application
+    def __init__(self, application: Any, max_body: Callable[[], int] = lambda: 0) -> None:
+        """Take the application.
+
+        :param max_body: returns the limit of a body, in bytes
+        """
+        self._application, self._max_body = application, max_body
 
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:
@@ -109,4 +235,7 @@ class Shaper:
             error = of_status(response.status_int, _kept(response.headers))
         except Exception as raised:
             error = of_exception(raised)
-        return error.response(request.environ.get(REQUEST_ID, ""))
+        if error.status == 413:
+            limit = self._max_body()
+            error = ApiError(413, error.code, f"the body may have at most {limit} bytes", limit=limit)
+        return error.response(request)

@@ -32,6 +32,13 @@ OPTS = {
             min=1,
             help="Maximum number of items on a page. A larger limit in a request is reduced to it.",
         ),
+        cfg.URIOpt(
+            "help_url",
+            schemes=["http", "https"],
+            help="URL of the published API reference (the page api/reference of the manual), such as "
+            "https://docs.example.com/cleanup-orchestrator/api/reference.html. The help link of each error points to "
+            "the explanation of its code there. Without this option it points to /v1/openapi.json of this API.",
+        ),
     ],
     "deletion": [
         cfg.IntOpt(

@@ -49,7 +49,7 @@ SORT_KEYS = (
 
 def _sort(keys: tuple[str, ...]) -> dict[str, Any]:
     key = rf"({'|'.join(keys)})(:(asc|desc))?"
-    return {"type": "string", "maxLength": 255, "pattern": f"^{key}(,{key})*{_END}", "description": ", ".join(keys)}
+    return {"type": "string", "maxLength": 255, "pattern": f"^{key}(,{key})*{_END}", "x-sort-keys": list(keys)}
 
 
 SORT = _sort(SORT_KEYS)
@@ -236,6 +236,17 @@ OPERATIONS: dict[tuple[str, str], tuple[dict[str, Any], dict[str, Any] | None]] 
     ("DELETE", "/v1/waivers/{id}"): (NOTHING, None),
 }
 
+#: By pattern: how a text of this form is described to the client.
+_EXPECTED = {
+    **dict.fromkeys((ID["pattern"], UUID["pattern"], ORPHANS_PROJECT["pattern"]), "is not an id"),
+    HASH["pattern"]: "is not the hash of a plan: 64 digits, 0 to f",
+    LIMIT["pattern"]: "must be a whole number, at least 1",
+    NUMBER["pattern"]: "is not a marker of this API",
+    TIME["pattern"]: "must be a time in UTC such as 2027-01-31T00:00:00Z",
+    TYPE_NAME["pattern"]: "must be a list of resource types such as orchestration.stack",
+    SERVICE_TYPE["pattern"]: "is not a service type such as dns, or an alias such as volumev3",
+}
+
 _VALIDATORS = {
     id(schema): jsonschema.Draft202012Validator(schema)
     for pair in OPERATIONS.values()
@@ -256,16 +267,15 @@ def _refuse(schema: dict[str, Any], value: Any, code: str) -> None:
     if not errors:
         return
     error = errors[0]
-    rules = error.schema
-    field = str(error.absolute_path[0]) if error.absolute_path else ""
+    field, path = str(error.absolute_path[0]) if error.absolute_path else "", error.json_path
     match error.validator:
         case "additionalProperties":
             known = schema["properties"]
             field = sorted(name for name in value if name not in known)[0][:64]
-            expected = f"is unknown; known are: {', '.join(known) or 'none'}"
+            path, expected = _path(field), f"is unknown; known are: {', '.join(known) or 'none'}"
         case "required":
             field = next(name for name in error.validator_value if name not in value)
-            expected = "is required"
+            path, expected = _path(field), "is required"
         case "type":
             kinds = error.validator_value
             expected = f"must be of type {kinds if isinstance(kinds, str) else ' or '.join(kinds)}"
@@ -277,27 +287,20 @@ def _refuse(schema: dict[str, Any], value: Any, code: str) -> None:
             expected = "must not be empty"
         case "maxItems":
             expected = "may be given only once" if error.validator_value == 1 else "has too many items"
-        case _ if rules in (ID, UUID, ORPHANS_PROJECT) or rules == WAIVER_BODY["properties"]["project_id"]:
-            expected = "is not an id"
-        case _ if rules == HASH:
-            expected = "is not the hash of a plan: 64 digits, 0 to f"
-        case _ if rules == LIMIT:
-            expected = "must be a whole number, at least 1"
-        case _ if rules == NUMBER:
-            expected = "is not a marker of this API"
         case _ if field == "sort":
-            expected = f"must be key:asc or key:desc, separated by commas; keys are {rules['description']}"
-        case _ if rules in (TIME, LIEN_BODY["properties"]["expires_at"]):
-            expected = "must be a time in UTC such as 2027-01-31T00:00:00Z"
-        case _ if rules == TYPE_NAME:
-            expected = "must be a list of resource types such as orchestration.stack"
-        case _ if rules == SERVICE_TYPE:
-            expected = "is not a service type such as dns, or an alias such as volumev3"
+            keys = ", ".join(error.schema["x-sort-keys"])
+            expected = f"must be key:asc or key:desc, separated by commas; keys are {keys}"
         case _:
-            expected = "contains characters that are not allowed"
+            expected = _EXPECTED.get(error.schema["pattern"], "contains characters that are not allowed")
     if not field:
-        raise ApiError(400, code, "the body must be a JSON object")
-    raise ApiError(400, code, f"'{field}' {expected}", field=field)
+        raise ApiError(400, code, "the body must be a JSON object", path=path)
+    where = {"path": path} if code == "invalid_body" else {}
+    raise ApiError(400, code, f"'{field}' {expected}", field=field, **where)
+
+
+def _path(name: str) -> str:
+    """Return the JSON path of a field of the body."""
+    return f"$.{name}" if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) else f"$[{json.dumps(name)}]"
 
 
 def check_query(request: webob.Request, schema: dict[str, Any]) -> dict[str, list[str]]:
@@ -334,8 +337,8 @@ def check_body(request: webob.Request, schema: dict[str, Any]) -> dict[str, Any]
         raise ApiError(415, "unsupported_media_type", "send the body as application/json")
     try:
         value = json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_constant)
-    except (ValueError, RecursionError):
-        raise ApiError(400, "invalid_json", "the body must be JSON in UTF-8, without duplicate names") from None
+    except (ValueError, RecursionError) as error:
+        raise _invalid_json(raw, error) from None
     _refuse(schema, value, "invalid_body")
     assert isinstance(value, dict)
     for field, given in value.items():
@@ -343,6 +346,20 @@ def check_body(request: webob.Request, schema: dict[str, Any]) -> dict[str, Any]
             expected = "contains an unpaired surrogate (\\ud800 to \\udfff): send the pair, or UTF-8"
             raise ApiError(400, "invalid_body", f"'{field}' {expected}", field=field)
     return value
+
+
+def _invalid_json(raw: bytes, error: Exception) -> ApiError:
+    """Return the error for a body that is not JSON, with its position if the parser gives one."""
+    text = "the body must be JSON in UTF-8, without duplicate names"
+    at: dict[str, Any] = {}
+    if isinstance(error, UnicodeDecodeError):
+        before = raw[: error.start].decode("utf-8")
+        at = {"line": before.count("\n") + 1, "column": len(before) - before.rfind("\n")}
+    elif isinstance(error, json.JSONDecodeError):
+        at = {"line": error.lineno, "column": error.colno}
+    if at:
+        text += f"; the first error is at line {at['line']}, column {at['column']}"
+    return ApiError(400, "invalid_json", text, **at)
 
 
 def _encodable(value: Any) -> bool:

@@ -11,6 +11,7 @@ import webob
 from cleanup_orchestrator.api import errors, schemas
 from cleanup_orchestrator.api.root import Root
 from cleanup_orchestrator.core.deletion import Condition, Force, RoundPurpose, Status
+from tests.functional.test_api.site import Site
 
 ROOT = Path(__file__).parents[3]
 API = ROOT / "cleanup_orchestrator" / "api"
@@ -66,6 +67,58 @@ def test_a_bad_body(site, body, code, field):
         assert f"'{field}'" in answer.error["detail"]
     assert len(answer.body) < 1000, "what was sent is not repeated"
     assert site.count() == 0 and site.bus.casts == []
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "column"),
+    [
+        (b"", 1, 1),
+        (b"{", 1, 2),
+        (b'{"project_id":\n  "p1",\n  x}', 3, 3),
+        ('{"project_id": "\u00fc\u00fc"\n, x}'.encode(), 2, 3),
+        (b'{"project_id":\n "\xc3\xbc\xff"}', 2, 4),
+        (b"\xff", 1, 1),
+        ("\ufeff{}".encode(), 1, 1),
+        (b'{"project_id": "p1", "project_id": "p2"}', None, None),
+        (b'{"project_id": NaN}', None, None),
+        (b"[" * 5000, None, None),
+    ],
+)
+def test_where_a_body_stops_being_json(site, body, line, column):
+    error = site.post("/v1/deletions", body).error
+    assert (error["code"], error.get("line"), error.get("column")) == ("invalid_json", line, column)
+    assert (f"line {line}, column {column}" in error["detail"]) is (line is not None)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "where"),
+    [
+        ("/v1/deletions", b"[]", "$"),
+        ("/v1/deletions", {"project_id": 1}, "$.project_id"),
+        ("/v1/deletions", {}, "$.project_id"),
+        ("/v1/deletions", {"project_id": "p1", "force": 1}, "$.force"),
+        ("/v1/deletions", {"project_id": "p1", "a b": 1}, '$["a b"]'),
+        ("/v1/projects/p1/force", {"reason": "r", "types": ["network.port", "network.port", "x"]}, "$.types[2]"),
+        ("/v1/waivers", {"service_type": "dns", "reason": "r", "expires_at": "soon"}, "$.expires_at"),
+    ],
+)
+def test_which_part_of_a_body_is_invalid(site, path, body, where):
+    error = site.call("DELETE" if "force" in path else "POST", path, body=body).error
+    assert (error["code"], error["path"]) == ("invalid_body", where)
+
+
+def test_an_error_links_to_its_explanation(site):
+    [link] = site.get("/v1/deletions?x=1").error["links"]
+    assert link == {"rel": "help", "href": "http://cleanup.example.com/v1/openapi.json#/x-errors/invalid_query"}
+    assert site.call("PUT", "/healthcheck").error["links"][0]["href"].endswith("#/x-errors/method_not_allowed")
+
+
+def test_an_error_links_to_the_published_reference(tmp_path, keystone):
+    extra = "[api]\nhelp_url = https://docs.example.com/api/reference.html\n"
+    site = Site(tmp_path, keystone=keystone, extra=extra)
+    [link] = site.get("/v1/deletions", token=None).error["links"]
+    assert link == {"rel": "help", "href": "https://docs.example.com/api/reference.html#error-unauthorized"}
+    site.close()
 
 
 LATER = "2099-01-31T00:00:00Z"
@@ -251,7 +304,8 @@ def test_a_large_limit_is_cut(site):
 def test_a_body_that_is_too_large(site):
     body = b'{"project_id": "' + b"a" * 17000 + b'"}'
     answer = site.post("/v1/deletions", body)
-    assert (answer.status, answer.error["code"]) == (413, "body_too_large")
+    assert (answer.status, answer.error["code"], answer.error["limit"]) == (413, "body_too_large", 16384)
+    assert "16384 bytes" in answer.error["detail"]
 
 
 def test_a_body_of_unknown_length_that_is_too_large(site):
@@ -264,6 +318,7 @@ def test_a_body_of_unknown_length_that_is_too_large(site):
     response = request.get_response(site.app)
     assert response.status_int == 413
     assert response.json["errors"][0]["code"] == "body_too_large"
+    assert response.json["errors"][0]["limit"] == 16384
     assert site.count() == 0
 
 
