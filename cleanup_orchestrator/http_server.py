@@ -47,7 +47,11 @@ _POLL = 1.0
 _REQUEST_LINE = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Z]++ [\x21-\x7e]++ HTTP/1\.[01]")
 _HEADER_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]++):([\t\x20-\x7e\x80-\xff]*+)")
 #: Headers of answers without the application. The application adds the same headers to its answers.
-_HEADERS = (("Content-Type", "application/json"), ("Cache-Control", "no-store"), ("Vary", "X-Auth-Token"))
+_HEADERS = (
+    ("Content-Type", "application/json"),
+    ("Cache-Control", "no-store"),
+    ("Vary", "X-Auth-Token, OpenStack-API-Version"),
+)
 
 _LOG = logging.getLogger(__name__)
 

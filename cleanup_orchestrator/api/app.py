@@ -17,7 +17,7 @@ from oslo_log import log
 from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, sizelimit
 
 from cleanup_orchestrator import log as our_log
-from cleanup_orchestrator.api import errors, policies, root
+from cleanup_orchestrator.api import errors, microversions, policies, root
 from cleanup_orchestrator.api.context import ApiContext, EngineCaster
 from cleanup_orchestrator.cloud.catalog import ServiceCatalog
 from cleanup_orchestrator.cloud.connections import Clouds
@@ -30,7 +30,6 @@ from cleanup_orchestrator.store.orphans import new_scan
 
 LOG = log.getLogger(__name__)
 
-SERVICE_TYPE = "project-cleanup"
 _MAX_BODY = 16 * 1024
 
 
@@ -96,14 +95,16 @@ def pipeline(conf: cfg.ConfigOpts, context: ApiContext, checks: health.Health) -
     # Nothing here uses the catalog of the requester's token: Keystone need not send it, nor this process parse it.
     options = {"oslo_config_config": conf, "delay_auth_decision": False, "include_service_catalog": False}
     checked = _TokenCheck(handlers, options)
-    conf.set_default("service_type", SERVICE_TYPE, group="keystone_authtoken")
+    conf.set_default("service_type", microversions.SERVICE_TYPE, group="keystone_authtoken")
     limited = sizelimit.RequestBodySizeLimiter(_ByPath(checked, handlers), conf)
     conf.set_default("max_request_body_size", _MAX_BODY, group="oslo_middleware")
-    shaped = errors.Shaper(limited, lambda: conf.oslo_middleware.max_request_body_size)
+    versioned = microversions.Versioned(limited, root.is_public)
+    shaped = errors.Shaper(versioned, lambda: conf.oslo_middleware.max_request_body_size)
     conf.register_opts(cors.OPTS, "cors")
     conf.set_default("allow_methods", ["GET", "HEAD", "POST", "DELETE"], group="cors")
-    conf.set_default("allow_headers", ["Content-Type", "X-Auth-Token", "X-OpenStack-Request-Id"], group="cors")
-    conf.set_default("expose_headers", ["Location", "X-OpenStack-Request-Id"], group="cors")
+    known = [microversions.HEADER, "X-OpenStack-Request-Id"]
+    conf.set_default("allow_headers", ["Content-Type", "X-Auth-Token", *known], group="cors")
+    conf.set_default("expose_headers", ["Location", *known], group="cors")
     # Without an allowed origin the CORS middleware would answer every OPTIONS request with an empty 200.
     shared = cors.CORS(shaped, conf) if conf.cors.allowed_origin else shaped
     framed = Frame(shared, _Health(checks, conf), conf.api.help_url)
@@ -133,13 +134,14 @@ class Frame:
             response = request.get_response(self._application)
             took = (time.monotonic() - begin) * 1000
             LOG.info("%s %s: %d in %d ms", request.method, _path(request), response.status_int, took)
+            microversions.announce(request, response)
             return _not_cached(response)
 
 
 def _not_cached(response: webob.Response) -> webob.Response:
-    """Forbid caching of an answer: its content depends on the token."""
+    """Forbid caching of an answer: its content depends on the token and the microversion."""
     response.headers["Cache-Control"] = "no-store"
-    response.vary = (*(response.vary or ()), "X-Auth-Token")
+    response.vary = (*(response.vary or ()), "X-Auth-Token", microversions.HEADER)
     return response
 
 
@@ -170,7 +172,7 @@ class _TokenCheck(auth_token.AuthProtocol):
 
 
 class _ByPath:
-    """Checks the token below ``/v1``. The versions document needs no token."""
+    """Checks the token of requests that need one."""
 
     def __init__(self, checked: Any, handlers: Any) -> None:
         self._checked, self._handlers = checked, handlers
@@ -181,8 +183,7 @@ class _ByPath:
             path.encode("latin-1").decode("utf-8")  # WSGI passes bytes as latin-1
         except UnicodeError:
             raise errors.of_status(404) from None
-        first = root.segments(path)[:1]
-        return (self._checked if first == ("v1",) else self._handlers)(environ, start_response)
+        return (self._checked if root.needs_token(path) else self._handlers)(environ, start_response)
 
 
 class _Health:

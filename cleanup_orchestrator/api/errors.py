@@ -44,6 +44,7 @@ CODES: dict[str, tuple[int, str]] = {
         "A parameter of the query is unknown or invalid. ``field`` names it. In the list of deletions, a marker is "
         "invalid if the caller may not see that deletion.",
     ),
+    "invalid_version": (400, "The microversion in the header ``OpenStack-API-Version`` is malformed."),
     "project_is_domain": (400, "The ID is the ID of a domain. Delete the projects of the domain one by one."),
     "not_waivable": (400, "The service is Keystone, which cannot be waived. ``field`` is ``service_type``."),
     "unauthorized": (
@@ -68,6 +69,10 @@ CODES: dict[str, tuple[int, str]] = {
         "The path does not allow the method. The header ``Allow`` names the methods of the path.",
     ),
     "not_acceptable": (406, "``Accept`` excludes ``application/json``. Orphans can also be ``text/csv``."),
+    "version_not_supported": (
+        406,
+        "The API does not support the microversion: it supports ``min_version`` to ``max_version``.",
+    ),
     "deletion_under_way": (
         409,
         "Another deletion of the project is under way, or the deletion is being cancelled: ``deletion_id``.",

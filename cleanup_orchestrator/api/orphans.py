@@ -127,6 +127,7 @@ class OrphanScans:
         query = schemas.check_query(req, schemas.ORPHANS_QUERY)
         self._permit(req, policies.ORPHAN_SCAN_GET)
         self._find(scan_id)
+        resp.vary = ("Accept",)
         names: tuple[str, ...] = ("project_id", "region", "service", "type")
         filters = {name: query[name][0] for name in names if name in query}
         if query.get("format", ["csv" if _wants_csv(req) else "json"])[0] == "csv":

@@ -11,7 +11,7 @@ from keystoneauth1 import access
 from pecan import hooks
 
 from cleanup_orchestrator import log
-from cleanup_orchestrator.api import errors, schemas, views
+from cleanup_orchestrator.api import errors, openapi, operations, schemas, views
 from cleanup_orchestrator.api.brake import Brakes
 from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.coverage import Services
@@ -53,10 +53,23 @@ def _check_accept(request: webob.Request, handler: Any) -> None:
     raise errors.of_status(406)
 
 
+_PUBLIC = frozenset(segments(path) for (_, path), operation in operations.OPERATIONS.items() if operation.public)
+
+
+def is_public(path: str) -> bool:
+    """Return whether a path is of discovery: it needs no token and has no microversion."""
+    return segments(path) in _PUBLIC
+
+
+def needs_token(path: str) -> bool:
+    """Return whether a request to a path needs a token: everything below ``/v1`` that is not public."""
+    return segments(path)[:1] == ("v1",) and not is_public(path)
+
+
 class Identity(hooks.PecanHook):
     """Sets ``request.context`` from the token check.
 
-    Requests below ``/v1`` without a confirmed token are refused.
+    Requests that need a token and have no confirmed one are refused.
     """
 
     def on_route(self, state: Any) -> None:
@@ -65,7 +78,7 @@ class Identity(hooks.PecanHook):
         :raises ApiError: 401
         """
         environ = state.request.environ
-        if segments(state.request.path_info)[:1] != ("v1",):
+        if not needs_token(state.request.path_info):
             return
         if TOKEN_INFO not in environ or environ.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
             raise errors.of_status(401)
@@ -101,43 +114,23 @@ class Root:
     """
 
     def __init__(self, context: ApiContext) -> None:
-        deletions, deletion, actions = Deletions(context), SingleDeletion(context), DeletionActions(context)
-        brakes, liens, waivers = Brakes(context), Liens(context), Waivers(context)
-        forcing, plans = Forcing(context), Plans(context)
-        scans, services = OrphanScans(context), Services(context)
-        self._table: dict[tuple[str, ...], dict[str, Any]] = {
-            (): {"GET": self.versions},
-            ("v1",): {"GET": self.version},
-            ("v1", "brake"): {"GET": brakes.get, "POST": brakes.pull, "DELETE": brakes.lift},
-            ("v1", "deletions"): {"GET": deletions.index, "POST": deletions.create},
-            ("v1", "deletions", "{id}"): {"GET": deletion.get},
-            ("v1", "deletions", "{id}", "leftovers"): {"GET": deletion.leftovers},
-            ("v1", "deletions", "{id}", "events"): {"GET": deletion.events},
-            ("v1", "deletions", "{id}", "retry"): {"POST": actions.retry},
-            ("v1", "deletions", "{id}", "cancel"): {"POST": actions.cancel},
-            ("v1", "orphan-scans"): {"GET": scans.index, "POST": scans.create},
-            ("v1", "orphan-scans", "{id}"): {"GET": scans.get, "DELETE": scans.cancel},
-            ("v1", "orphan-scans", "{id}", "orphans"): {"GET": scans.orphans},
-            ("v1", "orphan-scans", "{id}", "projects"): {"GET": scans.projects},
-            ("v1", "orphan-scans", "{id}", "adopt"): {"POST": scans.adopt},
-            ("v1", "deletions", "{id}", "approve"): {"POST": actions.approve},
-            ("v1", "deletions", "{id}", "restore"): {"POST": actions.restore},
-            ("v1", "plans", "{id}"): {"GET": plans.get},
-            ("v1", "plans", "{id}", "resources"): {"GET": plans.resources},
-            ("v1", "liens"): {"GET": liens.index, "POST": liens.create},
-            ("v1", "liens", "{id}"): {"GET": liens.get, "DELETE": liens.delete},
-            ("v1", "projects", "{id}", "force"): {"DELETE": forcing.force},
-            ("v1", "services"): {"GET": services.index},
-            ("v1", "waivers"): {"GET": waivers.index, "POST": waivers.create},
-            ("v1", "waivers", "{id}"): {"GET": waivers.get, "DELETE": waivers.delete},
+        objects = {
+            "root": self,
+            "deletions": Deletions(context),
+            "deletion": SingleDeletion(context),
+            "actions": DeletionActions(context),
+            "plans": Plans(context),
+            "forcing": Forcing(context),
+            "services": Services(context),
+            "liens": Liens(context),
+            "brakes": Brakes(context),
+            "waivers": Waivers(context),
+            "scans": OrphanScans(context),
         }
-
-    def operations(self) -> set[tuple[str, str]]:
-        """Return every (method, path) of the API.
-
-        A test compares them with the schemas and the API reference.
-        """
-        return {(method, "/" + "/".join(path)) for path, methods in self._table.items() for method in methods}
+        self._table: dict[tuple[str, ...], dict[str, Any]] = {}
+        for (method, path), operation in operations.OPERATIONS.items():
+            owner, _, name = operation.handler.partition(".")
+            self._table.setdefault(segments(path), {})[method] = getattr(objects[owner], name)
 
     @pecan.expose()
     def _route(self, args: list[str], request: webob.Request) -> tuple[Any, list[str]]:
@@ -162,6 +155,12 @@ class Root:
 
     @pecan.expose("json")
     def version(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
-        """Return the document of version 1."""
+        """Return the document of version 1. It needs no token."""
         schemas.check_query(req, schemas.NOTHING)
         return {"version": views.version(req.application_url)}
+
+    @pecan.expose("json")
+    def openapi(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+        """Return the OpenAPI document. It needs no token."""
+        schemas.check_query(req, schemas.NOTHING)
+        return openapi.document(req.application_url)

@@ -1,7 +1,8 @@
 """The JSON Schemas of all bodies and queries.
 
-Unknown fields are refused. ``OPERATIONS`` names the schemas of each operation. The values of a query are arrays,
-because a parameter can be repeated; ``maxItems`` limits that.
+Unknown fields are refused. The values of a query are arrays, because a parameter can be repeated; ``maxItems`` limits
+that. ``operations`` names the schemas of each operation. A parameter or a field is one line: its name, its schema and
+what it means. The OpenAPI document and the API reference show the same text.
 """
 
 from __future__ import annotations
@@ -76,14 +77,25 @@ IN_FORCE, ENDED, ANY = "in_force", "ended", "all"
 LIVE = "live"
 
 
+def _about(schema: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Return a schema that says what the value means."""
+    return {**schema, "description": text}
+
+
+#: By id of a schema: its validator.
+_VALIDATORS: dict[int, Any] = {}
+
+
 def _body(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
-    return {
+    schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
         "properties": properties,
         "required": list(required),
         "additionalProperties": False,
     }
+    _VALIDATORS[id(schema)] = jsonschema.Draft202012Validator(schema)
+    return schema
 
 
 def _query(several: Mapping[str, Any] | None = None, **properties: Any) -> dict[str, Any]:
@@ -98,143 +110,127 @@ TYPE_NAME = {"type": "string", "maxLength": 255, "pattern": rf"^[a-z0-9-]+\.[a-z
 NOTHING = _query()
 NO_BODY = _body()
 
+_LIMIT = _about(LIMIT, "Maximum number of items on the page. A value above ``[api] max_limit`` is reduced to it.")
+_MARKER = "The last item of the previous page. Use the link ``next``, which has it."
+_ROW = _about(NUMBER, _MARKER)
+_SORT = "``key:asc`` or ``key:desc``, separated by commas; without a direction ``asc``."
+_ONLY = "Only items with this value."
+_WHY = _about(REASON, "Why. One line that is not blank.")
+
 CREATE_BODY = _body(
     ("project_id",),
-    project_id=ID,
-    mode={"enum": [str(mode) for mode in Mode]},
-    dry_run={"type": "boolean"},
-    include_subtree={"type": "boolean"},
-    plan_id=UUID,
-    plan_hash=HASH,
+    project_id=_about(ID, "The project to delete."),
+    mode=_about(
+        {"enum": [str(mode) for mode in Mode], "default": "report"},
+        "``report``: list the resources, and remove the project only if it has none. ``cascade``: delete them first.",
+    ),
+    dry_run=_about({"type": "boolean", "default": False}, "Only list, and write nothing to any service."),
+    include_subtree=_about({"type": "boolean", "default": False}, "Also delete every project below this project."),
+    plan_id=_about(UUID, "The plan that limits what is deleted. Only with ``mode`` ``cascade``."),
+    plan_hash=_about(HASH, "The hash that the plan must have. It needs ``plan_id``."),
 )
-APPROVE_BODY = _body(("reason",), reason=REASON)
+APPROVE_BODY = _body(("reason",), reason=_WHY)
 #: Actions of a plan.
 DELETE, KEEP, PROTECT = "delete", "keep", "protect"
 PLAN_RESOURCES_QUERY = _query(
-    action={"enum": [DELETE, KEEP, PROTECT]},
-    region=TEXT,
-    service=TEXT,
-    type=TEXT,
-    limit=LIMIT,
-    marker=NUMBER,
+    action=_about({"enum": [DELETE, KEEP, PROTECT]}, "Only resources with this action."),
+    region=_about(TEXT, _ONLY),
+    service=_about(TEXT, _ONLY),
+    type=_about(TEXT, _ONLY),
+    limit=_LIMIT,
+    marker=_ROW,
 )
 FORCE_BODY = _body(
     ("reason",),
-    reason=REASON,
-    types={"type": ["array", "null"], "maxItems": 200, "items": TYPE_NAME},
+    reason=_WHY,
+    types=_about(
+        {"type": ["array", "null"], "maxItems": 200, "items": TYPE_NAME},
+        "The types whose forced delete is used. Absent or ``null``: all that may be used.",
+    ),
 )
 LIST_QUERY = _query(
-    {"status": {"enum": [*(str(status) for status in Status), LIVE]}},
-    mode={"enum": [str(mode) for mode in Mode]},
-    dry_run=BOOLEAN,
-    attention=BOOLEAN,
-    project_id=ID,
-    domain_id=ID,
-    origin={"enum": [str(origin) for origin in Origin]},
-    parent_deletion_id=UUID,
-    limit=LIMIT,
-    marker=UUID,
-    sort=SORT,
+    {"status": _about({"enum": [*(str(status) for status in Status), LIVE]}, "Only deletions in one of the statuses.")},
+    mode=_about({"enum": [str(mode) for mode in Mode]}, _ONLY),
+    dry_run=_about(BOOLEAN, _ONLY),
+    attention=_about(BOOLEAN, "``true``: only deletions that need an action of a person. ``false``: only the others."),
+    project_id=_about(ID, "Only deletions of this project."),
+    domain_id=_about(ID, "Only deletions of projects of this domain."),
+    origin=_about({"enum": [str(origin) for origin in Origin]}, _ONLY),
+    parent_deletion_id=_about(UUID, "Only the children of this deletion."),
+    limit=_LIMIT,
+    marker=_about(UUID, _MARKER),
+    sort=_about(SORT, _SORT),
 )
 LEFTOVERS_QUERY = _query(
-    region=TEXT,
-    service=TEXT,
-    type=TEXT,
-    reason={"enum": [str(reason) for reason in Reason]},
-    abandoned=BOOLEAN,
-    limit=LIMIT,
-    marker=NUMBER,
+    region=_about(TEXT, _ONLY),
+    service=_about(TEXT, _ONLY),
+    type=_about(TEXT, _ONLY),
+    reason=_about({"enum": [str(reason) for reason in Reason]}, "Only leftovers with this reason."),
+    abandoned=_about(BOOLEAN, "``true``: only resources that force abandoned. ``false``: only the others."),
+    limit=_LIMIT,
+    marker=_ROW,
 )
-BRAKE_BODY = _body(("reason",), reason=REASON)
+BRAKE_BODY = _body(("reason",), reason=_WHY)
 ORIGIN = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": rf"^(?=.*\S)[^\x00-\x1f\x7f]*{_END}"}
 LIEN_BODY = _body(
     ("project_id", "origin", "reason"),
-    project_id=ID,
-    origin=ORIGIN,
-    reason=REASON,
-    expires_at={**TIME, "type": ["string", "null"]},
+    project_id=_about(ID, "The project to protect."),
+    origin=_about(ORIGIN, "The department or system that needs the lien, such as ``billing``."),
+    reason=_WHY,
+    expires_at=_about({**TIME, "type": ["string", "null"]}, "When the lien ends. Absent or ``null``: never."),
 )
 LIENS_QUERY = _query(
-    project_id=ID,
-    origin=TEXT,
-    state={"enum": [IN_FORCE, ENDED, ANY]},
-    limit=LIMIT,
-    marker=UUID,
-    sort=_sort(LIEN_SORT_KEYS),
+    project_id=_about(ID, "Only liens on this project."),
+    origin=_about(TEXT, _ONLY),
+    state=_about({"enum": [IN_FORCE, ENDED, ANY], "default": IN_FORCE}, "Only liens in force, ended, or all."),
+    limit=_LIMIT,
+    marker=_about(UUID, _MARKER),
+    sort=_about(_sort(LIEN_SORT_KEYS), _SORT),
 )
 WAIVER_BODY = _body(
     ("service_type", "reason", "expires_at"),
-    service_type=SERVICE_TYPE,
-    region=REGION,
-    project_id={**ID, "type": ["string", "null"]},
-    reason=REASON,
-    expires_at=TIME,
+    service_type=_about(SERVICE_TYPE, "The type of the service, an alias of it, or the name of the OpenStack project."),
+    region=_about(REGION, "Only in this region. Absent or ``null``: in every region."),
+    project_id=_about({**ID, "type": ["string", "null"]}, "Only for this project. Absent or ``null``: for every one."),
+    reason=_WHY,
+    expires_at=_about(TIME, "When the waiver ends: at most ``[catalog] waiver_limit`` days from now."),
 )
 WAIVERS_QUERY = _query(
-    service_type=SERVICE_TYPE,
-    region=TEXT,
-    project_id=ID,
-    state={"enum": [IN_FORCE, ENDED, ANY]},
-    limit=LIMIT,
-    marker=UUID,
-    sort=_sort(WAIVER_SORT_KEYS),
+    service_type=_about(SERVICE_TYPE, "Only waivers of this service, by any of its names."),
+    region=_about(TEXT, "Only waivers for this region."),
+    project_id=_about(ID, "Only waivers for this project."),
+    state=_about({"enum": [IN_FORCE, ENDED, ANY], "default": IN_FORCE}, "Only waivers in force, ended, or all."),
+    limit=_LIMIT,
+    marker=_about(UUID, _MARKER),
+    sort=_about(_sort(WAIVER_SORT_KEYS), _SORT),
 )
-ADOPT_BODY = _body(("project_id",), project_id=ORPHANS_PROJECT, dry_run={"type": "boolean"})
+ADOPT_BODY = _body(
+    ("project_id",),
+    project_id=_about(ORPHANS_PROJECT, "The project whose orphans are deleted."),
+    dry_run=_about({"type": "boolean", "default": False}, "Only list, and write nothing to any service."),
+)
 ORPHAN_SCANS_QUERY = _query(
-    status={"enum": [str(status) for status in ScanStatus]},
-    limit=LIMIT,
-    marker=UUID,
-    sort=_sort(ORPHAN_SCAN_SORT_KEYS),
+    status=_about({"enum": [str(status) for status in ScanStatus]}, "Only scans in this status."),
+    limit=_LIMIT,
+    marker=_about(UUID, _MARKER),
+    sort=_about(_sort(ORPHAN_SCAN_SORT_KEYS), _SORT),
 )
 ORPHANS_QUERY = _query(
-    project_id=ORPHANS_PROJECT,
-    region=TEXT,
-    service=TEXT,
-    type=TEXT,
-    format={"enum": ["json", "csv"]},
-    limit=LIMIT,
-    marker=NUMBER,
+    project_id=_about(ORPHANS_PROJECT, "Only orphans of this project."),
+    region=_about(TEXT, _ONLY),
+    service=_about(TEXT, _ONLY),
+    type=_about(TEXT, _ONLY),
+    format=_about({"enum": ["json", "csv"]}, "Without it: CSV if ``Accept`` is ``text/csv``, otherwise JSON."),
+    limit=_LIMIT,
+    marker=_ROW,
 )
-ORPHAN_PROJECTS_QUERY = _query(project_id=ORPHANS_PROJECT, limit=LIMIT, marker=ORPHANS_PROJECT)
-SERVICES_QUERY = _query(project_id=ID)
-EVENTS_QUERY = _query(type=TEXT, limit=LIMIT, marker=NUMBER)
-
-#: (method, path) -> (schema of the query, schema of the body or None where none is read)
-OPERATIONS: dict[tuple[str, str], tuple[dict[str, Any], dict[str, Any] | None]] = {
-    ("GET", "/"): (NOTHING, None),
-    ("GET", "/v1"): (NOTHING, None),
-    ("GET", "/v1/deletions"): (LIST_QUERY, None),
-    ("POST", "/v1/deletions"): (NOTHING, CREATE_BODY),
-    ("GET", "/v1/deletions/{id}"): (NOTHING, None),
-    ("GET", "/v1/deletions/{id}/leftovers"): (LEFTOVERS_QUERY, None),
-    ("GET", "/v1/deletions/{id}/events"): (EVENTS_QUERY, None),
-    ("POST", "/v1/deletions/{id}/retry"): (NOTHING, NO_BODY),
-    ("POST", "/v1/deletions/{id}/cancel"): (NOTHING, NO_BODY),
-    ("GET", "/v1/orphan-scans"): (ORPHAN_SCANS_QUERY, None),
-    ("POST", "/v1/orphan-scans"): (NOTHING, NO_BODY),
-    ("GET", "/v1/orphan-scans/{id}"): (NOTHING, None),
-    ("DELETE", "/v1/orphan-scans/{id}"): (NOTHING, None),
-    ("GET", "/v1/orphan-scans/{id}/orphans"): (ORPHANS_QUERY, None),
-    ("GET", "/v1/orphan-scans/{id}/projects"): (ORPHAN_PROJECTS_QUERY, None),
-    ("POST", "/v1/orphan-scans/{id}/adopt"): (NOTHING, ADOPT_BODY),
-    ("POST", "/v1/deletions/{id}/approve"): (NOTHING, APPROVE_BODY),
-    ("POST", "/v1/deletions/{id}/restore"): (NOTHING, NO_BODY),
-    ("GET", "/v1/plans/{id}"): (NOTHING, None),
-    ("GET", "/v1/plans/{id}/resources"): (PLAN_RESOURCES_QUERY, None),
-    ("GET", "/v1/brake"): (NOTHING, None),
-    ("POST", "/v1/brake"): (NOTHING, BRAKE_BODY),
-    ("DELETE", "/v1/brake"): (NOTHING, None),
-    ("GET", "/v1/liens"): (LIENS_QUERY, None),
-    ("POST", "/v1/liens"): (NOTHING, LIEN_BODY),
-    ("GET", "/v1/liens/{id}"): (NOTHING, None),
-    ("DELETE", "/v1/liens/{id}"): (NOTHING, None),
-    ("DELETE", "/v1/projects/{id}/force"): (NOTHING, FORCE_BODY),
-    ("GET", "/v1/services"): (SERVICES_QUERY, None),
-    ("GET", "/v1/waivers"): (WAIVERS_QUERY, None),
-    ("POST", "/v1/waivers"): (NOTHING, WAIVER_BODY),
-    ("GET", "/v1/waivers/{id}"): (NOTHING, None),
-    ("DELETE", "/v1/waivers/{id}"): (NOTHING, None),
-}
+ORPHAN_PROJECTS_QUERY = _query(
+    project_id=_about(ORPHANS_PROJECT, "Only this project."),
+    limit=_LIMIT,
+    marker=_about(ORPHANS_PROJECT, _MARKER),
+)
+SERVICES_QUERY = _query(project_id=_about(ID, "Answer as for a deletion of this project."))
+EVENTS_QUERY = _query(type=_about(TEXT, "Only entries of this type."), limit=_LIMIT, marker=_ROW)
 
 #: By pattern: how a text of this form is described to the client.
 _EXPECTED = {
@@ -245,13 +241,6 @@ _EXPECTED = {
     TIME["pattern"]: "must be a time in UTC such as 2027-01-31T00:00:00Z",
     TYPE_NAME["pattern"]: "must be a list of resource types such as orchestration.stack",
     SERVICE_TYPE["pattern"]: "is not a service type such as dns, or an alias such as volumev3",
-}
-
-_VALIDATORS = {
-    id(schema): jsonschema.Draft202012Validator(schema)
-    for pair in OPERATIONS.values()
-    for schema in pair
-    if schema is not None
 }
 
 

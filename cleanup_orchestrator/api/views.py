@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from cleanup_orchestrator.api import microversions
 from cleanup_orchestrator.core import force, messages, plans
 from cleanup_orchestrator.core import tally as tallies
 from cleanup_orchestrator.core.blockers import blockers
@@ -482,4 +483,5 @@ def service(answer: Any, readable: Collection[str]) -> dict[str, Any]:
 def version(root: str) -> dict[str, Any]:
     """Return the only version, in the form of keystoneauth's discovery."""
     links = [{"rel": "self", "href": f"{root}/v1/"}]
-    return {"id": "v1.0", "status": "CURRENT", "links": links, "version": "", "min_version": ""}
+    limits = {"min_version": microversions.MIN, "max_version": microversions.MAX}
+    return {"id": "v1.0", "status": "CURRENT", "links": links, **limits}

@@ -96,7 +96,7 @@ def test_a_reader_of_the_system_is_enough_for_the_api(full_cloud, full_admin, fu
     admin = full_admin.session.get_token()
 
     assert api.parts.clouds.check() is None
-    assert api("GET", "/v1", admin)[0] == 200
+    assert api("GET", "/v1/liens", admin)[0] == 200
     status, services = api("GET", "/v1/services", admin)
     assert status == 200 and "identity" in {one["service_type"] for one in services["services"]}
     status, refused = api("POST", "/v1/deletions", admin, {"project_id": top.id})

@@ -266,7 +266,7 @@ def test_the_answers_of_the_server_itself_are_kept_out_of_caches_and_say_what_is
     status, headers, error = answered(port, data, b"x" if expected == 408 else b"")
     assert status == error["status"] == expected
     assert detail in error["detail"]
-    assert (headers["Cache-Control"], headers["Vary"]) == ("no-store", "X-Auth-Token")
+    assert (headers["Cache-Control"], headers["Vary"]) == ("no-store", "X-Auth-Token, OpenStack-API-Version")
     assert headers["Content-Type"] == "application/json"
 
 

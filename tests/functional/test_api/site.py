@@ -15,6 +15,7 @@ from cleanup_orchestrator.api import options as api_options
 from cleanup_orchestrator.cloud import catalog, connections, projects
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.store import orphans
+from tests.functional.test_api import contract
 from tests.functional.test_api import keystone as ks
 from tests.support import databases
 
@@ -98,7 +99,9 @@ class Site:
         self.store = store or storage.Store.from_conf(self.conf)
         self.bus = Bus()
         self.coverage = catalog.ServiceCatalog(self.conf, {"network": ("port", "network"), "identity": ("trust",)})
-        self.app = app.build(self.conf, self.store, connections.Clouds(self.conf), self.coverage, self.bus)
+        self.app = contract.Checked(
+            app.build(self.conf, self.store, connections.Clouds(self.conf), self.coverage, self.bus)
+        )
 
     def close(self):
         self.store.close()

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import uuid
 
 import pytest
 
@@ -116,9 +117,10 @@ def test_the_export_has_every_row_however_many_pages_it_takes(site, monkeypatch)
 
 
 def test_projects_are_shown_with_their_deletion_records(any_site):
-    for name in ("older", "newer"):
+    records = {name: str(uuid.uuid4()) for name in ("older", "newer")}
+    for name, record_id in records.items():
         record = accepted(
-            id=f"{name}-record", project_id=orphaned.DEAD, project_name=name, domain_id="d1", mode=Mode.REPORT,
+            id=record_id, project_id=orphaned.DEAD, project_name=name, domain_id="d1", mode=Mode.REPORT,
             dry_run=False,
         )  # fmt: skip
         record = any_site.store.create(record, TASKS, Event("deletion.accepted", "x"))
@@ -127,7 +129,7 @@ def test_projects_are_shown_with_their_deletion_records(any_site):
     path = f"{ORPHANS}/{scan.id}/projects"
     first, second = any_site.get(path).json["projects"]
     assert first == {
-        "project_id": orphaned.DEAD, "project_name": "newer", "domain_id": "d1", "deletion_id": "newer-record",
+        "project_id": orphaned.DEAD, "project_name": "newer", "domain_id": "d1", "deletion_id": records["newer"],
         "orphans": 2, "counts": [{"type": "network.port", "count": 2}],
         "project_settings": [{"type": "network.default_security_group", "count": 1}],
     }  # fmt: skip

@@ -1,0 +1,485 @@
+"""The JSON Schemas of all answers, as ``views`` and the handlers make them.
+
+``NAMED`` has the schemas that occur more than once or that a client needs by name. The OpenAPI document refers to them.
+The functional tests check each answer of the API against these schemas, and that it has no other field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cleanup_orchestrator.api import errors
+from cleanup_orchestrator.core.deletion import ConditionType, Mode, Origin, RoundPurpose, Status
+from cleanup_orchestrator.core.orphan_scan import ScanStatus
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Outcome, StepState
+
+Schema = dict[str, Any]
+
+
+def _text(about: str, null: bool = False) -> Schema:
+    return {"type": ["string", "null"] if null else "string", "description": about}
+
+
+def _time(about: str, null: bool = False) -> Schema:
+    return {**_text(about, null), "format": "date-time"}
+
+
+def _uuid(about: str, null: bool = False) -> Schema:
+    return {**_text(about, null), "format": "uuid"}
+
+
+def _word(values: Iterable[str], about: str) -> Schema:
+    return {"type": "string", "enum": [str(value) for value in values], "description": about}
+
+
+def _number(about: str) -> Schema:
+    return {"type": "integer", "minimum": 0, "description": about}
+
+
+def _truth(about: str) -> Schema:
+    return {"type": "boolean", "description": about}
+
+
+def _list(items: Schema, about: str, null: bool = False) -> Schema:
+    return {"type": ["array", "null"] if null else "array", "items": items, "description": about}
+
+
+def _object(optional: Iterable[str] = (), **properties: Schema) -> Schema:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _null_or(schema: Schema, about: str) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}], "description": about}
+
+
+# ---------------------------------------------------------------------------------------------------------- for many
+LINK = _object(rel=_text("Kind of the link."), href=_text("URL."))
+SELF = {"type": "array", "items": LINK, "description": "One link with ``rel`` ``self``: the URL of the record."}
+NEXT = {
+    "type": "array",
+    "items": LINK,
+    "description": "One link with ``rel`` ``next``: the URL of the next page. Absent on the last page.",
+}
+
+_PLACE = {
+    "region": _text("Region of the catalog entry. Empty: the entry has no region."),
+    "service": _text("Official service type, such as ``network``."),
+}
+_TYPE = {**_PLACE, "type": _text("Resource type, such as ``port``. Empty: an unsupported service.")}
+_WHO = {
+    "user_id": _text("ID of the user who made the request."),
+    "user_name": _text("Name of that user."),
+    "request_id": _text("ID of that request."),
+}
+
+# ------------------------------------------------------------------------------------------------------------- errors
+#: ``liens`` of an error; a lien is described below.
+_ERROR_LIENS: Schema = {"type": "array", "description": "With ``project_has_liens``: the liens in force."}
+ERROR = _object(
+    (
+        "field", "path", "line", "column", "limit", "min_version", "max_version", "project_id", "projects", "children",
+        "deletion_id", "status_now", "liens", "plan_id", "orphan_scan_id", "point_of_no_return_at",
+    ),
+    status={"type": "integer", "minimum": 400, "maximum": 599, "description": "The HTTP status."},
+    code=_word(errors.CODES, "Code of the error. It does not change between releases."),
+    title=_text("The phrase of the HTTP status."),
+    detail=_text("Text for a person: what is wrong, and what to do."),
+    request_id=_text("ID of the request. The log of the API has it, too."),
+    links={"type": "array", "items": LINK, "description": "One link with ``rel`` ``help``: explains the code."},
+    field=_text("Name of the field or the parameter that is wrong."),
+    path=_text("JSON path of the invalid part of the body."),
+    line={"type": "integer", "minimum": 1, "description": "Line at which the body is not JSON, from 1."},
+    column={"type": "integer", "minimum": 1, "description": "Column at which the body is not JSON, from 1."},
+    limit=_number("The limit that is exceeded: bytes of a body, or projects of a tree."),
+    min_version=_text("The lowest microversion that the API serves."),
+    max_version=_text("The highest microversion that the API serves."),
+    project_id=_text("ID of the project."),
+    projects=_number("Number of projects below the project."),
+    children=_list({"type": "string"}, "IDs of all projects below the project."),
+    deletion_id=_uuid("ID of the deletion that conflicts with the request."),
+    status_now=_word([*Status, *ScanStatus], "Present status of the deletion or the orphan scan."),
+    liens=_ERROR_LIENS,
+    plan_id=_uuid("ID of the plan."),
+    orphan_scan_id=_uuid("ID of the orphan scan."),
+    point_of_no_return_at=_time("When deletes began or can begin.", null=True),
+)  # fmt: skip
+ERRORS = _object(errors={"type": "array", "items": ERROR, "minItems": 1, "maxItems": 1, "description": "One error."})
+
+# ----------------------------------------------------------------------------------------------------------- versions
+VERSION = _object(
+    id=_text("ID of the version."),
+    status=_word(["CURRENT"], "Status of the version."),
+    links=SELF,
+    min_version=_text("The lowest microversion that the API serves."),
+    max_version=_text("The highest microversion that the API serves."),
+)
+
+# ---------------------------------------------------------------------------------------------------- holds of admins
+LIEN = _object(
+    ("reason", "created_at", "user_id", "user_name", "request_id", "deleted_at", "deleted_by", "state", "links"),
+    id=_uuid("ID of the lien."),
+    project_id=_text("ID of the protected project."),
+    origin=_text("The department or system that needs the lien."),
+    reason=_text("Why. Only for callers who may read liens."),
+    created_at=_time("When the lien was recorded."),
+    expires_at=_time("When the lien ends. ``null``: it is in force until it is removed.", null=True),
+    user_id=_text("ID of the user who recorded the lien. Empty: a plugin raised it."),
+    user_name=_text("Name of that user."),
+    request_id=_text("ID of the request. For a plugin lien: of the request for the deletion."),
+    deleted_at=_time("When the lien was removed. ``null``: it was not removed.", null=True),
+    deleted_by=_text("ID of the user who removed the lien, or ``plugin``. Empty: it was not removed."),
+    state=_word(["in_force", "expired", "removed"], "State of the lien. Only in the answers of ``/v1/liens``."),
+    links=SELF,
+)
+_ERROR_LIENS["items"] = LIEN
+WAIVER = _object(
+    (
+        "reason", "created_at", "user_id", "request_id", "deleted_at", "deleted_by", "state", "links", "not_listed",
+    ),
+    id=_uuid("ID of the waiver."),
+    service_type=_text("Official type of the waived service."),
+    region=_text("Only in this region. ``null``: in every region.", null=True),
+    project_id=_text("Only for deletions of this project. ``null``: for deletions of every project.", null=True),
+    reason=_text("Why. Only for callers who may read waivers."),
+    created_at=_time("When the waiver was recorded."),
+    expires_at=_time("When the waiver ends."),
+    user_id=_text("ID of the user who recorded the waiver."),
+    user_name=_text("Name of that user."),
+    request_id=_text("ID of the request. Absent in a deletion."),
+    deleted_at=_time("When the waiver was withdrawn. ``null``: it was not. Absent in a deletion.", null=True),
+    deleted_by=_text("ID of the user who withdrew it. Empty: it was not withdrawn. Absent in a deletion."),
+    state=_word(["in_force", "expired", "withdrawn"], "State of the waiver. Only in the answers of ``/v1/waivers``."),
+    links=SELF,
+    not_listed=_list(_object(**_PLACE), "Only in a deletion: the catalog entries that were skipped because of it."),
+)  # fmt: skip
+BRAKE = _object(
+    ("reason", "since", "user_id", "user_name", "request_id"),
+    on=_truth("Whether the brake is on."),
+    reason=_text("The reason with which the brake was set last. Empty: it was never set."),
+    since=_time("When the brake was set or lifted last. ``null``: it was never set.", null=True),
+    user_id=_text("ID of the user who set or lifted the brake last. Empty: it was never set."),
+    user_name=_text("Name of that user."),
+    request_id=_text("ID of that request."),
+)
+
+# ---------------------------------------------------------------------------------------------------------- deletions
+BLOCKER = _object(
+    region=_text("Region. Empty: a task of the whole deletion, or a service without a region."),
+    service=_text("Service type. Empty: a task of the whole deletion."),
+    type=_text("Resource type, ``unsupported`` (a service without a plugin), or the name of a task."),
+    reason=_text("Code of the reason."),
+    message=_text("The same as text."),
+    remedy=_text("How to clear it."),
+)
+CONDITION = _object(
+    type=_word(ConditionType, "Type of the condition. Each type occurs at most once."),
+    status=_truth("Whether the condition is true."),
+    reason=_text("Code of the reason."),
+    message=_text("The same as text."),
+    last_transition_at=_time("When ``status`` changed last."),
+)
+PROGRESS = _object(
+    steps=_number("Number of resource types (per region) in the present round."),
+    steps_done=_number("Number of these types that have their result."),
+    found=_number("Number of resources that were ever found, also deleted ones."),
+    deleted=_number("Number of resources whose delete is confirmed, in all attempts."),
+    remaining=_number("Number of leftovers in the latest list of each type in this attempt."),
+    abandoned=_number("Number of these leftovers that force abandoned."),
+    kept=_number("Number of resources that are not the user's, or that are deleted with their parent."),
+    unknown=_number("Number of types whose result is unknown."),
+    calls=_number("Number of API calls of the deletion, in all attempts."),
+    round=_number("Number of the present round. It grows over all attempts."),
+    purpose=_word(RoundPurpose, "Purpose of the present round. Empty: between rounds."),
+)
+COUNT = _object(
+    **_TYPE,
+    found=_number("As in ``progress``, for this type."),
+    deleted=_number("As in ``progress``, for this type."),
+    remaining=_number("As in ``progress``, for this type."),
+    abandoned=_number("As in ``progress``, for this type."),
+    kept=_number("As in ``progress``, for this type."),
+    unplanned=_number("Number of those in ``remaining`` that the plan does not list for deletion. They stay."),
+    calls=_number("As in ``progress``, for this type."),
+    outcome=_word(Outcome, "Result of the type. Empty: it was not listed in this attempt."),
+    state=_word(StepState, "Whether the type is idle, sent to the workers, running, or done."),
+    reason=_text("Code of the result."),
+    message=_text("The result as text."),
+)
+FORCED = _object(
+    reason=_text("Reason that the admin gave."),
+    types=_list({"type": "string"}, "Types whose forced delete is used, as ``service.type``."),
+    at=_time("When the force was requested."),
+    **_WHO,
+    abandoned=_number("Number of abandoned resources."),
+    unseen=_list(
+        _object(**_TYPE, reason=_text("Code of the reason."), message=_text("The same as text.")),
+        "Types that were abandoned although they could not be listed.",
+    ),
+)
+APPROVAL = _object(
+    needed=_text("The limit that is exceeded: ``too_many_resources`` or ``too_many_deletions``."),
+    reason=_text("Reason that the approver gave."),
+    resources=_number("Number of resources that the approval covers; 0 with ``too_many_deletions``."),
+    hash=_text("Hash of the resources that were found then; empty with ``too_many_deletions``."),
+    at=_time("When the deletion was approved."),
+    **_WHO,
+)
+_DETAIL = {
+    "children": _list(
+        _object(
+            deletion_id=_uuid("ID of the deletion."),
+            project_id=_text("ID of its project."),
+            project_name=_text("Name of its project. Empty: not known."),
+            status=_word(Status, "Its status."),
+            attention=_text("Its ``attention``."),
+        ),
+        "In a tree: the deletions that this deletion waits for. Absent in lists.",
+    ),
+    "liens": _list(LIEN, "The liens in force on the project. Absent in lists."),
+    "waivers": _list(WAIVER, "The waivers that the deletion used when it read the catalog last. Absent in lists."),
+    "approvals": _list(APPROVAL, "The approvals of this attempt. Absent in lists."),
+    "counts": _list(COUNT, "One object for each type in each region. Absent in lists."),
+    "blockers": _list(BLOCKER, "Everything that prevents the deletion from continuing. Absent in lists."),
+    "grants_removed": _list(
+        _object(
+            actor=_word(["user", "group"], "Whether the role was assigned to a user or a group."),
+            actor_id=_text("ID of the user or the group."),
+            role_id=_text("ID of the role."),
+        ),
+        "The role assignments that the lock removed and that are not restored yet. ``null``: the caller may neither "
+        "restore nor cancel the deletion. Absent in lists and in the answer of an adoption.",
+        null=True,
+    ),
+}
+DELETION = _object(
+    tuple(_DETAIL),
+    id=_uuid("ID of the deletion."),
+    project_id=_text("ID of the project."),
+    project_name=_text("Name of the project in Keystone, or its last known name."),
+    domain_id=_text("ID of the domain of the project."),
+    mode=_word(Mode, "Whether resources are only reported, or deleted."),
+    dry_run=_truth("Whether the deletion is a dry run."),
+    include_subtree=_truth("Whether the deletion waits for the deletions of projects below."),
+    parent_deletion_id=_text("In a tree: ID of the deletion that waits for this one. Empty: none."),
+    origin=_word(Origin, "Whether a caller requested it, Keystone announced it, or an admin adopted orphans."),
+    status=_word(Status, "Status of the deletion."),
+    reason=_text("Code of why the deletion entered the status. Empty until the first change."),
+    message=_text("The same as text."),
+    attention=_text("The action that the deletion needs from a person. Empty: none."),
+    attempt={"type": "integer", "minimum": 1, "description": "Number of the attempt. Each retry adds 1."},
+    cancellable=_truth("Whether ``cancel`` is accepted now."),
+    retryable=_truth("Whether the status allows ``retry``."),
+    restorable=_truth("Whether ``restore`` is accepted now."),
+    plan_id=_text("ID of the plan that the deletion is bound to. Empty: none."),
+    plan_hash=_text("Hash of that plan. Empty: no plan."),
+    point_of_no_return_at=_time("When deletes began or can begin. ``null``: not known yet.", null=True),
+    **_WHO,
+    created_at=_time("When the deletion was recorded."),
+    updated_at=_time("When the record changed last."),
+    status_at=_time("When the deletion entered its status."),
+    progress_at=_time("When the deletion made progress last."),
+    finished_at=_time("When the deletion ended. ``null``: it is under way.", null=True),
+    drained_at=_time("When the lock took effect in this attempt. ``null``: there is no lock.", null=True),
+    project_gone_at=_time("When the orchestrator saw that another client had deleted the project.", null=True),
+    settle_until=_time("Until this time no empty list counts as final.", null=True),
+    conditions=_list(CONDITION, "What is true about the deletion beside its status."),
+    forced=_null_or(FORCED, "The force that an admin requested. ``null``: none in this attempt."),
+    progress=PROGRESS,
+    links=SELF,
+    **_DETAIL,
+)
+LEFTOVER = _object(
+    **_TYPE,
+    id=_text("ID of the resource in its service. In Swift: the name of the container."),
+    name=_text("Name of the resource in its service."),
+    reason=_word(Reason, "Code of why the resource is left."),
+    message=_text("The same as text, often the answer of the service."),
+    remedy=_text("What to do."),
+    abandoned=_truth("Whether force abandoned the resource."),
+    owner=_text("ID of the project that the resource belongs to. ``null``: unknown, or not recorded.", null=True),
+    blocked_by=_list(
+        _object(
+            type=_text("Resource type. Empty: unknown."),
+            id=_text("ID. Empty: unknown."),
+            owner=_text("ID of its project. Empty: unknown."),
+        ),
+        "The resources that block the delete.",
+    ),
+)
+EVENT = _object(
+    id=_number("Number of the entry, which is also its marker. Later entries have greater numbers."),
+    at=_time("When the entry was recorded."),
+    type=_text("Type of the entry, such as ``deletion.accepted``."),
+    message=_text("The entry as text."),
+    actor=_text("ID of the user, or name of the worker. Empty: an engine."),
+    request_id=_text("ID of the request that caused the entry. Empty: no request."),
+    data={"type": "object", "description": "Details. The fields depend on ``type``."},
+)
+
+# -------------------------------------------------------------------------------------------------------------- plans
+PLAN = _object(
+    id=_uuid("ID of the plan, which is the ID of its dry run."),
+    project_id=_text("ID of the project."),
+    project_name=_text("Name of the project."),
+    domain_id=_text("ID of the domain of the project."),
+    created_at=_time("When the dry run ended."),
+    expires_at=_time("Until when a cascade can be requested with the plan."),
+    user_id=_text("ID of the user who requested the dry run."),
+    user_name=_text("Name of that user."),
+    hash=_text("Hash of the resources that would be deleted."),
+    complete=_truth("Whether ``unknown`` is empty."),
+    unknown=_list({"type": "string"}, "Types and services that could not be listed, as ``service.type@region``."),
+    delete=_number("Number of resources to delete."),
+    keep=_number("Number of resources to keep."),
+    protect=_number("Number of resources that would block the cascade."),
+    order=_list(
+        {"type": "array", "items": {"type": "string"}},
+        "Types with resources to delete. The types of one array are deleted in parallel, after those of earlier ones.",
+    ),
+    with_project=_list({"type": "string"}, "Types of project settings, which are deleted with the project."),
+    types=_list(
+        _object(
+            **_TYPE,
+            delete=_number("Number of resources to delete."),
+            keep=_number("Number of resources to keep."),
+            protect=_number("Number of resources that would block the cascade."),
+            known=_truth("Whether the type was listed."),
+            waived=_truth("Whether a waiver excludes the type."),
+            reason=_text("Code of the result."),
+            message=_text("The result as text."),
+            digest=_text("SHA-256 of the sorted IDs to delete. Empty: the type was not listed."),
+        ),
+        "One object for each type in each region.",
+    ),
+    blockers=_list(BLOCKER, "What would prevent the end of a cascade."),
+    links=SELF,
+)
+PLANNED = _object(
+    action=_word(["delete", "keep", "protect"], "What a cascade does with the resource."),
+    **_TYPE,
+    id=_text("ID of the resource in its service."),
+    name=_text("Name of the resource in its service."),
+    reason=_word(Reason, "Code of the reason."),
+    message=_text("The same as text."),
+)
+
+# ----------------------------------------------------------------------------------------------------------- services
+SERVICE = _object(
+    region=_text("Region of the endpoints in Keystone. Empty: they have no region."),
+    service_type=_text("Official type of the service; for a second service of the type, with its name or ID."),
+    name=_text("Name of the service in Keystone."),
+    answered_by=_word(["plugin", "nothing_to_own", "waived", "unsupported"], "What handles the service."),
+    types=_list({"type": "string"}, "The resource types of the plugin."),
+    message=_text("Why there is no plugin."),
+    waiver_id=_uuid("ID of the waiver. ``null``: not waived.", null=True),
+)
+
+# ------------------------------------------------------------------------------------------------------- orphan scans
+_SCAN_NUMBERS = {
+    "listed": _number("Rows of the first read, of all owners."),
+    "owner_unknown": _number("Rows of these without an owner, or whose owner cannot be a project."),
+    "too_young": _number("Rows of unknown projects that are younger than ``min_age``."),
+    "undecided": _number("Projects about which Keystone gave no clear answer."),
+    "candidates": _number("Resources of unknown projects at the first read."),
+    "orphans": _number("Candidates that the second read confirmed."),
+    "calls": _number("API calls."),
+}
+_SCAN_DETAIL = {
+    "counts": {**_object(**_SCAN_NUMBERS), "description": "Sums of ``coverage``. Absent in lists."},
+    "coverage": _list(
+        _object(
+            **_TYPE,
+            project_setting=_truth("Whether the type is a project setting."),
+            read=_number("The read of its latest result. 0: none."),
+            state=_word(StepState, "Whether the part is idle, sent to the workers, running, or done."),
+            outcome=_word(Outcome, "Result of the type. Empty: not read yet."),
+            reason=_text("Code of why the result is unknown."),
+            message=_text("The same as text."),
+            **_SCAN_NUMBERS,
+        ),
+        "One object for each type in each region that the scan lists. Absent in lists.",
+    ),
+    "not_covered": _list(
+        _object(**_TYPE, reason=_text("Why the scan cannot list the type.")),
+        "The types that a scan cannot list. Absent in lists.",
+    ),
+}
+ORPHAN_SCAN = _object(
+    tuple(_SCAN_DETAIL),
+    id=_uuid("ID of the scan."),
+    status=_word(ScanStatus, "Status of the scan."),
+    message=_text("Why the scan has this status."),
+    scheduled=_truth("Whether the schedule started the scan."),
+    read={"type": "integer", "minimum": 1, "maximum": 2, "description": "The present read."},
+    min_age=_number("Seconds. Younger resources are skipped."),
+    reread_after=_number("Seconds between the end of the first read and the second read."),
+    user_id=_text("ID of the user who started the scan. Empty: the schedule."),
+    user_name=_text("Name of that user."),
+    request_id=_text("ID of that request."),
+    created_at=_time("When the scan was recorded."),
+    status_at=_time("When the scan entered its status."),
+    reread_at=_time("When the second read may begin. ``null``: not known, or not needed.", null=True),
+    finished_at=_time("When the scan ended. ``null``: it has not ended.", null=True),
+    links=SELF,
+    **_SCAN_DETAIL,
+)
+ORPHAN = _object(
+    project_id=_text("The owner of the resource in its service."),
+    **_TYPE,
+    id=_text("ID of the resource in its service."),
+    name=_text("Name of the resource in its service."),
+    project_setting=_truth("Whether the resource is a project setting."),
+    created_at=_time("When the resource was created. ``null``: its service does not say.", null=True),
+    age_known=_truth("Whether ``created_at`` is known."),
+    first_seen_at=_time("When the first read found the resource."),
+    last_seen_at=_time("When the second read found the resource."),
+)
+_TYPE_COUNT = _object(type=_text("Type, as ``service.type``."), count=_number("Number of orphans of the type."))
+ORPHAN_PROJECT = _object(
+    project_id=_text("ID of the project."),
+    project_name=_text("Name of the project in its latest recorded deletion. ``null``: there is none.", null=True),
+    domain_id=_text("ID of its domain from the same source.", null=True),
+    deletion_id=_uuid("ID of that deletion.", null=True),
+    orphans=_number("Number of orphans, without project settings."),
+    counts=_list(_TYPE_COUNT, "Number of orphans of each type, without project settings."),
+    project_settings=_list(_TYPE_COUNT, "The same for project settings."),
+)
+
+#: The schemas with a name in the OpenAPI document.
+NAMED: dict[str, Schema] = {
+    "Approval": APPROVAL,
+    "Blocker": BLOCKER,
+    "Brake": BRAKE,
+    "Condition": CONDITION,
+    "Count": COUNT,
+    "Deletion": DELETION,
+    "Error": ERROR,
+    "Errors": ERRORS,
+    "Event": EVENT,
+    "Force": FORCED,
+    "Leftover": LEFTOVER,
+    "Lien": LIEN,
+    "Link": LINK,
+    "Orphan": ORPHAN,
+    "OrphanProject": ORPHAN_PROJECT,
+    "OrphanScan": ORPHAN_SCAN,
+    "Plan": PLAN,
+    "PlannedResource": PLANNED,
+    "Progress": PROGRESS,
+    "Service": SERVICE,
+    "Version": VERSION,
+    "Waiver": WAIVER,
+}
+
+
+def one(name: str, schema: Schema) -> Schema:
+    """Return the schema of an answer with one record."""
+    return _object(**{name: schema})
+
+
+def many(name: str, schema: Schema) -> Schema:
+    """Return the schema of an answer with a page of records."""
+    return _object(("links",), **{name: {"type": "array", "items": schema}, "links": NEXT})

@@ -1,0 +1,199 @@
+"""Builds the OpenAPI 3.1 document of the API from ``operations``.
+
+Schemas in ``answers.NAMED`` become components. A client that knows a component by its name can rely on it: a field is
+only added, and only with a new microversion.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import http
+import importlib.metadata
+from collections.abc import Mapping
+from typing import Any
+
+from cleanup_orchestrator.api import answers, errors, microversions, schemas
+from cleanup_orchestrator.api.operations import OPERATIONS, Answer, Operation
+
+Schema = dict[str, Any]
+
+_NAMES = {id(schema): name for name, schema in answers.NAMED.items()}
+_TAGS = {
+    "versions": "What the API offers. These calls need no token.",
+    "deletions": "Deletions of projects.",
+    "plans": "What a cascade would delete and keep.",
+    "projects": "Force.",
+    "services": "The services of the catalog.",
+    "liens": "Protections of single projects.",
+    "brake": "The switch that stops all deletions.",
+    "waivers": "Recorded decisions to skip a service.",
+    "orphan-scans": "Resources of projects that Keystone does not know.",
+}
+#: By resource: what ``{id}`` in its path is.
+_IDS = {"projects": "ID of the project."}
+
+
+def document(url: str) -> Schema:
+    """Return the document.
+
+    :param url: the root of the API
+    """
+    return {**_document(), "servers": [{"url": url}]}
+
+
+def tag(path: str) -> str:
+    """Return the group of a path."""
+    parts = path.split("/")
+    return parts[2] if len(parts) > 2 and parts[2] in _TAGS else "versions"
+
+
+@functools.cache
+def _document() -> Schema:
+    paths: dict[str, Schema] = {}
+    refusals: dict[str, Schema] = {}
+    for (method, path), operation in OPERATIONS.items():
+        paths.setdefault(path, {})[method.lower()] = _operation(path, operation, refusals)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Project Cleanup API",
+            "version": microversions.MAX,
+            "summary": "Safe, asynchronous, observable deletion of OpenStack projects",
+            "description": f"cleanup-orchestrator {_release()}. Microversions: {microversions.MIN} to "
+            f"{microversions.MAX}. ``x-errors`` explains the codes of the errors.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {name: _inner(schema) for name, schema in answers.NAMED.items()},
+            "responses": refusals,
+            "parameters": {"microversion": _microversion()},
+            "headers": {
+                "request_id": _header("ID of the request: ``req-`` and a UUID."),
+                "microversion": _header("The microversion of the answer."),
+                "location": _header("URL of the record."),
+            },
+            "securitySchemes": {
+                "token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token", "description": "Keystone's token."}
+            },
+        },
+        "security": [{"token": []}],
+        "tags": [{"name": name, "description": about} for name, about in _TAGS.items()],
+        "x-errors": {code: {"status": status, "meaning": about} for code, (status, about) in errors.CODES.items()},
+    }
+
+
+def _release() -> str:
+    try:
+        return importlib.metadata.version("cleanup-orchestrator")
+    except importlib.metadata.PackageNotFoundError:
+        return "of a checkout"
+
+
+def _header(about: str) -> Schema:
+    return {"description": about, "schema": {"type": "string"}}
+
+
+def _microversion() -> Schema:
+    values = [f"{microversions.SERVICE_TYPE} {version}" for version in (*microversions.VERSIONS, "latest")]
+    return {
+        "name": microversions.HEADER,
+        "in": "header",
+        "description": "The microversion that the client wants. Without it the API answers the earliest one.",
+        "schema": {"type": "string", "enum": values},
+    }
+
+
+def _operation(path: str, operation: Operation, refusals: dict[str, Schema]) -> Schema:
+    """Return the object of one operation; add its errors to ``refusals``."""
+    shown: Schema = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "tags": [tag(path)],
+        "parameters": [*_path_parameters(path), *(_parameter(*pair) for pair in operation.query["properties"].items())],
+        "responses": _responses(operation, refusals),
+    }
+    if operation.public:
+        shown["security"] = []
+    else:
+        shown["parameters"].append({"$ref": "#/components/parameters/microversion"})
+    if operation.body is not None:
+        content = {"application/json": {"schema": _inner(operation.body)}}
+        shown["requestBody"] = {"required": bool(operation.body["required"]), "content": content}
+    return shown
+
+
+def _path_parameters(path: str) -> list[Schema]:
+    if "{id}" not in path:
+        return []
+    resource = path.split("/")[2]
+    schema = schemas.ID if resource in _IDS else {"type": "string", "format": "uuid"}
+    about = _IDS.get(resource, f"ID of the {resource.removesuffix('s').replace('-', ' ')}.")
+    return [{"name": "id", "in": "path", "required": True, "description": about, "schema": schema}]
+
+
+def _parameter(name: str, values: Schema) -> Schema:
+    """Return the object of a query parameter; ``values`` is the schema of all its values."""
+    item = {key: value for key, value in values["items"].items() if key != "description"}
+    shown: Schema = {"name": name, "in": "query", "schema": item}
+    if about := values["items"].get("description"):
+        shown["description"] = about
+    if values["maxItems"] > 1:
+        shown["schema"] = {"type": "array", "maxItems": values["maxItems"], "items": item}
+        shown |= {"style": "form", "explode": True}
+    return shown
+
+
+def _responses(operation: Operation, refusals: dict[str, Schema]) -> Schema:
+    headers: Schema = {"X-Openstack-Request-Id": {"$ref": "#/components/headers/request_id"}}
+    headers[microversions.HEADER] = {"$ref": "#/components/headers/microversion"}
+    found: Schema = {}
+    for status, answer in operation.answers.items():
+        found[str(status)] = {"description": answer.about, "headers": headers, **_content(answer)}
+        if answer.location:
+            location = {"Location": {"$ref": "#/components/headers/location"}}
+            found[str(status)] |= {"headers": {**headers, **location}}
+    for status, codes in operation.codes().items():
+        refusal = {
+            "description": f"{http.HTTPStatus(status).phrase}: {', '.join(codes)}.",
+            "headers": headers,
+            "content": {"application/json": {"schema": _of_codes(codes)}},
+        }
+        alike = [name for name, known in refusals.items() if known == refusal]
+        name = alike[0] if alike else f"{status}.{sum(name.startswith(f'{status}.') for name in refusals) + 1}"
+        refusals[name] = refusal
+        found[str(status)] = {"$ref": f"#/components/responses/{name}"}
+    return found
+
+
+def _of_codes(codes: tuple[str, ...]) -> Schema:
+    """Return the schema of an error with one of the codes."""
+    one = {"type": "object", "properties": {"code": {"enum": list(codes)}}}
+    narrowed = {"type": "object", "properties": {"errors": {"type": "array", "items": one}}}
+    return {"allOf": [{"$ref": "#/components/schemas/Errors"}, narrowed]}
+
+
+def _content(answer: Answer) -> Schema:
+    if answer.schema is None:
+        return {}
+    content: Schema = {"application/json": {"schema": _inner(answer.schema)}}
+    if answer.csv:
+        content["text/csv"] = {"schema": {"type": "string"}}
+    return {"content": content}
+
+
+def _ref(schema: Any) -> Any:
+    """Return a schema, as a reference if it has a name."""
+    if isinstance(schema, list):
+        return [_ref(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if id(schema) in _NAMES:
+        return {"$ref": f"#/components/schemas/{_NAMES[id(schema)]}"}
+    return _inner(schema)
+
+
+def _inner(schema: Mapping[str, Any]) -> Schema:
+    """Return a schema with references to the named schemas inside."""
+    return {name: copy.deepcopy(_ref(value)) for name, value in schema.items() if name != "$schema"}
