@@ -91,7 +91,7 @@ class Waivers(Expiring[Waiver]):
         if waiver.expires_at <= waiver.created_at:
             text = f"'expires_at' must be later than now, which is {views.time(waiver.created_at)}"
             raise ApiError(400, "invalid_body", text, field="expires_at")
-        if waiver.expires_at > waiver.created_at + self._context.waiver_limit:
+        if waiver.expires_at - waiver.created_at > self._context.waiver_limit:
             days = self._context.waiver_limit.days
             text = f"'expires_at' may be at most {days} days from now ([catalog] waiver_limit): renew it before it ends"
             raise ApiError(400, "invalid_body", text, field="expires_at")

@@ -200,3 +200,11 @@ def test_the_log_names_user_and_service_of_a_waiver(site, caplog):
     assert len(said) == 2
     assert all("admin-id" in line and "weather" in line and "it is retired" in line for line in said)
     assert said[0].startswith("waived by") and said[1].startswith("withdrawn by")
+
+
+def test_a_limit_beyond_the_last_date_is_no_limit(tmp_path, keystone):
+    """It once caused a server error."""
+    site = Site(tmp_path, keystone=keystone, extra="[catalog]\nwaiver_limit = 3650000\n")
+    body = {"service_type": "dns", "reason": "down", "expires_at": "9999-12-31T23:59:59Z"}
+    assert site.post("/v1/waivers", body).status == 201
+    site.close()
