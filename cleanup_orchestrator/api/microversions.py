@@ -29,11 +29,15 @@ MIN, MAX = next(iter(VERSIONS)), list(VERSIONS)[-1]
 def wanted(request: webob.Request) -> microversion_parse.Version:
     """Return the version that a request asks for; without the header, the earliest.
 
-    Versions of other services in the header are ignored.
+    Versions of other services in the header are ignored. A part that names no service is refused: the client would not
+    notice that it gets the earliest version.
 
     :raises ApiError: 400 invalid_version; 406 version_not_supported
     """
+    parts = request.headers.get(HEADER, "").split(",")
     try:
+        if any(len(part.split()) == 1 for part in parts):
+            raise TypeError("a part without a service")
         return microversion_parse.extract_version(request.headers, SERVICE_TYPE, list(VERSIONS))
     except TypeError:
         text = f"the version in {HEADER} is malformed: send '{SERVICE_TYPE} {MAX}' or '{SERVICE_TYPE} latest'"

@@ -62,7 +62,8 @@ REGION = {"type": ["string", "null"], "minLength": 1, "maxLength": 128, "pattern
 TIME = {
     "type": "string",
     "maxLength": 27,
-    "pattern": rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?Z{_END}",
+    "pattern": r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    rf"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{{1,6}})?Z{_END}",
 }
 LIEN_SORT_KEYS = ("created_at", "project_id", "origin", "id")
 #: A project id as services report it; some contain dashes or underscores.
