@@ -183,7 +183,7 @@ CONDITION = _object(
 )
 PROGRESS = _object(
     steps=_number("Number of resource types (per region) in the present round."),
-    steps_done=_number("Number of these types that have their result."),
+    steps_done=_number("Number of these types that are finished in this round."),
     found=_number("Number of resources that were ever found, also deleted ones."),
     deleted=_number("Number of resources whose delete is confirmed, in all attempts."),
     remaining=_number("Number of leftovers in the latest list of each type in this attempt."),
@@ -206,7 +206,7 @@ COUNT = _object(
     outcome=_word(Outcome, "Result of the type. Empty: it was not listed in this attempt."),
     state=_word(StepState, "Whether the type is idle, sent to the workers, running, or done."),
     reason=_text("Code of the result."),
-    message=_text("The result as text."),
+    message=_text("The result as text, or what the type waits for."),
 )
 FORCED = _object(
     reason=_text("Reason that the admin gave."),
@@ -267,7 +267,7 @@ DELETION = _object(
     origin=_word(Origin, "Whether a caller requested it, Keystone announced it, or an admin adopted orphans."),
     status=_word(Status, "Status of the deletion."),
     reason=_text("Code of why the deletion entered the status. Empty until the first change."),
-    message=_text("The same as text."),
+    message=_text("What the deletion does now, or how it ended."),
     attention=_text("The action that the deletion needs from a person. Empty: none."),
     attempt={"type": "integer", "minimum": 1, "description": "Number of the attempt. Each retry adds 1."},
     cancellable=_truth("Whether ``cancel`` is accepted now."),

@@ -10,6 +10,8 @@ import copy
 import functools
 import http
 import importlib.metadata
+import importlib.resources
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -84,6 +86,14 @@ def _document() -> Schema:
     }
 
 
+@functools.cache
+def examples() -> dict[str, Schema]:
+    """Return the example of each operation: what is sent, and what the API answers. A test runs them."""
+    text = importlib.resources.files(__package__).joinpath("examples.json").read_text("utf-8")
+    found: dict[str, Schema] = json.loads(text)
+    return found
+
+
 def _release() -> str:
     try:
         return importlib.metadata.version("cleanup-orchestrator")
@@ -121,7 +131,16 @@ def _operation(path: str, operation: Operation, refusals: dict[str, Schema]) -> 
     if operation.body is not None:
         content = {"application/json": {"schema": _inner(operation.body)}}
         shown["requestBody"] = {"required": bool(operation.body["required"]), "content": content}
+    _add_example(shown, examples().get(operation.name, {}))
     return shown
+
+
+def _add_example(shown: Schema, example: Mapping[str, Any]) -> None:
+    """Add the example of an operation to its object."""
+    if "body" in example:
+        shown["requestBody"]["content"]["application/json"]["example"] = example["body"]
+    if "answer" in example:
+        shown["responses"][str(example["status"])]["content"]["application/json"]["example"] = example["answer"]
 
 
 def _path_parameters(path: str) -> list[Schema]:

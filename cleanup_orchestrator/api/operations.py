@@ -123,8 +123,8 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("POST", "/v1/deletions/{id}/retry"): Operation(
         "actions.retry",
-        "Begin a new attempt of a deletion",
-        {202: Answer("The new attempt has begun.", _DELETION)},
+        "Begin a new attempt of a deletion, or try again at once what waits",
+        {202: Answer("The new attempt has begun, or the waiting times have ended.", _DELETION)},
         (
             "project_protected", "deletion_not_found", "not_retryable", "deletion_under_way", "project_has_liens",
             "conflict",

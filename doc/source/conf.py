@@ -10,7 +10,7 @@ copyright = "cleanup-orchestrator contributors"
 version = release = _setup["metadata"]["version"]
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ext"))
-extensions = ["openstackdocstheme", "sphinx.ext.autodoc", "sphinxcontrib.mermaid", "service_pages"]
+extensions = ["openstackdocstheme", "sphinx.ext.autodoc", "sphinxcontrib.mermaid", "service_pages", "api_reference"]
 html_theme = "openstackdocs"
 html_theme_options = {"show_other_versions": False}
 # There is no page of this project on docs.openstack.org or Launchpad: the theme must not link to one.

@@ -68,6 +68,7 @@ def installed(wheel, tmp_path_factory):
 def test_the_wheel_has_every_module_and_every_migration(wheel):
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("cleanup_orchestrator/")}
     expected = {str(path.relative_to(ROOT)) for path in (ROOT / "cleanup_orchestrator").rglob("*.py")}
+    expected.add("cleanup_orchestrator/api/examples.json")
     expected |= {
         str(Path("cleanup_orchestrator/migrations") / path.relative_to(ROOT / "alembic"))
         for path in (ROOT / "alembic").rglob("*")

@@ -1,0 +1,61 @@
+"""The API reference has every call, parameter, field and error of the OpenAPI document."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from cleanup_orchestrator.api import answers, errors, openapi
+from cleanup_orchestrator.api.operations import OPERATIONS
+
+ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT / "doc" / "ext"))
+import api_reference  # noqa: E402
+
+sys.path.remove(str(ROOT / "doc" / "ext"))
+
+PAGE = api_reference.page()
+
+
+def section(title, line="-"):
+    _, found, rest = PAGE.partition(f"\n{title}\n{line * len(title)}\n")
+    assert found, title
+    return re.split(r"\n\.\. _(?:operation|schema|tag|errors)\b", rest)[0]
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_every_call_has_its_parameters_errors_and_example(method, path):
+    operation, text = OPERATIONS[method, path], section(f"{method} {path}")
+    assert operation.summary in text
+    rows = set(re.findall(r"^   \* - ``(\w+)``$", text, re.M))
+    body = operation.body or {"properties": {}}
+    assert rows == {*operation.query["properties"], *body["properties"], *(["id"] if "{id}" in path else [])}
+    for status, codes in operation.codes().items():
+        [line] = re.findall(rf"^   \* - {status} .*\n     - (.*)$", text, re.M)
+        assert re.findall(r":ref:`(\w+) ", line) == list(codes)
+    for status in operation.answers:
+        assert f"   * - {status} " in text
+    assert (f"    {method} /" in text) is (operation.name in openapi.examples())
+
+
+@pytest.mark.parametrize("name", answers.NAMED)
+def test_every_object_has_its_fields(name):
+    rows = set(re.findall(r"^   \* - ``([\w.\[\]]+)``$", section(name), re.M))
+    assert set(answers.NAMED[name]["properties"]) <= rows
+
+
+@pytest.mark.parametrize("code", errors.CODES)
+def test_every_code_has_the_anchor_of_the_help_link(code):
+    assert PAGE.count(f"\n.. _{errors.anchor(code)}:\n\n``{code}`` (") == 1
+
+
+def test_every_reference_leads_somewhere():
+    wanted = set(re.findall(r"<((?:error|schema|tag)-[\w-]+)>", PAGE))
+    assert wanted <= set(re.findall(r"^\.\. _([\w-]+):$", PAGE, re.M))
+
+
+def test_a_value_is_described_with_its_limits():
+    assert api_reference.kind({"type": ["string", "null"], "format": "date-time"}) == "time or null"
+    assert api_reference.meaning({"enum": ["a", ""], "description": "X."}) == "X. One of ``a``, empty."
+    assert api_reference.meaning({"type": "array", "maxItems": 20, "items": {}}) == "At most 20 items."
