@@ -11,6 +11,7 @@ import pytest
 
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api.site import Site
+from tests.support import orphaned
 
 ROOT = Path(__file__).parents[3]
 UUID = "aaaaaaaa-2222-3333-4444-555555555555"
@@ -28,6 +29,8 @@ def check(answer):
     [
         ("GET", "/", None, None, 200),
         ("GET", "/v1", ks.ADMIN, None, 200),
+        ("GET", "/v1/openapi.json", None, None, 200),
+        ("GET", "//", None, None, 404),
         ("GET", "/v1/deletions", ks.ADMIN, None, 200),
         ("HEAD", "/v1/deletions", ks.ADMIN, None, 200),
         ("POST", "/v1/deletions", ks.ADMIN, {"project_id": "p1"}, 202),
@@ -48,6 +51,15 @@ def check(answer):
 def test_no_answer_is_to_be_kept(site, method, path, token, body, status):
     answer = check(site.call(method, path, token, body))
     assert answer.status == status, answer.body
+
+
+def test_an_answer_that_depends_on_more_headers_says_so(site):
+    scan = orphaned.found(site.store)
+    answer = check(site.get(f"/v1/orphan-scans/{scan.id}/orphans", headers={"Accept": "text/csv"}))
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert "accept" in [name.strip().lower() for name in answer.headers["vary"].split(",")]
+    version = {"OpenStack-API-Version": "project-cleanup 9.0"}
+    assert check(site.get("/v1/deletions", headers=version)).status == 406
 
 
 def test_nor_one_about_a_cloud_that_is_away(site):
