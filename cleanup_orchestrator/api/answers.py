@@ -480,6 +480,11 @@ def one(name: str, schema: Schema) -> Schema:
     return _object(**{name: schema})
 
 
+def every(name: str, schema: Schema) -> Schema:
+    """Return the schema of an answer with all records."""
+    return _object(**{name: {"type": "array", "items": schema}})
+
+
 def many(name: str, schema: Schema) -> Schema:
     """Return the schema of an answer with a page of records."""
     return _object(("links",), **{name: {"type": "array", "items": schema}, "links": NEXT})

@@ -70,7 +70,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("GET", "/"): Operation(
         "root.versions",
         "List the versions of the API",
-        {200: Answer("The versions.", answers.many("versions", answers.VERSION))},
+        {200: Answer("The versions.", answers.every("versions", answers.VERSION))},
         public=True,
     ),
     ("GET", "/v1"): Operation(
@@ -175,7 +175,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("GET", "/v1/services"): Operation(
         "services.index",
         "List the services of the catalog and what handles them",
-        {200: Answer("All services.", answers.many("services", answers.SERVICE))},
+        {200: Answer("All services.", answers.every("services", answers.SERVICE))},
         query=schemas.SERVICES_QUERY,
     ),
     ("GET", "/v1/liens"): Operation(

@@ -43,7 +43,13 @@ def heading(text: str, line: str) -> str:
 
 def table(columns: tuple[str, ...], widths: tuple[int, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """Return a table; a cell is one paragraph."""
-    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {' '.join(map(str, widths))}", ""]
+    lines = [
+        ".. list-table::",
+        "   :header-rows: 1",
+        "   :width: 100%",
+        f"   :widths: {' '.join(map(str, widths))}",
+        "",
+    ]
     for row in [columns, *rows]:
         lines += [f"   {'* -' if number == 0 else '  -'} {cell}".rstrip() for number, cell in enumerate(row)]
     return "\n".join([*lines, ""])
