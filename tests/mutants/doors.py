@@ -11,6 +11,20 @@ FENCED = tests("keystone/fence_decisions")
 MUTATIONS = (
     # --------------------------------------------------------------------------------------------------------- the API
     Mutation(
+        "Every path of the API is answered without a token",
+        "cleanup_orchestrator/api/root.py",
+        'return segments(path)[:1] == ("v1",) and not is_public(path)',
+        "return False",
+        tests("functional/test_api/test_api_openapi"),
+    ),
+    Mutation(
+        "A microversion that the API does not support is ignored",
+        "cleanup_orchestrator/api/microversions.py",
+        'if not self._is_public(environ.get("PATH_INFO", "")):',
+        "if False:",
+        tests("functional/test_api/test_api_discovery"),
+    ),
+    Mutation(
         "Another deletion than the checked one is forced",
         "cleanup_orchestrator/api/force.py",
         "if (found.id, found.attempt) != (checked.id, checked.attempt):",

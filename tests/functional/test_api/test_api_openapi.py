@@ -21,6 +21,16 @@ def test_it_is_an_openapi_document(site):
     assert len(list(schema.get_all_operations())) == len(operations.OPERATIONS)
 
 
+def test_only_discovery_needs_no_token(site):
+    public = {path for (_, path), operation in operations.OPERATIONS.items() if operation.public}
+    assert public == {"/", "/v1", "/v1/openapi.json"}
+    paths = openapi.document("")["paths"]
+    for method, path in operations.OPERATIONS:
+        assert (paths[path][method.lower()].get("security") == []) is (path in public)
+        status = site.call(method, path.replace("{id}", "x"), token=None).status
+        assert status == (200 if path in public else 401)
+
+
 def test_it_has_the_schemas_that_the_api_checks(site):
     """The same limits as ``schemas``, so that a client can check its request before it sends it."""
     paths = openapi.document("")["paths"]
