@@ -25,6 +25,7 @@ from alembic.util import CommandError
 from oslo_config import cfg
 
 from cleanup_orchestrator import store
+from cleanup_orchestrator.cmd import arguments
 from cleanup_orchestrator.cmd.schema import (
     PROG,
     PROJECT,
@@ -174,21 +175,7 @@ _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _parser() -> argparse.ArgumentParser:
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument(
-        "--config-file",
-        action="append",
-        metavar="PATH",
-        default=argparse.SUPPRESS,
-        help="configuration file, may be repeated (default: /etc/cleanup-orchestrator/cleanup-orchestrator.conf)",
-    )
-    common.add_argument(
-        "--config-dir",
-        action="append",
-        metavar="PATH",
-        default=argparse.SUPPRESS,
-        help="folder with configuration files, may be repeated",
-    )
+    common = arguments.parent()
 
     def add(parent: _Commands, name: str, text: str, example: str) -> argparse.ArgumentParser:
         return parent.add_parser(
@@ -242,13 +229,11 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code."""
     args = _parser().parse_args(argv)
-    sources = [f"--config-file={path}" for path in getattr(args, "config_file", ())]
-    sources += [f"--config-dir={path}" for path in getattr(args, "config_dir", ())]
     conf = cfg.ConfigOpts()
     for group, options in store.OPTS.items():
         conf.register_opts(options, group=group)
     try:
-        conf(sources, project=PROJECT, prog=PROG)
+        conf(arguments.sources(args), project=PROJECT, prog=PROG)
         code: int = args.run(conf, args)
         return code
     except (ManageError, cfg.Error) as error:

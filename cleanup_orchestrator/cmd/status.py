@@ -7,6 +7,7 @@ It reads the configuration and the database. It does not contact Keystone or the
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Sequence
 
@@ -18,7 +19,7 @@ from oslo_upgradecheck import common_checks, upgradecheck
 from cleanup_orchestrator import drain, opts
 from cleanup_orchestrator.api import policies
 from cleanup_orchestrator.cloud import connections
-from cleanup_orchestrator.cmd import schema
+from cleanup_orchestrator.cmd import arguments, schema
 from cleanup_orchestrator.core.redact import redact
 from cleanup_orchestrator.messaging import rpc
 from cleanup_orchestrator.plugins import registry
@@ -205,16 +206,36 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
         return _OK
 
 
+def _parser() -> argparse.ArgumentParser:
+    common = arguments.parent()
+    parser = argparse.ArgumentParser(
+        prog=PROG,
+        parents=[common],
+        description="Check whether this release of cleanup-orchestrator can be started on this host.",
+        epilog=f"example: {PROG} upgrade check",
+    )
+    text = "check the configuration and the database"
+    codes = "Exit codes: 0: all checks passed, 1: warnings, 2: failures, or a wrong command line, 255: an error."
+    nouns = parser.add_subparsers(dest="noun", required=True, metavar="upgrade")
+    upgrade = nouns.add_parser("upgrade", parents=[common], help=text)
+    verbs = upgrade.add_subparsers(dest="verb", required=True, metavar="check")
+    check = verbs.add_parser("check", parents=[common], help=text, description=f"{text.capitalize()}. {codes}")
+    check.add_argument("--json", action="store_true", help="print the results as JSON")
+    return parser
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the checks and return the exit code.
 
-    0: all passed, 1: there are warnings, 2: there are failures, 255: an error.
+    0: all passed, 1: there are warnings, 2: there are failures, 255: an error. argparse ends the process with 2 if the
+    command line is wrong.
     """
+    args = _parser().parse_args(argv)
     conf = cfg.ConfigOpts()
     opts.register(conf)
     try:
-        arguments = list(sys.argv[1:] if argv is None else argv)
-        code: int = upgradecheck.main(conf, schema.PROJECT, Checks(conf), argv=arguments)
+        line = [*arguments.sources(args), "upgrade", "check", *(["--json"] if args.json else [])]
+        code: int = upgradecheck.main(conf, schema.PROJECT, Checks(conf), argv=line)
         return code
     except cfg.Error as error:
         print(f"{PROG}: {' '.join(str(error).split())}", file=sys.stderr)

@@ -200,3 +200,28 @@ def test_a_policy_file_that_is_named_and_not_there(url, check):
 def test_a_missing_configuration_file_is_one_line(capsys):
     assert status.main(["--config-file", "/nonexistent.conf", "upgrade", "check"]) == 255
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--config-file {} upgrade check --json",
+        "upgrade --config-file {} check --json",
+        "upgrade check --config-file {} --json",
+        "upgrade check --json --config-file={}",
+    ],
+)
+def test_the_configuration_file_is_named_anywhere(line, url, tmp_path, capsys):
+    path = tmp_path / "named.conf"
+    path.write_text(f"[database]\nconnection = {url}\n")
+    assert status.main(line.format(path).split()) == 2  # there are no credentials in it
+    found = {one["check"]: one["result"] for one in json.loads(capsys.readouterr().out)["checks"]}
+    assert (found["Database"], found["Credentials"]) == (0, 2)
+
+
+@pytest.mark.parametrize("line", ["", "upgrade", "upgrade look", "upgrade check more", "--bogus", "upgrade check -x"])
+def test_a_wrong_command_line_is_2(line, capsys):
+    with pytest.raises(SystemExit) as ended:
+        status.main(line.split())
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: cleanup-orchestrator-status ")
