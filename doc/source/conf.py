@@ -1,4 +1,5 @@
 import configparser
+import logging
 import sys
 from pathlib import Path
 
@@ -10,15 +11,38 @@ copyright = "cleanup-orchestrator contributors"
 version = release = _setup["metadata"]["version"]
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ext"))
-extensions = ["openstackdocstheme", "sphinx.ext.autodoc", "sphinxcontrib.mermaid", "service_pages", "api_reference"]
-html_theme = "openstackdocs"
-html_theme_options = {"show_other_versions": False}
-# There is no page of this project on docs.openstack.org or Launchpad: the theme must not link to one.
-openstackdocs_auto_name = False
-openstackdocs_auto_version = False
-openstackdocs_bug_project = ""
-openstackdocs_use_storyboard = False
+extensions = [
+    "sphinx.ext.autodoc",
+    "service_pages",
+    "pictures",
+    "api_reference",
+]
+# The pages load nothing from another host: no script, no font, no picture. tests/functional/test_manual.py checks it.
+html_theme = "furo"
+html_title = f"cleanup-orchestrator {release}"
+html_static_path = ["_static"]
+html_css_files = ["manual.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {
+    "light_css_variables": {
+        "color-brand-primary": "#0b5c8a",
+        "color-brand-content": "#0b5c8a",
+        "manual-rest": "#a15c00",
+        "manual-user": "#a3254f",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#6cb8e6",
+        "color-brand-content": "#6cb8e6",
+        "manual-rest": "#e0a24a",
+        "manual-user": "#f08cae",
+    },
+}
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 nitpicky = False
+
+# These libraries log each file that they read.
+for _name in ("oslo_config", "oslo_service", "reno"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
