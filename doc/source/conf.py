@@ -13,6 +13,8 @@ version = release = _setup["metadata"]["version"]
 sys.path.insert(0, str(Path(__file__).parents[1] / "ext"))
 extensions = [
     "sphinx.ext.autodoc",
+    "oslo_config.sphinxext",
+    "oslo_policy.sphinxext",
     "service_pages",
     "pictures",
     "api_reference",
