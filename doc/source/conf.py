@@ -15,6 +15,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "oslo_config.sphinxext",
     "oslo_policy.sphinxext",
+    "release_notes",
     "service_pages",
     "pictures",
     "api_reference",
