@@ -1,7 +1,7 @@
 """Writes the release notes, which are files of reno below ``doc/releasenotes/notes``.
 
-reno finds the release of each note in the history of git. A source archive has no history: there, all notes are shown
-for the version that ``setup.cfg`` names.
+reno finds the release of each note in the history of git. A source archive has no history, and a shallow clone has only
+a part of it: there, all notes are shown for the version that ``setup.cfg`` names.
 
 ``.. release-notes::`` is the only directive. It has no arguments.
 """
@@ -29,10 +29,23 @@ class _Folder(loader.Loader):
         super().__init__(conf)
 
     def _load_data(self) -> None:
-        paths = sorted((ROOT / NOTES / "notes").glob("*.yaml"))
+        paths = sorted((Path(self._reporoot) / self._notespath).glob("*.yaml"))
         self._cache = {"file-contents": {str(path): yaml.safe_load(path.read_text()) for path in paths}}
         self._scanner_output = {self._only: [(str(path), "") for path in paths]}
         self._tags_to_dates = {}
+
+
+class _History(loader.Loader):
+    """The notes of a history. Before the first tag, reno calls the release 0.0.0."""
+
+    def __init__(self, conf: config.Config, version: str) -> None:
+        self._next = version
+        super().__init__(conf)
+
+    def _load_data(self) -> None:
+        super()._load_data()
+        found = self._scanner_output.items()
+        self._scanner_output = {self._next if name == "0.0.0" else name: files for name, files in found}
 
 
 def text(version: str, root: Path = ROOT) -> str:
@@ -43,8 +56,8 @@ def text(version: str, root: Path = ROOT) -> str:
     """
     conf = config.Config(str(root), NOTES)
     conf.override(unreleased_version_title=version)
-    history = (root / ".git").exists()
-    with loader.Loader(conf) if history else _Folder(conf, version) as notes:
+    history = (root / ".git").exists() and not (root / ".git" / "shallow").exists()
+    with _History(conf, version) if history else _Folder(conf, version) as notes:
         return formatter.format_report(notes, conf, notes.versions, title="", show_source=False)
 
 
