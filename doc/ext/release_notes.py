@@ -65,7 +65,9 @@ class ReleaseNotes(Directive):
     """``.. release-notes::``."""
 
     def run(self) -> list[nodes.Node]:
-        found = text(self.state.document.settings.env.config.release)
+        env = self.state.document.settings.env
+        env.note_reread()  # the page changes with each note and each tag
+        found = text(env.config.release)
         result = statemachine.StringList(found.splitlines(), source="<release notes>")
         node = nodes.section()
         node.document = self.state.document

@@ -42,6 +42,9 @@ html_theme_options = {
     },
 }
 
+# Most blocks are commands, and not Python.
+highlight_language = "none"
+
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 nitpicky = False
