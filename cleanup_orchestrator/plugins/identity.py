@@ -158,12 +158,14 @@ def _expect_undelegated(connection: Connection) -> None:
 
 
 def _credentials(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the credentials that name the project."""
     _expect_undelegated(connection)
     for row in _list_own("/credentials", "credentials")(connection, project):
         yield {key: value for key, value in row.items() if key != "blob"}  # the blob is the secret itself
 
 
 def _all_credentials(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the credentials of all users that name a project."""
     _expect_undelegated(connection)
     for row in Rest("identity", "/credentials", key="credentials").rows(connection, project):
         yield {key: value for key, value in row.items() if key != "blob"}  # the blob is the secret itself

@@ -111,6 +111,7 @@ _KEY_POLICY = "cinder_encryption_key_deletion_policy"
 
 
 def _images(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's images, hidden ones included."""
     for hidden in ("false", "true"):
         yield from _pages(
             connection, "/images", "images", {"owner": project.id, "visibility": "all", "os_hidden": hidden}
@@ -118,6 +119,7 @@ def _images(connection: Connection, project: ProjectDefinition) -> Iterator[Row]
 
 
 def _all_images(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the images of all projects, hidden ones included."""
     for hidden in ("false", "true"):
         yield from _pages(connection, "/images", "images", {"visibility": "all", "os_hidden": hidden})
 
@@ -235,10 +237,12 @@ def _patch(connection: Connection, image: Resource, change: Mapping[str, Any]) -
 
 
 def _all_namespaces(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the metadef namespaces of all projects."""
     yield from _pages(connection, "/metadefs/namespaces", "namespaces", {})
 
 
 def _namespaces(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's metadef namespaces."""
     for row in _all_namespaces(connection, project):
         if row.get("owner") == project.id:
             yield row
@@ -272,6 +276,7 @@ def _unprotect_namespace(connection: Connection, project: ProjectDefinition, nam
 
 
 def _tasks(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's tasks."""
     yield from _pages(connection, "/tasks", "tasks", {"owner": project.id})
 
 
@@ -280,6 +285,7 @@ def _keep_task(task: Resource, project: ProjectDefinition) -> str | None:
 
 
 def _memberships(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's memberships in images of other projects."""
     for hidden in ("false", "true"):
         query = {"visibility": "shared", "member_status": "all", "os_hidden": hidden}
         for image in _pages(connection, "/images", "images", query):
@@ -291,6 +297,7 @@ def _memberships(connection: Connection, project: ProjectDefinition) -> Iterator
 
 
 def _memberships_wanted(connection: Connection, project: ProjectDefinition) -> bool:
+    """Whether the option sweep_memberships is set."""
     return bool(project.options.get("sweep_memberships"))
 
 

@@ -172,6 +172,7 @@ def _refuse_shared_container(connection: Connection, project: ProjectDefinition,
 
 
 def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's quota, if it has one."""
     response = connection.key_manager.get(f"/project-quotas/{project.id}")
     if response.status_code == 404:  # documented: the project has no quota of its own
         return

@@ -11,6 +11,7 @@ import functools
 import importlib
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -30,8 +31,8 @@ INDEX = """\
 Services
 ========
 
-What is listed with which call, what is deleted in which order, what is kept, which role the orchestrator needs, and
-what can be left over and why. These pages are written from what the installed plugins declare.
+Each page has the list calls and the delete calls of a service, the order of the deletes, the resources that are kept,
+the role that the orchestrator needs, and what can be left and why. The pages are made from the installed plugins.
 
 .. toctree::
    :maxdepth: 1
@@ -143,23 +144,31 @@ def verdicts(hook: Callable[..., Any]) -> list[tuple[str, str]]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Verdict":
                 texts = [text for text in _texts(node.args[1]) if re.search(r"\w", text)] if len(node.args) > 1 else []
                 reasons = _reasons(tree, node.args[0])
-                found += [(reasons, text) for text in texts or ["what is in the way is named"] if reasons]
+                found += [(reasons, text) for text in texts or ["the blocking resource is named"] if reasons]
     return list(dict.fromkeys(found))
 
 
 def about(hook: Callable[..., Any]) -> str:
     """Return the first paragraph of a hook's docstring.
 
-    Without a docstring, return the hook's name and the strings of its closure as words.
+    Of a hook that a function makes, that function's docstring is used, with the strings that the hook was made with.
     """
-    text = inspect.getdoc(hook)
-    if text:
-        text = re.sub(r"\s+", " ", text.split("\n\n")[0]).removeprefix("Yield ")
-        return text[:1].upper() + text[1:]
+    text, made_with = inspect.getdoc(hook), ""
     outer, _, inner = getattr(hook, "__qualname__", "hook").partition(".<locals>.")
-    made_with = inspect.getclosurevars(hook).nonlocals.values() if inner else ()
-    words = outer.strip("_").replace("_", " ")
-    return " ".join([words[:1].upper() + words[1:], *(f"``{value}``" for value in made_with if isinstance(value, str))])
+    if not text and inner:
+        maker = getattr(sys.modules[hook.__module__], outer)
+        text = re.sub(
+            r"^Return an? (listing of|``available`` check: |``show`` that|action that)\s?",
+            "",
+            inspect.getdoc(maker) or "",
+        )
+        strings = [value for value in inspect.getclosurevars(hook).nonlocals.values() if isinstance(value, str)]
+        made_with = ", ".join(f"``{value}``" for value in strings)
+    text = text or outer.strip("_").replace("_", " ")
+    text = re.sub(r"\s+", " ", text.split("\n\n")[0]).removeprefix("Yield ").removeprefix("Return ")
+    if made_with:
+        text = f"{text.rstrip('.')} ({made_with})"
+    return text[:1].upper() + text[1:]
 
 
 def call(action: Any) -> str:
@@ -205,9 +214,9 @@ def _sentence(text: str) -> str:
 
 def _deleted(type_: ResourceType) -> str:
     if type_.deleted_with:
-        return f"never by a call, but with its {' or '.join(f'``{name}``' for name in type_.deleted_with)}"
+        return f"no separate call: it is deleted with its {' or '.join(f'``{name}``' for name in type_.deleted_with)}"
     if type_.delete is None:
-        return "never"
+        return "not deleted"
     return call(type_.delete)
 
 
@@ -232,36 +241,36 @@ def _all_projects(type_: ResourceType) -> str:
     """Return how the resources of all projects are listed, or why they are not."""
     if isinstance(type_.all_projects, str):
         return f"not covered: {type_.all_projects}" if type_.all_projects else "not covered"
-    return f"all projects' are listed with {call(type_.all_projects)}"
+    return f"the resources of all projects are listed with: {call(type_.all_projects)}"
 
 
 def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) -> str:
     """Return the section of the page about one type."""
     owner = f"``{type_.owner}``"
     if type_.owner == SCOPED:
-        owner = "the token's scope: the service shows nothing else"
+        owner = "not shown: the service lists only the resources of the token's project"
     token = "of the orchestrator's own project" if type_.token is Token.ADMIN else "scoped into the project"
     if type_.for_missing_project(gone=True).token is not type_.token:
-        token += "; once Keystone does not know the project any more, of the orchestrator's own"
+        token += "; of the orchestrator's own project if Keystone does not know the project any more"
     fields = [
         _field("Listed with", call(type_.list)),
         _field("Owner", owner),
         _field("No owner filter", _sentence(type_.unfiltered)),
         _field("Token", token),
         _field("For orphan scans", _all_projects(type_)),
-        _field("Only where there is", about(type_.available) if type_.available else ""),
-        _field("Waits for", _names(waits, service.service_type)),
-        _field("Waits only with what is needed by leftovers of", _needed_by(service, type_)),
+        _field("Exists if", _condition(type_.available) if type_.available else ""),
+        _field("Deleted after", _names(waits, service.service_type)),
+        _field("If these are left, only resources that they use wait", _needed_by(service, type_)),
         _field("Before the delete", " ".join(_sentence(call(action)) for action in type_.prepare)),
         _field("Deleted with", _deleted(type_)),
-        _field("Acts on what users wrote", _acts(type_)),
-        _field("By force", _sentence(call(type_.force)) if type_.force else ""),
-        _field("Asked before", about(type_.may_force) if type_.may_force else ""),
-        _field("Checked for a lien in an inventory", _sentence(about(type_.used)) if type_.used else ""),
+        _field("Service acts on data of users", _acts(type_)),
+        _field("Forced delete", _sentence(call(type_.force)) if type_.force else ""),
+        _field("Checked before force", about(type_.may_force) if type_.may_force else ""),
+        _field("Use by other projects is found with", _sentence(about(type_.used)) if type_.used else ""),
         _field("Stopped for the recovery window with", _sentence(call(type_.halt.stop)) if type_.halt else ""),
         _field("Started again with", _sentence(call(type_.halt.start)) if type_.halt else ""),
         _field("By hand", type_.by_hand.format(id="ID", project_id="PROJECT")),
-        _field("Owner read again", call(type_.show) if type_.show else _sentence(type_.fresh)),
+        _field("Owner checked again with", call(type_.show) if type_.show else _sentence(type_.fresh)),
         _field("Deleted last", _last(type_)),
         _field("Source", type_.source),
     ]
@@ -276,6 +285,11 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
     return text
 
 
+def _condition(hook: Callable[..., Any]) -> str:
+    """Return the condition that a check decides, without the word "whether"."""
+    return about(hook).removeprefix("Whether ")
+
+
 def _needed_by(service: Service, type_: ResourceType) -> str:
     """Return the types whose leftovers keep only some resources of a type from being deleted."""
     return _names((name for name, _rule in type_.needed_by), service.service_type)
@@ -284,18 +298,19 @@ def _needed_by(service: Service, type_: ResourceType) -> str:
 def _acts(type_: ResourceType) -> str:
     """Return the user input that the service acts on at a delete, and its token."""
     if not type_.acts_on:
-        return "no"
-    where = f", where this holds: {about(type_.acts_on_if)}" if type_.acts_on_if else ""
-    return f"{type_.acts_on}. It is deleted with the janitor's token{where}"
+        return ""
+    if type_.acts_on_if:
+        return f"{type_.acts_on}. The janitor's token deletes a resource if {_condition(type_.acts_on_if)}"
+    return f"{type_.acts_on}. The janitor's token deletes it"
 
 
 def _last(type_: ResourceType) -> str:
     if type_.informational:
         return (
-            "any user may create one, with no role on the project: a report names it, it is no leftover, nothing waits "
-            "for it, and it is deleted right before the project"
+            "right before the project. Any user can create one, without a role on the project. A report names it, but "
+            "it is no leftover, and no type waits for it"
         )
-    return "it is no leftover: it is deleted right before the project" if type_.project_setting else ""
+    return "right before the project. It is no leftover" if type_.project_setting else ""
 
 
 def waves(names: Iterable[str], waits: Callable[[str], Iterable[str]]) -> list[list[str]]:
@@ -321,23 +336,28 @@ def _order(service: Service, known: registry.Registry) -> str:
     text = "".join(f"#. {line}\n" for line in lines)
     if project_setting := [t.name for t in service.types if t.project_setting]:
         named = ", ".join(f"``{name}``" for name in project_setting)
-        text += f"\nRight before the project itself, when everything else has been proven gone: {named}.\n"
+        text += f"\nDeleted right before the project, after all other resources are gone: {named}.\n"
     return text
 
 
 def page(service: Service, intro: str, known: registry.Registry) -> str:
     """Return the page of one service."""
-    text = _title(title(service.service_type), "=") + "\n" + intro + "\n\n"
+    name = title(service.service_type)
+    text = "=" * len(name) + "\n" + _title(name, "=") + "\n" + intro + "\n\n"
     if service.roles:
         text += f"Role that the orchestrator needs: {service.roles}.\n\n"
     if service.proof:
         text += (
-            f"Before a list is believed: {_sentence(call(service.proof))} Only admins get an answer. To others the "
-            "lists would look empty. If it is refused, every type here is unknown: see the policy of the service.\n\n"
+            f"Before each list, this call is made: {_sentence(call(service.proof))} Only an admin gets an answer to it."
+            " Without the rights of an admin the lists would be empty although there are resources. Therefore, if the "
+            "call is refused, each type of this page is unknown. Then check the policy of the service.\n\n"
         )
     if service.after:
-        text += f"Each type here waits for {_names(service.after, service.service_type)}, if there is that service.\n\n"
-    text += _title("Order", "=") + "\nTypes of one step do not wait for each other.\n\n" + _order(service, known) + "\n"
+        others = _names(service.after, service.service_type)
+        text += f"All types of this page are deleted after {others}, if the catalog has such a service.\n\n"
+    text += (
+        _title("Order", "=") + "\nThe types of one step are deleted in parallel.\n\n" + _order(service, known) + "\n"
+    )
     if service.options:
         text += _title("Options", "=") + f"\nIn the group ``[{registry.option_group(service.service_type)}]``.\n\n"
         for option in service.options:
@@ -345,8 +365,8 @@ def page(service: Service, intro: str, known: registry.Registry) -> str:
             text += textwrap.indent(re.sub(r"\s+", " ", option.help or ""), "   ") + "\n\n"
     text += _title("Types", "=") + "\n"
     text += (
-        "Any call may also end in one of the reasons of :doc:`/admin/operations`. Named here is what this plugin "
-        "itself decides.\n\n"
+        "Each call can also end with a reason of :doc:`/admin/operations`. This page has only the reasons that the "
+        "plugin itself gives.\n\n"
     )
     for type_ in service.types:
         text += type_section(service, type_, known.after(service, type_))
@@ -359,7 +379,7 @@ def index(services: dict[str, tuple[Service, str]], known: registry.Registry) ->
     graph = known.graph()
     ordinary = {name for name in graph if not known.find(*name.split(".")).project_setting}
     steps = waves(ordinary, lambda name: graph[name] & ordinary)
-    order = "Each type is in the earliest step that its order allows. No type waits for a step as a whole.\n\n"
+    order = "A type waits only for the types that it must follow, not for all types of the earlier steps.\n\n"
     order += "".join(f"#. {', '.join(f'``{name}``' for name in step)}\n" for step in steps)
     return INDEX.format(pages=pages, order=order)
 

@@ -72,8 +72,10 @@ MUTATIONS = (
         "Hidden images are not listed",
         IMAGE,
         "def _images(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:\n"
+        '    """Yield the project\'s images, hidden ones included."""\n'
         '    for hidden in ("false", "true"):',
         "def _images(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:\n"
+        '    """Yield the project\'s images, hidden ones included."""\n'
         '    for hidden in ("false",):',
         OWNERS,
     ),

@@ -30,6 +30,7 @@ def list_type_access(connection: Connection, project: ProjectDefinition) -> Iter
 
 
 def _knows_default_types(connection: Connection, project: ProjectDefinition) -> bool:
+    """Whether Cinder can have a default volume type for a project."""
     return knows_microversion(connection.block_storage, _DEFAULT_TYPES)
 
 

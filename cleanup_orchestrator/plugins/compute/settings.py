@@ -68,6 +68,7 @@ def list_flavor_access(connection: Connection, project: ProjectDefinition) -> It
 
 
 def _flavor_access_wanted(connection: Connection, project: ProjectDefinition) -> bool:
+    """Whether the option sweep_flavor_access is set."""
     return bool(project.options.get("sweep_flavor_access", True))
 
 

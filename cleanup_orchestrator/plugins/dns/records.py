@@ -120,6 +120,7 @@ def _floating_ips(connection: Connection, **query: str) -> Iterator[Row]:
 
 
 def _has_network(connection: Connection, project: ProjectDefinition) -> bool:
+    """Whether the catalog has Neutron, whose floating IPs the PTR records belong to."""
     return bool(_network_regions(connection))
 
 

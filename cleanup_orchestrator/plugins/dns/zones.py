@@ -156,6 +156,7 @@ def _shares(connection: Connection, project: ProjectDefinition) -> Iterator[Row]
 
 
 def _shares_wanted(connection: Connection, project: ProjectDefinition) -> bool:
+    """Whether the option sweep_zone_shares is set."""
     return bool(project.options.get("sweep_zone_shares"))
 
 

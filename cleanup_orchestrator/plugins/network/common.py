@@ -183,9 +183,11 @@ def group_type(name: str, plural: str, names: Iterable[str], *, defaults: bool, 
         return (row for row in rows if (row.get("name") in default_names) is defaults)
 
     def of_project(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        """Yield the project's rows that belong to this type."""
         return chosen(list_rows(connection, plural, project_id=own_and(connection, project)))
 
     def of_all_projects(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+        """Yield the rows of all projects that belong to this type."""
         return chosen(rest_list(plural).rows(connection, project))
 
     return simple_type(

@@ -46,6 +46,7 @@ def _own_metadata(headers: Mapping[str, str]) -> list[str]:
 
 
 def _metadata(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the metadata of the project's account that users wrote."""
     try:
         headers = _head(connection, account_url(connection, project))
     except exceptions.ForbiddenException as error:
@@ -58,11 +59,13 @@ def _metadata(connection: Connection, project: ProjectDefinition) -> Iterator[Ro
 
 
 def _delete_metadata(connection: Connection, project: ProjectDefinition, metadata: Resource) -> None:
+    """Remove the metadata of the account."""
     headers = {f"X-Remove-Account-Meta-{name}": "x" for name in metadata.data["keys"]}
     exceptions.raise_from_response(connection.object_store.post(account_url(connection, project), headers=headers))
 
 
 def _accounts(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's account."""
     url = account_url_by_id(connection, project)
     headers = _head(connection, url)
     if headers is None:
@@ -75,10 +78,12 @@ def _accounts(connection: Connection, project: ProjectDefinition) -> Iterator[Ro
 
 
 def _delete_account(connection: Connection, project: ProjectDefinition, account: Resource) -> None:
+    """Delete the account with all that is left in it."""
     exceptions.raise_from_response(connection.object_store.delete(account_url_by_id(connection, project)))
 
 
 def _account_wanted(connection: Connection, project: ProjectDefinition) -> bool:
+    """Whether the option delete_account is set."""
     return bool(project.options.get("delete_account")) and bool(project.options.get("account_in_url", True))
 
 

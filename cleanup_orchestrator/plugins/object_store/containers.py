@@ -57,6 +57,7 @@ _BACKUP = Rest("block-storage", "/backups/{id}", key="backup")
 
 
 def _containers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the containers of the project's account."""
     pages = list_pages(connection, account_url(connection, project))
     try:
         for page in pages:

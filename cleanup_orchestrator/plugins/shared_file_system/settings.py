@@ -44,6 +44,7 @@ def _quota_set(connection: Connection, project: ProjectDefinition, path: str = "
 
 
 def _quota(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the project's quota, if it differs from the default."""
     if _quota_set(connection, project) != _quota_set(connection, project, "/defaults"):
         yield {"id": project.id, "name": "quota", "project_id": project.id}
 

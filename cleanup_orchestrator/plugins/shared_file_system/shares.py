@@ -139,6 +139,7 @@ def _while_there(
 
 
 def _replicas(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the replicas of the project's shares."""
     for share in _own_shares(connection, project):
         for row in _while_there(connection, project, share, _spare_replicas):
             yield {**row, "project_id": share["project_id"], "name": share.get("name")}
@@ -150,6 +151,7 @@ def _backups_of(connection: Connection, project: ProjectDefinition, share: Row) 
 
 
 def _backups(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
+    """Yield the backups of the project's shares."""
     for share in _own_shares(connection, project):
         for row in _while_there(connection, project, share, _backups_of):
             yield {**row, "project_id": share["project_id"]}
