@@ -46,7 +46,7 @@ OPTS = {
     ],
     GROUP: [
         cfg.StrOpt("interface", default="internal", help="Which endpoints of the catalog are called."),
-        cfg.StrOpt("region_name", help="Region of Keystone itself, where the catalog names several."),
+        cfg.StrOpt("region_name", help="Region of Keystone, if the catalog has several regions."),
         cfg.StrOpt(
             "own_project_id",
             help="Id of the project that the workers' user logs in to: its deletion is always refused. The default is "

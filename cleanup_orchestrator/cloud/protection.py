@@ -55,8 +55,8 @@ OPTS = {
             help="Resource types, each as service.type (image.image), that raise liens. If the inventory of a cascade "
             "finds a resource of such a type that is protected, or used by another project, it raises a lien on the "
             "project: nothing is deleted until the reason is gone, or an admin removes the lien. Nothing is deleted "
-            "before these types were listed either. Empty: such a resource is left over, and everything else is "
-            "deleted. Must be the same for engines and workers.",
+            "before these types are listed. Empty: such a resource is left, and all other resources are deleted. Must "
+            "be the same for engines and workers.",
         ),
     ],
 }

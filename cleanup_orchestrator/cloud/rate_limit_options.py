@@ -15,8 +15,8 @@ from cleanup_orchestrator.errors import CleanupError
 GROUP = "limits"
 _KEYS = (
     " A key is 'default', a service type (network), or a service type in one region (network@RegionOne); the most "
-    "specific one holds, and 0 is no limit. Without the key 'default', the default above stays in force. The limit is "
-    "for all processes together."
+    "specific key applies, and 0 means no limit. Without the key 'default', its default value stays in force. The "
+    "limit is for all processes together."
 )
 DEFAULTS = {
     "calls_per_second": {"default": "50"},

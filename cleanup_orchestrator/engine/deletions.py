@@ -112,8 +112,9 @@ OPTS = {
             default=60.0,
             min=1.0,
             mutable=True,
-            help="The longest wait between two attempts, in seconds. Between two attempts at the "
-            "resources of a type, the longest wait is also limited to an eighth of the time so far, or 10 seconds.",
+            help="The longest wait between two attempts, in seconds. Between two attempts to delete the resources of a "
+            "type, the wait is also at most an eighth of the time since the round began, or 10 seconds if that is "
+            "more.",
         ),
     ],
     "force": [
@@ -122,9 +123,8 @@ OPTS = {
             default=3,
             min=1,
             mutable=True,
-            help="Number of attempts at a resource type, in a deletion under force, before the next means of force is "
-            "used on its leftovers: first the one that the type declares (such as a reset of the state or a forced "
-            "delete), then they are abandoned.",
+            help="Number of attempts to delete the resources of a type, in a deletion under force, before their forced "
+            "delete is used, if the type has one. After the same number of attempts again the resources are abandoned.",
         ),
         cfg.IntOpt(
             "patience",

@@ -39,8 +39,8 @@ OPTS = {
         cfg.StrOpt(
             "topic",
             default="cleanup_orchestrator",
-            help="A topic in [oslo_messaging_notifications] topics of keystone.conf that no other service reads: of a "
-            "shared topic each reader gets only some of the messages.",
+            help="A topic in [oslo_messaging_notifications] topics of keystone.conf that no other service reads. If "
+            "two services read one topic, each gets only some of the messages.",
         ),
         cfg.StrOpt("exchange", default="keystone", help="Keystone's control_exchange."),
     ]

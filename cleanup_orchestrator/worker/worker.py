@@ -60,9 +60,9 @@ OPTS = {
             default=14400.0,
             min=1.0,
             mutable=True,
-            help="Seconds after which a step is given up in the same way although it makes API calls: a step in an "
-            "endless loop makes calls, too. A step starts no delete after its 'slice', so that this limits its two "
-            "listings: set more than the longest listing takes under the [limits].",
+            help="Seconds after which a step is given up like a step that hangs (see step_timeout), even if it makes "
+            "API calls: a step in an endless loop makes calls, too. A step starts no delete after its 'slice', so this "
+            "limits the time of its two lists. Set more than the longest list takes under the [limits].",
         ),
         cfg.IntOpt(
             "most_listed",

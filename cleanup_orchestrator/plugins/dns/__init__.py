@@ -46,8 +46,9 @@ OPTIONS = (
     cfg.BoolOpt(
         "delete_foreign_recordsets",
         default=False,
-        help="Delete a project's zone also when other projects have recordsets in it: they are lost with it. Without "
-        "it they are reported as blockers. Zones of other projects below it always block, in Designate itself.",
+        help="Delete a project's zone even if other projects have recordsets in it. These recordsets are lost. If "
+        "false, they are reported as blockers. If another project has a zone below the zone, Designate always refuses "
+        "the delete.",
     ),
     cfg.BoolOpt(
         "sweep_zone_shares",

@@ -27,8 +27,8 @@ OPTIONS = (
     cfg.BoolOpt(
         "delete_shared",
         default=False,
-        help="Delete a project's networks, subnet pools, address scopes, QoS policies and the like also when they are "
-        "shared with all projects. Without it they are reported as protected.",
+        help="Delete a project's networks, subnet pools, address scopes, QoS policies and the like even if they are "
+        "shared with all projects. If false, they are reported as protected.",
     ),
     cfg.BoolOpt(
         "delete_external",
@@ -39,8 +39,8 @@ OPTIONS = (
     cfg.BoolOpt(
         "drop_foreign_rules",
         default=False,
-        help="Delete a project's security group also when rules in other projects' groups name it as their remote "
-        "group. Neutron then deletes those rules silently. Without it the rules are reported as blockers.",
+        help="Delete a project's security group even if rules in groups of other projects name it as their remote "
+        "group. Neutron then deletes these rules silently. If false, the rules are reported as blockers.",
     ),
 )
 

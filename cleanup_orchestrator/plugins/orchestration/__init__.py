@@ -27,17 +27,18 @@ OPTIONS = (
         "stack_user_domain",
         default="",
         help="Name of the Keystone domain in which Heat makes a project for each stack that has users: "
-        "stack_user_domain_name of heat.conf. With it, those of the project that Heat left behind (stacks that were "
-        "abandoned, or whose rows are gone) are deleted at the very end, with their users. Empty: they are left.",
+        "stack_user_domain_name of heat.conf. Heat leaves such a project behind if the stack was abandoned or its rows "
+        "are gone. If this option is set, the projects that were made for stacks of the deleted project are deleted "
+        "at the end, with their users. Empty: they stay.",
     ),
     cfg.BoolOpt(
         "abandon_forbidden_stacks",
         default=False,
-        help="Abandon a stack with something in it that a member of its project may not delete; this needs "
-        "enable_stack_abandon in heat.conf. Any user of the project can make such a stack, which blocks the "
-        "project's deletion. What an abandoned stack made in the project is deleted as if there had never been a "
-        "stack. What it made elsewhere stays: a flavor or a role, which takes an admin's template. If false, the stack "
-        "is reported, and blocks the deletion.",
+        help="Abandon a stack if it contains a resource that a member of its project may not delete. This needs "
+        "enable_stack_abandon in heat.conf. Any member of the project can make such a stack. The resources of an "
+        "abandoned stack that are in the project are deleted like all others. Its other resources stay, for example a "
+        "flavor or a role, which only the template of an admin can create. If false, the stack is reported, and blocks "
+        "the deletion.",
     ),
 )
 
