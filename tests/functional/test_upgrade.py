@@ -115,7 +115,7 @@ def mutable():
 
 
 def test_the_manual_names_what_may_change_at_run_time():
-    table = PAGE.partition("These may change at run time:")[2].partition("Everything else")[0]
+    table = PAGE.partition("These options can change without a restart:")[2].partition("Everything else")[0]
     assert set(re.findall(r"\* - ``(\[\S+\] \w+)``", table)) == mutable() | {
         "[DEFAULT] debug"
     }  # that one is oslo.log's
