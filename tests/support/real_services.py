@@ -22,7 +22,7 @@ TURNS = (
     _cloud("orphans", "outsiders_reach", "key_manager", "plan", "templates") | _functional("zombie"),
     _cloud("force_stuck", "object_store", "keep_marks", "network"),
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
-    _cloud("out_of_band", "orchestration", "force", "regions", "compute"),
+    _cloud("out_of_band", "orchestration", "force", "regions", "compute", "tutorial"),
     _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real") | _functional("chaos"),
 )
 #: All of them.
