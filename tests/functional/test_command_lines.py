@@ -1,0 +1,53 @@
+"""The exit codes of the console scripts: 2 for a wrong command line, and one line for a file that does not exist."""
+
+import configparser
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+#: What a script needs before its options, and its exit code if a configuration file does not exist.
+SCRIPTS = {
+    "cleanup-orchestrator-all-in-one": ((), 1),
+    "cleanup-orchestrator-api": ((), 1),
+    "cleanup-orchestrator-engine": ((), 1),
+    "cleanup-orchestrator-manage": (("db", "current"), 1),
+    "cleanup-orchestrator-status": (("upgrade", "check"), 255),
+    "cleanup-orchestrator-worker": ((), 1),
+}
+
+
+def modules():
+    setup = configparser.ConfigParser(delimiters=("=",))
+    setup.read(ROOT / "setup.cfg")
+    lines = setup["options.entry_points"]["console_scripts"].strip().splitlines()
+    return {name.strip(): value.strip().partition(":")[0] for name, value in (line.split("=") for line in lines)}
+
+
+def run(script, *arguments):
+    command = [sys.executable, "-m", modules()[script], *SCRIPTS[script][0], *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+
+
+def test_every_script_is_tried():
+    assert set(SCRIPTS) == set(modules())
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_wrong_command_line_is_2(script):
+    done = run(script, "--bogus")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "unrecognized arguments: --bogus" in done.stderr
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_configuration_file_that_does_not_exist_is_named_in_one_line(script):
+    done = run(script, "--config-file", "/nonexistent/cleanup.conf")
+    assert (done.returncode, done.stdout) == (SCRIPTS[script][1], "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"{script}: ")
+    assert "/nonexistent/cleanup.conf" in line
