@@ -170,7 +170,7 @@ SERVICE = Service(
     options=OPTIONS,
     # Magnum refuses the quotas of all projects to other callers. The lists show other callers their own project.
     proof=Rest(TYPE, "/quotas", query={"all_tenants": "true", "limit": 1}),
-    roles="admin on the project under deletion (drivers delete with the caller's token); admin for the others",
+    roles="admin on the project to be deleted (drivers delete with the caller's token); admin for the others",
     types=(
         _cluster_type(
             "cluster",
@@ -179,11 +179,11 @@ SERVICE = Service(
             keep=(_keep_failed,),
             unfiltered=_ALL,
             source=_SOURCE + "conductor/handlers/cluster_conductor.py",
-            note="Before all other types: a driver whose stack or servers are deleted meanwhile ends in an error. "
-            "The token is one of the project because drivers delete with it: stacks, certificates in Barbican, "
-            "load balancers. The delete is asynchronous, and accepted (204) even where it has no effect. If the "
-            "project is gone, the cluster is deleted with an admin's token, after Heat has abandoned its stack. "
-            "What its driver cannot do with that token is left.",
+            note="Deleted before all other types, because a driver fails if its stack or servers are deleted "
+            "meanwhile. The token is one of the project because drivers delete with it: stacks, "
+            "certificates in Barbican, load balancers. The delete is asynchronous, and accepted (204) even "
+            "where it has no effect. If the project is gone, the cluster is deleted with an admin's token, "
+            "after Heat has abandoned its stack. What its driver cannot do with that token is left.",
         ),
         _cluster_type(
             "failed_cluster",
@@ -208,8 +208,8 @@ SERVICE = Service(
             unfiltered=_ALL,
             source="GET, DELETE /v1/clustertemplates; magnum api/controllers/v1/cluster_template.py, "
             "db/sqlalchemy/api.py",
-            note="400 while a cluster refers to it; clusters of any project may refer to a public one. An admin's "
-            "list contains hidden ones.",
+            note="Magnum answers 400 while a cluster uses the template. Clusters of any project can use a public "
+            "template. Hidden templates are listed, too.",
         ),
         ResourceType(
             name="quota",

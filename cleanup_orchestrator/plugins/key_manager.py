@@ -187,7 +187,7 @@ SERVICE = Service(
     contract_version=1,
     after=CONTROLLERS,
     options=OPTIONS,
-    roles="admin on the project under deletion (a member may not delete others' private secrets); admin for quotas",
+    roles="admin on the project to be deleted (a member may not delete others' private secrets); admin for quotas",
     types=(
         ResourceType(
             name="order",
@@ -199,8 +199,8 @@ SERVICE = Service(
             fresh=_FRESH,
             token=Token.PROJECT,
             source="GET, DELETE /v1/orders; barbican common/policies/orders.py",
-            note="Before the other types: an order in progress creates a secret. Its product stays and is a separate "
-            "secret.",
+            note="Deleted before the other types, because an order in progress creates a secret. This secret is "
+            "a separate resource.",
         ),
         ResourceType(
             name="container",

@@ -56,7 +56,7 @@ def _refuse_delete(connection: Connection, project: ProjectDefinition, usage: Re
 SERVICE = Service(
     service_type="placement",
     contract_version=1,
-    roles="admin on any one project",
+    roles="admin on one project",
     types=(
         ResourceType(
             name="usage",

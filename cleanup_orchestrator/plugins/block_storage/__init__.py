@@ -49,9 +49,9 @@ SERVICE = Service(
     after=("orchestration.stack",),
     # To a caller who is not an admin, the lists show only its own project, whatever owner they are asked for.
     proof=Rest(SERVICE_TYPE, "/os-quota-sets/{project_id}"),
-    roles="admin on any one project, to whom Cinder shows everything, so each list carries the owner filter; admin on "
-    "the project under deletion, for backups (in Swift, Cinder looks for them in the account of the caller) and for "
-    "consistency groups (which do not say whose they are)",
+    roles="admin on one project: with it Cinder lists the resources of all projects. Also admin on the project to "
+    "be deleted, for backups (Cinder's Swift driver works in the account of the caller) and for "
+    "consistency groups (they show no owner)",
     types=(
         TRANSFER,
         ATTACHMENT,

@@ -108,9 +108,9 @@ BACKUP = ResourceType(
     token_if_gone=Token.ADMIN,
     source="GET /v3/backups/detail?all_tenants=1&project_id=X, DELETE /v3/backups/{id}; cinder backup/api.py, "
     "backup/drivers/swift.py, backup/chunkeddriver.py",
-    note="With a token of the project: Cinder's Swift driver deletes in the account of the caller, treats missing "
-    "data as deleted, and would leave the data behind. From the newest to the oldest: a backup that others "
-    "depend on waits for them, and Cinder checks this in the caller's project alone. If the project is gone, "
-    "the row is deleted with an admin's token, and the data that the Swift driver leaves is deleted with the "
-    "containers of the project.",
+    note="Deleted with a token of the project, because Cinder's Swift driver deletes in the account of the "
+    "caller: with another token it would treat the data as deleted, and leave it behind. The newest backup "
+    "is deleted first: a backup that others depend on waits for them, and Cinder checks this only in the "
+    "project of the caller. If the project is gone, the row is deleted with an admin's token, and the data "
+    "that the Swift driver leaves is deleted with the containers of the project.",
 )

@@ -312,10 +312,10 @@ VOLUME = ResourceType(
     source="GET /v3/volumes/detail?all_tenants=1&project_id=X, DELETE /v3/volumes/{id}, POST "
     "/v3/volumes/{id}/action os-reset_status; cinder volume/api.py (delete, check_volume_filters), "
     "api/contrib/admin_actions.py",
-    note="Never in cascade: an admin's cascade would delete snapshots of other projects. With a snapshot of any "
-    "project the delete is refused, and foreign ones are named. If a volume is in use, reserved or awaiting a "
-    "transfer without an attachment or transfer, or its delete failed, it is reset to error and detached, then "
-    "deleted. A project id that reads as a number does not work as a filter here: then the volumes of the whole "
-    "cloud are listed and compared. The key of an encrypted volume is deleted with it. The copy that a "
-    "migration creates is left to the migration.",
+    note="Never deleted in cascade: an admin's cascade would delete snapshots of other projects. With a snapshot "
+    "of any project the delete is refused, and foreign ones are named. If a volume is in use, reserved or "
+    "awaiting a transfer without an attachment or transfer, or its delete failed, it is reset to error and "
+    "detached, then deleted. A project id that reads as a number does not work as a filter here: then the "
+    "volumes of the whole cloud are listed and compared. The key of an encrypted volume is deleted with it. "
+    "The copy that a migration creates is left to the migration.",
 )

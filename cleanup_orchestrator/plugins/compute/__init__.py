@@ -33,8 +33,9 @@ SERVICE = Service(
     contract_version=1,
     options=OPTIONS,
     after=("orchestration.stack",),
-    roles="admin on any one project, to whom Nova shows and lets delete everything; any role on the project itself, to "
-    "find servers in cells that do not answer",
+    roles="admin on one project: with it Nova lists and deletes the servers of all projects. Also any role on the "
+    "project to be deleted, because Nova shows servers in cells that do not answer only to a token of "
+    "their project",
     types=(
         SERVER,
         UNREACHABLE_SERVER,

@@ -111,7 +111,7 @@ KEYPAIR = ResourceType(
     keep=(_keep_keypair,),
     unfiltered="keypairs belong to users; those of the project's members are counted",
     source="GET /os-keypairs?user_id=U; nova api/openstack/compute/keypairs.py",
-    note="Never deleted: their users keep them, for other projects and after this one.",
+    note="Never deleted: they belong to users, who keep them for their other projects.",
 )
 
 AGGREGATE = ResourceType(
@@ -145,7 +145,8 @@ FLAVOR_ACCESS = ResourceType(
     unfiltered="there is no list of a project's flavors: the access list of every private flavor is asked for",
     source="GET /flavors?is_public=false, GET /flavors/{id}/os-flavor-access, POST /flavors/{id}/action "
     "removeTenantAccess; nova api/openstack/compute/flavor_access.py",
-    note="The flavor itself has no owner and stays. One call for every private flavor; see sweep_flavor_access.",
+    note="The flavor itself has no owner and stays. The list makes one call for each private flavor: see "
+    "sweep_flavor_access.",
 )
 
 QUOTA_SET = ResourceType(

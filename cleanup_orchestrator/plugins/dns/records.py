@@ -155,10 +155,10 @@ PTR = ResourceType(
     available=_has_network,
     source="GET /v2/reverse/floatingips, PATCH /v2/reverse/floatingips/{region}:{id}; designate "
     "central/service.py, network_api/neutron.py",
-    note="Before the floating IP, without which it cannot be addressed. Designate takes a refusal by Neutron for 'no "
-    "floating IPs', so the list is compared with Neutron's own. This list makes Designate remove PTR records of "
-    "addresses that have another owner by now, which is harmless and cannot be avoided. A record whose floating "
-    "IP is gone is a recordset in the reverse zone, see there.",
+    note="Deleted before the floating IP, because Designate addresses the record by it. Designate takes a "
+    "refusal by Neutron for 'no floating IPs', so the list is compared with Neutron's own. This list makes "
+    "Designate remove PTR records of addresses that have another owner by now, which is harmless and cannot "
+    "be avoided. A record whose floating IP is gone is a recordset in the reverse zone, see there.",
 )
 
 RECORDSET = ResourceType(

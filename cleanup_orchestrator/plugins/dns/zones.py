@@ -218,8 +218,8 @@ ZONE_TRANSFER_REQUEST = _task(
     title="zone_name",
     source="GET /v2/zones/tasks/transfer_requests, DELETE .../{id}; designate central/service.py, "
     "storage/sqlalchemy/__init__.py",
-    note="Before the zones: an open one could still be accepted. Requests that offer a zone to the project are "
-    "listed, too, and belong to others.",
+    note="Deleted before the zones, because an open request could still be accepted. Requests that offer a zone "
+    "to the project are listed, too, but belong to other projects.",
 )
 
 ZONE_TRANSFER_ACCEPT = _task(
@@ -300,7 +300,7 @@ ZONE_SHARE = ResourceType(
     available=_shares_wanted,
     unfiltered="there is no list of a project's shares: each zone that is shared with it is asked",
     source="GET, DELETE /v2/zones/{zone}/shares; designate central/service.py, api/v2/controllers/zones/sharedzones.py",
-    note="Off by default (option sweep_zone_shares): a share belongs to the project that created it. 400 while the "
-    "project has recordsets in the zone, or zones below it. The project's own shares are deleted with its "
-    "zones.",
+    note="Off by default (option sweep_zone_shares): a share belongs to the project that created it. Designate "
+    "answers 400 while the project has recordsets in the zone, or zones below it. The project's own shares "
+    "are deleted with its zones.",
 )

@@ -66,5 +66,5 @@ SERVICE = Service(
     options=OPTIONS,
     # Neutron decides this by the same rule as the lists (context_is_admin), which show others only their own project.
     proof=Rest("network", "/quotas", key="quotas"),
-    roles="admin on any one project: Neutron shows an admin everything, so each list carries the owner filter",
+    roles="admin on one project: with it Neutron lists the resources of all projects",
 )

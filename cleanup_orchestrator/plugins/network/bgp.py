@@ -93,8 +93,8 @@ BGP = (
             "bgpvpn_router_association",
             "bgpvpn_port_association",
         ),
-        note="Mostly an operator creates it for the project. Its associations, also those of others, would be "
-        "deleted with it: refused then.",
+        note="Usually an operator creates it for the project. Its delete would also delete the associations of "
+        "other projects. If there are any, the delete is refused.",
         source="/v2.0/bgpvpn/bgpvpns; networking_bgpvpn neutron/services/plugin.py",
     ),
 )

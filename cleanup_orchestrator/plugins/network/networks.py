@@ -267,7 +267,8 @@ NETWORKS = (
         after=("compute.server", "compute.unreachable_server"),
         needed_by=(("compute.server", trunks_of_servers),),
         prepare=(enable_trunk,),
-        note="409 TrunkDisabled while it is administratively down. Its parent and subports stay as ordinary ports.",
+        note="Neutron answers 409 TrunkDisabled while it is administratively down. Its parent and subports stay "
+        "as ordinary ports.",
         tags="tags",
         source="DELETE /v2.0/trunks/T; neutron services/trunk/rules.py, trunk_can_be_managed",
     ),
@@ -276,9 +277,9 @@ NETWORKS = (
         "local_ips",
         available=extension("local_ip"),
         prepare=(release_local_ip,),
-        note="The port that Neutron creates for it has no owner, and yet blocks the delete of its network. A port "
-        "that a user chose for it is deleted after it. Ports that it is associated with may be deleted before: "
-        "see release_local_ip.",
+        note="The port that Neutron creates for it has no owner, and yet blocks the delete of its network. A "
+        "port that a user chose for it is deleted after it. Its associations with other ports are removed "
+        "before it.",
         source="DELETE /v2.0/local_ips/L: 409 LocalIPInUse with associations; neutron db/local_ip_db.py",
     ),
     ResourceType(
@@ -305,12 +306,13 @@ NETWORKS = (
             "tap_mirror",
         ),
         needed_by=(("compute.server", linked()), ("trunk", refused_in_use)),
-        note="Any device_owner is accepted: what a port was created for is confirmed gone before. So a port that "
-        "still exists is a leftover of a deleted server, or is in a cloud without that service, and is deleted. "
-        "Neutron lets an admin delete the port of a live server; only this order prevents that. Only DHCP and "
-        "metadata ports of the project's own networks are kept. A port does not wait for local IPs: see there. "
-        "The owner of a network may put a trunk on any port there, with no role on the port's project: the "
-        "trunk is named, and the port is deleted once its owner or an admin has deleted the trunk.",
+        note="The device_owner of a port makes no difference: the resource that the port was created for is "
+        "confirmed gone before. So a port that still exists is a leftover of a deleted server, or is in a "
+        "cloud without that service, and is deleted. Neutron lets an admin delete the port of a live "
+        "server; only this order prevents that. Only DHCP and metadata ports of the project's own networks "
+        "are kept. A port does not wait for local IPs: see local_ip. The owner of a network may put a trunk "
+        "on any port there, with no role on the port's project: the trunk is named, and the port is "
+        "deleted once its owner or an admin has deleted the trunk.",
         tags="tags",
         source="DELETE /v2.0/ports/P: 409 for trunk and local-IP ports; neutron plugins/ml2/plugin.py, delete_port",
     ),
@@ -357,7 +359,7 @@ NETWORKS = (
         explain=explain_by("subnet", "subnets", "subnet_pool_id"),
         after=("subnet",),
         needed_by=(("subnet", refused_in_use),),
-        note="400, not 409, while subnets of any project use it.",
+        note="Neutron answers 400, not 409, while subnets of any project use it.",
         tags="tags",
         source="DELETE /v2.0/subnetpools/P; neutron db/db_base_plugin_v2.py, SubnetPoolDeleteError",
     ),

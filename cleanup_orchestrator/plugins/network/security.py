@@ -114,9 +114,10 @@ SECURITY = (
         explain=explain_security_group,
         after=("port",),
         needed_by=(("port", refused_in_use),),
-        note="A list that filters by project_id creates that project's default group. With several project ids it "
-        "creates that of the first one. So the orchestrator's own project comes first. Rules in groups of "
-        "others that name it would be deleted with it: refused, unless drop_foreign_rules is set.",
+        note="A list that filters by project_id creates that project's default group. With several project ids "
+        "it creates that of the first one. So the orchestrator's own project comes first. Rules in groups "
+        "of others that name it would be deleted with it. If there are any, the delete is refused, unless "
+        "drop_foreign_rules is set.",
         tags="tags",
         source="/v2.0/security-groups; neutron db/securitygroups_db.py, get_security_groups",
     ),

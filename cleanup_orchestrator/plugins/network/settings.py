@@ -118,8 +118,8 @@ SETTINGS = (
         available=extension("network-segment-range"),
         protect=(shared,),
         project_setting=True,
-        note="Only an admin can create or remove it, so it is not a leftover of a user. 409 while a network of the "
-        "project uses it.",
+        note="Only an admin can create or remove it, so it is not a leftover of a user. Neutron answers 409 "
+        "while a network of the project uses it.",
         source="/v2.0/network_segment_ranges; neutron services/network_segment_range/plugin.py",
     ),
 )

@@ -26,7 +26,7 @@ VPN = (
         available=extension("vpn-endpoint-groups"),
         after=("vpn_ipsec_site_connection",),
         needed_by=(("vpn_ipsec_site_connection", refused_in_use),),
-        note="400, not 409, while in use.",
+        note="Neutron answers 400, not 409, while it is in use.",
         source="DELETE /v2.0/vpn/endpoint-groups/E: EndpointGroupInUse; neutron_vpnaas db/vpn/vpn_db.py",
     ),
     simple_type(

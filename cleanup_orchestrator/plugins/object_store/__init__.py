@@ -38,7 +38,7 @@ SERVICE = Service(
     contract_version=1,
     after=CONTROLLERS,
     options=OPTIONS,
-    roles="one of Swift's operator_roles on the project under deletion; ResellerAdmin for delete_account, and for "
+    roles="one of Swift's operator_roles on the project to be deleted; ResellerAdmin for delete_account, and for "
     "the accounts of projects that are gone",
     types=(
         CONTAINER,

@@ -113,6 +113,6 @@ ACCOUNT = ResourceType(
     after=("container", "account_metadata"),
     source="DELETE /v1/AUTH_X; swift proxy/controllers/account.py, account/server.py",
     note="Off by default (option delete_account): it is irreversible for this project id, and Swift's reaper "
-    "deletes all that is left, without any check. 405: allow_account_management is off. 403: "
-    "ResellerAdmin is missing.",
+    "deletes all that is left, without any check. The answer 405 means that allow_account_management is "
+    "off, and 403 that the role ResellerAdmin is missing.",
 )

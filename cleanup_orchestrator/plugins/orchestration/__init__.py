@@ -48,8 +48,8 @@ SERVICE = Service(
     options=OPTIONS,
     # Heat shows its engines to admins only. The lists show other callers their own project.
     proof=Rest("orchestration", "/services"),
-    roles="admin on the project under deletion (Heat shows the owner of a stack to admins alone); admin for software "
-    "configs and for what Heat made in Keystone",
+    roles="admin on the project to be deleted (Heat shows the owner of a stack to admins alone); admin for "
+    "software configs and for what Heat made in Keystone",
     types=(
         STACK,
         FAILED_STACK,

@@ -104,5 +104,5 @@ SOFTWARE_CONFIG = ResourceType(
     fresh="Heat tells the owner of a config in the list alone, and nothing can change it",
     after=("software_deployment",),
     source="GET, DELETE /v1/P/software_configs; heat db/api.py, software_config_delete",
-    note="400 while a deployment, of any project, refers to it.",
+    note="Heat answers 400 while a deployment of any project uses it.",
 )

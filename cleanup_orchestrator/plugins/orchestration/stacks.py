@@ -290,19 +290,19 @@ STACK = _stack_type(
     keep=(_keep_failed,),
     after=("container-infrastructure-management.cluster",),
     source=_SOURCE + "heat api/openstack/v1/stacks.py, db/api.py, engine/service.py, engine/stack.py",
-    note="Before all types but clusters, which own their stacks. Heat shows an admin the stacks of all projects, "
-    "even with a token of the project. The filter is called 'tenant' (Heat ignores project_id and tenant_id), "
-    "and only the list shows the owner. Hidden stacks are listed as well. A template may name resources that "
-    "are not part of the stack: a role of another user, another project's router. So what only an admin may "
-    "delete of a stack (a flavor that an admin's template created) is not deleted: the stack's delete fails, "
-    "and Heat's reason is reported. A pause that the template requests (a hook before or after the delete of a "
-    "resource) is ended. For the delete Heat replaces the trust of the stack's creator by one of the janitor, "
-    "and removes that with the stack. If the creator has lost the role on the project or is disabled, Heat "
-    "answers 500; then the trusts that the project's users gave to Heat are deleted first. Key pairs belong to "
-    "a user: Heat looks for them among those of the janitor, and the creator's stay. The delete is "
-    "asynchronous. While Heat works on it, it is not requested again for an hour. A stack of a project that is "
-    "gone is abandoned, because there is no token of the project: its resources are swept separately. If Heat "
-    "abandons no stacks (enable_stack_abandon), it is left.",
+    note="Deleted before all types except clusters, which own their stacks. Heat shows an admin the stacks of "
+    "all projects, even with a token of the project. The filter is called 'tenant' (Heat ignores project_id "
+    "and tenant_id), and only the list shows the owner. Hidden stacks are listed as well. A template may "
+    "name resources that are not part of the stack: a role of another user, another project's router. So "
+    "what only an admin may delete of a stack (a flavor that an admin's template created) is not deleted: "
+    "the stack's delete fails, and Heat's reason is reported. A pause that the template requests (a hook "
+    "before or after the delete of a resource) is ended. For the delete Heat replaces the trust of the "
+    "stack's creator by one of the janitor, and removes that with the stack. If the creator has lost the "
+    "role on the project or is disabled, Heat answers 500; then the trusts that the project's users gave to "
+    "Heat are deleted first. Key pairs belong to a user: Heat looks for them among those of the janitor, "
+    "and the creator's stay. The delete is asynchronous. While Heat works on it, it is not requested again "
+    "for an hour. A stack of a project that is gone is abandoned, because there is no token of the project: "
+    "its resources are swept separately. If Heat abandons no stacks (enable_stack_abandon), it is left.",
 )
 
 FAILED_STACK = _stack_type(

@@ -115,8 +115,8 @@ SHARE_NETWORK = simple_type(
     after=("share", "share_group"),
     source="GET /v2/share-networks/detail?project_id=X, DELETE /v2/share-networks/{id}, and its subnets; "
     "manila api/v2/share_networks.py, share_network_subnets.py",
-    note="Its share servers are deleted with it, later. They have ports in the project's networks. 409 with more "
-    "than one subnet: all but the last are removed before.",
+    note="Its share servers are deleted with it, later. They have ports in the project's networks. Manila "
+    "answers 409 if it has more than one subnet, so all but one are removed before.",
 )
 
 SHARE_SERVER = simple_type(
@@ -140,12 +140,12 @@ SECURITY_SERVICE = simple_type(
     "security_services",
     "security_service",
     list=_security_services,
-    all_projects="Manila lists the first thousand of them, and knows no pages",
+    all_projects="Manila lists only the first thousand of them: the list has no pages",
     explain=explain_security_service,
     after=("share_network",),
     source="GET /v2/security-services/detail?all_tenants=1&project_id=X, DELETE /v2/security-services/{id}; "
     "manila api/v2/security_service.py",
-    note="403 while it is attached to a share network. This list takes limit and offset for attributes to filter by, "
-    "and then finds nothing. So it is read without them, a thousand rows at most, and again when those are "
-    "gone.",
+    note="Manila answers 403 while it is attached to a share network. Manila treats limit and offset in this "
+    "list as attributes to filter by, and then finds nothing. So the list is read without them: it has a "
+    "thousand rows at most, and is read again when these are gone.",
 )

@@ -76,7 +76,7 @@ TYPE_ACCESS = ResourceType(
     project_setting=True,
     source="GET /v2/types?is_public=all, GET /v2/types/{id}/share_type_access, POST /v2/types/{id}/action; "
     "manila api/v2/share_types.py",
-    note="One call for each private type of the cloud. The type belongs to the operator and stays.",
+    note="The list makes one call for each private type of the cloud. The type belongs to the operator and stays.",
 )
 
 GROUP_TYPE_ACCESS = ResourceType(
@@ -107,7 +107,7 @@ TYPE_QUOTA = ResourceType(
     fresh="it is addressed by the type's and the project's id",
     project_setting=True,
     source="GET, DELETE /v2/quota-sets/X?share_type=T; manila api/v2/quota_sets.py",
-    note="One call for each share type. A quota that equals the project's own is not seen.",
+    note="The list makes one call for each share type. A quota that equals the project's own is not seen.",
 )
 
 QUOTA = ResourceType(
