@@ -7,7 +7,7 @@ expires, and Manila lists it to the project alone. A project's rows in ``quota_u
 Without a quota they stay, as counters.
 
 If Manila does not treat the caller as an admin, it silently ignores ``all_tenants``, and the lists show the caller's
-own project. So before a list is believed, Manila is asked for something that it answers to admins only.
+own project. Therefore, before each list, the plugin makes a call that Manila answers to admins only.
 """
 
 from __future__ import annotations
