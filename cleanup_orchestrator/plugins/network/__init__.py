@@ -1,7 +1,7 @@
 """Neutron: networks and all that is on them, with the service plugins.
 
-A type that not every Neutron has depends on the alias of its extension. If ``GET /v2.0/extensions`` does not list the
-alias, there is nothing of that type. If that call fails, the listing fails.
+Some types exist only if Neutron has an extension. If ``GET /v2.0/extensions`` does not list the alias of the extension,
+there is no resource of the type. If that call fails, the list of the type fails, too.
 
 Several deletes in Neutron silently delete or change resources of other projects: the delete of a network deletes all of
 its subnets, that of a security group deletes the rules of others that name it, and that of a subnet with automatic
