@@ -133,7 +133,7 @@ def _protect_public(template: Resource, project: ProjectDefinition) -> str | Non
 def _explain_template(connection: Connection, project: ProjectDefinition, template: Resource) -> Verdict | None:
     """Name the clusters, of any project, that were created from a template."""
     users = [row for row in _CLUSTERS.rows(connection, project) if row.get("cluster_template_id") == template.id]
-    blockers = [blocker(f"{TYPE}.cluster", row["uuid"], row.get("project_id")) for row in users]
+    blockers = [blocker(f"{TYPE}.cluster", row["uuid"], row.get("project_id"), row.get("name")) for row in users]
     return verdict_naming(project, "it is used by", blockers)
 
 

@@ -7,6 +7,7 @@ by the node (``glance-cache-pruner``) once the image is gone.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from oslo_config import cfg
 
 from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
+    MOST_BLOCKERS,
     ROW,
     BadAnswer,
     ProjectDefinition,
@@ -28,6 +30,7 @@ from cleanup_orchestrator.plugins.base import (
     Row,
     Service,
     Verdict,
+    blocker,
     exceptions,
     linked,
 )
@@ -153,11 +156,13 @@ def _shared(connection: Connection, project: ProjectDefinition, image: Resource)
     ]
     if not members:
         return None
-    blockers = tuple({"type": "image.member", "id": image.id, "owner": m["member_id"]} for m in members)
-    names = ", ".join(f"{m['member_id']} ({m['status']})" for m in members[:10])
-    more = f" and {len(members) - 10} more" if len(members) > 10 else ""
+    # The message names no project: not every reader of it may know the members. ``blocked_by`` has them.
+    blockers = tuple(blocker("image.member", image.id, m["member_id"]) for m in members[:MOST_BLOCKERS])
+    states = collections.Counter(str(m["status"]) for m in members)
+    said = ", ".join(f"{number} {status}" for status, number in sorted(states.items()))
     by = "by a member of its own project, or an admin"
-    text = f"the image is shared with project {names}{more}, {by}; {_CLEARED} delete_shared_images"
+    others = "another project" if len(members) == 1 else f"{len(members)} other projects"
+    text = f"the image is shared with {others} ({said}), {by}; {_CLEARED} delete_shared_images"
     return Verdict(Reason.PROTECTED, text, blockers)
 
 

@@ -29,6 +29,7 @@ from cleanup_orchestrator.plugins.base import (
     Service,
     Token,
     Verdict,
+    blocker,
     exceptions,
     linked,
 )
@@ -156,8 +157,7 @@ def _delete_secret(connection: Connection, project: ProjectDefinition, secret: R
         exceptions.raise_from_response(response)
     if rows:
         blockers = tuple(
-            {"type": f"{r.get('service')}.{r.get('resource_type')}", "id": str(r.get("resource_id")), "owner": ""}
-            for r in rows
+            blocker(f"{r.get('service')}.{r.get('resource_type')}", r.get("resource_id"), "") for r in rows
         )
         _refuse_shared(connection, project, path, blockers)
     response = delete(_DETECT, force="true") if response.status_code == 400 else delete(None)
@@ -167,7 +167,7 @@ def _delete_secret(connection: Connection, project: ProjectDefinition, secret: R
 def _refuse_shared_container(connection: Connection, project: ProjectDefinition, container: Resource) -> None:
     """Check the consumers of a container, because Barbican does not check them."""
     if rows := container.data.get("consumers"):
-        blockers = tuple({"type": str(r.get("name")), "id": str(r.get("URL")), "owner": ""} for r in rows)
+        blockers = tuple(blocker(str(r.get("name")), r.get("URL"), "") for r in rows)
         _refuse_shared(connection, project, f"/containers/{container.id}", blockers)
 
 

@@ -56,7 +56,7 @@ class Verdict:
 
     reason: Reason
     message: str
-    blocked_by: tuple[Mapping[str, str], ...] = ()  #: ``{"type", "id", "owner"}`` of each resource that blocks it
+    blocked_by: tuple[Mapping[str, str], ...] = ()  #: of each resource that blocks it, see ``verdicts.blocker``
 
     def __post_init__(self) -> None:
         """Convert both fields to the types that the report stores."""

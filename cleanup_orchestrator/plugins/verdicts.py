@@ -13,17 +13,19 @@ CONTROLLERS = ("orchestration.stack", "container-infrastructure-management.clust
 
 MOST_BLOCKERS = 50  #: the most resources that one verdict names; the report is for people
 
-#: A resource that blocks a delete: ``{"type", "id", "owner"}``.
+#: A resource that blocks a delete: ``{"type", "id", "owner"}``, and ``name`` if it has one.
 Blocker = Mapping[str, str]
 
 
-def blocker(type_: str, id_: object, owner: object) -> dict[str, str]:
+def blocker(type_: str, id_: object, owner: object, name: object = "") -> dict[str, str]:
     """Return a blocker.
 
     :param type_: full name: ``network.port``
     :param owner: id of the owning project; empty or ``None`` when the service shows none
+    :param name: its name, if the row that names the blocker has it; a call for the name alone is not worth it
     """
-    return {"type": type_, "id": str(id_), "owner": str(owner or "")}
+    found = {"type": type_, "id": str(id_), "owner": str(owner or "")}
+    return {**found, "name": str(name)} if name else found
 
 
 def blocking_verdict(

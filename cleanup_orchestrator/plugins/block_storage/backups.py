@@ -52,7 +52,9 @@ def _refuse_base(connection: Connection, project: ProjectDefinition, backup: Res
     if backup.data.get("has_dependent_backups"):
         rows = list_rows(connection, project, "backups", parent_id=backup.id)
         blockers = [
-            cinder_blocker("backup", row["id"], row.get(_BACKUP_PROJECT)) for row in rows if row["id"] != backup.id
+            cinder_blocker("backup", row["id"], row.get(_BACKUP_PROJECT), row.get("name"))
+            for row in rows
+            if row["id"] != backup.id
         ]
         refuse(verdict_naming(project, "it is the base of", blockers))
 

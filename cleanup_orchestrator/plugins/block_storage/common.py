@@ -148,9 +148,9 @@ def wait_while_busy(project: ProjectDefinition, row: Row, doing: str) -> None:
     raise Refused(Verdict(Reason.IN_USE, f"it is {doing}: Cinder takes its delete when that is over"))
 
 
-def cinder_blocker(type_: str, id_: Any, owner: Any, service: str = SERVICE_TYPE) -> dict[str, str]:
-    """Return a blocker in Cinder, or in another service."""
-    return blocker(f"{service}.{type_}", id_, owner)
+def cinder_blocker(type_: str, id_: Any, owner: Any, name: Any = "") -> dict[str, str]:
+    """Return a blocker in Cinder."""
+    return blocker(f"{SERVICE_TYPE}.{type_}", id_, owner, name)
 
 
 def reset_to_error(
@@ -197,16 +197,16 @@ def attached_to(connection: Connection, project: ProjectDefinition, volume_id: s
         if row.get("volume_id") != volume_id:
             continue
         server = row.get("instance")
-        owner = server_owner(connection, str(server)) if server else None
-        if owner is not None:
-            found.append(cinder_blocker("server", server, owner, service="compute"))
+        holder = server_blocker(connection, str(server)) if server else None
+        if holder is not None:
+            found.append(holder)
         else:
             found.append(cinder_blocker("attachment", row["id"], project.id))
     return found
 
 
-def server_owner(connection: Connection, server_id: str) -> str | None:
-    """Return the owner of a server; ``None`` when there is none, or no Nova."""
+def server_blocker(connection: Connection, server_id: str) -> dict[str, str] | None:
+    """Return a server as a blocker; ``None`` when there is none, or no Nova."""
     if connection.config.get_session_endpoint("compute") is None:
         return None
     response = connection.compute.get(f"/servers/{server_id}")
@@ -214,7 +214,8 @@ def server_owner(connection: Connection, server_id: str) -> str | None:
         return None
     exceptions.raise_from_response(response)
     try:
-        return str(response.json()["server"]["tenant_id"])
+        server = response.json()["server"]
+        return blocker("compute.server", server_id, str(server["tenant_id"]), server.get("name"))
     except (ValueError, KeyError, TypeError) as error:
         raise BadAnswer(f"GET /servers/{server_id} answered without its owner") from error
 
@@ -222,7 +223,11 @@ def server_owner(connection: Connection, server_id: str) -> str | None:
 def snapshots_of(connection: Connection, project: ProjectDefinition, volume_id: str) -> list[dict[str, str]]:
     """Return a volume's snapshots, of any project, as blockers."""
     rows = list_rows(connection, project, "snapshots", volume_id=volume_id)
-    return [cinder_blocker("snapshot", s["id"], s.get(SNAPSHOT_OWNER)) for s in rows if s.get("volume_id") == volume_id]
+    return [
+        cinder_blocker("snapshot", s["id"], s.get(SNAPSHOT_OWNER), s.get("name"))
+        for s in rows
+        if s.get("volume_id") == volume_id
+    ]
 
 
 def check_scope(connection: Connection, project: ProjectDefinition) -> None:

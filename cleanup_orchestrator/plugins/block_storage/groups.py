@@ -53,7 +53,7 @@ def check_group(connection: Connection, project: ProjectDefinition, group: Resou
         row for row in list_rows(connection, project, "volumes", group_id=group.id) if row.get("group_id") == group.id
     ]
     foreign = [v for v in volumes if v.get(VOLUME_OWNER) != project.id]
-    blockers = [cinder_blocker("volume", v["id"], v.get(VOLUME_OWNER)) for v in foreign]
+    blockers = [cinder_blocker("volume", v["id"], v.get(VOLUME_OWNER), v.get("name")) for v in foreign]
     refuse(verdict_naming(project, "deleting it would delete", blockers))
     status = str(group.data.get("status"))
     if status in BUSY:
@@ -71,7 +71,9 @@ def explain_group(connection: Connection, project: ProjectDefinition, group: Res
     """
     rows = list_rows(connection, project, "group_snapshots", group_id=group.id)
     blockers = [
-        cinder_blocker("group_snapshot", s["id"], s.get("project_id")) for s in rows if s.get("group_id") == group.id
+        cinder_blocker("group_snapshot", s["id"], s.get("project_id"), s.get("name"))
+        for s in rows
+        if s.get("group_id") == group.id
     ]
     for volume in list_rows(connection, project, "volumes", group_id=group.id):
         if volume.get("group_id") == group.id:

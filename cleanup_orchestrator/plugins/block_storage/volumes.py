@@ -35,7 +35,7 @@ from cleanup_orchestrator.plugins.block_storage.common import (
     list_rows,
     post_action,
     reset_to_error,
-    server_owner,
+    server_blocker,
     snapshots_of,
     wait_while_busy,
 )
@@ -115,9 +115,8 @@ def _group_of(connection: Connection, project: ProjectDefinition, row: Row) -> l
     if not (group := row.get("group_id")):
         return []
     call = Rest(SERVICE_TYPE, "/groups/{id}", key="group", microversion=GROUP_OWNER)
-    return [
-        cinder_blocker("group", group, call.row(connection, project, Resource(str(group), "", None)).get("project_id"))
-    ]
+    found = call.row(connection, project, Resource(str(group), "", None))
+    return [cinder_blocker("group", group, found.get("project_id"), found.get("name"))]
 
 
 def make_volume_deletable(connection: Connection, project: ProjectDefinition, volume: Resource) -> None:
@@ -132,7 +131,11 @@ def make_volume_deletable(connection: Connection, project: ProjectDefinition, vo
         wait_while_busy(project, row, status)
     if status == "awaiting-transfer":
         offers = list_rows(connection, project, "transfers", volume_id=volume.id)
-        blockers = [cinder_blocker("transfer", o["id"], project.id) for o in offers if o.get("volume_id") == volume.id]
+        blockers = [
+            cinder_blocker("transfer", o["id"], project.id, o.get("name"))
+            for o in offers
+            if o.get("volume_id") == volume.id
+        ]
         refuse(verdict_naming(project, "it is offered by", blockers))
     reset = {} if status in DELETABLE else {"status": "error"}
     migration = row.get("migration_status")
@@ -211,10 +214,9 @@ def check_attachment(connection: Connection, project: ProjectDefinition, attachm
     Cinder asks Nova as well, except where an attachment is only reserved.
     """
     if server := attachment.data.get("instance"):
-        owner = server_owner(connection, str(server))
-        if owner is not None:
-            blockers = [cinder_blocker("server", server, owner, service="compute")]
-            refuse(verdict_naming(project, "its volume is attached to", blockers))
+        holder = server_blocker(connection, str(server))
+        if holder is not None:
+            refuse(verdict_naming(project, "its volume is attached to", [holder]))
 
 
 def list_transfers(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:

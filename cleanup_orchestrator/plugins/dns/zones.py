@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def _blocker(type_: str, row: Row) -> dict[str, str]:
-    return blocker(f"dns.{type_}", row["id"], owner_of(row))
+    return blocker(f"dns.{type_}", row["id"], owner_of(row), row.get("name"))
 
 
 def _verdict(project: ProjectDefinition, what: str, blockers: Iterable[Mapping[str, str]]) -> Verdict | None:

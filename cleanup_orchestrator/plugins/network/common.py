@@ -95,7 +95,7 @@ def is_shared(row: Row) -> bool:
 
 def row_blocker(type_: str, row: Row) -> dict[str, str]:
     """Return a listed row as a blocker."""
-    return blocker(f"network.{type_}", row["id"], owner_of(row))
+    return blocker(f"network.{type_}", row["id"], owner_of(row), row.get("name") or row.get("floating_ip_address"))
 
 
 #: Paths of collections that are not the plural name with dashes.

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Reason, Resource, ResourceType, Rest, Sdk, Verdict
+from cleanup_orchestrator.plugins.base import (
+    ProjectDefinition,
+    Reason,
+    Resource,
+    ResourceType,
+    Rest,
+    Sdk,
+    Verdict,
+    blocker,
+)
 from cleanup_orchestrator.plugins.network.common import extension, rest_list, rest_type, shared, simple_type
 
 if TYPE_CHECKING:
@@ -23,7 +32,7 @@ def shared_with_all(resource: Resource, project: ProjectDefinition) -> str | Non
 
 def granted_by_others(resource: Resource, project: ProjectDefinition) -> str | None:
     """Keep a grant of others: it has no effect once the project is gone."""
-    return f"it belongs to project {resource.data.get('project_id')}, which shares an object with this one"
+    return "it belongs to another project, which shares an object with this one"
 
 
 def explain_rbac_policy(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
@@ -37,8 +46,8 @@ def explain_rbac_policy(connection: Connection, project: ProjectDefinition, reso
     kind, object_id = resource.data.get("object_type"), resource.data.get("object_id")
     return Verdict(
         Reason.FOREIGN,
-        f"{'some project' if target == '*' else f'project {target}'} uses {kind} {object_id}, which it grants",
-        ({"type": f"network.{kind}", "id": str(object_id), "owner": target},),
+        f"another project uses {kind} {object_id}, which it grants",
+        (blocker(f"network.{kind}", object_id, "" if target == "*" else target),),
     )
 
 

@@ -72,9 +72,10 @@ def _refuse_foreign_server(connection: Connection, project: ProjectDefinition, d
     if response.status_code in (400, 404):  # 400: it is not the id of a server
         return
     exceptions.raise_from_response(response)
-    owner = str(response.json()["server"].get("tenant_id") or "")
+    server = response.json()["server"]
+    owner = str(server.get("tenant_id") or "")
     if owner != project.id:
-        foreign = blocker("compute.server", server_id, owner)
+        foreign = blocker("compute.server", server_id, owner, server.get("name"))
         raise Refused(Verdict(Reason.FOREIGN, "it configures another project's server", (foreign,)))
 
 

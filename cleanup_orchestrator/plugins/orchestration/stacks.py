@@ -233,7 +233,7 @@ def abandon_before(connection: Connection, project: ProjectDefinition, stack_id:
     except exceptions.NotFoundException:
         return
     if row.get("project") != project.id:
-        foreign = blocker("orchestration.stack", stack_id, row.get("project"))
+        foreign = blocker("orchestration.stack", stack_id, row.get("project"), row.get("stack_name"))
         raise Refused(Verdict(Reason.FOREIGN, f"its stack {stack_id} is another project's", (foreign,)))
     _delete_stack(connection, project, Resource(stack_id, str(row.get("stack_name")), project.id, row))
     raise Refused(Verdict(Reason.DELETING, f"Heat abandons its stack {stack_id} first"))

@@ -67,7 +67,7 @@ def _refuse_used(connection: Connection, project: ProjectDefinition, found: Reso
     """Refuse the project of an existing stack: Heat deletes it with the stack."""
     for row in stacks_of(nested=True).rows(connection, project):
         if row.get("stack_user_project_id") == found.id:
-            stack = blocker("orchestration.stack", row["id"], row.get("project"))
+            stack = blocker("orchestration.stack", row["id"], row.get("project"), row.get("stack_name"))
             raise Refused(Verdict(Reason.IN_USE, "its stack is still there", (stack,)))
 
 

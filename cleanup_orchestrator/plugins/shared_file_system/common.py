@@ -62,7 +62,7 @@ def owner_of(row: Row) -> str:
 
 def row_blocker(type_: str, row: Row, owner: str | None = None) -> dict[str, str]:
     """Return a listed row as a blocker; ``owner`` where the row shows none."""
-    return blocker(f"{SERVICE_TYPE}.{type_}", row["id"], owner_of(row) if owner is None else owner)
+    return blocker(f"{SERVICE_TYPE}.{type_}", row["id"], owner_of(row) if owner is None else owner, row.get("name"))
 
 
 def describe_status(resource: Resource, project: ProjectDefinition) -> str | None:

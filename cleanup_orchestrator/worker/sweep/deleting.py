@@ -315,7 +315,7 @@ def _delete_one(
         if type_.show is not None:
             current = show(type_, connection, project, resource)
             if current.id != resource.id or current.owner != project.id:
-                owner = current.owner or "no project"
+                owner = "another project" if current.owner else "no project"
                 return Verdict(Reason.OWNER_UNKNOWN, f"it belonged to {owner} right before its delete: not deleted")
             # It may have been shared, marked, or taken into use by its service, since it was listed.
             if why := exclusions.protected(current):

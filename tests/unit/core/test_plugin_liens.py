@@ -166,7 +166,7 @@ def test_the_inventory_of_images_judges_members_as_the_delete_does():
     glance.image = glance
     answer = {"status_code": 200, "json": lambda _: {"members": glance.members}}
     glance.get = lambda _path: type("Answer", (), answer)()
-    assert "shared with project them" in image.used(glance, project("us"), one).message
+    assert "shared with another project" in image.used(glance, project("us"), one).message
     assert image.used(glance, project("us", delete_shared_images=True), one) is None
     glance.members = [{"member_id": "them", "status": "rejected"}]
     assert image.used(glance, project("us"), one) is None

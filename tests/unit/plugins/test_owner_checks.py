@@ -411,7 +411,7 @@ def test_a_list_of_servers_with_one_of_another_project_is_no_answer(owner, ours)
     if ours:
         assert ids(compute.servers.list_servers(cloud, PROJECT)) == ["s"]
         return
-    with pytest.raises(BadAnswer, match="listed one of them"):
+    with pytest.raises(BadAnswer, match="listed one of another project"):
         list(compute.servers.list_servers(cloud, PROJECT))
 
 

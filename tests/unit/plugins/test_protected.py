@@ -86,7 +86,7 @@ def test_an_image_that_others_are_members_of_takes_a_switch(members, refused):
     if not refused:
         _refuse_shared(Glance(*members), defaults("image"), image)
         return
-    with pytest.raises(Refused, match="shared with project them"):
+    with pytest.raises(Refused, match="shared with another project"):
         _refuse_shared(Glance(*members), defaults("image"), image)
 
 
@@ -125,10 +125,11 @@ def test_the_report_names_who_published_an_image_and_how_to_make_it_private(visi
     assert why.endswith(f"an admin may make it private, or the operator sets [service_image] {option}")
 
 
-def test_the_report_names_the_members_of_an_image_and_their_status():
+def test_the_report_counts_the_members_of_an_image_by_status_and_the_message_names_none():
     image = Resource("1", "one", "us", {"id": "1", "visibility": "shared"})
     with pytest.raises(Refused) as refused:
         _refuse_shared(Glance(("them", "pending"), ("others", "accepted")), defaults("image"), image)
     why = refused.value.verdict.message
-    assert "project them (pending), others (accepted), by a member of its own project" in why
+    assert "shared with 2 other projects (1 accepted, 1 pending), by a member of its own project" in why
+    assert [blocker["owner"] for blocker in refused.value.verdict.blocked_by] == ["them", "others"]
     assert why.endswith("or the operator sets [service_image] delete_shared_images")
