@@ -127,7 +127,7 @@ class Leftover:
     name: str
     reason: Reason
     message: str = ""
-    blocked_by: tuple[Mapping[str, str], ...] = ()  #: ``{"type": ..., "id": ..., "owner": ...}`` of each blocker
+    blocked_by: tuple[Mapping[str, str], ...] = ()  #: see ``verdicts.blocker``; a sweep adds its project
     abandoned: bool = False  #: whether it was abandoned by force
     owner: str = ""  #: if it may be abandoned: the project that it names as its owner
     remedy: str = ""  #: if it may be abandoned: how a person removes it; empty: see its reason

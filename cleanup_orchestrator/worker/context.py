@@ -19,6 +19,7 @@ from cleanup_orchestrator.messaging.rpc import Bus
 from cleanup_orchestrator.monitoring import metrics
 from cleanup_orchestrator.plugins.registry import Registry
 from cleanup_orchestrator.store import Store
+from cleanup_orchestrator.worker.sweep.other_projects import OtherProjects
 
 
 @dataclasses.dataclass
@@ -35,6 +36,7 @@ class WorkerContext:
 
     budget: Budget = dataclasses.field(init=False)  #: the worker's share of the rate limits
     clouds: Clouds = dataclasses.field(init=False)  #: the same clouds, in sessions that keep the rate limits
+    others: OtherProjects = dataclasses.field(default_factory=OtherProjects)  #: projects that are not deleted
 
     def __post_init__(self) -> None:
         """Connect the clouds with the rate limits."""

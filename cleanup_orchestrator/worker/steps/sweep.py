@@ -57,7 +57,10 @@ class Sweep(StepRunner):
         self._no_janitor: NoJanitor | None = None  #: why there is no such connection
 
     def run(self) -> StepResult:
-        """List the resources, and delete them if the round is for that."""
+        """List the resources, and delete them if the round is for that; name the projects of what blocks them."""
+        return self.worker.others.name_in(self._swept(), self.deletion.project_id, self.context.projects)
+
+    def _swept(self) -> StepResult:
         context = self.context
         project = context.definition()
         type_ = self.worker.registry.find(self.step.service, self.step.type).for_missing_project(project.gone)

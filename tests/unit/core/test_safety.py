@@ -36,6 +36,7 @@ from cleanup_orchestrator.worker.steps import RUNNERS
 from cleanup_orchestrator.worker.steps import context as steps_context
 from cleanup_orchestrator.worker.steps.context import StepContext
 from cleanup_orchestrator.worker.steps.release import undo_all
+from cleanup_orchestrator.worker.sweep.other_projects import OtherProjects
 from cleanup_orchestrator.worker.task import StepTask
 from tests.support import sqlite_stores, sweeps
 from tests.support.examples import examples
@@ -632,6 +633,7 @@ def test_for_every_sequence_of_events_the_project_ends_removed_and_empty_or_unch
             clouds=cloud,
             name="w",
             registry=Registry([Service("network", (port, quota)), Service("dns", (zone,))]),
+            others=OtherProjects(),
             coverage=cloud,
             driver=Revoke(),
             hold_options=HoldOptions(),

@@ -21,6 +21,7 @@ from cleanup_orchestrator.worker import force_check, guard, watchdog
 from cleanup_orchestrator.worker.steps import RUNNERS
 from cleanup_orchestrator.worker.steps import context as steps_context
 from cleanup_orchestrator.worker.steps import sweep as sweep_step_module
+from cleanup_orchestrator.worker.sweep.other_projects import OtherProjects
 from cleanup_orchestrator.worker.task import StepTask
 from tests.unit.world import CLEAR, T0, deletion, sweep_step
 
@@ -101,6 +102,7 @@ def task(record=None, step=None, store=None, **conf):
             deletion=types.SimpleNamespace(**options),
         ),
         registry=conf.get("registry"),
+        others=OtherProjects(),
     )
     return StepTask(worker, watchdog.HungThreads(), record, step)
 
