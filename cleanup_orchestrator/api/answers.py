@@ -166,6 +166,15 @@ BRAKE = _object(
 )
 
 # ---------------------------------------------------------------------------------------------------------- deletions
+BLOCKING = _object(
+    type=_text("Resource type. Empty: unknown."),
+    id=_text("ID. Empty: unknown."),
+    name=_text("Name. Empty: unknown, or the caller may not see the project."),
+    project_id=_text("ID of its project. ``null``: unknown, or the caller may not see it.", null=True),
+    project_name=_text(
+        "Name of its project. ``another project``: the caller may not see it. ``null``: unknown.", null=True
+    ),
+)
 BLOCKER = _object(
     region=_text("Region. Empty: a task of the whole deletion, or a service without a region."),
     service=_text("Service type. Empty: a task of the whole deletion."),
@@ -173,6 +182,7 @@ BLOCKER = _object(
     reason=_text("Code of the reason."),
     message=_text("The same as text."),
     remedy=_text("How to clear it."),
+    blocked_by=_list(BLOCKING, "At most 10 resources that block its leftovers."),
 )
 CONDITION = _object(
     type=_word(ConditionType, "Type of the condition. Each type occurs at most once."),
@@ -249,8 +259,8 @@ _DETAIL = {
             actor_id=_text("ID of the user or the group."),
             role_id=_text("ID of the role."),
         ),
-        "The role assignments that the lock removed and that are not restored yet. ``null``: the caller may neither "
-        "restore nor cancel the deletion. Absent in lists and in the answer of an adoption.",
+        "The role assignments that the lock removed and that are not restored yet. ``null``: the caller may not "
+        "see them. Absent in lists and in the answer of an adoption.",
         null=True,
     ),
 }
@@ -300,14 +310,7 @@ LEFTOVER = _object(
     remedy=_text("What to do."),
     abandoned=_truth("Whether force abandoned the resource."),
     owner=_text("ID of the project that the resource belongs to. ``null``: unknown, or not recorded.", null=True),
-    blocked_by=_list(
-        _object(
-            type=_text("Resource type. Empty: unknown."),
-            id=_text("ID. Empty: unknown."),
-            owner=_text("ID of its project. Empty: unknown."),
-        ),
-        "The resources that block the delete.",
-    ),
+    blocked_by=_list(BLOCKING, "The resources that block the delete."),
 )
 EVENT = _object(
     id=_number("Number of the entry, which is also its marker. Later entries have greater numbers."),
@@ -364,6 +367,7 @@ PLANNED = _object(
     name=_text("Name of the resource in its service."),
     reason=_word(Reason, "Code of the reason."),
     message=_text("The same as text."),
+    blocked_by=_list(BLOCKING, "The resources that will block the delete."),
 )
 
 # ----------------------------------------------------------------------------------------------------------- services
@@ -452,6 +456,7 @@ ORPHAN_PROJECT = _object(
 NAMED: dict[str, Schema] = {
     "Approval": APPROVAL,
     "Blocker": BLOCKER,
+    "BlockingResource": BLOCKING,
     "Brake": BRAKE,
     "Condition": CONDITION,
     "Count": COUNT,

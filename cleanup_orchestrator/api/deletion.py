@@ -13,6 +13,7 @@ import webob
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.blocking import Blocking
 from cleanup_orchestrator.api.context import ApiContext, tell_engine
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
@@ -103,7 +104,7 @@ class DeletionHandlers:
         ):
             changes = self._context.store.changes(d.id) if d.has_changes else ()
             shown["grants_removed"] = [views.grant(each) for each in changes if each.type == drain.GRANT_REMOVED]
-        return {"deletion": shown}
+        return {"deletion": Blocking(self._context, req.context).added(d, shown)}
 
     def _cast(self, deletion_id: str) -> None:
         tell_engine(self._context.engine.deletion, deletion_id)
@@ -135,8 +136,9 @@ class SingleDeletion(DeletionHandlers):
         steps = self._context.store.steps(d.id) if d.purpose is RoundPurpose.DELETE else ()
         found = self._context.store.leftovers(deletion_id, paging.more, paging.row, **filters)
         rows, links = paging.cut(req, found, lambda row: row.row)
-        waits = messages.waits(d, steps)
-        return {"leftovers": [views.leftover(row, d, waits) for row in rows], **links}
+        waits, blocking = messages.waits(d, steps), Blocking(self._context, req.context)
+        shown = [views.leftover(row, d, waits, blocking.shown(d, row.leftover.blocked_by)) for row in rows]
+        return {"leftovers": shown, **links}
 
     @pecan.expose("json")
     def events(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from oslo_log import log
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.blocking import Blocking
 from cleanup_orchestrator.api.context import ApiContext, tell_engine
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
@@ -212,11 +213,8 @@ class OrphanScans:
         resp.status = 202
         resp.headers["Location"] = href
         d, steps = self._context.store.shown(record.id)
-        return {
-            "deletion": views.deletion(
-                d, steps, self._context.rules, href, self._context.enforcer.readable(req.context)
-            )
-        }
+        shown = views.deletion(d, steps, self._context.rules, href, self._context.enforcer.readable(req.context))
+        return {"deletion": Blocking(self._context, req.context).added(d, shown)}
 
     def _adoptable(self, scan_id: str, project_id: str) -> Deletion | None:
         """Check that a project can be adopted; return its latest deletion, if any.

@@ -12,6 +12,7 @@ from oslo_context.context import RequestContext
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
 from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api.blocking import Blocking
 from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
@@ -42,7 +43,8 @@ class Plans:
         schemas.check_query(req, schemas.NOTHING)
         d, steps = find(self._context, req.context, plan_id)
         href = f"{req.application_url}/v1/plans/{d.id}"
-        return {"plan": views.plan(d, steps, self._context.store.plan_counts(d.id), expires_at(self._context, d), href)}
+        shown = views.plan(d, steps, self._context.store.plan_counts(d.id), expires_at(self._context, d), href)
+        return {"plan": Blocking(self._context, req.context).added(d, shown)}
 
     @pecan.expose("json")
     def resources(self, req: webob.Request, resp: webob.Response, plan_id: str) -> dict[str, Any]:
@@ -57,7 +59,8 @@ class Plans:
         filters = {name: query[name][0] for name in ("region", "service", "type") if name in query}
         rows = self._context.store.leftovers(d.id, paging.more, paging.row, reasons, **filters)
         shown, links = paging.cut(req, rows, lambda row: row.row)
-        return {"resources": [views.planned(row) for row in shown], **links}
+        blocking = Blocking(self._context, req.context)
+        return {"resources": [views.planned(row, blocking.shown(d, row.leftover.blocked_by)) for row in shown], **links}
 
 
 def find(context: ApiContext, requester: RequestContext, plan_id: str) -> tuple[Deletion, tuple[Step, ...]]:

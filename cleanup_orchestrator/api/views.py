@@ -349,10 +349,16 @@ def counts(d: Deletion, steps: Iterable[Step]) -> list[dict[str, Any]]:
     return sorted(shown, key=lambda c: (c["region"], c["service"], c["type"]))
 
 
-def leftover(row: LeftoverRow, d: Deletion, waits: Mapping[messages.Place, str]) -> dict[str, Any]:
+def leftover(
+    row: LeftoverRow,
+    d: Deletion,
+    waits: Mapping[messages.Place, str],
+    blocked_by: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
     """Return a leftover.
 
     :param waits: what the types wait for that the deletion has not tried yet
+    :param blocked_by: what blocks it, as the requester may see it
     """
     one = row.leftover
     waiting = waits.get((row.region, row.service, row.type)) if one.reason is Reason.PRESENT else None
@@ -368,7 +374,7 @@ def leftover(row: LeftoverRow, d: Deletion, waits: Mapping[messages.Place, str])
         "remedy": one.remedy if by_hand and one.remedy else remedy(messages.reason_now(d, one.reason)),
         "abandoned": one.abandoned,
         "owner": one.owner or None,
-        "blocked_by": [{key: b.get(key, "") for key in ("type", "id", "owner")} for b in one.blocked_by],
+        "blocked_by": list(blocked_by),
     }
 
 
@@ -425,8 +431,8 @@ def plan(
     }
 
 
-def planned(row: LeftoverRow) -> dict[str, Any]:
-    """Return a resource of a plan."""
+def planned(row: LeftoverRow, blocked_by: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a resource of a plan; for ``blocked_by`` see :func:`leftover`."""
     one = row.leftover
     return {
         "action": _ACTIONS.get(one.reason, "protect"),
@@ -437,6 +443,7 @@ def planned(row: LeftoverRow) -> dict[str, Any]:
         "name": one.name,
         "reason": str(one.reason),
         "message": one.message,
+        "blocked_by": list(blocked_by),
     }
 
 

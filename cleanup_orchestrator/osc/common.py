@@ -458,8 +458,19 @@ class References(Rows):
 
     def line(self, row: Mapping[str, Any]) -> str:
         """Return one reference."""
-        text = " ".join(one_line(row[k]) for k in ("type", "id") if row.get(k))
-        return f"{text} of {one_line(row['owner'])}" if row.get("owner") else text
+        return reference(row)
+
+
+def reference(row: Mapping[str, Any]) -> str:
+    """Return a resource that blocks a delete, and whose it is, as one phrase."""
+    text = " ".join(one_line(row[k]) for k in ("type", "id") if row.get(k))
+    text += f" ({one_line(row['name'])})" if row.get("name") else ""
+    if not (row.get("project_id") or row.get("project_name")):
+        return text
+    if not row.get("project_id"):
+        return f"{text} of another project"
+    id_ = one_line(row["project_id"])
+    return f"{text} of project " + (f"{one_line(row['project_name'])} ({id_})" if row.get("project_name") else id_)
 
 
 def progress_text(progress: Mapping[str, Any]) -> str:
@@ -472,13 +483,15 @@ def progress_text(progress: Mapping[str, Any]) -> str:
 
 
 def blocker_lines(blockers: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return two lines for each blocker: its message and its remedy."""
+    """Return lines for each blocker: its message, the resources behind it if known, and its remedy."""
     lines = []
     for blocker in blockers:
         reason = one_line(blocker.get("reason") or "")
         message = one_line(blocker.get("message") or "") or reason
         text = f"{type_name(blocker) or 'deletion'}: {message}"
         lines.append(f"{text} ({reason})" if reason and reason != message else text)
+        if blocker.get("blocked_by"):
+            lines.append("    blocked by: " + "; ".join(reference(each) for each in blocker["blocked_by"]))
         if blocker.get("remedy"):
             lines.append(f"    remedy: {one_line(blocker['remedy'])}")
     return lines

@@ -242,7 +242,7 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
       openstack project deletion leftovers 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
       Only ports in use, with the resources that use them:
-        openstack project deletion leftovers --type port --reason in_use --long 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+        openstack project deletion leftovers --type port --reason in_use 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
     Types that could not be listed have no rows. 'openstack project deletion show' names them.
     """
@@ -261,18 +261,18 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
             "--abandoned", action="store_true", help="Only resources that 'project deletion force' abandoned"
         )
         parser.add_argument(
-            "--long", action="store_true", help="Also list the message and the resources that block each one"
+            "--long", action="store_true", help="Also list the message of each one, and whether force abandoned it"
         )
         common.add_limit(parser, "leftovers")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row for each resource."""
-        names = ["region", "service", "type", "id", "name", "reason", "remedy"]
-        heads = ["Region", "Service", "Type", "ID", "Name", "Reason", "Remedy"]
+        names = ["region", "service", "type", "id", "name", "reason", "blocked_by", "remedy"]
+        heads = ["Region", "Service", "Type", "ID", "Name", "Reason", "Blocked By", "Remedy"]
         if parsed_args.long:
-            names += ["message", "blocked_by", "abandoned", "owner"]
-            heads += ["Message", "Blocked By", "Abandoned", "Owner"]
+            names += ["message", "abandoned", "owner"]
+            heads += ["Message", "Abandoned", "Owner"]
         filters = {name: getattr(parsed_args, name) for name in ("region", "service", "type", "reason")}
         if parsed_args.abandoned:  # an older server refuses the unknown filter
             filters["abandoned"] = "true"

@@ -73,7 +73,8 @@ class Store:
         self.claim, self.renew, self.release_claim = steps.claim, steps.renew, steps.release_claim
         self.may_write, self.finish = steps.may_write, steps.finish
 
-        self.leftovers = Leftovers(database).page
+        leftovers = Leftovers(database)
+        self.leftovers, self.blocking = leftovers.page, leftovers.blocking
 
         journal = Journal(database)
         self.events, self.append_events = journal.page, journal.append

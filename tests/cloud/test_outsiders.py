@@ -358,7 +358,8 @@ def test_an_outsider_on_a_shared_network_is_named_and_an_admin_clears_it(orchest
     foreign = {"network.network": "foreign"}
     orchestrator.wait(deletion_id, until=lambda _: orchestrator.blockers(deletion_id) == foreign, seconds=180)
     rows = {row.type: row.leftover for row in orchestrator.store.leftovers(deletion_id, 100)}
-    assert rows["network"].blocked_by == ({"type": "network.port", "id": port, "owner": outsider.project_id},)
+    whose = {"project_name": outsider.project_name, "domain_id": "default"}
+    assert rows["network"].blocked_by == ({"type": "network.port", "id": port, "owner": outsider.project_id, **whose},)
     full_admin.network.delete_port(port)
     orchestrator.wait(deletion_id, Status.DELETED, seconds=180)
 

@@ -73,8 +73,8 @@ def test_a_trunk_of_the_networks_owner_on_a_port_is_named(orchestrator, victim, 
     (row,) = orchestrator.store.leftovers(deletion_id, 100)
     assert row.leftover.message == "it is in another project's trunk"
     assert (row.leftover.id, row.leftover.reason) == (held, "foreign")
-    assert [dict(b) for b in row.leftover.blocked_by] == [
-        {"type": "network.trunk", "id": made, "owner": outsider.project_id}
-    ]
+    [blocker] = row.leftover.blocked_by
+    assert (blocker["type"], blocker["id"], blocker["owner"]) == ("network.trunk", made, outsider.project_id)
+    assert blocker["project_name"] == outsider.project_name
     network.call("DELETE", f"/trunks/{made}")
     orchestrator.wait(deletion_id, Status.DELETED, seconds=120)

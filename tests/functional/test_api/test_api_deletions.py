@@ -415,7 +415,8 @@ def test_counts_leftovers_and_blockers(any_site):
     assert row == {
         "region": "RegionOne", "service": "network", "type": "port", "id": "port-1", "name": "ünïcode",
         "reason": "in_use", "message": "still used", "remedy": "see what blocks it; it is tried again automatically",
-        "abandoned": False, "owner": None, "blocked_by": [{"type": "router", "id": "r1", "owner": ""}],
+        "abandoned": False, "owner": None,
+        "blocked_by": [{"type": "router", "id": "r1", "name": "", "project_id": None, "project_name": None}],
     }  # fmt: skip
     query = "?region=RegionOne&service=network&type=port&reason=in_use&limit=1"
     assert site.get(path + query).json == {"leftovers": [row]}

@@ -20,7 +20,9 @@ LEFT = [
         "reason": "in_use",
         "message": "the port is used",
         "remedy": "delete the server",
-        "blocked_by": [{"type": "compute.server", "id": "s1", "owner": "other"}],
+        "blocked_by": [
+            {"type": "compute.server", "id": "s1", "name": "web", "project_id": "4711", "project_name": "other"}
+        ],
     }
     for n in range(5)
 ]
@@ -217,13 +219,19 @@ class TestLeftovers:
     def test_all_pages(self, openstack, id_):
         result = openstack("project", "deletion", "leftovers", id_, "-f", "json")
         assert [row["ID"] for row in result.json] == ["p0", "p1", "p2", "p3", "p4"]
-        assert list(result.json[0]) == ["Region", "Service", "Type", "ID", "Name", "Reason", "Remedy"]
+        assert list(result.json[0]) == [
+            "Region", "Service", "Type", "ID", "Name", "Reason", "Blocked By", "Remedy",
+        ]  # fmt: skip
 
     def test_long(self, openstack, id_):
         result = openstack("project", "deletion", "leftovers", "--long", id_, "-f", "json")
-        assert result.json[0]["Blocked By"] == LEFT[0]["blocked_by"]
         assert result.json[0]["Message"] == "the port is used"
-        assert "compute.server s1 of other" in openstack("project", "deletion", "leftovers", "--long", id_).out
+
+    def test_what_blocks_a_leftover_is_in_the_default_columns(self, openstack, id_):
+        result = openstack("project", "deletion", "leftovers", id_, "-f", "json")
+        assert result.json[0]["Blocked By"] == LEFT[0]["blocked_by"]
+        said = openstack("project", "deletion", "leftovers", id_, "-c", "Blocked By").out
+        assert "compute.server s1 (web) of project other (4711)" in said
 
     def test_filters(self, openstack, stub_cloud, id_):
         args = ["--region", "R", "--service", "network", "--type", "port", "--reason", "in_use"]
