@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 import gc
 import importlib
@@ -106,7 +107,12 @@ class Parts:
         sender = rpc.notifier(self.conf, notifications.publisher_id())
         if sender is None:
             return made, None
-        announcer = notifications.Announcer(sender, made.steps, lambda scan_id: made.orphan_scan(scan_id)[1])
+        announcer = notifications.Announcer(
+            sender,
+            made.steps,
+            lambda scan_id: made.orphan_scan(scan_id)[1],
+            lambda: datetime.timedelta(days=self.conf.deletion.recovery_window),
+        )
         made.on_commit(announcer)
         return made, announcer
 

@@ -10,6 +10,7 @@ complete.
 
 from __future__ import annotations
 
+import datetime
 import os
 import queue
 import socket
@@ -20,7 +21,7 @@ from typing import Any, Protocol
 from oslo_log import log
 
 from cleanup_orchestrator.core import force
-from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Status
+from cleanup_orchestrator.core.deletion import ConditionType, Deletion, Mode, Status
 from cleanup_orchestrator.core.holds import Brake, Lien
 from cleanup_orchestrator.core.orphan_scan import OrphanScan, ScanPart, ScanStatus
 from cleanup_orchestrator.core.redact import redact
@@ -39,6 +40,12 @@ _Message = tuple[str, Callable[[], Mapping[str, Any]], bool]
 
 #: Statuses and conditions that need an operator: sent with the priority ``error``.
 _ERRORS = frozenset({"failed", "stalled", "blocked"})
+
+#: Users that a notification names at most.
+MOST_MEMBERS = 1000
+
+#: Statuses before the first delete.
+_BEFORE_DELETES = frozenset({Status.ACCEPTED, Status.DRAINING, Status.INVENTORY, Status.RECOVERABLE})
 
 #: Maximum number of notifications that wait for the broker; further ones are dropped.
 _WAITING = 1000
@@ -106,10 +113,30 @@ def announced(before: Deletion | None, after: Deletion) -> tuple[str, ...]:
     return tuple(found)
 
 
-def payload(before: Deletion | None, after: Deletion, steps: Iterable[Step]) -> dict[str, Any]:
+def deletes_not_before(deletion: Deletion, recovery_window: datetime.timedelta) -> datetime.datetime | None:
+    """Return the earliest time of the first delete, or when deletes began; ``None``: nothing is deleted.
+
+    Until the inventory has ended, the end of the recovery window is not known. It is not before the present status
+    began, so that the time that is returned never decreases.
+    """
+    if deletion.mode is not Mode.CASCADE or deletion.dry_run:
+        return None
+    if deletion.point_of_no_return_at is not None or deletion.status not in _BEFORE_DELETES:
+        return deletion.point_of_no_return_at
+    return deletion.status_at + recovery_window
+
+
+def payload(
+    before: Deletion | None,
+    after: Deletion,
+    steps: Iterable[Step],
+    recovery_window: datetime.timedelta = datetime.timedelta(0),
+) -> dict[str, Any]:
     """Return the payload of a notification about a deletion.
 
     The manual (``admin/monitoring``) has its fields.
+
+    :param recovery_window: between the inventory and the first delete
     """
     every = [s for s in steps if s.round >= after.since_round]
     sweeps = [s for s in every if s.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)]
@@ -142,9 +169,11 @@ def payload(before: Deletion | None, after: Deletion, steps: Iterable[Step]) -> 
         "hold_message": redact(hold.message) if hold else "",
         "approval_message": approval_needed(after),
         "point_of_no_return_at": _time(after.point_of_no_return_at),
+        "deletes_not_before": _time(deletes_not_before(after, recovery_window)),
         "user_id": after.user_id,
         "user_name": after.user_name,
         "request_id": after.request_id,
+        "member_ids": list(after.member_ids[:MOST_MEMBERS]),
         "created_at": _time(after.created_at),
         "status_at": _time(after.status_at),
         "finished_at": _time(after.finished_at),
@@ -195,14 +224,19 @@ class Announcer:
     """
 
     def __init__(
-        self, sender: Sender, steps: Callable[[str], Sequence[Step]], parts: Callable[[str], Sequence[ScanPart]]
+        self,
+        sender: Sender,
+        steps: Callable[[str], Sequence[Step]],
+        parts: Callable[[str], Sequence[ScanPart]],
+        recovery_window: Callable[[], datetime.timedelta] = lambda: datetime.timedelta(0),
     ) -> None:
         """Use a sender, and these functions when a notification is sent.
 
         :param steps: returns the steps of a deletion, by its id
         :param parts: returns the parts of an orphan scan, by its id
+        :param recovery_window: returns the time between an inventory and the first delete, as configured now
         """
-        self._sender, self._steps, self._parts = sender, steps, parts
+        self._sender, self._steps, self._parts, self._window = sender, steps, parts, recovery_window
         self._waiting: queue.Queue[_Message | None] = queue.Queue(_WAITING)
         self._thread: threading.Thread | None = None
         self._pid = 0
@@ -210,8 +244,12 @@ class Announcer:
 
     def deletion_saved(self, before: Deletion | None, after: Deletion) -> None:
         """Announce what has changed in a deletion; ``before`` is ``None``: it was created."""
+
+        def said() -> Mapping[str, Any]:
+            return payload(before, after, self._steps(after.id), self._window())
+
         for what in announced(before, after):
-            self.say(f"{PREFIX}.{what}", lambda: payload(before, after, self._steps(after.id)), what in _ERRORS)
+            self.say(f"{PREFIX}.{what}", said, what in _ERRORS)
 
     def lien_changed(self, lien: Lien) -> None:
         """Announce a lien that was recorded or removed."""

@@ -24,7 +24,7 @@ from tests.unit import world
 
 PAGE = Path(__file__).parents[3] / "doc" / "source" / "admin" / "monitoring.rst"
 STALLED = Condition("stalled", True, "no_progress", "blocked by network.port@R1: in_use", world.T0)
-PYTHON = {"string": str, "boolean": bool, "integer": int, "object": dict}
+PYTHON = {"string": str, "boolean": bool, "integer": int, "object": dict, "array": list}
 
 
 def documented():
@@ -88,6 +88,41 @@ def test_every_field_has_the_documented_type_in_every_status(status, conditions)
         }
     times = [value for name, value in payload.items() if name.endswith("_at") and value]
     assert times and all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", value) for value in times)
+
+
+WINDOW = datetime.timedelta(days=3)
+LATER = world.T0 + datetime.timedelta(hours=5)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"status": Status.ACCEPTED}, world.T0 + WINDOW),
+        ({"status": Status.DRAINING}, world.T0 + WINDOW),
+        ({"status": Status.INVENTORY, "status_at": LATER}, LATER + WINDOW),  # it never decreases
+        ({"status": Status.RECOVERABLE, "point_of_no_return_at": LATER + WINDOW}, LATER + WINDOW),
+        ({"status": Status.INVENTORY, "point_of_no_return_at": LATER}, LATER),  # the window is over
+        ({"status": Status.DELETING, "point_of_no_return_at": LATER}, LATER),  # deletes began
+        ({"status": Status.DELETED, "point_of_no_return_at": LATER}, LATER),
+        ({"status": Status.VERIFYING}, None),  # the project was empty
+        ({"status": Status.CANCELLED}, None),
+        ({"status": Status.ACCEPTED, "mode": Mode.REPORT}, None),
+        ({"status": Status.ACCEPTED, "dry_run": True}, None),
+    ],
+    ids=str,
+)
+def test_owners_are_told_when_deletes_can_begin(values, expected):
+    d = world.deletion(**{"mode": Mode.CASCADE, **values})
+    said = notifications.payload(None, d, [], WINDOW)["deletes_not_before"]
+    assert said == (expected.isoformat(timespec="seconds") + "Z" if expected else "")
+
+
+def test_owners_are_told_which_project_and_who_asked_and_who_had_a_role(announcing_store, sent):
+    many = tuple(f"u{n}" for n in range(notifications.MOST_MEMBERS + 5))
+    create(announcing_store, project_name="sales", user_id="boss", user_name="Boss", member_ids=many)
+    [(_, _, payload)] = received(announcing_store, sent, 1)
+    assert (payload["project_name"], payload["user_id"], payload["user_name"]) == ("sales", "boss", "Boss")
+    assert payload["created_at"] and payload["member_ids"] == list(many[: notifications.MOST_MEMBERS])
 
 
 def test_the_manual_names_the_counters():
