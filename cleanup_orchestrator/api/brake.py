@@ -72,4 +72,6 @@ class Brakes:
 
     def _permit(self, req: webob.Request, rule: str) -> None:
         if not self._context.enforcer.may(req.context, rule):
-            raise ApiError(403, "forbidden", "only an admin may see, pull or lift the brake")
+            raise ApiError(
+                403, "forbidden", "only an admin may pull or lift the brake; a reader of the system may see it"
+            )

@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 #: How often a handler tries to save a change while engines or workers write the same deletion.
 TRIES = 10
+#: Rules that show the role assignments that the drain removed.
+_SHOW_GRANTS = (policies.RESTORE, policies.CANCEL, policies.GRANTS_GET)
 #: Items that an error text names; further ones are counted. A member of the error object has all of them.
 NAMED = 50
 
@@ -64,7 +66,7 @@ class DeletionHandlers:
 
     def _allow(self, req: webob.Request, rule: str, d: Deletion) -> None:
         """Check that the policy allows the rule for a deletion; see :meth:`_load`."""
-        if not self._context.enforcer.may(req.context, rule, d.domain_id, d.project_id):
+        if not self._context.enforcer.may_about(req.context, rule, d):
             raise self._refused(req, rule)
         our_log.about(d.id, d.project_id)
 
@@ -99,9 +101,7 @@ class DeletionHandlers:
         enforcer = self._context.enforcer
         shown = views.deletion(d, steps, self._context.rules, href(req, d.id), enforcer.readable(req.context))
         shown["grants_removed"] = None
-        if any(
-            enforcer.may(req.context, rule, d.domain_id, d.project_id) for rule in (policies.RESTORE, policies.CANCEL)
-        ):
+        if any(enforcer.may_about(req.context, rule, d) for rule in _SHOW_GRANTS):
             changes = self._context.store.changes(d.id) if d.has_changes else ()
             shown["grants_removed"] = [views.grant(each) for each in changes if each.type == drain.GRANT_REMOVED]
         return {"deletion": Blocking(self._context, req.context).added(d, shown)}
@@ -182,8 +182,14 @@ def user_event(req: webob.Request, type_: str, message: str, data: Mapping[str, 
 
 def forbidden(rule: str = "") -> ApiError:
     """Return the 403 that names who is allowed by default."""
-    managers = "" if rule == policies.APPROVE else ", or a manager of the project's domain with a token of that domain,"
-    return ApiError(403, "forbidden", f"only an admin{managers} may do this")
+    domain = "of the project's domain with a token of that domain"
+    if rule == policies.APPROVE:
+        who = "an admin"
+    elif rule in (policies.GET, policies.LIST):
+        who = f"an admin, a reader of the system, a reader or manager {domain}, or the user who requested the deletion"
+    else:
+        who = f"an admin, or a manager {domain},"
+    return ApiError(403, "forbidden", f"only {who} may do this")
 
 
 def under_way(existing: Deletion) -> ApiError:

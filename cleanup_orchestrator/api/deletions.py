@@ -157,15 +157,31 @@ class Deletions(DeletionHandlers):
         domain_id = filters.get("domain_id")
         if not self._context.enforcer.may(req.context, policies.LIST, domain_id, filters.get("project_id")):
             own = req.context.domain_id
-            if domain_id or not own or not self._context.enforcer.may(req.context, policies.LIST, own):
-                raise forbidden()
-            filters["domain_id"] = own
+            if own and self._context.enforcer.may(req.context, policies.LIST, own):
+                if domain_id:
+                    raise forbidden(policies.LIST)
+                filters["domain_id"] = own
+            else:
+                filters["user_id"] = self._requester(req)
         paging = Paging.of(query, self._context)
         if paging.marker is not None:
             self._check_marker(req, paging.marker)
         shown, links = paging.cut(req, self._context.store.list(paging.page, **filters), lambda d: d.id)
         readable = self._context.enforcer.readable(req.context)
         return {"deletions": self._listed(shown, f"{req.application_url}/v1/deletions/", readable), **links}
+
+    def _requester(self, req: webob.Request) -> str:
+        """Return the id of a requester who may list only the deletions that this user requested.
+
+        A user who has requested none gets 403 and not an empty list, which would look as if there were no deletions.
+
+        :raises ApiError: 403 forbidden
+        """
+        user_id = req.context.user_id or ""
+        may = user_id and self._context.enforcer.may(req.context, policies.LIST, user_id=user_id)
+        if not may or not self._context.store.list(storage.Page(1), user_id=user_id):
+            raise forbidden(policies.LIST)
+        return user_id
 
     def _listed(self, shown: Sequence[Deletion], url: str, readable: Collection[str]) -> list[dict[str, Any]]:
         """Return the views of a page.
@@ -209,7 +225,7 @@ class Deletions(DeletionHandlers):
     def _check_marker(self, req: webob.Request, marker: str) -> None:
         try:
             d = self._context.store.get(marker)
-            if self._context.enforcer.may(req.context, policies.LIST, d.domain_id, d.project_id):
+            if self._context.enforcer.may_about(req.context, policies.LIST, d):
                 return
         except storage.NotFound:
             pass

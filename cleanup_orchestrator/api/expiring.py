@@ -106,7 +106,8 @@ class Expiring(abc.ABC, Generic[T]):
     # -------------------------------------------------------------------------------------------------------- helpers
     def _permit(self, req: webob.Request, operation: str) -> None:
         if not self._context.enforcer.may(req.context, self.rules[operation]):
-            raise ApiError(403, "forbidden", f"only an admin may see, record or end {self.noun}s")
+            text = f"only an admin may record or end {self.noun}s; a reader of the system may see them"
+            raise ApiError(403, "forbidden", text)
 
     def _find(self, id_: str) -> tuple[T, datetime.datetime]:
         try:

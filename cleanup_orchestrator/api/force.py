@@ -49,7 +49,7 @@ class Forcing(DeletionHandlers):
         :raises ApiError: 403 if the requester may force no deletion
         """
         d: Deletion | None = self._context.store.live(project_id) if schemas.is_project_id(project_id) else None
-        if d and self._context.enforcer.may(req.context, policies.FORCE, d.domain_id, d.project_id):
+        if d and self._context.enforcer.may_about(req.context, policies.FORCE, d):
             return d
         if not self._context.enforcer.may_somewhere(req.context, policies.FORCE):
             raise ApiError(403, "forbidden", "only an admin may force a deletion")

@@ -80,14 +80,15 @@ def find_record(context: ApiContext, requester: RequestContext, plan_id: str) ->
     except storage.NotFound:
         found = False
     else:
-        found = plans.is_plan(d) and context.enforcer.may(requester, policies.PLAN_GET, d.domain_id, d.project_id)
+        found = plans.is_plan(d) and context.enforcer.may_about(requester, policies.PLAN_GET, d)
     if found:
         our_log.about(d.id, d.project_id)
         return d
     if context.enforcer.may_somewhere(requester, policies.PLAN_GET):
         text = "no plan has this id: use the id of a dry run of a cascade that ended as planned"
         raise ApiError(404, "plan_not_found", text)
-    raise ApiError(403, "forbidden", "only an admin, or a manager of the project's domain, may see plans")
+    text = "only an admin, a reader of the system or of the project's domain, or the user who made it may see a plan"
+    raise ApiError(403, "forbidden", text)
 
 
 def expires_at(context: ApiContext, d: Deletion) -> datetime.datetime:

@@ -1,6 +1,7 @@
 """The policy rules of the API.
 
-The default of most rules is the one of Keystone's ``identity:delete_project``.
+The default of most rules that change something is the one of Keystone's ``identity:delete_project``. The rules that
+only read also allow readers: of the whole system, or of the project's domain.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from oslo_config import cfg
 from oslo_context.context import RequestContext
 from oslo_policy import policy
 
+from cleanup_orchestrator.core.deletion import Deletion
+
 CREATE = "cleanup:deletions:create"
 LIST = "cleanup:deletions:list"
 GET = "cleanup:deletions:get"
@@ -19,6 +22,7 @@ RETRY = "cleanup:deletions:retry"
 CANCEL = "cleanup:deletions:cancel"
 APPROVE = "cleanup:deletions:approve"
 RESTORE = "cleanup:deletions:restore"
+GRANTS_GET = "cleanup:deletions:get_grants"
 PLAN_GET = "cleanup:plans:get"
 FORCE = "cleanup:projects:force"
 SERVICES = "cleanup:services:list"
@@ -47,6 +51,15 @@ ADMIN_OR_DOMAIN_MANAGER = (
     "(rule:admin_required) or (role:manager and domain_id:%(target.project.domain_id)s "
     "and not None:%(target.project.domain_id)s)"
 )
+#: Those, and readers: of the system, and of the project's domain. For rules that only read.
+ADMIN_OR_DOMAIN_READER = (
+    f"{ADMIN_OR_READER} or ((role:manager or role:reader) and domain_id:%(target.project.domain_id)s "
+    "and not None:%(target.project.domain_id)s)"
+)
+#: Those, and the user who requested the deletion, with any token.
+ADMIN_OR_DOMAIN_READER_OR_REQUESTER = (
+    f"{ADMIN_OR_DOMAIN_READER} or (user_id:%(target.deletion.user_id)s and not None:%(target.deletion.user_id)s)"
+)
 _SCOPES = ["system", "domain", "project"]
 
 
@@ -68,8 +81,9 @@ _RULES = [
     _rule(
         LIST,
         "List deletions. The rule is checked for all domains first. If it denies that, the list is limited to the "
-        "domain of the token.",
+        "domain of the token. If it denies that, too, the list is limited to the deletions that the user requested.",
         ("GET", "/v1/deletions"),
+        who=ADMIN_OR_DOMAIN_READER_OR_REQUESTER,
     ),
     _rule(
         GET,
@@ -77,6 +91,14 @@ _RULES = [
         ("GET", "/v1/deletions/{id}"),
         ("GET", "/v1/deletions/{id}/leftovers"),
         ("GET", "/v1/deletions/{id}/events"),
+        who=ADMIN_OR_DOMAIN_READER_OR_REQUESTER,
+    ),
+    _rule(
+        GRANTS_GET,
+        "See in a deletion which role assignments its lock removed. Users who may cancel or restore the deletion see "
+        "them in any case.",
+        ("GET", "/v1/deletions/{id}"),
+        who=ADMIN_OR_DOMAIN_READER,
     ),
     _rule(RETRY, "Start a new attempt of a deletion.", ("POST", "/v1/deletions/{id}/retry")),
     _rule(CANCEL, "Stop a deletion and undo its drain.", ("POST", "/v1/deletions/{id}/cancel")),
@@ -104,18 +126,20 @@ _RULES = [
         "Show the plan of a dry run. Other users get 404.",
         ("GET", "/v1/plans/{id}"),
         ("GET", "/v1/plans/{id}/resources"),
+        who=ADMIN_OR_DOMAIN_READER_OR_REQUESTER,
     ),
     _rule(
         SERVICES,
         "List the services of the catalog and their plugins. The target is the domain of the token.",
         ("GET", "/v1/services"),
+        who=ADMIN_OR_DOMAIN_READER,
     ),
-    _rule(BRAKE_GET, "Show whether the brake is on.", ("GET", "/v1/brake"), who=ADMIN),
+    _rule(BRAKE_GET, "Show whether the brake is on.", ("GET", "/v1/brake"), who=ADMIN_OR_READER),
     _rule(BRAKE_SET, "Pull the brake: stop every deletion of the cloud.", ("POST", "/v1/brake"), who=ADMIN),
     _rule(BRAKE_UNSET, "Lift the brake: let deletions continue.", ("DELETE", "/v1/brake"), who=ADMIN),
     _rule(LIEN_CREATE, "Protect a project from deletion.", ("POST", "/v1/liens"), who=ADMIN),
-    _rule(LIEN_LIST, "List liens.", ("GET", "/v1/liens"), who=ADMIN),
-    _rule(LIEN_GET, "Show a lien.", ("GET", "/v1/liens/{id}"), who=ADMIN),
+    _rule(LIEN_LIST, "List liens.", ("GET", "/v1/liens"), who=ADMIN_OR_READER),
+    _rule(LIEN_GET, "Show a lien.", ("GET", "/v1/liens/{id}"), who=ADMIN_OR_READER),
     _rule(LIEN_DELETE, "Remove a lien: allow the deletion of the project.", ("DELETE", "/v1/liens/{id}"), who=ADMIN),
     _rule(
         WAIVER_CREATE,
@@ -123,8 +147,8 @@ _RULES = [
         ("POST", "/v1/waivers"),
         who=ADMIN,
     ),
-    _rule(WAIVER_LIST, "List waivers.", ("GET", "/v1/waivers"), who=ADMIN),
-    _rule(WAIVER_GET, "Show a waiver.", ("GET", "/v1/waivers/{id}"), who=ADMIN),
+    _rule(WAIVER_LIST, "List waivers.", ("GET", "/v1/waivers"), who=ADMIN_OR_READER),
+    _rule(WAIVER_GET, "Show a waiver.", ("GET", "/v1/waivers/{id}"), who=ADMIN_OR_READER),
     _rule(WAIVER_DELETE, "Withdraw a waiver.", ("DELETE", "/v1/waivers/{id}"), who=ADMIN),
     _rule(
         ORPHAN_SCAN_CREATE,
@@ -200,14 +224,26 @@ class PolicyEnforcer:
         self._enforcer = enforcer_
 
     def may(
-        self, context: RequestContext, rule: str, domain_id: str | None = None, project_id: str | None = None
+        self,
+        context: RequestContext,
+        rule: str,
+        domain_id: str | None = None,
+        project_id: str | None = None,
+        user_id: str | None = None,
     ) -> bool:
         """Return whether the requester is allowed a rule for a project of a domain.
 
         Without a domain: for every project of the cloud.
+
+        :param user_id: who requested the deletion that the rule is about; ``None``: it is about no deletion
         """
         target = {"target.project.domain_id": domain_id, "target.project.id": project_id}
+        target["target.deletion.user_id"] = user_id or None  # a deletion that was noticed may have no user
         return bool(self._enforcer.authorize(rule, target, context, do_raise=False))
+
+    def may_about(self, context: RequestContext, rule: str, d: Deletion) -> bool:
+        """Return whether the requester is allowed a rule for a deletion."""
+        return self.may(context, rule, d.domain_id, d.project_id, d.user_id)
 
     def readable(self, context: RequestContext) -> Collection[str]:
         """Return the kinds of ``READ`` whose texts the requester may read.

@@ -5,7 +5,10 @@ from tests.mutants.mutation import Mutation, tests
 POLICIES = "cleanup_orchestrator/api/policies.py"
 FENCE = "cleanup_orchestrator/keystone/fence.py"
 
+BLOCKING = "cleanup_orchestrator/api/blocking.py"
+
 RULES = tests("api/policies")
+BLOCKED = tests("functional/test_api/test_api_blocking")
 FENCED = tests("keystone/fence_decisions")
 
 MUTATIONS = (
@@ -92,9 +95,66 @@ MUTATIONS = (
     Mutation(
         "A manager without a domain may delete projects without a domain",
         POLICIES,
-        '"and not None:%(target.project.domain_id)s)"',
-        '")"',
+        '(role:manager and domain_id:%(target.project.domain_id)s "\n    "and not None:%(target.project.domain_id)s)"',
+        '(role:manager and domain_id:%(target.project.domain_id)s)"',
         RULES,
+    ),
+    Mutation(
+        "A reader without a domain may see the deletions of projects without a domain",
+        POLICIES,
+        'role:reader) and domain_id:%(target.project.domain_id)s "\n    "and not None:%(target.project.domain_id)s)"',
+        'role:reader) and domain_id:%(target.project.domain_id)s)"',
+        RULES,
+    ),
+    Mutation(
+        "Readers of any domain may see a deletion",
+        POLICIES,
+        '((role:manager or role:reader) and domain_id:%(target.project.domain_id)s "',
+        '((role:manager or role:reader) "',
+        RULES,
+    ),
+    Mutation(
+        "A token without a user may see the deletions that no user requested",
+        POLICIES,
+        '(user_id:%(target.deletion.user_id)s and not None:%(target.deletion.user_id)s)"',
+        '(user_id:%(target.deletion.user_id)s)"',
+        RULES,
+    ),
+    Mutation(
+        "The user who requested a deletion may cancel it with any token",
+        POLICIES,
+        '("POST", "/v1/deletions/{id}/cancel")),',
+        '("POST", "/v1/deletions/{id}/cancel"), who=ADMIN_OR_DOMAIN_READER_OR_REQUESTER),',
+        RULES,
+    ),
+    # ------------------------------------------------------------------------------------------------- what blocks
+    Mutation(
+        "Every reader sees which other project blocks a deletion",
+        BLOCKING,
+        'if not may_read(blocker.get("domain_id", ""), owner):',
+        "if False:",
+        BLOCKED,
+    ),
+    Mutation(
+        "Every reader sees a project whose domain is unknown",
+        BLOCKING,
+        "if self._everything or not domain_id:\n            return self._everything",
+        "if self._everything or not domain_id:\n            return True",
+        BLOCKED,
+    ),
+    Mutation(
+        "Who requested a deletion may read every project that blocks it",
+        BLOCKING,
+        "may(self._requester, policies.GET, domain_id, project_id)",
+        "may(self._requester, policies.GET, domain_id, project_id, self._requester.user_id)",
+        BLOCKED,
+    ),
+    Mutation(
+        "A list has the deletions that others requested, too",
+        "cleanup_orchestrator/api/deletions.py",
+        'filters["user_id"] = self._requester(req)',
+        "self._requester(req)",
+        tests("functional/test_api/test_api_readers"),
     ),
     Mutation(
         "Domain managers may force a deletion",

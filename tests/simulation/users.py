@@ -53,7 +53,9 @@ class Users:
         self.process = Process("users")
         self._requests = self._liens = 0
         yes = lambda *_, **__: True  # noqa: E731
-        permissive = types.SimpleNamespace(may=yes, may_somewhere=yes, readable=lambda _context: frozenset())
+        permissive = types.SimpleNamespace(
+            may=yes, may_about=yes, may_somewhere=yes, readable=lambda _context: frozenset()
+        )
         clouds = SimulatedClouds(world.cloud)
         self._wiring = ApiContext(
             store=world.store,

@@ -17,6 +17,9 @@ ADMIN, MANAGER, OTHER_MANAGER, MEMBER, SYSTEM = (
     "system-token",
 )
 PROJECT_MANAGER, DOMAIN_MEMBER = "project-manager-token", "domain-member-token"
+DOMAIN_READER, OTHER_READER, SYSTEM_READER = "domain-reader-token", "other-reader-token", "system-reader-token"
+#: Another token of the user of ``MANAGER``, without any right on the domain.
+MANAGERS_OTHER = "managers-other-token"
 SECOND_ADMIN, THIRD_ADMIN, FOURTH_ADMIN = (f"{which}-admin-token" for which in ("second", "third", "fourth"))
 OWN_PROJECT = "0123456789abcdef0123456789abcdef"
 
@@ -64,6 +67,10 @@ class Keystone:
         self.token(PROJECT_MANAGER, "manager", project_id="p1")
         self.token(DOMAIN_MEMBER, "member", domain_id="d1")
         self.token(MEMBER, "member", project_id="p1")
+        self.token(DOMAIN_READER, "reader", domain_id="d1")
+        self.token(OTHER_READER, "reader", domain_id="d2")
+        self.token(SYSTEM_READER, "reader", system=True)
+        self.token(MANAGERS_OTHER, "member", project_id="p2", user="manager")
 
     def close(self):
         self.server.shutdown()

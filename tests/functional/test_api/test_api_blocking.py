@@ -36,8 +36,11 @@ TABLE = [
     (FOREIGN, ks.ADMIN, open_("p2", "two")),
     (FOREIGN, ks.SYSTEM, open_("p2", "two")),
     (FOREIGN, ks.MANAGER, HIDDEN),
+    (FOREIGN, ks.DOMAIN_READER, HIDDEN),
+    (FOREIGN, ks.SYSTEM_READER, open_("p2", "two")),
     (SAME_DOMAIN, ks.ADMIN, open_("parent", "parent")),
     (SAME_DOMAIN, ks.MANAGER, open_("parent", "parent")),
+    (SAME_DOMAIN, ks.DOMAIN_READER, open_("parent", "parent")),
     (NO_DOMAIN, ks.ADMIN, open_("p2", None)),
     (NO_DOMAIN, ks.MANAGER, HIDDEN),
     (NO_OWNER, ks.ADMIN, open_(None, None)),
@@ -49,9 +52,9 @@ TABLE = [
 ]
 
 
-def blocked(site, *stored, reason=Reason.FOREIGN, dry_run=False, status=Status.DELETING):
+def blocked(site, *stored, reason=Reason.FOREIGN, dry_run=False, status=Status.DELETING, by=ks.ADMIN):
     """A deletion of project p1 with a network that these resources block."""
-    made = site.ask(mode="cascade", dry_run=dry_run)
+    made = site.ask(token=by, mode="cascade", dry_run=dry_run)
     record, _, now = site.store.load(made["id"])
     step = Step(str(uuid.uuid4()), record.id, StepKind.SWEEP, "RegionOne", "network", "network", round=1,
                 state=StepState.DISPATCHED, attempt=1, dispatched_at=now)  # fmt: skip
@@ -79,13 +82,25 @@ def test_who_sees_whose_it_is(site, stored, token, shown):
     assert (blocker["reason"], blocker["blocked_by"]) == ("foreign", [shown])
 
 
-@pytest.mark.parametrize(("stored", "token", "shown"), TABLE[:5], ids=str)
+@pytest.mark.parametrize(("stored", "token", "shown"), TABLE[:8], ids=str)
 def test_a_plan_names_what_will_block_to_the_same_readers(site, stored, token, shown):
     id_ = blocked(site, stored, dry_run=True)
     [row] = site.get(f"/v1/plans/{id_}/resources", token).json["resources"]
     assert (row["action"], row["blocked_by"]) == ("protect", [shown])
     plan = site.get(f"/v1/plans/{id_}", token).json["plan"]
     assert [(b["type"], b["blocked_by"]) for b in plan["blockers"]] == [("network", [shown])]
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [(FOREIGN, HIDDEN), (SAME_DOMAIN, HIDDEN), (NO_OWNER, NOBODYS), (OWN, open_("p1", "one"))],
+    ids=str,
+)
+def test_who_asked_for_a_deletion_sees_of_other_projects_what_that_token_may(site, stored, shown):
+    """The request gives a right to the deletion, and none to other projects."""
+    id_ = blocked(site, stored, by=ks.MANAGER)
+    [row] = site.get(f"/v1/deletions/{id_}/leftovers", ks.MANAGERS_OTHER).json["leftovers"]
+    assert row["blocked_by"] == [shown]
 
 
 def test_no_answer_to_the_manager_of_another_domain_contains_what_is_hidden(site):

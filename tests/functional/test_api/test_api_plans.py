@@ -511,7 +511,7 @@ def test_the_roles_that_a_restore_gives_back_are_shown(any_site):
 
 
 def test_a_user_who_may_not_restore_does_not_see_whose_roles_were_removed(tmp_path, keystone):
-    rules = ('"cleanup:deletions:restore": "role:admin"', '"cleanup:deletions:cancel": "role:admin"')
+    rules = [f'"cleanup:deletions:{what}": "role:admin"' for what in ("restore", "cancel", "get_grants")]
     (tmp_path / "policy.yaml").write_text("\n".join(rules) + "\n")
     site = Site(tmp_path, keystone=keystone, extra=f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")
     made = site.ask(mode="cascade")

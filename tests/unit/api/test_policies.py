@@ -11,25 +11,33 @@ from cleanup_orchestrator.api import policies
 ADMINS_ONLY = {
     policies.APPROVE,
     policies.FORCE,
-    policies.BRAKE_GET,
     policies.BRAKE_SET,
     policies.BRAKE_UNSET,
     policies.LIEN_CREATE,
-    policies.LIEN_LIST,
-    policies.LIEN_GET,
     policies.LIEN_DELETE,
     policies.WAIVER_CREATE,
-    policies.WAIVER_LIST,
-    policies.WAIVER_GET,
     policies.WAIVER_DELETE,
     policies.ORPHAN_SCAN_CREATE,
     policies.ORPHAN_SCAN_CANCEL,
     policies.ORPHAN_SCAN_ADOPT,
 }
 #: Rules that also allow a reader of the system.
-READERS = {policies.ORPHAN_SCAN_LIST, policies.ORPHAN_SCAN_GET}
-#: All others: admins, and managers of the project's domain.
-MANAGERS = {rule.name for rule in policies.list_rules() if rule.name.startswith("cleanup:")} - ADMINS_ONLY - READERS
+READERS = {
+    policies.BRAKE_GET,
+    policies.LIEN_LIST,
+    policies.LIEN_GET,
+    policies.WAIVER_LIST,
+    policies.WAIVER_GET,
+    policies.ORPHAN_SCAN_LIST,
+    policies.ORPHAN_SCAN_GET,
+}
+#: Rules that also allow readers and managers of the project's domain.
+DOMAIN_READERS = {policies.LIST, policies.GET, policies.GRANTS_GET, policies.PLAN_GET, policies.SERVICES}
+#: Of those, the rules that also allow the user who requested the deletion.
+REQUESTERS = {policies.LIST, policies.GET, policies.PLAN_GET}
+#: All others, which change something: admins, and managers of the project's domain.
+MANAGERS = {rule.name for rule in policies.list_rules() if rule.name.startswith("cleanup:")}
+MANAGERS -= ADMINS_ONLY | READERS | DOMAIN_READERS
 
 PEOPLE = {
     "an admin": RequestContext(roles=["admin"], project_id="x", project_domain_id="other"),
@@ -38,12 +46,16 @@ PEOPLE = {
     "a member of the system": RequestContext(roles=["member"], system_scope="all"),
     "a manager of the domain": RequestContext(roles=["manager"], domain_id="dom"),
     "a manager of another domain": RequestContext(roles=["manager"], domain_id="other"),
+    "a reader of the domain": RequestContext(roles=["reader"], domain_id="dom"),
     "a manager of a project": RequestContext(roles=["manager"], project_id="p", project_domain_id="dom"),
     "a member of the domain": RequestContext(roles=["member", "reader"], domain_id="dom"),
+    "another role on the domain": RequestContext(roles=["creator"], domain_id="dom"),
     "a reader of a project": RequestContext(roles=["reader"], project_id="p", project_domain_id="dom"),
     "a token without roles": RequestContext(),
 }
 ADMINS = {"an admin", "an admin of the system"}
+#: Keystone's ``member`` implies ``reader``.
+OF_THE_DOMAIN = {"a manager of the domain", "a reader of the domain", "a member of the domain"}
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +74,10 @@ def who_may(enforcer, rule, domain_id="dom"):
 
 
 def test_every_rule_is_here():
-    assert {rule.name for rule in policies.list_rules()} == {"admin_required", *ADMINS_ONLY, *READERS, *MANAGERS}
-    assert policies.CREATE in MANAGERS and policies.CANCEL in MANAGERS and policies.GET in MANAGERS
+    assert {rule.name for rule in policies.list_rules()} == {
+        "admin_required", *ADMINS_ONLY, *READERS, *DOMAIN_READERS, *MANAGERS,
+    }  # fmt: skip
+    assert MANAGERS == {policies.CREATE, policies.RETRY, policies.CANCEL, policies.RESTORE}
 
 
 @pytest.mark.parametrize("rule", sorted(ADMINS_ONLY))
@@ -73,7 +87,7 @@ def test_admins_alone(enforcer, rule):
 
 @pytest.mark.parametrize("rule", sorted(READERS))
 def test_admins_and_readers_of_the_whole_system(enforcer, rule):
-    """Orphans name projects, and resources, of every domain."""
+    """Orphans, liens, waivers and the brake concern projects of every domain."""
     assert who_may(enforcer, rule) == {*ADMINS, "a reader of the system"}
 
 
@@ -83,13 +97,29 @@ def test_admins_and_managers_of_the_projects_domain(enforcer, rule):
     assert who_may(enforcer, rule, "other") == {*ADMINS, "a manager of another domain"}
 
 
-@pytest.mark.parametrize("rule", sorted(MANAGERS))
-def test_where_no_domain_is_named_admins_alone(enforcer, rule):
+@pytest.mark.parametrize("rule", sorted(DOMAIN_READERS))
+def test_admins_and_readers_of_the_system_and_of_the_projects_domain(enforcer, rule):
+    assert who_may(enforcer, rule) == {*ADMINS, "a reader of the system", *OF_THE_DOMAIN}
+    assert who_may(enforcer, rule, "other") == {*ADMINS, "a reader of the system", "a manager of another domain"}
+
+
+@pytest.mark.parametrize("rule", sorted(MANAGERS | DOMAIN_READERS))
+def test_where_no_domain_is_named_admins_and_readers_of_the_system_alone(enforcer, rule):
     """A manager without a domain would else match a project without one: None is None."""
-    assert who_may(enforcer, rule, None) == ADMINS
+    assert who_may(enforcer, rule, None) == ADMINS | ({"a reader of the system"} & who_may(enforcer, rule))
+
+
+@pytest.mark.parametrize("requester", ["u", "other", "", None])
+@pytest.mark.parametrize("user", ["u", "", None])
+@pytest.mark.parametrize("rule", sorted(MANAGERS | DOMAIN_READERS | READERS | ADMINS_ONLY))
+def test_who_requested_a_deletion_follows_it_with_any_token_and_does_nothing_else(enforcer, rule, user, requester):
+    """An empty user id matches nobody: neither does that of a deletion that was noticed."""
+    context = RequestContext(user_id=user, roles=["member", "reader"], project_id="x", project_domain_id="other")
+    allowed = enforcer.may(context, rule, "dom", "p", requester)
+    assert allowed is (rule in REQUESTERS and user == requester == "u")
 
 
 @pytest.mark.parametrize("rule", [policies.LIST, policies.SERVICES])
 def test_a_list_covers_all_domains_or_the_domain_of_the_token(enforcer, rule):
     found = {name for name, person in PEOPLE.items() if enforcer.may_somewhere(person, rule)}
-    assert found == {*ADMINS, "a manager of the domain", "a manager of another domain"}
+    assert found == {*ADMINS, "a reader of the system", *OF_THE_DOMAIN, "a manager of another domain"}

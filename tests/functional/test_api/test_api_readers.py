@@ -1,0 +1,102 @@
+"""Who may follow deletions: readers of a scope, and who asked for one; and that reading is all they may."""
+
+import pytest
+
+from tests.functional.test_api import keystone as ks
+from tests.functional.test_api.test_api_blocking import FOREIGN, blocked
+
+READERS = {"p1": [ks.DOMAIN_READER, ks.SYSTEM_READER], "p2": [ks.OTHER_READER, ks.SYSTEM_READER]}
+#: Calls that change something, with their body.
+WRITES = [
+    ("POST", "/v1/deletions", {"project_id": "p1"}),
+    ("POST", "/v1/deletions/{id}/cancel", None),
+    ("POST", "/v1/deletions/{id}/retry", None),
+    ("POST", "/v1/deletions/{id}/restore", None),
+    ("POST", "/v1/deletions/{id}/approve", {"reason": "x"}),
+    ("DELETE", "/v1/projects/p1/force", {"reason": "x"}),
+    ("POST", "/v1/brake", {"reason": "x"}),
+    ("DELETE", "/v1/brake", None),
+    ("POST", "/v1/liens", {"project_id": "p1", "origin": "o", "reason": "x"}),
+    ("POST", "/v1/waivers", {"service_type": "dns", "reason": "x", "expires_at": "2099-01-01T00:00:00Z"}),
+    ("POST", "/v1/orphan-scans", None),
+]
+
+
+def paths(id_):
+    return [f"/v1/deletions/{id_}{part}" for part in ("", "/leftovers", "/events")]
+
+
+@pytest.mark.parametrize(("project_id", "tokens"), READERS.items())
+def test_readers_see_the_deletions_of_their_scope_and_no_other(site, project_id, tokens):
+    made = {name: site.ask(name)["id"] for name in ("p1", "p2")}
+    other = made["p2" if project_id == "p1" else "p1"]
+    for token in tokens:
+        assert [site.get(path, token).status for path in paths(made[project_id])] == [200] * 3
+        everywhere = token == ks.SYSTEM_READER
+        assert [site.get(path, token).status for path in paths(other)] == [200 if everywhere else 404] * 3
+        listed = {d["id"] for d in site.get("/v1/deletions", token).json["deletions"]}
+        assert listed == (set(made.values()) if everywhere else {made[project_id]})
+
+
+def test_readers_see_plans_and_services(site):
+    id_ = blocked(site, FOREIGN, dry_run=True)
+    for token, status in ((ks.DOMAIN_READER, 200), (ks.SYSTEM_READER, 200), (ks.OTHER_READER, 404)):
+        assert [site.get(f"/v1/plans/{id_}{part}", token).status for part in ("", "/resources")] == [status] * 2
+        assert site.get("/v1/services", token).status == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/brake", "/v1/liens", "/v1/waivers", "/v1/orphan-scans"])
+def test_readers_of_the_system_see_what_concerns_every_domain(site, path):
+    assert site.get(path, ks.SYSTEM_READER).status == 200
+    assert site.get(path, ks.DOMAIN_READER).status == 403
+
+
+def test_readers_see_the_role_assignments_that_the_lock_removed_and_who_asked_does_not(site):
+    made = site.ask(token=ks.MANAGER)
+    shown = {
+        token: site.get(f"/v1/deletions/{made['id']}", token).json["deletion"]["grants_removed"]
+        for token in (ks.ADMIN, ks.MANAGER, ks.DOMAIN_READER, ks.SYSTEM_READER, ks.MANAGERS_OTHER)
+    }
+    assert shown == {
+        ks.ADMIN: [], ks.MANAGER: [], ks.DOMAIN_READER: [], ks.SYSTEM_READER: [], ks.MANAGERS_OTHER: None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("token", [ks.DOMAIN_READER, ks.SYSTEM_READER, ks.MANAGERS_OTHER])
+@pytest.mark.parametrize(("method", "path", "body"), WRITES, ids=str)
+def test_reading_is_all_they_may(site, method, path, body, token):
+    """Also who asked for a deletion, with a token without further rights."""
+    id_ = site.ask(token=ks.MANAGER)["id"]
+    assert site.call(method, path.format(id=id_), token, body).status in (403, 404)
+    assert site.count() == 1 and site.store.get(id_).status == "accepted"
+
+
+def test_who_asked_follows_a_deletion_with_any_token(site):
+    mine, others = site.ask(token=ks.MANAGER)["id"], site.ask("parent", include_subtree=True)["id"]
+    assert [site.get(path, ks.MANAGERS_OTHER).status for path in paths(mine)] == [200] * 3
+    assert [site.get(path, ks.MANAGERS_OTHER).status for path in paths(others)] == [403] * 3
+    assert [d["id"] for d in site.get("/v1/deletions", ks.MANAGERS_OTHER).json["deletions"]] == [mine]
+    assert site.get(f"/v1/deletions?marker={mine}", ks.MANAGERS_OTHER).status == 200
+    assert site.get(f"/v1/deletions?marker={others}", ks.MANAGERS_OTHER).status == 400
+    assert site.get("/v1/deletions?project_id=parent", ks.MANAGERS_OTHER).json["deletions"] == []
+
+
+def test_who_asked_for_a_dry_run_sees_its_plan_with_any_token(site):
+    mine, others = blocked(site, dry_run=True, by=ks.MANAGER), blocked(site, dry_run=True, by=ks.ADMIN)
+    assert site.get(f"/v1/plans/{mine}", ks.MANAGERS_OTHER).status == 200
+    assert site.get(f"/v1/plans/{others}", ks.MANAGERS_OTHER).status == 403
+
+
+def test_who_has_asked_for_nothing_is_told_who_may_see_deletions(site):
+    site.ask(token=ks.MANAGER)
+    answer = site.get("/v1/deletions", ks.MEMBER)
+    assert (answer.status, answer.error["code"]) == (403, "forbidden")
+    assert "reader" in answer.error["detail"] and "requested the deletion" in answer.error["detail"]
+
+
+def test_a_manager_keeps_the_list_of_the_domain(site):
+    """Not only the own requests: the right on the domain goes first."""
+    made = {site.ask("p1", ks.ADMIN)["id"], site.ask("parent", ks.MANAGER, include_subtree=True)["id"]}
+    listed = {d["id"] for d in site.get("/v1/deletions", ks.MANAGER).json["deletions"]}
+    assert made < listed
+    assert site.get("/v1/deletions?domain_id=d2", ks.MANAGER).status == 403
