@@ -33,6 +33,7 @@ from cleanup_orchestrator.plugins.base import (
     Token,
     Verdict,
     blocker,
+    foreign_use,
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.orchestration.stacks import abandon_before
@@ -204,6 +205,7 @@ SERVICE = Service(
             properties="labels",
             protect=(_protect_public,),
             explain=_explain_template,
+            used=foreign_use(_explain_template),
             after=("failed_cluster",),
             unfiltered=_ALL,
             source="GET, DELETE /v1/clustertemplates; magnum api/controllers/v1/cluster_template.py, "

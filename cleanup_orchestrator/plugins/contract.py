@@ -85,8 +85,9 @@ class ResourceType:
     deleting: Rule | None = None
     prepare: tuple[Action, ...] = ()  #: idempotent actions before the delete: clear routes, detach, unprotect
     explain: Explain | None = None  #: called after a refused delete: which resources block it
-    #: Called for each resource in an inventory, where the type is in ``[protection] lien_types``: who else uses it, as
-    #: far as the row does not show it. It only reads.
+    #: Called for each resource in the inventory of a dry run, and in every inventory if the type is in ``[protection]
+    #: lien_types``: which other projects use it, as far as the row does not show it. So a plan says what a cascade
+    #: would refuse. It only reads, with few calls, and says nothing of the project's own use: see ``foreign_use``.
     used: Explain | None = None
     #: Called instead of ``prepare`` and ``delete``, only in a deletion under force, and only for a resource that these
     #: two left: reset its state, force its delete, abandon it. It refuses what they refuse for the sake of others.

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.plugins.values import ProjectDefinition, Refused, Verdict
+from cleanup_orchestrator.plugins.values import ProjectDefinition, Refused, Resource, Verdict
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+
+    from cleanup_orchestrator.plugins.contract import Explain
 
 #: Types that create resources in other services for the project. While one exists, it recreates what is deleted, or
 #: fails because it is gone. In ``Service.after`` and ``ResourceType.after``.
@@ -60,6 +66,33 @@ def verdict_naming(project: ProjectDefinition, what: str, blockers: Iterable[Blo
         return f"{what} {'another project' if foreign else 'the project'}'s {'' if foreign else 'own '}{kinds}"
 
     return blocking_verdict(project, blockers, say)
+
+
+#: The reasons of verdicts that what others do decides, and not the project's own resources.
+_OF_OTHERS = frozenset({Reason.FOREIGN, Reason.PROTECTED})
+
+
+def foreign_use(*checks: Callable[[Connection, ProjectDefinition, Resource], Verdict | None]) -> Explain:
+    """Return a ``used`` hook: the first verdict of these checks that is due to other projects.
+
+    A resource that only the project's own resources use is not blocked: a cascade deletes them before.
+
+    :param checks: hooks that only read, and return a verdict or raise :class:`Refused`
+    """
+
+    def used(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+        for check in checks:
+            try:
+                verdict = check(connection, project, resource)
+            except Refused as refused:
+                verdict = refused.verdict
+            if verdict is not None and verdict.reason in _OF_OTHERS:
+                return verdict
+        return None
+
+    # For the page of the service in the manual.
+    used.__doc__ = " ".join((check.__doc__ or "").partition("\n\n")[0] for check in checks).strip() or None
+    return used
 
 
 def refuse(verdict: Verdict | None) -> None:

@@ -7,6 +7,7 @@ import datetime
 import pytest
 
 from cleanup_orchestrator.core.deletion import Mode, Status
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.store import Page
 from tests.emulated.orchestrator import Orchestrator
 from tests.support.emulated_site import LEAN, with_cloud
@@ -46,7 +47,9 @@ def held_by_it(made, emulated, image):
     wait("the inventory is over", lambda: all(s.round for s in made.store.steps(id_) if s.name == IMAGE), LONG)
     [lien] = liens(made, in_force=True)
     assert lien.project_id == project and lien.origin == "plugin:image.image"
-    assert image.id in lien.reason and "golden" in lien.reason and emulated.bystanders[0] in lien.reason
+    assert image.id in lien.reason and "golden" in lien.reason and emulated.bystanders[0] not in lien.reason
+    [row] = made.store.leftovers(id_, 10, reasons={Reason.PROTECTED}, service="image")
+    assert [b["owner"] for b in row.leftover.blocked_by] == [emulated.bystanders[0]]
     return id_, lien, before
 
 

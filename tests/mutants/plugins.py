@@ -167,9 +167,30 @@ MUTATIONS = (
     Mutation(
         "A subnet with ports of others is deleted",
         f"{NETWORK}networks.py",
-        '    refuse(verdict_naming(project, "addresses of it are used by", blockers))\n',
+        "    refuse(verdict_naming(project, _ADDRESSES, blockers))\n",
         "",
         OWNERS,
+    ),
+    Mutation(
+        "A plan counts the project's own ports as use by others",
+        "cleanup_orchestrator/plugins/verdicts.py",
+        "if verdict is not None and verdict.reason in _OF_OTHERS:",
+        "if verdict is not None:",
+        tests("plugins/foreseen"),
+    ),
+    Mutation(
+        "A plan takes the ports of amphorae for another project's",
+        f"{NETWORK}common.py",
+        'if owner_of(port) in ("", project.id) or not _is_of_service(connection, port):',
+        "if True:",
+        tests("plugins/foreseen"),
+    ),
+    Mutation(
+        "A plan foresees no use by other projects",
+        "cleanup_orchestrator/worker/steps/sweep.py",
+        "find_users=self.deletion.dry_run or self.step.name in",
+        "find_users=self.step.name in",
+        tests("functional/test_foreseen"),
     ),
     Mutation(
         "A security group that others' rules name is deleted",

@@ -17,6 +17,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     blocker,
     blocking_verdict,
+    foreign_use,
     refuse,
 )
 from cleanup_orchestrator.plugins.dns.common import (
@@ -64,12 +65,25 @@ def _zones_below(connection: Connection, project: ProjectDefinition, zone: Resou
 
 def _refuse_used(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
     """Refuse a zone that other projects use. It only reads."""
+    _refuse_users(connection, project, zone, records=True)
+
+
+def _refuse_users(connection: Connection, project: ProjectDefinition, zone: Resource, records: bool) -> None:
     below = (_blocker("zone", row) for row in _zones_below(connection, project, zone))
     verdict = _verdict(project, "have zones below it", (b for b in below if b["owner"] != project.id))
-    if verdict is None and not project.options.get("delete_foreign_recordsets"):
-        records = (_blocker("recordset", row) for row in _foreign_recordsets(connection, project, zone))
-        verdict = _verdict(project, "have recordsets in it, which its delete would delete", records)
+    if verdict is None and records and not project.options.get("delete_foreign_recordsets"):
+        found = (_blocker("recordset", row) for row in _foreign_recordsets(connection, project, zone))
+        verdict = _verdict(project, "have recordsets in it, which its delete would delete", found)
     refuse(verdict)
+
+
+def _foresee_used(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
+    """Refuse a zone that has zones of others below it, or, if it is shared, recordsets of others in it.
+
+    In a zone that is not shared, another project has a recordset only if an admin made it. The delete looks for these
+    as well; a plan does not read the whole zone for them.
+    """
+    _refuse_users(connection, project, zone, records=bool(zone.data.get("shared")))
 
 
 def _unshare(connection: Connection, project: ProjectDefinition, zone: Resource) -> None:
@@ -276,6 +290,7 @@ ZONE = ResourceType(
     "are gone for good, openstack zone abandon --sudo-project-id {project_id} {id}",
     prepare=(_refuse_used, _unshare),
     explain=explain_zone,
+    used=foreign_use(_foresee_used),
     describe=_describe_zone,
     after=("zone_transfer_request", "zone_import", "zone_export", "tsig_key"),
     unfiltered=UNFILTERED,

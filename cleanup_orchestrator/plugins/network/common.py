@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from cleanup_orchestrator.plugins.base import (
     BadAnswer,
@@ -18,6 +20,8 @@ from cleanup_orchestrator.plugins.base import (
     Sdk,
     Verdict,
     blocker,
+    exceptions,
+    pick,
     to_row,
     verdict_naming,
 )
@@ -96,6 +100,40 @@ def is_shared(row: Row) -> bool:
 def row_blocker(type_: str, row: Row) -> dict[str, str]:
     """Return a listed row as a blocker."""
     return blocker(f"network.{type_}", row["id"], owner_of(row), row.get("name") or row.get("floating_ip_address"))
+
+
+#: Names of ports that Octavia and Trove make in a project of their own: of an amphora, of a database instance.
+_SERVICE_PORT = re.compile(r"(octavia|trove)-")
+#: Owners of ports that Octavia and Manila make.
+_SERVICE_PORT_OWNERS = ("octavia", "manila:")
+#: Names of Octavia's servers, whose ports on the networks of members have no name.
+_AMPHORA = "amphora-"
+
+
+def without_service_ports(connection: Connection, project: ProjectDefinition, ports: Iterable[Row]) -> Iterator[Row]:
+    """Yield the ports, without those that services made in projects of their own.
+
+    Before a network is deleted, such a port is deleted with the project's load balancer, share server or database. A
+    user may give a port such a name: then a plan does not foresee that it blocks, and its network stays nevertheless.
+    """
+    for port in ports:
+        if owner_of(port) in ("", project.id) or not _is_of_service(connection, port):
+            yield port
+
+
+def _is_of_service(connection: Connection, port: Row) -> bool:
+    owner = str(port.get("device_owner") or "").lower()
+    if owner.startswith(_SERVICE_PORT_OWNERS) or _SERVICE_PORT.match(str(port.get("name") or "")):
+        return True
+    if not owner.startswith("compute:") or not (server := port.get("device_id")):
+        return False
+    if connection.config.get_session_endpoint("compute") is None:
+        return False
+    response = connection.compute.get(f"/servers/{quote(str(server), safe='')}")
+    if response.status_code in (400, 404):  # 400: it is not the id of a server
+        return False
+    exceptions.raise_from_response(response)
+    return str(pick(response.json(), "server.name") or "").startswith(_AMPHORA)
 
 
 #: Paths of collections that are not the plural name with dashes.
@@ -205,6 +243,7 @@ def explain_by(type_: str, plural: str, attribute: str, query: str = "") -> Call
     """Return an explanation that names the rows that refer to the resource."""
 
     def explain(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+        """Name the resources, of any project, that refer to it."""
         rows = list_rows(connection, plural, **{query or attribute: resource.id})
         blockers = [row_blocker(type_, row) for row in rows if row.get(attribute) == resource.id]
         return verdict_naming(project, "it is used by", blockers)

@@ -16,6 +16,7 @@ from cleanup_orchestrator.plugins.base import (
     Sdk,
     Verdict,
     exceptions,
+    foreign_use,
     linked,
     refuse,
     refuse_foreign,
@@ -34,6 +35,7 @@ from cleanup_orchestrator.plugins.network.common import (
     row_blocker,
     shared,
     simple_type,
+    without_service_ports,
 )
 
 if TYPE_CHECKING:
@@ -125,11 +127,10 @@ def check_subnet(connection: Connection, project: ProjectDefinition, resource: R
 
     Neutron removes the addresses where addressing is automatic. The project's DHCP and metadata ports do not count.
     """
-    ports = list_rows(connection, "ports", network_id=resource.data.get("network_id"))
-    using = [p for p in ports if any(ip.get("subnet_id") == resource.id for ip in p.get("fixed_ips") or ())]
+    using = _ports_in(connection, resource)
     users = [p for p in using if owner_of(p) != project.id or p.get("device_owner") not in NETWORK_PORTS]
     blockers = [_port_blocker(connection, port) for port in users]
-    refuse(verdict_naming(project, "addresses of it are used by", blockers))
+    refuse(verdict_naming(project, _ADDRESSES, blockers))
 
 
 def check_network(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
@@ -148,9 +149,31 @@ def explain_network(connection: Connection, project: ProjectDefinition, resource
 
 def explain_subnet(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
     """Name the ports with addresses of a subnet."""
-    ports = list_rows(connection, "ports", network_id=resource.data.get("network_id"))
-    using = [p for p in ports if any(ip.get("subnet_id") == resource.id for ip in p.get("fixed_ips") or ())]
-    return verdict_naming(project, "it is used by", [_port_blocker(connection, port) for port in using])
+    ports = _ports_in(connection, resource)
+    return verdict_naming(project, "it is used by", [_port_blocker(connection, port) for port in ports])
+
+
+def foresee_network(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+    """Name the ports of others on a network."""
+    ports = [p for p in list_rows(connection, "ports", network_id=resource.id) if p.get("network_id") == resource.id]
+    using = [p for p in ports if p.get("device_owner") not in NETWORK_PORTS and owner_of(p) != project.id]
+    staying = without_service_ports(connection, project, using)
+    return verdict_naming(project, "it is used by", [_port_blocker(connection, port) for port in staying])
+
+
+def foresee_subnet(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+    """Name the ports of others with addresses of a subnet."""
+    using = [p for p in _ports_in(connection, resource) if owner_of(p) != project.id]
+    staying = without_service_ports(connection, project, using)
+    return verdict_naming(project, _ADDRESSES, [_port_blocker(connection, port) for port in staying])
+
+
+_ADDRESSES = "addresses of it are used by"
+
+
+def _ports_in(connection: Connection, subnet: Resource) -> list[Row]:
+    ports = list_rows(connection, "ports", network_id=subnet.data.get("network_id"))
+    return [p for p in ports if any(ip.get("subnet_id") == subnet.id for ip in p.get("fixed_ips") or ())]
 
 
 _BEHIND = {  # ports without an owner: the type that they belong to, and how to read it
@@ -250,6 +273,7 @@ NETWORK = simple_type(
     protect=(shared, external),
     prepare=(check_network,),
     explain=explain_network,
+    used=foreign_use(check_network, foresee_network),
     after=("port", "router_port", "vpn_endpoint_group", "bgpvpn_network_association"),
     needed_by=(("port", refused_in_use), ("router_port", refused_in_use)),
     note="The delete also removes its subnets, segments, DHCP and metadata ports and RBAC policies. It removes the "
@@ -343,6 +367,7 @@ NETWORKS = (
         protect=(on_protected_network,),
         prepare=(check_subnet,),
         explain=explain_subnet,
+        used=foreign_use(foresee_subnet),
         after=("network",),
         needed_by=(("network", linked()),),
         note="It is deleted with its network, without a call. What is left then is on another project's network. The "
@@ -357,6 +382,7 @@ NETWORKS = (
         available=extension("subnet_allocation"),
         protect=(shared, default_pool),
         explain=explain_by("subnet", "subnets", "subnet_pool_id"),
+        used=foreign_use(explain_by("subnet", "subnets", "subnet_pool_id")),
         after=("subnet",),
         needed_by=(("subnet", refused_in_use),),
         note="Neutron answers 400, not 409, while subnets of any project use it.",
@@ -369,6 +395,7 @@ NETWORKS = (
         available=extension("address-scope"),
         protect=(shared,),
         explain=explain_by("subnet_pool", "subnet_pools", "address_scope_id"),
+        used=foreign_use(explain_by("subnet_pool", "subnet_pools", "address_scope_id")),
         after=("subnet_pool",),
         needed_by=(("subnet_pool", refused_in_use),),
         source="DELETE /v2.0/address-scopes/A: 409 AddressScopeInUse; neutron db/address_scope_db.py",

@@ -13,6 +13,7 @@ from cleanup_orchestrator.plugins.base import (
     Sdk,
     Verdict,
     exceptions,
+    foreign_use,
     refuse_foreign,
     to_row,
     verdict_naming,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 #: Owners of the ports that ``remove_router_interface`` accepts.
 ROUTER_INTERFACES = ROUTER_PORTS[:3]
+_INTERFACE = "removing its interface would delete"
 
 
 def clear_routes(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
@@ -39,14 +41,23 @@ def clear_routes(connection: Connection, project: ProjectDefinition, resource: R
         connection.network.update_router(resource.id, routes=[])
 
 
+def check_router(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
+    """Refuse a router that has interfaces with ports of others."""
+    ports = list_rows(connection, "ports", device_id=resource.id)
+    refuse_foreign(project, _INTERFACE, [row_blocker("port", port) for port in ports if _is_interface(port, resource)])
+
+
+def _is_interface(port: Row, router: Resource) -> bool:
+    return port.get("device_id") == router.id and port.get("device_owner") in ROUTER_INTERFACES
+
+
 def remove_interfaces(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
     """Remove a router's interfaces, plain, distributed and replicated.
 
     Removing an interface deletes its port. So an interface with a port of another project is left, and named. A refused
     removal does not prevent the removal of the others.
     """
-    ports = list(list_rows(connection, "ports", device_id=resource.id))
-    interfaces = [p for p in ports if p.get("device_id") == resource.id and p.get("device_owner") in ROUTER_INTERFACES]
+    interfaces = [p for p in list_rows(connection, "ports", device_id=resource.id) if _is_interface(p, resource)]
     refusals = []
     for port in interfaces:
         if owner_of(port) == project.id:
@@ -54,7 +65,7 @@ def remove_interfaces(connection: Connection, project: ProjectDefinition, resour
                 connection.network.remove_interface_from_router(resource.id, port=port["id"])
             except exceptions.ConflictException as error:
                 refusals.append(error)
-    refuse_foreign(project, "removing its interface would delete", [row_blocker("port", p) for p in interfaces])
+    refuse_foreign(project, _INTERFACE, [row_blocker("port", p) for p in interfaces])
     if refusals:
         raise refusals[0]
 
@@ -128,6 +139,7 @@ ROUTERS = (
         after=("floating_ip", "ndp_proxy", "vpn_service", "bgpvpn_router_association"),
         prepare=(clear_routes, remove_interfaces),
         explain=explain_router,
+        used=foreign_use(check_router, explain_router),
         note="The removal of an interface deletes its port. So an interface with a port of another project is left "
         "and named. The gateway, HA and SNAT ports have no owner and are deleted with the router, and the HA "
         "network with the last HA router.",

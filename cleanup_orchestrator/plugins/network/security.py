@@ -10,8 +10,10 @@ from cleanup_orchestrator.plugins.base import (
     Refused,
     Resource,
     Rest,
+    Row,
     Verdict,
     exceptions,
+    foreign_use,
     linked,
     refuse,
     refuse_foreign,
@@ -29,6 +31,7 @@ from cleanup_orchestrator.plugins.network.common import (
     row_blocker,
     shared,
     simple_type,
+    without_service_ports,
 )
 
 if TYPE_CHECKING:
@@ -49,9 +52,19 @@ def check_security_group(connection: Connection, project: ProjectDefinition, res
 
 def explain_security_group(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
     """Name the ports, of any project, that use a group."""
-    ports = list_rows(connection, "ports", security_group_ids=resource.id)
-    using = [p for p in ports if resource.id in (p.get("security_group_ids") or p.get("security_groups") or ())]
+    using = _ports_using(connection, resource)
     return verdict_naming(project, "it is used by", [row_blocker("port", p) for p in using])
+
+
+def foresee_security_group(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
+    """Name the ports of others that use a group."""
+    using = without_service_ports(connection, project, _ports_using(connection, resource))
+    return verdict_naming(project, "it is used by", [row_blocker("port", p) for p in using])
+
+
+def _ports_using(connection: Connection, group: Resource) -> list[Row]:
+    ports = list_rows(connection, "ports", security_group_ids=group.id)
+    return [p for p in ports if group.id in (p.get("security_group_ids") or p.get("security_groups") or ())]
 
 
 def drop_own_rules(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
@@ -112,6 +125,7 @@ SECURITY = (
         protect=(shared,),
         prepare=(check_security_group,),
         explain=explain_security_group,
+        used=foreign_use(check_security_group, foresee_security_group),
         after=("port",),
         needed_by=(("port", refused_in_use),),
         note="A list that filters by project_id creates that project's default group. With several project ids "
@@ -128,6 +142,7 @@ SECURITY = (
         protect=(shared,),
         prepare=(drop_own_rules,),
         explain=explain_by("security_group_rule", "security_group_rules", "remote_address_group_id"),
+        used=foreign_use(explain_by("security_group_rule", "security_group_rules", "remote_address_group_id")),
         after=("security_group",),
         needed_by=(("security_group", linked(Rest("network", "/security-groups/{id}"))),),
         note="A rule in the project's default security group, which is deleted last, may use it. Such rules are "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, Row, Verdict, verdict_naming
+from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, Row, Verdict, foreign_use, verdict_naming
 from cleanup_orchestrator.plugins.shared_file_system.common import (
     describe_status,
     force_delete,
@@ -112,6 +112,7 @@ SHARE_NETWORK = simple_type(
     "share_network",
     prepare=(_drop_subnets,),
     explain=explain_network,
+    used=foreign_use(explain_network),
     after=("share", "share_group"),
     source="GET /v2/share-networks/detail?project_id=X, DELETE /v2/share-networks/{id}, and its subnets; "
     "manila api/v2/share_networks.py, share_network_subnets.py",

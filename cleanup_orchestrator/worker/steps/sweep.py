@@ -85,7 +85,8 @@ class Sweep(StepRunner):
         found = listing.inventory(
             sweep,
             each_kept=self.deletion.dry_run,
-            find_users=self.step.name in protection.lien_types(self.worker.conf),
+            # A plan says what a cascade would refuse to delete for the sake of other projects.
+            find_users=self.deletion.dry_run or self.step.name in protection.lien_types(self.worker.conf),
         )
         result = self._still_lost(found) if sweep.project.gone else found
         return self.with_lien(result, complete=not found.more)

@@ -1,0 +1,202 @@
+"""What a plan foresees: each ``used`` hook names the use of other projects, and none of the project's own."""
+
+import types
+
+import pytest
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.plugins import container_infrastructure_management, dns, image, network, shared_file_system
+from cleanup_orchestrator.plugins.base import Refused, Resource, Verdict, foreign_use
+from tests.unit.answers import Answers, connection, project
+from tests.unit.plugins.test_owner_checks import Neutron
+
+OURS, THEIRS = "p", "them"
+PROJECT = project(OURS)
+SERVER = {"device_owner": "compute:nova", "device_id": "server"}
+
+
+def type_of(module, name):
+    return next(type_ for type_ in module.SERVICE.types if type_.name == name)
+
+
+def neutron(server="web", **rows):
+    """A connection to Neutron's rows, and to a Nova whose servers have a name; ``None``: it knows none."""
+
+    def compute(_method, path, _query, _body):
+        return (404, {}) if server is None else (200, {"server": {"id": path.split("/")[-1], "name": server}})
+
+    config = types.SimpleNamespace(get_session_endpoint=lambda name: "http://cloud" if name == "compute" else None)
+    return types.SimpleNamespace(network=Neutron(**rows), compute=Answers(compute), config=config)
+
+
+def port(id_, owner, **row):
+    values = {"network_id": "1", "fixed_ips": [{"subnet_id": "1"}], "security_group_ids": ["1"], "device_id": "1"}
+    return {"id": id_, "project_id": owner, "name": "", **values, **row}
+
+
+def named(type_, cloud, **data):
+    verdict = type_.used(cloud, PROJECT, Resource("1", "one", OURS, {"id": "1", "network_id": "1", **data}))
+    assert cloud.network.did == []
+    return [(b["id"], b["owner"]) for b in verdict.blocked_by] if verdict else None
+
+
+#: the port of another project, and whether it stays when the project's own resources are deleted
+PORTS = [
+    (port("x", THEIRS), True),
+    (port("x", THEIRS, **SERVER), True),
+    (port("x", OURS), False),
+    (port("x", OURS, **SERVER), False),
+    (port("x", "octavia", name="octavia-lb-vrrp-1"), False),
+    (port("x", "trove", name="trove-1"), False),
+    (port("x", "octavia", device_owner="Octavia"), False),
+    (port("x", "manila", device_owner="manila:share"), False),
+]
+
+
+@pytest.mark.parametrize("name", ["network", "subnet", "security_group"])
+@pytest.mark.parametrize(("row", "stays"), PORTS, ids=str)
+def test_a_port_of_another_project_blocks_what_it_uses(name, row, stays):
+    cloud = neutron(ports=[row, port("other", THEIRS, network_id="2", fixed_ips=[], security_group_ids=["2"])],
+                    subnets=[], security_group_rules=[])  # fmt: skip
+    if name != "security_group":  # the stub returns all rows, also those of another network
+        cloud.network.rows["ports"] = [row]
+    assert named(type_of(network, name), cloud) == ([("x", row["project_id"])] if stays else None)
+
+
+@pytest.mark.parametrize(
+    ("server", "blocks"), [("web", True), ("amphora-1", False), (None, True)], ids=["a server", "an amphora", "gone"]
+)
+def test_the_port_of_an_amphora_goes_with_the_load_balancer(server, blocks):
+    cloud = neutron(server, ports=[port("x", "octavia", **SERVER)], subnets=[])
+    assert named(type_of(network, "network"), cloud) == ([("x", "octavia")] if blocks else None)
+
+
+def test_nova_is_asked_about_no_port_of_the_project():
+    cloud = neutron(ports=[port("x", OURS, **SERVER)], subnets=[])
+    assert named(type_of(network, "network"), cloud) is None
+    assert cloud.compute.asked == []
+
+
+def test_a_subnet_of_another_project_blocks_its_network():
+    cloud = neutron(ports=[], subnets=[{"id": "s", "project_id": THEIRS, "network_id": "1"}])
+    assert named(type_of(network, "network"), cloud) == [("s", THEIRS)]
+
+
+@pytest.mark.parametrize("device_owner", network.common.NETWORK_PORTS)
+def test_neutrons_own_ports_block_no_network(device_owner):
+    cloud = neutron(ports=[port("x", THEIRS, device_owner=device_owner)], subnets=[])
+    assert named(type_of(network, "network"), cloud) is None
+
+
+@pytest.mark.parametrize(
+    ("owner", "routers_owner", "found"),
+    [("", THEIRS, [("r", THEIRS)]), ("", OURS, None), (THEIRS, OURS, [("x", THEIRS)])],
+)
+def test_a_port_without_an_owner_belongs_to_what_it_is_for(owner, routers_owner, found):
+    row = port("x", owner, device_owner="network:router_gateway", device_id="r")
+    cloud = neutron(ports=[row], subnets=[], get_router={"r": {"id": "r", "project_id": routers_owner}})
+    assert named(type_of(network, "network"), cloud) == found
+
+
+@pytest.mark.parametrize(("owner", "blocks"), [(OURS, False), (THEIRS, True)])
+def test_a_router_is_blocked_by_interfaces_and_addresses_of_others(owner, blocks):
+    interface = port("i", owner, device_owner="network:router_interface")
+    address = {"id": "f", "project_id": owner, "router_id": "1", "floating_ip_address": "192.0.2.1"}
+    router = type_of(network, "router")
+    assert named(router, neutron(ports=[interface], ips=[])) == ([("i", owner)] if blocks else None)
+    assert named(router, neutron(ports=[], ips=[address])) == ([("f", owner)] if blocks else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("subnet_pool", {"subnets": [{"id": "x", "subnet_pool_id": "1"}]}),
+        ("address_scope", {"subnet_pools": [{"id": "x", "address_scope_id": "1"}]}),
+        ("address_group", {"security_group_rules": [{"id": "x", "remote_address_group_id": "1"}]}),
+        ("security_group", {"ports": [], "security_group_rules": [{"id": "x", "remote_group_id": "1"}]}),
+    ],
+)
+def test_rows_of_others_that_refer_to_it_block_it(name, rows):
+    for owner, found in ((OURS, None), (THEIRS, [("x", THEIRS)])):
+        owned = {key: [{**row, "project_id": owner} for row in some] for key, some in rows.items()}
+        assert named(type_of(network, name), neutron(**owned)) == found
+
+
+@pytest.mark.parametrize(("owner", "blocks"), [(OURS, False), (THEIRS, True)])
+def test_clusters_of_others_block_their_template(owner, blocks):
+    clusters = [{"uuid": "c", "cluster_template_id": "1", "project_id": owner, "name": "k8s"}]
+    cloud = connection(container_infrastructure_management=lambda *_: (200, {"clusters": clusters}))
+    template = type_of(container_infrastructure_management, "cluster_template")
+    verdict = template.used(cloud, PROJECT, Resource("1", "", OURS, {"uuid": "1"}))
+    assert (verdict and verdict.reason) == (Reason.FOREIGN if blocks else None)
+
+
+@pytest.mark.parametrize(("owner", "blocks"), [(OURS, False), (THEIRS, True)])
+def test_shares_of_others_block_their_network(owner, blocks):
+    def answer(_method, path, query, _body):
+        key = path.split("/")[1].replace("-", "_")
+        first = key == "shares" and not query.get("offset")
+        rows = [{"id": "s", "project_id": owner, "share_network_id": "1"}] if first else []
+        return 200, {key: rows}
+
+    cloud = connection(shared_file_system=answer)
+    verdict = type_of(shared_file_system, "share_network").used(cloud, PROJECT, Resource("1", "", OURS, {}))
+    assert (verdict and verdict.reason) == (Reason.FOREIGN if blocks else None)
+
+
+@pytest.mark.parametrize(
+    ("below", "records", "shared", "expected", "read"),
+    [
+        ([OURS], [OURS], True, None, True),
+        ([THEIRS], [], False, "dns.zone", False),
+        ([], [THEIRS], True, "dns.recordset", True),
+        ([], [THEIRS], False, None, False),  # a plan does not read all records of a zone that nobody shares
+    ],
+    ids=str,
+)
+def test_zones_and_recordsets_of_others_block_their_zone(below, records, shared, expected, read):
+    asked = []
+
+    def answer(_method, path, query, _body):
+        asked.append(path)
+        if query.get("marker"):
+            return 200, {"recordsets": [], "zones": []}
+        if path.endswith("/recordsets"):
+            return 200, {"recordsets": [{"id": "r", "name": "a", "project_id": owner} for owner in records]}
+        return 200, {"zones": [{"id": "z", "name": "sub.example.org.", "project_id": owner} for owner in below]}
+
+    cloud = connection(dns=answer)
+    zone = Resource("1", "example.org.", OURS, {"id": "1", "shared": shared})
+    verdict = type_of(dns, "zone").used(cloud, PROJECT, zone)
+    assert (verdict.blocked_by[0]["type"] if verdict else None) == expected
+    assert any(path.endswith("/recordsets") for path in asked) is read
+    assert cloud.dns.writes() == []
+
+
+def test_an_image_that_others_are_members_of_is_blocked():
+    members = [{"member_id": THEIRS, "status": "accepted", "image_id": "1"}]
+    cloud = connection(image=lambda *_: (200, {"members": members}))
+    shared = Resource("1", "", OURS, {"id": "1", "visibility": "shared"})
+    verdict = type_of(image, "image").used(cloud, PROJECT, shared)
+    assert (verdict.reason, verdict.blocked_by[0]["owner"]) == (Reason.PROTECTED, THEIRS)
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_only_what_others_decide_is_foreseen(reason):
+    """What the project's own resources block is deleted after them."""
+    verdict = Verdict(reason, "x")
+
+    def refuse(*_args):
+        raise Refused(verdict)
+
+    for checks in ((lambda *_: verdict,), (refuse,), (lambda *_: None, refuse)):
+        foreseen = foreign_use(*checks)(None, PROJECT, None)
+        assert (foreseen is verdict) is (reason in (Reason.FOREIGN, Reason.PROTECTED))
+
+
+def test_a_check_that_fails_is_no_answer():
+    def fails(*_args):
+        raise RuntimeError("503")
+
+    with pytest.raises(RuntimeError):
+        foreign_use(fails)(None, PROJECT, None)
