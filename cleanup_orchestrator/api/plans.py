@@ -108,8 +108,8 @@ def bind(context: ApiContext, requester: RequestContext, plan_id: str, plan_hash
     why = ""
     if d.project_id != project_id:
         why = f"it belongs to another project, {d.project_id}"
-    elif unknown := plans.gaps(d, steps):
-        why = f"it is incomplete: {', '.join(unknown)} could not be listed"
+    elif missing := plans.incomplete(d, steps):
+        why = f"it is incomplete, {missing}"
     elif context.store.now() > expires_at(context, d):
         why = f"it is from {views.time(d.finished_at)}, which is too old ([deletion] plan_max_age)"
     elif plan_hash not in (None, found):

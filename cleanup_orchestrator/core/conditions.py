@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 
-from cleanup_orchestrator.core import force, trees
+from cleanup_orchestrator.core import force, plans, trees
 from cleanup_orchestrator.core.action_plan import ActionPlan
 from cleanup_orchestrator.core.actions import SetCondition
 from cleanup_orchestrator.core.blockers import blockers, blocks, only_a_person_clears
 from cleanup_orchestrator.core.deletion import ConditionType as Type
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
+from cleanup_orchestrator.core.reasons import StatusReason
 from cleanup_orchestrator.core.snapshot import Snapshot
 from cleanup_orchestrator.core.step import Step, StepKind
 
@@ -39,6 +40,20 @@ def observed(view: Snapshot, plan: ActionPlan) -> Iterator[SetCondition]:
         names = sorted({f"{b.service}.{b.type}@{b.region}: {b.reason}" for b in found})
         text = "blocked by " + ("; ".join(names) or "no answer of a worker")
         yield SetCondition(Type.STALLED, True, "no_progress", text)
+
+
+def planned(view: Snapshot) -> tuple[SetCondition, ...]:
+    """Return whether a plan saw everything; nothing if the dry run is no plan."""
+    d = view.deletion
+    if d.mode is not Mode.CASCADE:
+        return ()
+    missing = plans.unseen(d, view.steps)
+    if not missing:
+        return (SetCondition(Type.PLAN_COMPLETE, True, "complete", "a cascade can be bound to it"),)
+    reasons = {step.reason for step in missing}
+    reason = reasons.pop() if len(reasons) == 1 else ""
+    text = f"a cascade cannot be bound to it: {plans.incomplete(d, view.steps)}"
+    return (SetCondition(Type.PLAN_COMPLETE, False, reason or StatusReason.UNKNOWN, text),)
 
 
 def stalls_at(view: Snapshot, plan: ActionPlan) -> datetime.datetime | None:

@@ -201,7 +201,9 @@ def _inventory(view: Snapshot, plan: ActionPlan) -> Actions:
     found = summary(round_.results(Outcome.LEFTOVERS), round_.results(Outcome.UNKNOWN))
     if d.dry_run:
         liens = "".join(f"; a deletion would be refused: {lien}" for lien in d.liens[:NAMED_LIENS])
-        return (Move(Status.PLANNED, StatusReason.DRY_RUN_OVER, found + liens),)
+        conclusion = conditions.planned(view)
+        missing = "".join(f"; INCOMPLETE, {c.message}" for c in conclusion if not c.status)
+        return (*conclusion, Move(Status.PLANNED, StatusReason.DRY_RUN_OVER, found + liens + missing))
     if d.mode is Mode.REPORT:
         return _after_report(round_, plan, found)
     if waiting := _wait_before_deleting(view):

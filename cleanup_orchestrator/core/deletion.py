@@ -63,6 +63,7 @@ class ConditionType(StrEnum):
     FORCED = "forced"  #: an admin asked for force
     HALTED = "halted"  #: what runs is stopped for the recovery window
     ON_HOLD = "on_hold"  #: a hold withholds locks and deletes
+    PLAN_COMPLETE = "plan_complete"  #: the dry run of a cascade saw everything, so that a cascade can be bound to it
     PROJECT_GONE = "project_gone"  #: another client deleted the project
     SETTLED = "settled"  #: tokens from before the drain have left every cache
     STALLED = "stalled"  #: it has made no progress for too long

@@ -12,6 +12,7 @@ from graphlib import TopologicalSorter
 
 from cleanup_orchestrator.core.deletion import Deletion, Mode, Status
 from cleanup_orchestrator.core.dependencies import EVERYTHING
+from cleanup_orchestrator.core.reasons import remedy
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState
 
 
@@ -46,14 +47,48 @@ def is_plan(deletion: Deletion) -> bool:
 
 def gaps(deletion: Deletion, steps: Iterable[Step]) -> tuple[str, ...]:
     """Return the names of types not listed, and of unsupported services, in a plan."""
+    return tuple(f"{step.name.rstrip('.')}@{step.region}" for step in unseen(deletion, steps))
+
+
+def unseen(deletion: Deletion, steps: Iterable[Step]) -> tuple[Step, ...]:
+    """Return the steps of types not listed, and of unsupported services, in a plan."""
     found = []
     for step in steps:
         if step.waived or step.project_setting or step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED):
             continue
         seen = step.round >= deletion.since_round and step.state is StepState.DONE and step.digest
         if not seen or step.outcome not in (Outcome.CLEAR, Outcome.LEFTOVERS):
-            found.append(f"{step.name.rstrip('.')}@{step.region}")
-    return tuple(sorted(found))
+            found.append(step)
+    return tuple(sorted(found, key=lambda step: (step.name, step.region)))
+
+
+#: Types that a message about an incomplete plan names at most.
+_NAMED = 20
+
+
+def incomplete(deletion: Deletion, steps: Iterable[Step]) -> str:
+    """Say what a dry run could not see, why, and what to do about it; empty: it saw everything."""
+    missing = unseen(deletion, steps)
+    if not missing:
+        return ""
+    names = [f"{step.name.rstrip('.')}@{step.region} ({_why(step)})" for step in missing]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    remedies = {_why(step): _remedy(step) for step in missing}
+    cure = "; ".join(f"{why}: {what}" for why, what in sorted(remedies.items()))
+    return f"it could not see {', '.join(names[:_NAMED])}{more}. {cure}"
+
+
+def _why(step: Step) -> str:
+    return "list too long" if _is_truncated(step) else step.reason or "not listed"
+
+
+def _remedy(step: Step) -> str:
+    return "raise [worker] most_listed" if _is_truncated(step) else remedy(step.reason)
+
+
+def _is_truncated(step: Step) -> bool:
+    """Whether the type was listed, but not to the end of the list."""
+    return step.state is StepState.DONE and step.outcome is Outcome.LEFTOVERS and not step.digest
 
 
 def levels(steps: Sequence[Step]) -> tuple[tuple[str, ...], ...]:

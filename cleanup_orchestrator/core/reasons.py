@@ -109,7 +109,8 @@ REMEDIES: dict[str, str] = {
     Reason.INFORMATIONAL: "nothing: it is deleted with the project; until then its owner or an admin may delete it",
     Reason.KEPT: "nothing: it is not the user's, or is deleted with its parent",
     Reason.WAIVED: "nothing: an admin waived it; withdraw the waiver to have it listed",
-    Reason.NO_PROJECT_TOKEN: "enable the project, or give the orchestrator an inherited admin role on its domain",
+    Reason.NO_PROJECT_TOKEN: "let an admin give the orchestrator an inherited admin role on the domain; if the project "
+    "is disabled, enable it",
     Reason.NO_JANITOR: "set up the janitor as the message says ([janitor] in the worker's configuration); see the page "
     "about security in the administration guide",
     Reason.DRAIN_HELD: "nothing: the project is disabled",

@@ -21,6 +21,14 @@ WINDOWS = "cleanup_orchestrator/core/maintenance_windows.py"
 BACKOFF = "cleanup_orchestrator/core/backoff.py"
 
 MUTATIONS = (
+    # -------------------------------------------------------------------------------------------------------- dry runs
+    Mutation(
+        "A dry run that did not see everything says nothing of it",
+        CONDITIONS,
+        "missing = plans.unseen(d, view.steps)\n    if not missing:",
+        "missing = plans.unseen(d, view.steps)\n    if True:",
+        tests("core/plans"),
+    ),
     # ------------------------------------------------------------------------------------------------- decide: rounds
     Mutation(
         "A delete round relies on lists of any age",

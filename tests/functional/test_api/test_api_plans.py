@@ -177,6 +177,7 @@ def test_a_plan_with_something_unknown_is_refused_by_name(site):
         round=1,
         state=StepState.DONE,
         outcome=Outcome.UNKNOWN,
+        reason="no_project_token",
     )
     with site.store.database.begin() as c:
         c.execute(tables.steps.insert(), [records.step_values(step)])
@@ -184,7 +185,8 @@ def test_a_plan_with_something_unknown_is_refused_by_name(site):
     plan = site.get(f"/v1/plans/{made['id']}").json["plan"]
     assert (plan["complete"], plan["unknown"]) == (False, ["dns.zone@R1"])
     status, code, detail = refused(site, made["id"])
-    assert (status, code) == (409, "plan_unusable") and "dns.zone@R1" in detail
+    assert (status, code) == (409, "plan_unusable") and "dns.zone@R1 (no_project_token)" in detail
+    assert "inherited admin role" in detail and detail.endswith("make a new dry run")
 
 
 def test_a_plan_of_long_ago_is_refused(site):

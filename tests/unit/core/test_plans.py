@@ -12,7 +12,7 @@ from cleanup_orchestrator.cloud.session import read_only
 from cleanup_orchestrator.core import plans
 from cleanup_orchestrator.core.actions import record
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
-from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.reasons import Reason, remedy
 from cleanup_orchestrator.core.step import Outcome, StepKind, StepResult, StepState, Token
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Verdict
 from cleanup_orchestrator.worker.sweep.context import RelatedType
@@ -112,6 +112,57 @@ def test_the_order_has_the_types_that_something_goes_of_level_by_level():
 def test_what_a_plan_does_not_know_it_names(step, gap):
     record = deletion(status=Status.PLANNED, dry_run=True, since_round=1)
     assert plans.gaps(record, [IMAGE, step]) == gap
+
+
+NO_TOKEN = StepResult(Outcome.UNKNOWN, str(Reason.NO_PROJECT_TOKEN), "Keystone issues no token")
+ALL = dataclasses.replace(left("1"), digest=plans.digest(["1"]))
+EMPTY = dataclasses.replace(CLEAR, digest=plans.NOTHING)
+MORE = dataclasses.replace(left("1"), digest="", more=True)
+
+
+@pytest.mark.parametrize(
+    ("secrets", "ports", "reason", "said"),
+    [
+        (EMPTY, ALL, "complete", ["a cascade can be bound to it"]),
+        (NO_TOKEN, ALL, "no_project_token", ["secret@R1 (no_project_token)", "inherited admin role"]),
+        (NO_TOKEN, UNKNOWN, "unknown", ["secret@R1 (no_project_token)", "port@R1 (unreachable)", "bring the endpoint"]),
+        (EMPTY, UNKNOWN, "unreachable", ["port@R1 (unreachable)"]),
+        (EMPTY, MORE, "present", ["port@R1 (list too long)", "most_listed"]),
+    ],
+    ids=["complete", "no token", "both", "no answer", "too long"],
+)
+def test_a_dry_run_says_at_its_end_what_it_could_not_see(secrets, ports, reason, said):
+    names = {"key-manager.secret": secrets, "network.port": ports}
+    world = World(deletion(mode=Mode.CASCADE, dry_run=True), *map(sweep_step, names))
+    world.answers = {name: lambda _, result=result: result for name, result in names.items()}
+    assert world.run() is Status.PLANNED
+    [condition] = [c for c in world.deletion.conditions if c.type == "plan_complete"]
+    assert (condition.status, condition.reason) == (reason == "complete", reason)
+    assert all(text in condition.message for text in said), condition.message
+    assert ("INCOMPLETE" in world.deletion.message) is not condition.status
+    assert ("a cascade cannot be bound to it" in world.deletion.message) is not condition.status
+    assert condition.status == (not plans.gaps(world.deletion, world.steps.values()))
+
+
+def test_the_dry_run_of_a_report_is_no_plan():
+    world = World(deletion(mode=Mode.REPORT, dry_run=True), sweep_step("network.port"))
+    world.answers = {"network.port": lambda _: UNKNOWN}
+    assert world.run() is Status.PLANNED
+    assert all(c.type != "plan_complete" for c in world.deletion.conditions)
+    assert world.deletion.message == "unknown: network.port"
+
+
+def test_an_incomplete_plan_names_a_few_types_and_each_remedy_once():
+    steps = [sweep_step(f"dns.t{n}", round=2, state=StepState.DONE, outcome=Outcome.UNKNOWN, reason="error")
+             for n in range(30)]  # fmt: skip
+    text = plans.incomplete(deletion(status=Status.PLANNED, dry_run=True, since_round=1), steps)
+    assert text.count("@R1") == 20 and "and 10 more" in text and text.count("read the log") == 1
+
+
+def test_the_remedy_of_a_dry_run_without_a_token_is_the_inherited_role():
+    """The project is enabled: "enable it" cures nothing."""
+    first = remedy(Reason.NO_PROJECT_TOKEN).split(";")[0]
+    assert "inherited" in first and "enable" not in first
 
 
 @pytest.mark.parametrize(
