@@ -46,6 +46,12 @@ class NoProjectToken(CleanupError):
     code = "no_project_token"
 
 
+class UnreadableName(CleanupError):
+    """A service cannot read the project's token, because a name in it is not Latin-1."""
+
+    code = "unreadable_name"
+
+
 class NoJanitor(CleanupError):
     """The janitor has no usable token: it is not configured, or has too many roles."""
 
@@ -116,6 +122,8 @@ def classify(error: BaseException) -> Failure:
         return Failure(Reason.BAD_ANSWER, message)
     if isinstance(error, NoProjectToken):
         return Failure(Reason.NO_PROJECT_TOKEN, message)
+    if isinstance(error, UnreadableName):
+        return Failure(Reason.UNREADABLE_NAME, message)
     if isinstance(error, NoJanitor):
         return Failure(Reason.NO_JANITOR, message)
     if isinstance(error, ProjectGone):

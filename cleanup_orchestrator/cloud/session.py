@@ -78,6 +78,24 @@ def _shown(place: Origin | None) -> str:
     return f"{place[0]}://{host}:{place[2]}"
 
 
+def unreadable_names(session: ka_session.Session) -> list[str]:
+    """Return the names in a session's token that are not Latin-1.
+
+    keystonemiddleware writes them into headers of the request. A service that passes such a header on fails.
+    """
+    token = session.auth.get_access(session)
+    names = (token.project_name, token.project_domain_name, token.username, token.user_domain_name)
+    return [name for name in names if name and not _is_latin(name)]
+
+
+def _is_latin(name: str) -> bool:
+    try:
+        name.encode("latin-1")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 has no type information
     """A session that counts calls and asks the guard before each write.
 

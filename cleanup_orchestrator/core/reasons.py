@@ -31,6 +31,7 @@ class Reason(StrEnum):
     WAIVED = "waived"  #: an admin waived the service: it is not listed
     NO_PROJECT_TOKEN = "no_project_token"  #: no token that is scoped into the project can be obtained
     NO_JANITOR = "no_janitor"  #: its delete acts on what users wrote, and the janitor gets no token for the project
+    UNREADABLE_NAME = "unreadable_name"  #: its service cannot read a token with a name that is not Latin-1
     DRAIN_HELD = "drain_held"  #: of the closing: the drain held at each moment until the project was disabled
     INHERITED_GRANTS = "inherited_grants"  #: users still get tokens through inherited or system-wide roles
     PROJECT_GONE = "project_gone"  #: another client deleted the project, and the list needs the project
@@ -54,6 +55,7 @@ ONLY_A_PERSON = frozenset(
         Reason.NO_PLUGIN,
         Reason.NO_PROJECT_TOKEN,
         Reason.NO_JANITOR,
+        Reason.UNREADABLE_NAME,
         Reason.INHERITED_GRANTS,
         Reason.PROJECT_GONE,
         Reason.PROJECT_HAS_CHILDREN,
@@ -113,6 +115,7 @@ REMEDIES: dict[str, str] = {
     "is disabled, enable it",
     Reason.NO_JANITOR: "set up the janitor as the message says ([janitor] in the worker's configuration); see the page "
     "about security in the administration guide",
+    Reason.UNREADABLE_NAME: "do what the message says, or rename the project or its domain in Latin-1 characters",
     Reason.DRAIN_HELD: "nothing: the project is disabled",
     Reason.INHERITED_GRANTS: "remove these grants, or set [drain] inherited_grants = close: then they block nothing",
     Reason.PROJECT_GONE: "do what the message says, or remove the rows with the project's id from the service's "

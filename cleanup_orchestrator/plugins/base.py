@@ -16,7 +16,7 @@ A listing that fails must raise. An empty iterator means that the service was as
 from cleanup_orchestrator.core.dependencies import EVERYTHING
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import LITERAL_PATH, Token
-from cleanup_orchestrator.errors import BadAnswer, ProjectGone, keystone_says_not_found
+from cleanup_orchestrator.errors import BadAnswer, ProjectGone, UnreadableName, keystone_says_not_found
 from cleanup_orchestrator.keystone.protocol import FINAL_HEADER
 from cleanup_orchestrator.plugins import exceptions
 from cleanup_orchestrator.plugins.calls import Paging, Rest, Sdk, knows_microversion
@@ -93,6 +93,7 @@ __all__ = [
     "Service",
     "Token",
     "Unblock",
+    "UnreadableName",
     "Verdict",
     "blocker",
     "blocking_verdict",

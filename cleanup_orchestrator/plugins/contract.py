@@ -106,6 +106,12 @@ class ResourceType:
     #: Once the project is gone, the calls are made with this token, and ``ProjectDefinition.gone`` tells the hooks.
     #: ``None``: the same token as before. Only where the service shows with that token, too, what is the project's.
     token_if_gone: Token | None = None
+    #: Called if a name in the project's token is not Latin-1: that of the project, of its domain, or of the user.
+    #: Returns whether the service fails to read such a token. Then the calls are made with the orchestrator's own
+    #: token, and ``ProjectDefinition.outside`` tells the hooks. That token reaches other projects as well: so only for
+    #: types whose every call names the project by its id, and whose deletes make the service act on nothing that users
+    #: wrote.
+    unreadable: Callable[[Connection, ProjectDefinition], bool] | None = None
     #: What users of the project wrote that the service acts on, with the token of the request, when one is deleted: a
     #: template, a workflow, a hook. ``delete`` and ``force`` are then called with the janitor's token, which can do
     #: what a member of the project can. Once the project is gone, there is no such token. They are called with the

@@ -33,6 +33,8 @@ class ProjectDefinition:
     member_ids: tuple[str, ...] = ()  #: users that had an effective role on the project at the first inventory
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  #: values of ``Service.options``
     gone: bool = False  #: Keystone no longer knows the project: no token for it can be obtained
+    #: The calls are made with the orchestrator's own token in place of the project's: see ``ResourceType.unreadable``.
+    outside: bool = False
 
     def __post_init__(self) -> None:
         """Refuse an empty id: some services take it for "all projects"."""

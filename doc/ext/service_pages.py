@@ -252,6 +252,8 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
     token = "of the orchestrator's own project" if type_.token is Token.ADMIN else "scoped into the project"
     if type_.for_missing_project(gone=True).token is not type_.token:
         token += "; of the orchestrator's own project if Keystone does not know the project any more"
+    if type_.unreadable is not None:
+        token += ", or if a name in the project's token is not Latin-1 and the service fails to read it"
     fields = [
         _field("Listed with", call(type_.list)),
         _field("Owner", owner),

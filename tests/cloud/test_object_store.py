@@ -15,6 +15,7 @@ import pytest
 import requests
 from openstack import exceptions
 
+from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.plans import NOTHING
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, StepResult
@@ -22,9 +23,10 @@ from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.plugins import object_store as plugin
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource
 from cleanup_orchestrator.plugins.object_store import SERVICE
-from tests.cloud.filler import connect_as, fill
+from tests.cloud.filler import connect_as, fill, make_project
 from tests.cloud.fillings.base import Rest
 from tests.cloud.fillings.object_store import path
+from tests.cloud.orchestrator import Orchestrator
 from tests.cloud.proof import proof, swift_contents
 from tests.support import sweeps
 from tests.support.timing import wait
@@ -370,3 +372,26 @@ def test_refused_objects_are_reported():
     with pytest.raises(exceptions.HttpException, match=r"2 objects were refused \(2 x 403\), such as '/c/☃'") as caught:
         run.close()
     assert caught.value.status_code == 403
+
+
+@pytest.mark.parametrize("name", ["ünïcödé", "プロジェクト"])
+def test_a_project_of_any_name_is_emptied_and_deleted(cloud, admin, tmp_path, name):
+    """Swift answers 503 to a token with a name that is not Latin-1, and yet takes the PUT of a container."""
+    filled = make_project(admin, name, password=None, partner=None)
+    store = Rest(filled.connection.object_store)
+    store.raw("PUT", path("c"))
+    latin = name == "ünïcödé"
+    assert filled.connection.object_store.head(path("c")).status_code == (204 if latin else 503)
+    orchestrator = Orchestrator(cloud, tmp_path)
+    try:
+        cloud.admin.ensure_role(orchestrator.parts.clouds.project_id(), orchestrator.user_id, "ResellerAdmin")
+        deletion_id = orchestrator.request(filled.project_id, Mode.CASCADE)
+        orchestrator.wait(deletion_id, Status.DELETED, seconds=180)
+        [gone] = [
+            row.event
+            for row in orchestrator.store.events(deletion_id, 10_000)
+            if row.event.type == "resource.deleted" and row.event.data["type"] == "container"
+        ]
+        assert [each["id"] for each in gone.data["resources"]] == ["c"]
+    finally:
+        orchestrator.running.close()

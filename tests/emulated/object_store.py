@@ -85,6 +85,12 @@ class ObjectStore(Service):
         own = project == call.token.project and call.token.roles & ALLOWED
         if not own and "ResellerAdmin" not in call.token.roles:
             raise Refusal(403, "Access was denied to this resource.")
+        scope = self.cloud.identity.projects.get(call.token.project)
+        reads = call.request.method in ("GET", "HEAD") or name
+        if scope is not None and reads and any(ord(each) > 255 for each in scope.name):
+            # The proxy passes a header with the name on to the storage servers. As with the real one, a POST and the
+            # PUT of a container succeed.
+            raise Refusal(503, "The server is currently unavailable. Please try again at a later time.")
         response = self._answer(call, project, container, name)
         response.headers["Date"] = email.utils.formatdate(usegmt=True)
         return response

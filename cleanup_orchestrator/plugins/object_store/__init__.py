@@ -2,8 +2,9 @@
 
 An account is the whole store of a project, and its name is part of the endpoint. A wrong endpoint would empty the
 account of another project. So the account in the URL of every call is compared with the project's id. Except for the
-delete of the account, the token is scoped into the project. Only the account of a project that is gone is accessed as a
-reseller admin.
+delete of the account, the token is scoped into the project. Only two kinds of accounts are accessed as a reseller
+admin: that of a project that is gone, and that of a project whose token Swift cannot read, because the name of the
+project or its domain is not Latin-1.
 
 Not swept: accounts under further reseller prefixes (``SERVICE_``). Only the service that keeps data there can access
 them, with its service token. Account quotas and ACLs can be written by a reseller admin only, and are deleted with the
@@ -39,7 +40,7 @@ SERVICE = Service(
     after=CONTROLLERS,
     options=OPTIONS,
     roles="one of Swift's operator_roles on the project to be deleted; ResellerAdmin for delete_account, and for "
-    "the accounts of projects that are gone",
+    "the accounts of projects that are gone or have a name that is not Latin-1",
     types=(
         CONTAINER,
         ACCOUNT_METADATA,

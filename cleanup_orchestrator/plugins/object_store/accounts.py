@@ -15,14 +15,17 @@ from cleanup_orchestrator.plugins.base import (
     ResourceType,
     Row,
     Token,
+    UnreadableName,
     exceptions,
 )
 from cleanup_orchestrator.plugins.object_store.common import (
     FRESH,
     NO_ACCOUNTS,
     NO_RESELLER,
+    UNREADABLE,
     account_url,
     account_url_by_id,
+    cannot_read_token,
 )
 
 if TYPE_CHECKING:
@@ -52,6 +55,8 @@ def _metadata(connection: Connection, project: ProjectDefinition) -> Iterator[Ro
     except exceptions.ForbiddenException as error:
         if project.gone:
             raise ProjectGone(NO_RESELLER) from error
+        if project.outside:
+            raise UnreadableName(UNREADABLE) from error
         raise
     names = _own_metadata(headers or {})
     if names:
@@ -96,6 +101,7 @@ ACCOUNT_METADATA = ResourceType(
     fresh=FRESH,
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
+    unreadable=cannot_read_token,
     after=("container",),
     source="HEAD, POST /v1/AUTH_X; swift account/server.py",
     note="TempURL keys give access without a token. So only their names are shown. Quotas are set by a "

@@ -27,14 +27,38 @@ NO_RESELLER = (
 )
 
 
+UNREADABLE = (
+    "Swift answers 503 to a token of the project, because a name in it is not Latin-1; others can access its account "
+    "only with the role ResellerAdmin: give it to the orchestrator's user"
+)
+
+
+def cannot_read_token(connection: Connection, project: ProjectDefinition) -> bool:
+    """Return whether Swift fails to read the project's token.
+
+    Its proxy passes the headers with the names of project, domain and user on to its storage servers, and answers 503
+    if one is not Latin-1. The Ceph Object Gateway does not. Swift accepts other calls with such a token: a user can
+    create containers, so that the account may be not empty.
+
+    The token that is used instead is that of a reseller admin, which reaches all accounts. The project's token cannot
+    reach another account, whatever a URL names. So these calls rely on their URL: each begins with
+    :func:`account_url_by_id`, which puts the project's id in the place of the own one and refuses an endpoint without
+    the latter. The names of containers and objects are one quoted part of the path. A name with a part ``..``, which a
+    proxy could resolve to another account, is deleted in the body of a bulk delete, or not at all. The deletes make
+    Swift act on nothing that users wrote: versioning and container sync are switched off before, with the same token,
+    and segments and links are plain objects.
+    """
+    return bool(connection.object_store.head(account_url(connection, project)).status_code == 503)
+
+
 def account_url(connection: Connection, project: ProjectDefinition) -> str:
     """Return the URL of the project's account.
 
-    If the project is gone, the URL is derived from the account of the orchestrator.
+    If the project is gone, or its token cannot be read, the URL is derived from the account of the orchestrator.
 
     :raises BadAnswer: when it is not certain that it is the project's
     """
-    if project.gone:
+    if project.gone or project.outside:
         return account_url_by_id(connection, project)
     scope = connection.session.get_project_id()
     if scope != project.id:
@@ -60,6 +84,11 @@ def account_url_by_id(connection: Connection, project: ProjectDefinition) -> str
     if not own or not url.endswith(own):
         raise BadAnswer(f"the object-store endpoint {url or '(none)'} does not end in the own project's id")
     return url.removesuffix(own) + project.id
+
+
+def has_dots(name: str) -> bool:
+    """Return whether a name has a part that a proxy could resolve in a path, also after it decodes the name twice."""
+    return not DOTS.isdisjoint(re.split(r"[/\\]", unquote(unquote(name))))
 
 
 def quote_name(name: str) -> str:

@@ -22,6 +22,7 @@ from cleanup_orchestrator.plugins.base import (
     Rest,
     Row,
     Token,
+    UnreadableName,
     Verdict,
     exceptions,
     show_leftover,
@@ -32,8 +33,11 @@ from cleanup_orchestrator.plugins.object_store.common import (
     NO_ACCOUNTS,
     NO_RESELLER,
     PAGE,
+    UNREADABLE,
     account_url,
+    cannot_read_token,
     decode_json,
+    has_dots,
     list_pages,
     quote_name,
     send,
@@ -65,6 +69,8 @@ def _containers(connection: Connection, project: ProjectDefinition) -> Iterator[
     except exceptions.HttpException as error:
         if error.status_code == 403 and project.gone:
             raise ProjectGone(NO_RESELLER) from error
+        if error.status_code == 403 and project.outside:
+            raise UnreadableName(UNREADABLE) from error
         if error.status_code != 410:  # Gone: the account was deleted, and Swift's reaper deletes the rest
             raise
 
@@ -93,10 +99,15 @@ class _Emptying:
     Each name is tried once. What is refused is counted, not retried.
     """
 
-    def __init__(self, connection: Connection, account: str, container: str) -> None:
+    def __init__(self, connection: Connection, account: str, container: str, outside: bool = False) -> None:
+        """Empty a container.
+
+        :param outside: the token reaches other accounts, too
+        """
         self.store = connection.object_store
         self.connection, self.account, self.container = connection, account, container
         self.url = f"{account}/{quote_name(container)}"
+        self.outside = outside
         self.failures: Counter[int] = Counter()
         self.example = ""
 
@@ -138,7 +149,7 @@ class _Emptying:
         return re.sub(rb"[%\x00-\x20\x7f]", lambda match: b"%%%02X" % ord(match[0]), path)
 
     def single(self, name: str, query: Mapping[str, str]) -> None:
-        if name in DOTS or self.container in DOTS:
+        if name in DOTS or self.container in DOTS or (self.outside and has_dots(f"{self.container}/{name}")):
             self.fail(name, 400)
             return
         response = self.store.delete(f"{self.url}/{quote_name(name)}", params=query)
@@ -225,7 +236,7 @@ def _revoke_write_access(connection: Connection, account: str, container: str) -
 def _delete_container(connection: Connection, project: ProjectDefinition, container: Resource) -> None:
     """Delete a container and everything in it, in one pass."""
     account = account_url(connection, project)
-    emptying = _Emptying(connection, account, container.id)
+    emptying = _Emptying(connection, account, container.id, project.outside)
     if emptying.remove():
         return
     headers = _revoke_write_access(connection, account, container.id)
@@ -325,6 +336,7 @@ CONTAINER = ResourceType(
     fresh=FRESH,
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
+    unreadable=cannot_read_token,
     after=("block-storage.backup", "database.backup", "image.image"),
     needed_by=(("block-storage.backup", _of_backups), ("image.image", _of_images)),
     source="GET, POST ?bulk-delete, DELETE under /v1/AUTH_X; swift common/middleware/bulk.py, "

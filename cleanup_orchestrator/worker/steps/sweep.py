@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.cloud import protection
-from cleanup_orchestrator.cloud.session import read_only
+from cleanup_orchestrator.cloud.session import GuardedSession, read_only, unreadable_names
 from cleanup_orchestrator.core import dependencies, plugin_liens
 from cleanup_orchestrator.core import force as forcing
 from cleanup_orchestrator.core.deletion import RoundPurpose
@@ -75,10 +75,24 @@ class Sweep(StepRunner):
             marks = KeepMarks.from_conf(self.worker.conf)
             sweep = SweepContext(outside, connection, project, marks, most_listed=self.worker.conf.worker.most_listed)
             return listing.inventory(sweep, Reason.PROJECT_GONE)
-        session = context.session(type_, context.guard if deleting else read_only, project.gone)
+        guard = context.guard if deleting else read_only
+        session = context.session(type_, guard, project.gone)
         connection = context.clouds.connection(session, self.step.region)
+        if self._is_unreadable(type_, session, connection, project):
+            type_ = dataclasses.replace(type_, token=Token.ADMIN)
+            project = dataclasses.replace(project, outside=True)
+            connection = context.clouds.connection(context.session(type_, guard), self.step.region)
         sweep = context.sweep(type_, connection, project)
         return self._delete(sweep) if deleting else self._list(sweep)
+
+    @staticmethod
+    def _is_unreadable(
+        type_: ResourceType, session: GuardedSession, connection: Connection, project: ProjectDefinition
+    ) -> bool:
+        """Whether the service cannot read the project's token; see ``ResourceType.unreadable``."""
+        if type_.unreadable is None or type_.token is not Token.PROJECT or project.gone:
+            return False
+        return bool(unreadable_names(session)) and type_.unreadable(connection, project)
 
     def _list(self, sweep: SweepContext) -> StepResult:
         """List the resources and change nothing."""

@@ -1,0 +1,128 @@
+"""Swift with a name that is not Latin-1: the account is reached by its id, with the token of a reseller admin."""
+
+import dataclasses
+import types
+
+import pytest
+
+from cleanup_orchestrator.cloud.session import unreadable_names
+from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
+from cleanup_orchestrator.core.step import Outcome, Token
+from cleanup_orchestrator.errors import BadAnswer, UnreadableName, classify
+from cleanup_orchestrator.plugins import object_store
+from cleanup_orchestrator.plugins.base import Resource
+from cleanup_orchestrator.plugins.object_store import common, containers
+from tests.support.sweeps import inventory
+from tests.unit.answers import connection, project
+
+OUTSIDE = dataclasses.replace(project("p"), outside=True)
+TYPES = {type_.name: type_ for type_ in object_store.SERVICE.types}
+URL = "http://swift/v1/AUTH_p"
+
+
+def swift(own, answer):
+    cloud = connection(own, object_store=answer)
+    cloud.object_store.get_endpoint = lambda: f"http://swift/v1/AUTH_{own}"
+    return cloud
+
+
+@pytest.mark.parametrize(
+    ("names", "unreadable"),
+    [
+        (("demo", "Default", "user", "Default"), []),
+        (("ünïcödé ÿ", "Default", "user", "Default"), []),
+        (("プロジェクト", "Default", "user", "Default"), ["プロジェクト"]),
+        (("Łódź", "Default", "user", "Default"), ["Łódź"]),
+        (("demo", "ドメイン", "user", "ドメイン"), ["ドメイン", "ドメイン"]),
+        (("demo", "Default", "ユーザ", "Default"), ["ユーザ"]),
+        ((None, None, "user", "Default"), []),
+    ],
+    ids=str,
+)
+def test_the_names_of_a_token_that_no_header_can_have(names, unreadable):
+    token = dict(zip(("project_name", "project_domain_name", "username", "user_domain_name"), names, strict=True))
+    session = types.SimpleNamespace(auth=types.SimpleNamespace(get_access=lambda _: types.SimpleNamespace(**token)))
+    assert unreadable_names(session) == unreadable
+
+
+@pytest.mark.parametrize(("status", "unreadable"), [(503, True), (204, False), (403, False), (500, False)])
+def test_swift_is_asked_with_the_projects_token(status, unreadable):
+    cloud = swift("p", lambda *_: (status, {}))
+    assert common.cannot_read_token(cloud, project("p")) is unreadable
+    assert cloud.object_store.asked == [("HEAD", URL, None)]
+
+
+def test_only_what_a_reseller_admin_can_reach_says_so():
+    """Each of these types names the account in its URL; the account itself is always reached by its id."""
+    assert {name for name, type_ in TYPES.items() if type_.unreadable} == {"container", "account_metadata"}
+    assert all(type_.token is Token.PROJECT for type_ in TYPES.values() if type_.unreadable)
+
+
+def test_the_account_is_reached_by_the_projects_id():
+    cloud = swift("own", lambda *_: (200, []))
+    assert inventory(TYPES["container"], cloud, OUTSIDE).outcome is Outcome.CLEAR
+    assert {path for _, path, _ in cloud.object_store.asked} == {URL}
+
+
+@pytest.mark.parametrize("url", ["http://swift/v1/AUTH_other", "http://swift/v1", ""])
+def test_an_endpoint_that_is_not_the_own_is_not_used(url):
+    cloud = swift("own", lambda *_: (200, []))
+    cloud.object_store.get_endpoint = lambda: url
+    with pytest.raises(BadAnswer):
+        common.account_url(cloud, OUTSIDE)
+    assert cloud.object_store.asked == []
+
+
+@pytest.mark.parametrize("name", ["container", "account_metadata"])
+def test_without_the_role_of_a_reseller_admin_a_person_has_to_act(name):
+    found = inventory(TYPES[name], swift("own", lambda *_: (403, {})), OUTSIDE)
+    assert (found.outcome, found.reason) == (Outcome.UNKNOWN, Reason.UNREADABLE_NAME)
+    assert "ResellerAdmin" in found.message and Reason.UNREADABLE_NAME in ONLY_A_PERSON
+    assert classify(UnreadableName("x")).reason is Reason.UNREADABLE_NAME
+
+
+@pytest.mark.parametrize(
+    ("container", "name", "deleted"),
+    [
+        ("c", "o", True),
+        ("c", "a/b", True),
+        ("c", "..a/b..", True),
+        ("c", "...", True),
+        ("c", "../../AUTH_victim/c/o", False),
+        ("c", "a/../../../AUTH_victim/c/o", False),
+        ("c", "a/./b", False),
+        ("c", "%2e%2e/AUTH_victim/c/o", False),
+        ("c", "%252e%252e/AUTH_victim/c/o", False),
+        ("c", "..\\AUTH_victim", False),
+        ("%2e%2e", "AUTH_victim/c/o", False),
+        ("%252e%252e", "AUTH_victim/c/o", False),
+    ],
+)
+def test_no_path_that_a_proxy_could_resolve_to_another_account_is_deleted(container, name, deleted):
+    """The token of the project has no power over another account; that of a reseller admin has."""
+    for outside in (True, False):
+        cloud = swift("own", lambda *_: (204, {}))
+        emptying = containers._Emptying(cloud, URL, container, outside)
+        emptying.single(name, {})
+        assert bool(cloud.object_store.writes()) is (deleted or not outside)
+        assert bool(emptying.failures) is not (deleted or not outside)
+
+
+def test_a_container_of_such_a_project_is_emptied_below_its_account_alone():
+    left = {"c": ["o", "../../AUTH_victim/c/o"]}
+
+    def answer(method, path, query, body):
+        if method == "GET" and path == f"{URL}/c":
+            return 200, [] if query.get("marker") else [{"name": name} for name in left["c"]]
+        if method == "DELETE" and path == f"{URL}/c":
+            return (409, {}) if left["c"] else (204, {})
+        if method == "DELETE":
+            left["c"].remove(path.removeprefix(f"{URL}/c/"))
+            return 204, {}
+        return (404 if path.endswith("/info") else 204), {}
+
+    cloud = swift("own", answer)
+    with pytest.raises(Exception, match="1 objects were refused"):
+        TYPES["container"].delete(cloud, OUTSIDE, Resource("c", "c", "p", {"name": "c"}))
+    assert left == {"c": ["../../AUTH_victim/c/o"]}
+    assert all(path.startswith(URL) for _, path, _ in cloud.object_store.writes())
