@@ -28,6 +28,13 @@ from cleanup_orchestrator.core.step import TASKS
 
 LOG = log.getLogger(__name__)
 
+#: Parameters of a list that a column of a deletion has to be equal to.
+_PLAIN = (
+    *("mode", "project_id", "project_name", "domain_id", "user_id", "user_name"),
+    *("origin", "parent_deletion_id"),
+)
+_TIMES = ("created_since", "created_until", "changed_since")
+
 
 class Deletions(DeletionHandlers):
     """The handlers of the collection."""
@@ -146,8 +153,7 @@ class Deletions(DeletionHandlers):
         :raises ApiError: 400 invalid_query; 403 forbidden
         """
         query = schemas.check_query(req, schemas.LIST_QUERY)
-        plain = ("mode", "project_id", "domain_id", "origin", "parent_deletion_id")
-        filters: dict[str, Any] = {k: query[k][0] for k in plain if k in query}
+        filters: dict[str, Any] = {k: query[k][0] for k in _PLAIN if k in query}
         for name in ("dry_run", "attention"):
             if name in query:
                 filters[name] = query[name][0].lower() == "true"
@@ -162,7 +168,13 @@ class Deletions(DeletionHandlers):
                     raise forbidden(policies.LIST)
                 filters["domain_id"] = own
             else:
-                filters["user_id"] = self._requester(req)
+                requester = self._requester(req)
+                if filters.setdefault("user_id", requester) != requester:
+                    raise forbidden(policies.LIST)
+        times = {k: schemas.moment(query[k][0], k, "invalid_query") for k in _TIMES if k in query}
+        filters["span"] = storage.Span(**times)
+        if "changed_since" in query and "sort" not in query:
+            query = {**query, "sort": ["updated_at:desc"]}
         paging = Paging.of(query, self._context)
         if paging.marker is not None:
             self._check_marker(req, paging.marker)

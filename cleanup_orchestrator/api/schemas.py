@@ -156,8 +156,14 @@ LIST_QUERY = _query(
     attention=_about(BOOLEAN, "``true``: only deletions that need an action of a person. ``false``: only the others."),
     project_id=_about(ID, "Only deletions of this project."),
     domain_id=_about(ID, "Only deletions of projects of this domain."),
+    project_name=_about(TEXT, "Only deletions of projects that had this name when the deletion was requested."),
+    user_id=_about(ID, "Only deletions that this user requested."),
+    user_name=_about(TEXT, "Only deletions that a user of this name requested."),
     origin=_about({"enum": [str(origin) for origin in Origin]}, _ONLY),
     parent_deletion_id=_about(UUID, "Only the children of this deletion."),
+    created_since=_about(TIME, "Only deletions that were requested at this time or later."),
+    created_until=_about(TIME, "Only deletions that were requested before this time."),
+    changed_since=_about(TIME, "Only deletions that changed at this time or later, the latest change first."),
     limit=_LIMIT,
     marker=_about(UUID, _MARKER),
     sort=_about(SORT, _SORT),
@@ -375,15 +381,15 @@ def _constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def moment(text: str, field: str) -> datetime.datetime:
+def moment(text: str, field: str, code: str = "invalid_body") -> datetime.datetime:
     """Return the time of a text that matches :data:`TIME`: UTC, naive.
 
-    :raises ApiError: 400 ``invalid_body`` if the date does not exist
+    :raises ApiError: 400 with the code if the date does not exist
     """
     try:
         return datetime.datetime.fromisoformat(text.removesuffix("Z"))
     except ValueError:
-        raise ApiError(400, "invalid_body", f"'{field}' is a time that does not exist", field=field) from None
+        raise ApiError(400, code, f"'{field}' is a time that does not exist", field=field) from None
 
 
 def is_uuid(text: str) -> bool:

@@ -18,7 +18,7 @@ from cleanup_orchestrator.store.brake import Brakes
 from cleanup_orchestrator.store.changes import Changes
 from cleanup_orchestrator.store.commits import CommitListener
 from cleanup_orchestrator.store.database import OPTS, Database
-from cleanup_orchestrator.store.deletions import Deletions
+from cleanup_orchestrator.store.deletions import Deletions, Span
 from cleanup_orchestrator.store.errors import AlreadyUnderWay, Conflict, NotFound, ScanUnderWay
 from cleanup_orchestrator.store.journal import EventRow, Journal
 from cleanup_orchestrator.store.leftovers import LeftoverRow, Leftovers
@@ -44,6 +44,7 @@ __all__ = [
     "NotFound",
     "Page",
     "ScanUnderWay",
+    "Span",
     "Store",
     "unavailable",
 ]

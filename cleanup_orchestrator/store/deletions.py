@@ -38,6 +38,26 @@ Decision = Callable[[Deletion, tuple[Step, ...], datetime.datetime], Applied | N
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Span:
+    """Which deletions a listing has, by their times. ``None``: at any time."""
+
+    created_since: datetime.datetime | None = None
+    created_until: datetime.datetime | None = None  #: the first time that is not in the span
+    changed_since: datetime.datetime | None = None
+
+    def conditions(self) -> list[sa.ColumnElement[bool]]:
+        """Return the conditions for a deletion of the span."""
+        table, found = t.deletions.c, list[sa.ColumnElement[bool]]()
+        if self.created_since is not None:
+            found.append(table.created_at >= self.created_since)
+        if self.created_until is not None:
+            found.append(table.created_at < self.created_until)
+        if self.changed_since is not None:
+            found.append(table.updated_at >= self.changed_since)
+        return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Decided:
     """A decision that was saved."""
 
@@ -118,10 +138,11 @@ class Deletions(Repository):
             return records.deletion(row) if row else None
 
     @retry_transient
-    def page(self, page: Page, attention: bool | None = None, **filters: Any) -> list[Deletion]:
+    def page(self, page: Page, attention: bool | None = None, span: Span = Span(), **filters: Any) -> list[Deletion]:
         """Return one page of deletions.
 
         :param attention: only those that need an operator, or only the others; ``None``: all
+        :param span: only those of these times
         :param filters: column=value; a list or tuple means "any of"
         :raises NotFound: when the marker does not exist
         """
@@ -133,6 +154,7 @@ class Deletions(Repository):
         if attention is not None:
             asking = records.needs_attention()
             where.append(asking if attention else sa.not_(asking))
+        where += span.conditions()
         with self._database.read() as c:
             rows = paged(c, records.select_deletions(), table, where, page, "deletion")
         return [records.deletion(row) for row in rows]

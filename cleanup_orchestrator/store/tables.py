@@ -94,6 +94,7 @@ deletions = sa.Table(
     *_listed_by(
         *("created_at", "updated_at", "status_at", "progress_at"),
         *("status", "mode", "origin", "project_id", "project_name", "domain_id", "parent_deletion_id"),
+        *("user_id", "user_name"),
     ),
     **_OPTIONS,
 )

@@ -14,7 +14,7 @@ from cleanup_orchestrator.core.deletion import Force, RoundPurpose, Status, Tall
 from cleanup_orchestrator.core.holds import Lien, Waiver
 from cleanup_orchestrator.core.step import Outcome, Step, StepKind, StepState, Token
 from cleanup_orchestrator.core.tally import tally, with_tally
-from cleanup_orchestrator.store import Page, records, tables
+from cleanup_orchestrator.store import Page, Span, records, tables
 from cleanup_orchestrator.store.orphans import OrphanScan
 from tests.support.stores import create
 from tests.unit.world import T0, deletion
@@ -222,6 +222,10 @@ FILTERS = {
     "project": {"project_id": "p1"},
     "domain": {"domain_id": "dom"},
     "parent": {"parent_deletion_id": "x"},
+    "project name": {"project_name": "demo"},
+    "user": {"user_id": "u"},
+    "user name": {"user_name": "alice"},
+    "span": {"span": Span(T0, T0 + 9 * HOUR)},
     "none": {"dry_run": True},
 }
 
@@ -234,6 +238,18 @@ def test_each_filter_of_deletions_comes_from_an_index(store, statements, name):
     for marker in (None, str(uuid.UUID(int=4))):
         statements.clear()
         store.list(Page(3, marker), **FILTERS[name])
+        [page] = [each for each in statements if "ORDER BY" in each[0]]
+        good, found = from_an_index(store, *page, marker)
+        assert good, f"{page[0]}\n{found}"
+
+
+def test_deletions_that_changed_come_from_an_index_in_the_order_of_their_changes(store, statements):
+    if store.database.engine.dialect.name in ("mysql", "mariadb"):
+        pytest.skip("the plan of MariaDB is not text")
+    populate(store)
+    for marker in (None, str(uuid.UUID(int=4))):
+        statements.clear()
+        store.list(Page(3, marker, (("updated_at", "desc"),)), span=Span(changed_since=T0))
         [page] = [each for each in statements if "ORDER BY" in each[0]]
         good, found = from_an_index(store, *page, marker)
         assert good, f"{page[0]}\n{found}"
