@@ -75,6 +75,20 @@ class DeletionHandlers:
             return ApiError(404, "deletion_not_found", "no deletion has this id; GET /v1/deletions lists them")
         return forbidden(rule)
 
+    def _domain(self, req: webob.Request, domain_id: str | None, project_id: str | None = None) -> str | None:
+        """Return the domain that a list of deletions is limited to; ``None``: the list has all domains.
+
+        :param domain_id: the domain that the requester wants
+        :param project_id: the project that the requester wants
+        :raises ApiError: 403 forbidden
+        """
+        enforcer, own = self._context.enforcer, req.context.domain_id
+        if enforcer.may(req.context, policies.LIST, domain_id, project_id):
+            return domain_id
+        if domain_id or not own or not enforcer.may(req.context, policies.LIST, own):
+            raise forbidden()
+        return str(own)
+
     def _refuse_protected(self, about: Project | Deletion) -> None:
         """Check that the configuration does not protect the project.
 
@@ -159,12 +173,16 @@ class SingleDeletion(DeletionHandlers):
     def _part(self, req: webob.Request, d: Deletion, query: Mapping[str, list[str]]) -> tuple[Paging, dict[str, Any]]:
         """Check access to the deletion; return the page and the filters of a query."""
         self._allow(req, policies.GET, d)
-        filters: dict[str, Any] = {
-            name: values[0].lower() == "true" if name == "abandoned" else values[0]
-            for name, values in query.items()
-            if name not in ("limit", "marker")
-        }
-        return Paging.of(query, self._context), filters
+        return Paging.of(query, self._context), filters_of(query)
+
+
+def filters_of(query: Mapping[str, list[str]]) -> dict[str, Any]:
+    """Return the filters of the query of a numbered list."""
+    return {
+        name: values[0].lower() == "true" if name == "abandoned" else values[0]
+        for name, values in query.items()
+        if name not in ("limit", "marker")
+    }
 
 
 def href(req: webob.Request, deletion_id: str) -> str:

@@ -114,6 +114,12 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         ("deletion_not_found",),
         query=schemas.LEFTOVERS_QUERY,
     ),
+    ("GET", "/v1/leftovers"): Operation(
+        "searches.leftovers",
+        "List what the latest deletion of each project left",
+        {200: Answer("A page of the leftovers.", answers.many("leftovers", answers.PROJECT_LEFTOVER))},
+        query=schemas.ALL_LEFTOVERS_QUERY,
+    ),
     ("GET", "/v1/deletions/{id}/events"): Operation(
         "deletion.events",
         "List the journal of a deletion",

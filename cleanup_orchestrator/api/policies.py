@@ -83,6 +83,7 @@ _RULES = [
         "List deletions. The rule is checked for all domains first. If it denies that, the list is limited to the "
         "domain of the token. If it denies that, too, the list is limited to the deletions that the user requested.",
         ("GET", "/v1/deletions"),
+        ("GET", "/v1/leftovers"),
         who=ADMIN_OR_DOMAIN_READER_OR_REQUESTER,
     ),
     _rule(

@@ -22,6 +22,7 @@ from cleanup_orchestrator.api.force import Forcing
 from cleanup_orchestrator.api.liens import Liens
 from cleanup_orchestrator.api.orphans import OrphanScans
 from cleanup_orchestrator.api.plans import Plans
+from cleanup_orchestrator.api.searches import Searches
 from cleanup_orchestrator.api.waivers import Waivers
 
 #: Only the token check sets this key: WSGI prefixes the headers of clients with ``HTTP_``.
@@ -126,6 +127,7 @@ class Root:
             "brakes": Brakes(context),
             "waivers": Waivers(context),
             "scans": OrphanScans(context),
+            "searches": Searches(context),
         }
         self._table: dict[tuple[str, ...], dict[str, Any]] = {}
         for (method, path), operation in operations.OPERATIONS.items():

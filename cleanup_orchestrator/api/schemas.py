@@ -177,6 +177,18 @@ LEFTOVERS_QUERY = _query(
     limit=_LIMIT,
     marker=_ROW,
 )
+ALL_LEFTOVERS_QUERY = _query(
+    region=_about(TEXT, _ONLY),
+    service=_about(TEXT, _ONLY),
+    type=_about(TEXT, _ONLY),
+    reason=_about(
+        {"enum": [str(reason) for reason in Reason if reason is not Reason.KEPT]}, "Only leftovers with this reason."
+    ),
+    abandoned=_about(BOOLEAN, "``true``: only resources that force abandoned. ``false``: only the others."),
+    domain_id=_about(ID, "Only leftovers of projects of this domain."),
+    limit=_LIMIT,
+    marker=_ROW,
+)
 BRAKE_BODY = _body(("reason",), reason=_WHY)
 ORIGIN = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": rf"^(?=.*\S)[^\x00-\x1f\x7f]*{_END}"}
 LIEN_BODY = _body(

@@ -21,7 +21,7 @@ from cleanup_orchestrator.store.database import OPTS, Database
 from cleanup_orchestrator.store.deletions import Deletions, Span
 from cleanup_orchestrator.store.errors import AlreadyUnderWay, Conflict, NotFound, ScanUnderWay
 from cleanup_orchestrator.store.journal import EventRow, Journal
-from cleanup_orchestrator.store.leftovers import LeftoverRow, Leftovers
+from cleanup_orchestrator.store.leftovers import LeftoverRow, Leftovers, ProjectLeftover
 from cleanup_orchestrator.store.liens import Liens
 from cleanup_orchestrator.store.orphans import OrphanScans
 from cleanup_orchestrator.store.paging import Page
@@ -43,6 +43,7 @@ __all__ = [
     "LeftoverRow",
     "NotFound",
     "Page",
+    "ProjectLeftover",
     "ScanUnderWay",
     "Span",
     "Store",
@@ -76,6 +77,7 @@ class Store:
 
         leftovers = Leftovers(database)
         self.leftovers, self.blocking = leftovers.page, leftovers.blocking
+        self.leftovers_of_all_projects = leftovers.of_all_projects
 
         journal = Journal(database)
         self.events, self.append_events = journal.page, journal.append

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step
@@ -30,6 +31,17 @@ class LeftoverRow:
     service: str
     type: str
     leftover: Leftover
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProjectLeftover:
+    """A stored leftover with its place, its deletion and its project."""
+
+    row: LeftoverRow
+    deletion_id: str
+    project_id: str
+    project_name: str
+    domain_id: str
 
 
 class Leftovers(Repository):
@@ -58,7 +70,49 @@ class Leftovers(Repository):
             query = query.where(t.leftovers.c.id > marker)
         with self._database.read() as c:
             rows = c.execute(query.order_by(t.leftovers.c.id).limit(limit)).all()
-        return [LeftoverRow(r.id, r.region, r.service, r.type, records.leftover(r)) for r in rows]
+        return [_with_place(row) for row in rows]
+
+    @retry_transient
+    def of_all_projects(
+        self, limit: int, marker: int | None = None, domain_id: str | None = None, **filters: str | bool
+    ) -> Sequence[ProjectLeftover]:
+        """Return one page of what the latest deletion of each project left, in the order in which it was found.
+
+        Not what a dry run found, nor what was left when a deletion was cancelled: the project still uses it. Resources
+        that are deleted with their project are not left after its deletion has ended.
+
+        :param marker: the row after which the page begins
+        :param domain_id: only of projects of this domain
+        :param filters: column=value
+        """
+        table, d, later = t.leftovers.c, t.deletions.c, t.deletions.alias("later").c
+        superseded = sa.exists().where(
+            later.project_id == d.project_id, later.created_at > d.created_at, later.dry_run.is_(False)
+        )
+        gone = sa.and_(d.status == str(Status.DELETED), table.reason == str(Reason.INFORMATIONAL))
+        mine = sa.exists().where(
+            *(d.id == table.deletion_id, d.dry_run.is_(False), d.status != str(Status.CANCELLED)),
+            *(sa.not_(gone), sa.not_(superseded)),
+            *([] if domain_id is None else [d.domain_id == domain_id]),
+        )
+        ids = sa.select(table.id).where(mine, *(table[name] == value for name, value in filters.items()))
+        if marker is not None:
+            ids = ids.where(table.id > marker)
+        query = sa.select(t.leftovers, d.project_id, d.project_name, d.domain_id).join(
+            t.deletions, d.id == table.deletion_id
+        )
+        with self._database.read() as c:
+            # Only ids are read first: the filter decides which rows the database reads, and in which index.
+            found = c.scalars(ids.order_by(table.id).limit(limit)).all()
+            rows = c.execute(query.where(table.id.in_(found)).order_by(table.id)).all() if found else []
+        return [
+            ProjectLeftover(_with_place(row), row.deletion_id, row.project_id, row.project_name, row.domain_id)
+            for row in rows
+        ]
+
+
+def _with_place(row: sa.Row[Any]) -> LeftoverRow:
+    return LeftoverRow(row.id, row.region, row.service, row.type, records.leftover(row))
 
     @retry_transient
     def blocking(

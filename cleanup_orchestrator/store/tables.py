@@ -162,6 +162,8 @@ leftovers = sa.Table(
     sa.Index(None, "deletion_id", "id"),
     sa.Index(None, "deletion_id", "region", "service", "type", "reason"),
     sa.Index(None, "step_id"),
+    # For the leftovers of all deletions with one filter.
+    *(sa.Index(None, column, "id") for column in ("service", "type", "reason")),
     **_OPTIONS,
 )
 

@@ -255,6 +255,19 @@ def test_deletions_that_changed_come_from_an_index_in_the_order_of_their_changes
         assert good, f"{page[0]}\n{found}"
 
 
+@pytest.mark.parametrize("name", ["service", "type", "reason", "none"])
+def test_each_filter_of_the_leftovers_of_all_projects_comes_from_an_index(store, statements, name):
+    if store.database.engine.dialect.name in ("mysql", "mariadb"):
+        pytest.skip("the plan of MariaDB is not text")
+    for marker in (None, 4):
+        statements.clear()
+        store.leftovers_of_all_projects(3, marker, "dom", **({} if name == "none" else {name: "x"}))
+        [(statement, parameters)] = statements
+        found = plan(store, statement, parameters)
+        assert "Sort" not in found and "TEMP B-TREE" not in found, found
+        assert f"ix_leftovers_{name}_id" in found or name == "none", found
+
+
 @pytest.mark.parametrize("name", LISTS)
 def test_pages_have_each_row_once_in_each_order(store, name):
     populate(store)

@@ -1,0 +1,49 @@
+"""``/v1/leftovers``: finds resources in the records of all deletions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pecan
+import webob
+
+from cleanup_orchestrator.api import schemas, views
+from cleanup_orchestrator.api.deletion import DeletionHandlers, filters_of
+from cleanup_orchestrator.api.paging import Paging
+from cleanup_orchestrator.core.deletion import Deletion
+from cleanup_orchestrator.store import Page, ProjectLeftover
+
+
+class Searches(DeletionHandlers):
+    """The handlers. Who may list deletions may use them."""
+
+    @pecan.expose("json")
+    def leftovers(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+        """Return a page of what the latest deletion of each project left.
+
+        :raises ApiError: 400 invalid_query; 403 forbidden
+        """
+        query = schemas.check_query(req, schemas.ALL_LEFTOVERS_QUERY)
+        filters = filters_of(query)
+        domain_id = self._domain(req, filters.pop("domain_id", None))
+        paging = Paging.of(query, self._context)
+        found = self._context.store.leftovers_of_all_projects(paging.more, paging.row, domain_id, **filters)
+        rows, links = paging.cut(req, found, lambda each: each.row.row)
+        wanted = sorted({row.deletion_id for row in rows})
+        deletions = {d.id: d for d in self._context.store.list(Page(len(wanted)), id=wanted)} if wanted else {}
+        # A deletion that was purged meanwhile is missing.
+        there = [(row, deletions[row.deletion_id]) for row in rows if row.deletion_id in deletions]
+        return {"leftovers": [_leftover(row, d) for row, d in there], **links}
+
+
+def _leftover(found: ProjectLeftover, d: Deletion) -> dict[str, Any]:
+    """Return a leftover of a deletion, with its project.
+
+    The message does not say what the type waits for: that needs all steps of the deletion.
+    """
+    return {**_project(found), **views.leftover(found.row, d, {})}
+
+
+def _project(found: ProjectLeftover) -> dict[str, Any]:
+    """Return the deletion and the project of what a search found."""
+    return {name: getattr(found, name) for name in ("deletion_id", "project_id", "project_name", "domain_id")}
