@@ -22,6 +22,7 @@ from cleanup_orchestrator.core import approvals, messages
 from cleanup_orchestrator.core.deletion import Deletion, RoundPurpose, Status
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Step
 from cleanup_orchestrator.drain import base as drain
 
@@ -147,8 +148,12 @@ class SingleDeletion(DeletionHandlers):
         query = schemas.check_query(req, schemas.LEFTOVERS_QUERY)
         d = self._find(req, policies.GET, deletion_id, self._context.store.get)
         paging, filters = self._part(req, d, query)
+        reasons = [{Reason(filters.pop("reason"))}] if "reason" in filters else []
+        if reasons == [{Reason.KEPT}] and not d.dry_run:
+            text = "only a dry run records which resources it keeps; 'counts' of the deletion has their number"
+            raise ApiError(400, "invalid_query", text, field="reason")
         steps = self._context.store.steps(d.id) if d.purpose is RoundPurpose.DELETE else ()
-        found = self._context.store.leftovers(deletion_id, paging.more, paging.row, **filters)
+        found = self._context.store.leftovers(deletion_id, paging.more, paging.row, *reasons, **filters)
         rows, links = paging.cut(req, found, lambda row: row.row)
         waits, blocking = messages.waits(d, steps), Blocking(self._context, req.context)
         shown = [views.leftover(row, d, waits, blocking.shown(d, row.leftover.blocked_by)) for row in rows]

@@ -103,6 +103,20 @@ def test_what_is_kept_is_no_leftover(any_site):
     assert {r["id"] for r in rows} == {"a", "b", "c", "n", "shared"}
 
 
+def test_what_a_dry_run_keeps_is_listed_by_its_reason(any_site):
+    plan_id = planned(any_site)
+    rows = any_site.get(f"/v1/deletions/{plan_id}/leftovers?reason=kept").json["leftovers"]
+    assert [(r["id"], r["reason"], r["message"]) for r in rows] == [("dhcp", "kept", "it is Neutron's")]
+    rows = any_site.get(f"/v1/deletions/{plan_id}/leftovers?reason=protected").json["leftovers"]
+    assert [r["id"] for r in rows] == ["shared"]
+
+
+def test_what_another_deletion_keeps_is_not_on_record(site):
+    answer = site.get(f"/v1/deletions/{site.ask()['id']}/leftovers?reason=kept")
+    assert (answer.status, answer.error["code"], answer.error["field"]) == (400, "invalid_query", "reason")
+    assert "only a dry run records" in answer.error["detail"]
+
+
 def test_the_store_has_the_ids_of_a_type_in_a_region_and_only_those_that_go(any_site):
     plan_id = planned(any_site)
     assert any_site.store.planned(plan_id, "R1", "network", "port") == {"a", "b", "c"}
