@@ -328,6 +328,7 @@ EVENT = _object(
     request_id=_text("ID of the request that caused the entry. Empty: no request."),
     data={"type": "object", "description": "Details. The fields depend on ``type``."},
 )
+PROJECT_EVENT = _object(**_PROJECT, **EVENT["properties"])
 
 # -------------------------------------------------------------------------------------------------------------- plans
 PLAN = _object(

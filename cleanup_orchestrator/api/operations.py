@@ -127,6 +127,12 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         ("deletion_not_found",),
         query=schemas.EVENTS_QUERY,
     ),
+    ("GET", "/v1/events"): Operation(
+        "searches.events",
+        "List the journal entries of all deletions that name a resource",
+        {200: Answer("A page of the entries, oldest first.", answers.many("events", answers.PROJECT_EVENT))},
+        query=schemas.ALL_EVENTS_QUERY,
+    ),
     ("POST", "/v1/deletions/{id}/retry"): Operation(
         "actions.retry",
         "Begin a new attempt of a deletion, or try again at once what waits",

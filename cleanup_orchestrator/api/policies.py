@@ -84,6 +84,7 @@ _RULES = [
         "domain of the token. If it denies that, too, the list is limited to the deletions that the user requested.",
         ("GET", "/v1/deletions"),
         ("GET", "/v1/leftovers"),
+        ("GET", "/v1/events"),
         who=ADMIN_OR_DOMAIN_READER_OR_REQUESTER,
     ),
     _rule(

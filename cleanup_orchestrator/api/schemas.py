@@ -99,10 +99,12 @@ def _body(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
     return schema
 
 
-def _query(several: Mapping[str, Any] | None = None, **properties: Any) -> dict[str, Any]:
+def _query(
+    several: Mapping[str, Any] | None = None, required: tuple[str, ...] = (), **properties: Any
+) -> dict[str, Any]:
     arrays = {name: {"type": "array", "maxItems": 1, "items": item} for name, item in properties.items()}
     arrays |= {name: {"type": "array", "maxItems": 20, "items": item} for name, item in (several or {}).items()}
-    return _body((), **arrays)
+    return _body(required, **arrays)
 
 
 #: A resource type of a service: ``block-storage.volume``.
@@ -249,7 +251,18 @@ ORPHAN_PROJECTS_QUERY = _query(
     marker=_about(ORPHANS_PROJECT, _MARKER),
 )
 SERVICES_QUERY = _query(project_id=_about(ID, "Answer as for a deletion of this project."))
-EVENTS_QUERY = _query(type=_about(TEXT, "Only entries of this type."), limit=_LIMIT, marker=_ROW)
+#: An id as services have it: for Swift the name of a container.
+RESOURCE_ID = {"type": "string", "minLength": 1, "maxLength": 512, "pattern": rf"^[^\x00]*{_END}"}
+_EVENTS = {
+    "type": _about(TEXT, "Only entries of this type."),
+    "resource_id": _about(RESOURCE_ID, "Only entries that name the resource with this ID."),
+    "limit": _LIMIT,
+    "marker": _ROW,
+}
+EVENTS_QUERY = _query(**_EVENTS)
+ALL_EVENTS_QUERY = _query(
+    required=("resource_id",), domain_id=_about(ID, "Only entries of projects of this domain."), **_EVENTS
+)
 
 #: By pattern: how a text of this form is described to the client.
 _EXPECTED = {

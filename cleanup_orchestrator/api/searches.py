@@ -1,7 +1,8 @@
-"""``/v1/leftovers``: finds resources in the records of all deletions."""
+"""``/v1/leftovers`` and ``/v1/events``: finds resources in the records of all deletions."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pecan
@@ -11,7 +12,7 @@ from cleanup_orchestrator.api import schemas, views
 from cleanup_orchestrator.api.deletion import DeletionHandlers, filters_of
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.core.deletion import Deletion
-from cleanup_orchestrator.store import Page, ProjectLeftover
+from cleanup_orchestrator.store import Page, ProjectEvent, ProjectLeftover
 
 
 class Searches(DeletionHandlers):
@@ -35,6 +36,22 @@ class Searches(DeletionHandlers):
         there = [(row, deletions[row.deletion_id]) for row in rows if row.deletion_id in deletions]
         return {"leftovers": [_leftover(row, d) for row, d in there], **links}
 
+    @pecan.expose("json")
+    def events(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
+        """Return a page of the journal entries of all deletions that name a resource, oldest first.
+
+        :raises ApiError: 400 invalid_query; 403 forbidden
+        """
+        query = schemas.check_query(req, schemas.ALL_EVENTS_QUERY)
+        filters = filters_of(query)
+        domain_id = self._domain(req, filters.pop("domain_id", None))
+        paging = Paging.of(query, self._context)
+        wanted = filters.pop("resource_id")
+        found = self._context.store.events_of_resource(wanted, paging.more, paging.row, domain_id, **filters)
+        rows, links = paging.cut(req, found, lambda each: each.row.row)
+        readable = self._context.enforcer.readable(req.context)
+        return {"events": [_event(row, readable) for row in rows], **links}
+
 
 def _leftover(found: ProjectLeftover, d: Deletion) -> dict[str, Any]:
     """Return a leftover of a deletion, with its project.
@@ -44,6 +61,11 @@ def _leftover(found: ProjectLeftover, d: Deletion) -> dict[str, Any]:
     return {**_project(found), **views.leftover(found.row, d, {})}
 
 
-def _project(found: ProjectLeftover) -> dict[str, Any]:
+def _event(found: ProjectEvent, readable: Collection[str]) -> dict[str, Any]:
+    """Return a journal entry of a deletion, with its project."""
+    return {**_project(found), **views.event(found.row, readable)}
+
+
+def _project(found: ProjectLeftover | ProjectEvent) -> dict[str, Any]:
     """Return the deletion and the project of what a search found."""
     return {name: getattr(found, name) for name in ("deletion_id", "project_id", "project_name", "domain_id")}

@@ -20,7 +20,7 @@ from cleanup_orchestrator.store.commits import CommitListener
 from cleanup_orchestrator.store.database import OPTS, Database
 from cleanup_orchestrator.store.deletions import Deletions, Span
 from cleanup_orchestrator.store.errors import AlreadyUnderWay, Conflict, NotFound, ScanUnderWay
-from cleanup_orchestrator.store.journal import EventRow, Journal
+from cleanup_orchestrator.store.journal import EventRow, Journal, ProjectEvent
 from cleanup_orchestrator.store.leftovers import LeftoverRow, Leftovers, ProjectLeftover
 from cleanup_orchestrator.store.liens import Liens
 from cleanup_orchestrator.store.orphans import OrphanScans
@@ -43,6 +43,7 @@ __all__ = [
     "LeftoverRow",
     "NotFound",
     "Page",
+    "ProjectEvent",
     "ProjectLeftover",
     "ScanUnderWay",
     "Span",
@@ -81,6 +82,7 @@ class Store:
 
         journal = Journal(database)
         self.events, self.append_events = journal.page, journal.append
+        self.events_of_resource = journal.of_resource
 
         changes = Changes(database)
         self.record_intent, self.changes, self.undone = changes.record_intent, changes.list, changes.undone

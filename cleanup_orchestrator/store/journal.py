@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -29,24 +31,70 @@ class EventRow:
     event: Event
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProjectEvent:
+    """A stored journal line with its deletion and its project."""
+
+    row: EventRow
+    deletion_id: str
+    project_id: str
+    project_name: str
+    domain_id: str
+
+
 class Journal(Repository):
     """Reads the journal, and appends to it for a step."""
 
     @retry_transient
-    def page(self, deletion_id: str, limit: int, marker: int | None = None, **filters: str) -> Sequence[EventRow]:
+    def page(
+        self, deletion_id: str, limit: int, marker: int | None = None, resource_id: str | None = None, **filters: str
+    ) -> Sequence[EventRow]:
         """Return one page of a deletion's journal, the oldest line first.
 
         :param marker: the row after which the page begins
+        :param resource_id: only lines that name this resource
         :param filters: column=value
         """
         query = sa.select(t.events).where(t.events.c.deletion_id == deletion_id)
+        if resource_id is not None:
+            r = t.event_resources.c
+            named = sa.select(r.event_id).where(r.resource_id == resource_id, r.deletion_id == deletion_id)
+            query = query.where(t.events.c.id.in_(named))
         for name, value in filters.items():
             query = query.where(t.events.c[name] == value)
         if marker is not None:
             query = query.where(t.events.c.id > marker)
         with self._database.read() as c:
             rows = c.execute(query.order_by(t.events.c.id).limit(limit)).all()
-        return [EventRow(r.id, r.at, Event(r.type, r.message, r.actor, r.data, r.request_id)) for r in rows]
+        return [_event(row) for row in rows]
+
+    @retry_transient
+    def of_resource(
+        self, resource_id: str, limit: int, marker: int | None = None, domain_id: str | None = None, **filters: str
+    ) -> Sequence[ProjectEvent]:
+        """Return one page of the lines of all deletions that name a resource, the oldest line first.
+
+        :param marker: the row after which the page begins
+        :param domain_id: only of projects of this domain
+        :param filters: column=value
+        """
+        r, d = t.event_resources.c, t.deletions.c
+        query = (
+            sa.select(t.events, d.project_id, d.project_name, d.domain_id)
+            .select_from(t.event_resources)
+            .join(t.events, t.events.c.id == r.event_id)
+            .join(t.deletions, d.id == r.deletion_id)
+            .where(r.resource_id == resource_id, *(t.events.c[name] == value for name, value in filters.items()))
+        )
+        if domain_id is not None:
+            query = query.where(d.domain_id == domain_id)
+        if marker is not None:
+            query = query.where(r.event_id > marker)
+        with self._database.read() as c:
+            rows = c.execute(query.order_by(r.event_id).limit(limit)).all()
+        return [
+            ProjectEvent(_event(row), row.deletion_id, row.project_id, row.project_name, row.domain_id) for row in rows
+        ]
 
     @retry_transient
     def append(self, step: Step, *events: Event) -> bool:
@@ -62,20 +110,40 @@ class Journal(Repository):
 
 
 def write_journal(c: Connection, deletion_id: str, now: datetime.datetime, events: Sequence[Event]) -> None:
-    """Append lines to a deletion's journal."""
-    if events:
-        c.execute(
-            t.events.insert(),
-            [
-                {
-                    "deletion_id": deletion_id,
-                    "at": now,
-                    "type": e.type,
-                    "message": records.text(e.message),
-                    "actor": e.actor,
-                    "request_id": e.request_id,
-                    "data": records.plain(e.data),
-                }
-                for e in events
-            ],
-        )
+    """Append lines to a deletion's journal, with the resources that they name."""
+    named: list[dict[str, Any]] = []
+    for has_resources, group in itertools.groupby(events, key=lambda event: bool(_resources(event))):
+        rows = [(event, _row(deletion_id, now, event)) for event in group]
+        if not has_resources:
+            c.execute(t.events.insert(), [row for _event, row in rows])
+            continue
+        for event, row in rows:  # one by one: the database gives each line its number
+            key = c.execute(t.events.insert(), row).inserted_primary_key
+            assert key is not None
+            named += [{"event_id": key[0], "deletion_id": deletion_id, "resource_id": id_} for id_ in _resources(event)]
+    if named:
+        c.execute(t.event_resources.insert(), named)
+
+
+def _row(deletion_id: str, now: datetime.datetime, event: Event) -> dict[str, Any]:
+    return {
+        "deletion_id": deletion_id,
+        "at": now,
+        "type": event.type,
+        "message": records.text(event.message),
+        "actor": event.actor,
+        "request_id": event.request_id,
+        "data": records.plain(event.data),
+    }
+
+
+def _resources(event: Event) -> Iterable[str]:
+    """Return the ids of the resources that a line names, each once."""
+    found = event.data.get("resources")
+    if not isinstance(found, list):  # an approval has their number
+        return ()
+    return dict.fromkeys(records.resource_id(each["id"]) for each in found if each.get("id"))
+
+
+def _event(row: sa.Row[Any]) -> EventRow:
+    return EventRow(row.id, row.at, Event(row.type, row.message, row.actor, row.data, row.request_id))

@@ -182,6 +182,20 @@ events = sa.Table(
     **_OPTIONS,
 )
 
+#: The resources that journal lines name: which line is about which resource.
+event_resources = sa.Table(
+    "event_resources",
+    metadata,
+    sa.Column("id", _BIGINT, primary_key=True, autoincrement=True),
+    # Without a foreign key, which would need one more index.
+    sa.Column("event_id", _BIGINT, nullable=False),
+    sa.Column("deletion_id", _ID, sa.ForeignKey("deletions.id"), nullable=False),
+    sa.Column("resource_id", sa.String(512), nullable=False),
+    sa.Index(None, "resource_id", "event_id"),
+    sa.Index(None, "deletion_id"),
+    **_OPTIONS,
+)
+
 changes = sa.Table(
     "changes",
     metadata,

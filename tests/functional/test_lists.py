@@ -268,6 +268,18 @@ def test_each_filter_of_the_leftovers_of_all_projects_comes_from_an_index(store,
         assert f"ix_leftovers_{name}_id" in found or name == "none", found
 
 
+def test_the_events_of_a_resource_come_from_an_index(store, statements):
+    if store.database.engine.dialect.name in ("mysql", "mariadb"):
+        pytest.skip("the plan of MariaDB is not text")
+    for marker in (None, 4):
+        statements.clear()
+        store.events_of_resource("r", 3, marker, "dom", type="resource.deleted")
+        [(statement, parameters)] = statements
+        found = plan(store, statement, parameters)
+        assert "ix_event_resources_resource_id_event_id" in found, found
+        assert "Sort" not in found and "TEMP B-TREE" not in found, found
+
+
 @pytest.mark.parametrize("name", LISTS)
 def test_pages_have_each_row_once_in_each_order(store, name):
     populate(store)

@@ -85,6 +85,14 @@ def test_the_intent_to_delete(store, statements):
     assert sent == ["COMMIT", "INSERT events", "SELECT steps"]
 
 
+def test_the_resources_of_a_line_are_one_more_statement(store, statements):
+    step = claimed(store, in_delete_round(store))
+    going = Event("resource.deleting", "x", data={"resources": [{"id": str(n), "name": ""} for n in range(100)]})
+    with statements.of() as sent:
+        assert store.append_events(step, going)
+    assert sent == ["COMMIT", "INSERT event_resources", "INSERT events", "SELECT steps"]
+
+
 def test_record_intent(store, statements):
     record = create(store, status=Status.DRAINING)
     step = store.claim(dispatched(store, record, StepKind.DRAIN).id, "w", 60)[1]

@@ -90,6 +90,32 @@ def test_what_the_release_before_wrote_is_read_after_the_upgrade(empty_database_
     store.close()
 
 
+def test_the_journal_on_record_is_found_by_its_resources(empty_database_url):
+    manage.upgrade(empty_database_url, "0014")
+    engine = sa.create_engine(empty_database_url)
+    old = sa.MetaData()
+    old.reflect(engine)
+    deletion = world.deletion(id=str(uuid.uuid4()))
+    deletions, events = old.tables["deletions"], old.tables["events"]
+    known = {name: value for name, value in records.deletion_values(deletion).items() if name in deletions.c}
+    line = {"deletion_id": deletion.id, "at": world.T0, "message": "", "actor": "", "request_id": ""}
+    named = [{"id": "r1", "name": ""}, {"id": "r2", "name": ""}, {"id": "r1", "name": ""}]
+    rows = [
+        {**line, "type": "resource.deleted", "data": {"resources": named}},
+        {**line, "type": "deletion.approved", "data": {"resources": 9}},
+        {**line, "type": "resource.stopped", "data": {}},
+    ]
+    with engine.begin() as connection:
+        connection.execute(deletions.insert(), [_plain(deletions, known)])
+        connection.execute(events.insert(), [_plain(events, row) for row in rows])
+    engine.dispose()
+    manage.upgrade(empty_database_url)
+    store = Store.from_url(empty_database_url)
+    found = {id_: [each.row.event.type for each in store.events_of_resource(id_, 9)] for id_ in ("r1", "r2", "r3")}
+    assert found == {"r1": ["resource.deleted"], "r2": ["resource.deleted"], "r3": []}
+    store.close()
+
+
 def _plain(table, row):
     """Return a row as a driver takes it: a reflected JSON column of MariaDB or SQLite may be text."""
     import json

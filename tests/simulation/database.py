@@ -53,6 +53,7 @@ _TRIGGERS = (
     "CREATE TRIGGER forgotten BEFORE DELETE ON changes BEGIN SELECT watched('change', OLD.id, 'deleted', ''); END",
 )
 _EMPTY = (
+    "event_resources",
     "brakes",
     "liens",
     "waivers",
