@@ -53,6 +53,7 @@ def build(
         store=store,
         projects=Projects(identity),
         answers=lambda waivers: coverage.answers(identity, waivers),
+        types=coverage.types,
         engine=engine,
         enforcer=policies.PolicyEnforcer(policies.enforcer(conf)),
         # The views need no other rule; the other rules are for the engine.

@@ -43,6 +43,7 @@ class ApiContext:
     store: Store
     projects: Projects
     answers: Callable[[Iterable[Waiver]], Iterable[CatalogEntryStatus]]  #: returns the status of each catalog entry
+    types: Mapping[str, tuple[str, ...]]  #: the resource types of each service that has a plugin
     engine: EngineCaster
     enforcer: PolicyEnforcer
     rules: Rules

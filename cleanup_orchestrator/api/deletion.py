@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pecan
@@ -12,7 +12,7 @@ import webob
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api import names, policies, schemas, views
 from cleanup_orchestrator.api.blocking import Blocking
 from cleanup_orchestrator.api.context import ApiContext, tell_engine
 from cleanup_orchestrator.api.errors import ApiError
@@ -152,8 +152,11 @@ class SingleDeletion(DeletionHandlers):
         if reasons == [{Reason.KEPT}] and not d.dry_run:
             text = "only a dry run records which resources it keeps; 'counts' of the deletion has their number"
             raise ApiError(400, "invalid_query", text, field="reason")
+        filters = names.resolved(filters)
         steps = self._context.store.steps(d.id) if d.purpose is RoundPurpose.DELETE else ()
         found = self._context.store.leftovers(deletion_id, paging.more, paging.row, *reasons, **filters)
+        if not found and not paging.marker:
+            names.check(self._context, filters, lambda: places(self._context, deletion_id))
         rows, links = paging.cut(req, found, lambda row: row.row)
         waits, blocking = messages.waits(d, steps), Blocking(self._context, req.context)
         shown = [views.leftover(row, d, waits, blocking.shown(d, row.leftover.blocked_by)) for row in rows]
@@ -179,6 +182,11 @@ class SingleDeletion(DeletionHandlers):
         """Check access to the deletion; return the page and the filters of a query."""
         self._allow(req, policies.GET, d)
         return Paging.of(query, self._context), filters_of(query)
+
+
+def places(context: ApiContext, deletion_id: str) -> Iterator[tuple[str, str, str]]:
+    """Return (region, service, type) of a deletion's steps."""
+    return ((step.region, step.service, step.type) for step in context.store.steps(deletion_id))
 
 
 def filters_of(query: Mapping[str, list[str]]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from oslo_log import log
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api import names, policies, schemas, views
 from cleanup_orchestrator.api.blocking import Blocking
 from cleanup_orchestrator.api.context import ApiContext, tell_engine
 from cleanup_orchestrator.api.errors import ApiError
@@ -127,10 +127,12 @@ class OrphanScans:
         """
         query = schemas.check_query(req, schemas.ORPHANS_QUERY)
         self._permit(req, policies.ORPHAN_SCAN_GET)
-        self._find(scan_id)
+        _scan, parts = self._find(scan_id)
+        wanted: tuple[str, ...] = ("project_id", "region", "service", "type")
+        filters = names.resolved({name: query[name][0] for name in wanted if name in query})
+        if not self._context.store.orphans(scan_id, 1, None, **filters):
+            names.check(self._context, filters, lambda: ((p.region, p.service, p.type) for p in parts))
         resp.vary = ("Accept",)
-        names: tuple[str, ...] = ("project_id", "region", "service", "type")
-        filters = {name: query[name][0] for name in names if name in query}
         if query.get("format", ["csv" if _wants_csv(req) else "json"])[0] == "csv":
             resp.content_type, resp.charset = "text/csv", "UTF-8"
             resp.headers["Content-Disposition"] = f'attachment; filename="orphans-{scan_id}.csv"'

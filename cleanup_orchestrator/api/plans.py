@@ -11,9 +11,10 @@ from oslo_context.context import RequestContext
 
 from cleanup_orchestrator import log as our_log
 from cleanup_orchestrator import store as storage
-from cleanup_orchestrator.api import policies, schemas, views
+from cleanup_orchestrator.api import names, policies, schemas, views
 from cleanup_orchestrator.api.blocking import Blocking
 from cleanup_orchestrator.api.context import ApiContext
+from cleanup_orchestrator.api.deletion import places
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.core import plans
@@ -56,8 +57,10 @@ class Plans:
         d = find_record(self._context, req.context, plan_id)
         paging = Paging.of(query, self._context)
         reasons = _REASONS[query["action"][0]] if "action" in query else frozenset(Reason) - {Reason.INFORMATIONAL}
-        filters = {name: query[name][0] for name in ("region", "service", "type") if name in query}
+        filters = names.resolved({name: query[name][0] for name in ("region", "service", "type") if name in query})
         rows = self._context.store.leftovers(d.id, paging.more, paging.row, reasons, **filters)
+        if not rows and not paging.marker:
+            names.check(self._context, filters, lambda: places(self._context, d.id))
         shown, links = paging.cut(req, rows, lambda row: row.row)
         blocking = Blocking(self._context, req.context)
         return {"resources": [views.planned(row, blocking.shown(d, row.leftover.blocked_by)) for row in shown], **links}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pecan
 import webob
 
-from cleanup_orchestrator.api import schemas, views
+from cleanup_orchestrator.api import names, schemas, views
+from cleanup_orchestrator.api.blocking import Blocking
 from cleanup_orchestrator.api.deletion import DeletionHandlers, filters_of
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.core.deletion import Deletion
@@ -25,16 +26,20 @@ class Searches(DeletionHandlers):
         :raises ApiError: 400 invalid_query; 403 forbidden
         """
         query = schemas.check_query(req, schemas.ALL_LEFTOVERS_QUERY)
-        filters = filters_of(query)
+        filters = names.resolved(filters_of(query))
         domain_id = self._domain(req, filters.pop("domain_id", None))
         paging = Paging.of(query, self._context)
         found = self._context.store.leftovers_of_all_projects(paging.more, paging.row, domain_id, **filters)
+        if not found and not paging.marker:
+            names.check(self._context, filters, self._context.store.leftover_places)
         rows, links = paging.cut(req, found, lambda each: each.row.row)
         wanted = sorted({row.deletion_id for row in rows})
         deletions = {d.id: d for d in self._context.store.list(Page(len(wanted)), id=wanted)} if wanted else {}
         # A deletion that was purged meanwhile is missing.
         there = [(row, deletions[row.deletion_id]) for row in rows if row.deletion_id in deletions]
-        return {"leftovers": [_leftover(row, d) for row, d in there], **links}
+        blocking = Blocking(self._context, req.context)
+        shown = [_leftover(row, d, blocking.shown(d, row.row.leftover.blocked_by)) for row, d in there]
+        return {"leftovers": shown, **links}
 
     @pecan.expose("json")
     def events(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
@@ -53,12 +58,12 @@ class Searches(DeletionHandlers):
         return {"events": [_event(row, readable) for row in rows], **links}
 
 
-def _leftover(found: ProjectLeftover, d: Deletion) -> dict[str, Any]:
+def _leftover(found: ProjectLeftover, d: Deletion, blocked_by: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a leftover of a deletion, with its project.
 
     The message does not say what the type waits for: that needs all steps of the deletion.
     """
-    return {**_project(found), **views.leftover(found.row, d, {})}
+    return {**_project(found), **views.leftover(found.row, d, {}, blocked_by)}
 
 
 def _event(found: ProjectEvent, readable: Collection[str]) -> dict[str, Any]:

@@ -160,7 +160,7 @@ class ServiceCatalog:
 
     def __init__(self, conf: cfg.ConfigOpts, types: Mapping[str, tuple[str, ...]]) -> None:
         """Take the type names of each service that has a plugin."""
-        self._conf, self._types = conf, types
+        self._conf, self.types = conf, types
 
     def answer(self, entry: Entry, waivers: Iterable[Waiver] = ()) -> CatalogEntryStatus:
         """Return how one entry is covered.
@@ -168,14 +168,14 @@ class ServiceCatalog:
         :param waivers: those in force; they take precedence over plugins, because they cover for plugins that fail
         """
         base = (entry.region, entry.service_type, entry.name)
-        plugin = entry.service_type in self._types
+        plugin = entry.service_type in self.types
         nothing = not plugin and self._owns_nothing(entry)
         covering = [w for w in waivers if w.covers(entry.service_type, entry.region)]
         if covering and not nothing and entry.service_type not in NEVER_WAIVED:
             waiver = max(covering, key=lambda w: (w.expires_at, w.id))
             return CatalogEntryStatus(*base, AnsweredBy.WAIVED, message=f"not listed: {waiver}", waiver=waiver)
         if plugin:
-            return CatalogEntryStatus(*base, AnsweredBy.PLUGIN, self._types[entry.service_type])
+            return CatalogEntryStatus(*base, AnsweredBy.PLUGIN, self.types[entry.service_type])
         if nothing:
             return CatalogEntryStatus(*base, AnsweredBy.NOTHING_TO_OWN, message="declared in [catalog] owns_nothing")
         if entry.second_of:
@@ -189,7 +189,7 @@ class ServiceCatalog:
 
     def _owns_nothing(self, entry: Entry) -> bool:
         declared = self._conf.catalog.owns_nothing
-        return entry.service_type in declared or (entry.second_of in declared and entry.second_of not in self._types)
+        return entry.service_type in declared or (entry.second_of in declared and entry.second_of not in self.types)
 
     def answers(self, identity: Adapter, waivers: Iterable[Waiver] = ()) -> tuple[CatalogEntryStatus, ...]:
         """Return how each entry of the catalog is covered."""

@@ -78,7 +78,7 @@ class Store:
 
         leftovers = Leftovers(database)
         self.leftovers, self.blocking = leftovers.page, leftovers.blocking
-        self.leftovers_of_all_projects = leftovers.of_all_projects
+        self.leftovers_of_all_projects, self.leftover_places = leftovers.of_all_projects, leftovers.places
 
         journal = Journal(database)
         self.events, self.append_events = journal.page, journal.append

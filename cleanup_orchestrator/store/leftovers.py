@@ -110,6 +110,13 @@ class Leftovers(Repository):
             for row in rows
         ]
 
+    @retry_transient
+    def places(self) -> Sequence[tuple[str, str, str]]:
+        """Return (region, service, type) of all leftovers on record, each once."""
+        columns = t.leftovers.c.region, t.leftovers.c.service, t.leftovers.c.type
+        with self._database.read() as c:
+            return [(row.region, row.service, row.type) for row in c.execute(sa.select(*columns).distinct())]
+
 
 def _with_place(row: sa.Row[Any]) -> LeftoverRow:
     return LeftoverRow(row.id, row.region, row.service, row.type, records.leftover(row))

@@ -61,6 +61,7 @@ class Users:
             store=world.store,
             projects=Projects(clouds.identity(clouds.admin_session())),
             answers=lambda _waivers: (),
+            types={},
             engine=world.bus,
             enforcer=permissive,  # type: ignore[arg-type]
             rules=rules(world.conf),

@@ -420,8 +420,10 @@ def test_counts_leftovers_and_blockers(any_site):
     }  # fmt: skip
     query = "?region=RegionOne&service=network&type=port&reason=in_use&limit=1"
     assert site.get(path + query).json == {"leftovers": [row]}
-    for other in ("region=x", "service=x", "type=x", "reason=error", "region=%27;--"):
+    for other in ("type=network", "service=identity", "reason=error"):
         assert site.get(f"{path}?{other}").json == {"leftovers": []}
+    for unknown in ("region=x", "service=x", "type=x", "region=%27;--"):
+        assert site.get(f"{path}?{unknown}").error["field"] == unknown.partition("=")[0]
     listed = site.get("/v1/deletions").json["deletions"][0]
     assert listed["progress"] == shown["progress"]
     assert "counts" not in listed and "blockers" not in listed

@@ -85,7 +85,11 @@ def test_orphans_are_listed_page_by_page_and_by_filter(any_site):
     ids = lambda query: [row["id"] for row in any_site.get(f"{path}?{query}").json["orphans"]]  # noqa: E731
     assert ids(f"project_id={orphaned.OTHER}") == ["p3"]
     assert ids("type=default_security_group&service=network&region=R1") == ["g1"]
-    assert ids("region=R2") == []
+    assert ids("type=neutron.port") == ["p1", "p2", "p3"]
+    assert ids("type=network.network") == []
+    for format_ in ("json", "csv"):
+        answer = any_site.get(f"{path}?format={format_}&region=R2")
+        assert (answer.status, answer.error["code"], answer.error["field"]) == (400, "invalid_query", "region")
 
 
 @pytest.mark.parametrize("how", ["query", "header"])
