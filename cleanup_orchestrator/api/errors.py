@@ -47,6 +47,11 @@ CODES: dict[str, tuple[int, str]] = {
     "invalid_version": (400, "The microversion in the header ``OpenStack-API-Version`` is malformed."),
     "project_is_domain": (400, "The ID is the ID of a domain. Delete the projects of the domain one by one."),
     "not_waivable": (400, "The service is Keystone, which cannot be waived. ``field`` is ``service_type``."),
+    "not_in_catalog": (
+        400,
+        "The waiver names a service or a region that neither the catalog nor a deletion under way has. ``field`` names "
+        "it.",
+    ),
     "unauthorized": (
         401,
         "The request has no token, or Keystone does not accept the token. The header ``WWW-Authenticate`` has the URL "

@@ -224,7 +224,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "waivers.create",
         "Let deletions skip a service",
         {201: Answer("The waiver is in force.", _WAIVER, location=True)},
-        ("not_waivable",),
+        ("not_waivable", "not_in_catalog"),
         body=schemas.WAIVER_BODY,
     ),
     ("GET", "/v1/waivers/{id}"): Operation(

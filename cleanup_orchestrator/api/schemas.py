@@ -215,6 +215,9 @@ WAIVER_BODY = _body(
     project_id=_about({**ID, "type": ["string", "null"]}, "Only for this project. Absent or ``null``: for every one."),
     reason=_WHY,
     expires_at=_about(TIME, "When the waiver ends: at most ``[catalog] waiver_limit`` days from now."),
+    allow_unknown=_about(
+        {"type": "boolean", "default": False}, "``true``: the catalog need not have the service in the region."
+    ),
 )
 WAIVERS_QUERY = _query(
     service_type=_about(SERVICE_TYPE, "Only waivers of this service, by any of its names."),

@@ -41,7 +41,8 @@ class Waivers(Expiring[Waiver]):
 
         Each deletion applies it when it next reads the catalog.
 
-        :raises ApiError: 400 invalid_json, invalid_body, not_waivable; 403 forbidden; 415
+        :raises ApiError: 400 invalid_json, invalid_body, not_waivable, not_in_catalog; 403 forbidden; 415; 503
+            keystone_unavailable
         """
         schemas.check_query(req, schemas.NOTHING)
         self._permit(req, "create")
@@ -63,6 +64,8 @@ class Waivers(Expiring[Waiver]):
             request_id=req.context.request_id,
         )
         self._check(waiver)
+        if not body.get("allow_unknown", False):
+            self._check_names(waiver)
         waiver = self._context.store.add_waiver(waiver)
         self._log.warning("waived by %s (%s): %s", waiver.user_name, waiver.user_id, waiver.explained)
         return self._made(req, resp, waiver)
@@ -95,3 +98,28 @@ class Waivers(Expiring[Waiver]):
             days = self._context.waiver_limit.days
             text = f"'expires_at' may be at most {days} days from now ([catalog] waiver_limit): renew it before it ends"
             raise ApiError(400, "invalid_body", text, field="expires_at")
+
+    def _check_names(self, waiver: Waiver) -> None:
+        """Check that the catalog has the service in the region: a waiver with a typo would never apply.
+
+        A service that left the catalog after a deletion had begun counts, too: it blocks that deletion.
+
+        :raises ApiError: 400 not_in_catalog
+        """
+        entries = {(entry.region, entry.service_type) for entry in self._context.answers(())}
+        if any(service == waiver.service_type and waiver.region in ("", region) for region, service in entries):
+            return
+        entries |= self._context.store.live_places()
+        services, regions = {service for _, service in entries}, {region for region, _ in entries} - {""}
+        hint = "; a waiver for what the catalog will have later needs allow_unknown"
+        if waiver.service_type not in services:
+            text = f"the catalog has no such service; it has {', '.join(sorted(services))}{hint}"
+            raise ApiError(400, "not_in_catalog", text, field="service_type")
+        if not waiver.region or (waiver.region, waiver.service_type) in entries:
+            return
+        if waiver.region in regions:
+            has = ", ".join(sorted(region for region, service in entries if service == waiver.service_type))
+            text = f"the catalog does not have the service in this region, only in {has}{hint}"
+        else:
+            text = f"the catalog has no such region; it has {', '.join(sorted(regions))}{hint}"
+        raise ApiError(400, "not_in_catalog", text, field="region")

@@ -72,7 +72,7 @@ class Store:
 
         steps = Steps(database)
         self.steps, self.steps_of, self.put_steps = steps.list, steps.by_deletion, steps.put
-        self.tallies = steps.tallies
+        self.tallies, self.live_places = steps.tallies, steps.live_places
         self.claim, self.renew, self.release_claim = steps.claim, steps.renew, steps.release_claim
         self.may_write, self.finish = steps.may_write, steps.finish
 

@@ -62,6 +62,15 @@ class Steps(Repository):
             return queries.steps_of(c, deletion_id)
 
     @retry_transient
+    def live_places(self) -> frozenset[tuple[str, str]]:
+        """Return (region, service) of all steps of live deletions."""
+        s, d = t.steps.c, t.deletions.c
+        query = sa.select(s.region, s.service).join(t.deletions, d.id == s.deletion_id).distinct()
+        with self._database.read() as c:
+            rows = c.execute(query.where(d.live_project_id.is_not(None), s.service != ""))
+            return frozenset((row.region, row.service) for row in rows)
+
+    @retry_transient
     def by_deletion(self, deletion_ids: Sequence[str]) -> dict[str, tuple[Step, ...]]:
         """Return all steps of several deletions in one query, by deletion.
 

@@ -4,11 +4,15 @@ import datetime
 
 import pytest
 
+from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.holds import Waiver
+from cleanup_orchestrator.core.step import Step, StepKind
+from cleanup_orchestrator.store import records, tables
 from tests.functional.test_api.site import Site
+from tests.support.stores import create
 
 HOUR = datetime.timedelta(hours=1)
-GOOD = {"service_type": "dns", "reason": "it is retired"}
+GOOD = {"service_type": "weather", "reason": "it is retired"}
 
 
 def text(time):
@@ -95,7 +99,7 @@ def test_the_operator_says_how_long_one_may_hold(tmp_path, keystone):
 
 
 def test_a_waiver_is_written_read_listed_and_withdrawn(any_site):
-    made = waive(any_site, region="R1", reason="  ünïcødé 🗑  ")
+    made = waive(any_site, region="RegionOne", reason="  ünïcødé 🗑  ")
     assert made["reason"] == "ünïcødé 🗑"
     assert any_site.get(f"/v1/waivers/{made['id']}").json["waiver"] == made
     assert any_site.get("/v1/waivers").json["waivers"] == [made]
@@ -107,7 +111,7 @@ def test_a_waiver_is_written_read_listed_and_withdrawn(any_site):
 
 
 def test_pages_walk_over_every_waiver_once(any_site):
-    ids = {waive(any_site, service_type=f"kind-{n % 3}")["id"] for n in range(7)}
+    ids = {waive(any_site, service_type=f"kind-{n % 3}", allow_unknown=True)["id"] for n in range(7)}
     for sort in ("", "&sort=service_type:asc", "&sort=expires_at:desc,region:asc"):
         seen, path = [], f"/v1/waivers?limit=3{sort}"
         while path:
@@ -205,6 +209,64 @@ def test_the_log_names_user_and_service_of_a_waiver(site, caplog):
 def test_a_limit_beyond_the_last_date_is_no_limit(tmp_path, keystone):
     """It once caused a server error."""
     site = Site(tmp_path, keystone=keystone, extra="[catalog]\nwaiver_limit = 3650000\n")
-    body = {"service_type": "dns", "reason": "down", "expires_at": "9999-12-31T23:59:59Z"}
+    body = {"service_type": "weather", "reason": "down", "expires_at": "9999-12-31T23:59:59Z"}
     assert site.post("/v1/waivers", body).status == 201
     site.close()
+
+
+# ------------------------------------------------------------------------------------------------------- the catalog
+@pytest.mark.parametrize(
+    ("fields", "field", "text"),
+    [
+        ({"service_type": "wether"}, "service_type", "it has identity, network, placement, weather"),
+        ({"service_type": "volumev3"}, "service_type", "no such service"),
+        ({"region": "RegionTwo"}, "region", "no such region; it has RegionOne, RegionThree"),
+        ({"region": "RegionThree"}, "region", "only in RegionOne"),
+        ({"service_type": "wether", "region": "RegionTwo", "allow_unknown": False}, "service_type", "no such service"),
+    ],
+)
+def test_a_typo_in_a_waiver_is_refused_unless_it_is_meant(site, monkeypatch, fields, field, text):
+    answer = site.keystone._answer
+
+    def with_another_region(method, path, environ):
+        status, body, headers = answer(method, path, environ)
+        if path == "/v3/endpoints":
+            body["endpoints"].append({"id": "e3", "service_id": "network", "region_id": "RegionThree"})
+        return status, body, headers
+
+    monkeypatch.setattr(site.keystone, "_answer", with_another_region)
+    body = {**GOOD, "expires_at": until(site, days=1), **fields}
+    refused = site.post("/v1/waivers", body)
+    assert (refused.status, refused.error["code"], refused.error["field"]) == (400, "not_in_catalog", field)
+    assert text in refused.error["detail"] and "wether" not in refused.error["detail"]
+    assert site.get("/v1/waivers?state=all").json["waivers"] == []
+    made = site.post("/v1/waivers", {**body, "allow_unknown": True})
+    assert made.status == 201
+    assert "allow_unknown" not in made.json["waiver"]
+
+
+@pytest.mark.parametrize(("status", "expected"), [(Status.DELETING, 201), (Status.FAILED, 400)])
+def test_a_service_that_left_the_catalog_can_be_waived_while_it_blocks_a_deletion(site, status, expected):
+    record = create(site.store, status=status)
+    step = Step("s", record.id, StepKind.SWEEP, "RegionTwo", "dns", "zone")
+    with site.store.database.begin() as c:
+        c.execute(tables.steps.insert(), [records.step_values(step)])
+    for region in (None, "RegionTwo"):
+        body = {**GOOD, "service_type": "designate", "region": region, "expires_at": until(site, days=1)}
+        assert site.post("/v1/waivers", body).status == expected
+    other = {**GOOD, "service_type": "dns", "region": "RegionOne", "expires_at": until(site, days=1)}
+    assert site.post("/v1/waivers", other).status == 400
+
+
+def test_a_waiver_can_name_a_service_by_its_project(site):
+    assert waive(site, service_type="neutron", region="RegionOne")["service_type"] == "network"
+
+
+def test_without_keystone_only_a_waiver_that_may_be_unknown_is_recorded(site, monkeypatch):
+    body = {**GOOD, "expires_at": until(site, days=1)}
+    answer = site.keystone._answer
+    down = lambda method, path, environ: (503, {}, []) if path == "/v3/services" else answer(method, path, environ)  # noqa: E731
+    monkeypatch.setattr(site.keystone, "_answer", down)
+    refused = site.post("/v1/waivers", body)
+    assert (refused.status, refused.error["code"]) == (503, "keystone_unavailable")
+    assert site.post("/v1/waivers", {**body, "allow_unknown": True}).status == 201
