@@ -317,8 +317,7 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command."""
-        super().run(parsed_args)
-        return self._code
+        return super().run(parsed_args) or self._code
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Write the table, or, with ``--follow``, each event when it arrives."""
@@ -342,7 +341,7 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
         """Return one row for each event, or an iterator that follows the events."""
         if parsed_args.follow:
             if parsed_args.formatter not in ("table", "json") or parsed_args.columns or parsed_args.limit:
-                raise exceptions.CommandError("--follow needs the default output or '-f json', without -c and --limit")
+                raise common.UsageError("--follow needs the default output or '-f json', without -c and --limit")
             return (), self._follow(parsed_args)
         filters = {"type": parsed_args.type, "marker": parsed_args.marker}
         names = ["id", "at", "type", "message", "actor"]

@@ -7,7 +7,6 @@ from typing import Any
 
 from cliff import command as cliff_command
 from openstackclient.identity.v3 import project as stock
-from osc_lib import exceptions
 
 from cleanup_orchestrator.core.deletion import Mode
 from cleanup_orchestrator.osc import common, request, wait
@@ -109,7 +108,7 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
         }
         options = ", ".join(option for option, value in given.items() if value)
         if options:
-            raise exceptions.CommandError(f"{options}: only with --async; nothing was deleted")
+            return self.refuse(common.UsageError(f"{options}: only with --async; nothing was deleted"))
         # Not the run of the lister: the stock command has no output.
         code: int = cliff_command.Command.run(self, parsed_args)
         return code
@@ -124,9 +123,9 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
         mode = Mode.CASCADE if parsed_args.cascade else Mode.REPORT
         plan, plan_hash = parsed_args.plan, parsed_args.plan_hash
         if plan_hash and not plan:
-            raise exceptions.CommandError("--plan-hash needs --plan; nothing was deleted")
+            raise common.UsageError("--plan-hash needs --plan; nothing was deleted")
         if plan and (mode is not Mode.CASCADE or len(parsed_args.projects) > 1):
-            raise exceptions.CommandError("--plan needs --cascade, and exactly one project; nothing was deleted")
+            raise common.UsageError("--plan needs --cascade, and exactly one project; nothing was deleted")
 
         def ask(project: str) -> dict[str, Any]:
             project_id = common.find_project(identity, project, parsed_args.domain)

@@ -40,7 +40,7 @@ def check_wait_options(parsed_args: argparse.Namespace) -> None:
     }
     for option, value in given.items():
         if value and not parsed_args.wait:
-            raise exceptions.CommandError(f"{option} needs --wait")
+            raise common.UsageError(f"{option} needs --wait")
 
 
 class Requesting(common.Lister):
@@ -54,8 +54,7 @@ class Requesting(common.Lister):
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command and return its exit code."""
         self._code = 0
-        super().run(parsed_args)
-        return self._code
+        return super().run(parsed_args) or self._code
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """List the requested deletions, if there are any."""
@@ -72,19 +71,20 @@ class Requesting(common.Lister):
     ) -> common.Table:
         """Send a request for each argument, wait if requested, and return the table."""
         deletions: dict[str, dict[str, Any]] = {}
-        failed = 0
+        failed = code = 0
         for argument in arguments:
             try:
                 deletion = request(argument)
             except (sdk_exceptions.SDKException, exceptions.CommandError) as exc:
                 failed += 1
+                code = max(code, common.exit_code(exc))
                 self.log.error("%s '%s': %s", what, one_line(argument), common.explain(exc, self.find_id))
                 self.log.debug("", exc_info=True)
             else:
                 # The same project given twice is one deletion.
                 deletions[deletion["id"]] = deletion
         if failed:
-            self._code = 1
+            self._code = code
             if len(arguments) > 1:
                 self.log.error("%s of %s requests failed", failed, len(arguments))
         rows = list(deletions.values())

@@ -318,7 +318,7 @@ class TestEvents:
     def test_follow_has_no_other_format(self, openstack, id_):
         for args in (["-f", "csv"], ["-c", "ID"], ["--limit", "3"]):
             result = openstack("project", "deletion", "events", "--follow", id_, *args)
-            assert (result.code, len(result.err.splitlines())) == (1, 1)
+            assert (result.code, len(result.err.splitlines())) == (2, 1)
 
     def test_follow_an_unknown_deletion(self, openstack):
         result = openstack("project", "deletion", "events", "--follow", "nope")
@@ -605,7 +605,7 @@ class TestPlans:
     )
     def test_what_a_plan_does_not_go_with(self, openstack, stub_cloud, demo, args):
         result = openstack("project", "delete", *args)
-        assert result.code == 1 and "nothing was deleted" in result.err
+        assert result.code == 2 and "nothing was deleted" in result.err
         assert not stub_cloud.made("POST", "/cleanup") and not stub_cloud.made("DELETE")
 
     def test_approve(self, openstack, stub_cloud, demo):

@@ -48,7 +48,7 @@ class TestWithoutAsync:
     def test_options_of_async_delete_nothing(self, openstack, stub_cloud, options):
         stub_cloud.add_project("demo")
         result = openstack("project", "delete", *options, "demo")
-        assert result.code == 1
+        assert result.code == 2
         assert "only with --async; nothing was deleted" in result.err
         assert len(result.err.splitlines()) == 1
         assert not stub_cloud.made("DELETE")
@@ -174,5 +174,5 @@ class TestRequest:
     def test_wait_timeout_needs_wait(self, openstack, stub_cloud):
         stub_cloud.add_project("demo")
         result = openstack("project", "delete", "--async", "--wait-timeout", "5", "demo")
-        assert (result.code, result.err) == (1, "--wait-timeout needs --wait\n")
+        assert (result.code, result.err) == (2, "--wait-timeout needs --wait\n")
         assert not bodies(stub_cloud)

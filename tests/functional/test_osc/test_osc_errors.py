@@ -206,3 +206,19 @@ def test_the_plugin_needs_nothing_of_the_service(env):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, timeout=180)
     assert done.stdout == "fine\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [("invalid_query", 2), ("invalid_body", 2), ("not_in_catalog", 2), ("not_waivable", 1)]
+)
+def test_a_value_that_only_the_api_can_check_is_a_wrong_command_line(openstack, stub_cloud, code, expected):
+    stub_cloud.answers["GET", DELETIONS] = [stub_cloud.error(400, code, "'sort' must be a key")]
+    result = openstack(*LIST, "--sort", "x")
+    assert (result.code, result.out, len(result.err.splitlines())) == (expected, "", 1)
+
+
+def test_a_wrong_value_in_one_of_several_requests_is_a_wrong_command_line(openstack, stub_cloud):
+    ids = [stub_cloud.add_deletion(stub_cloud.add_project(name), "leftovers") for name in ("one", "two")]
+    stub_cloud.answers["POST", f"{DELETIONS}/{ids[0]}/retry"] = [stub_cloud.error(400, "invalid_body", "no")]
+    result = openstack("project", "deletion", "retry", *ids)
+    assert result.code == 2 and "2 of 2 requests failed" in result.err

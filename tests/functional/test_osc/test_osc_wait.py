@@ -199,7 +199,7 @@ class TestTrouble:
     def test_that_option_needs_a_wait(self, openstack, stub_cloud):
         stub_cloud.add_project("demo")
         result = openstack("project", "delete", "--async", "--stop-when-blocked", "demo")
-        assert (result.code, result.err) == (1, "--stop-when-blocked needs --wait\n")
+        assert (result.code, result.err) == (2, "--stop-when-blocked needs --wait\n")
         assert not stub_cloud.made("POST", "/cleanup")
 
     def test_a_parent_shows_what_is_below_it(self, openstack, stub_cloud):
