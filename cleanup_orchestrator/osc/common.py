@@ -20,6 +20,7 @@ from osc_lib.command import command
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.redact import printable
 from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.osc import words
 from cleanup_orchestrator.osc.client import ApiError, LoginLost, Proxy, one_line
 
 #: What a command returns: column names, and rows or values.
@@ -67,7 +68,7 @@ def explain(exc: BaseException, find: str = "") -> str:
         if isinstance(exc, LoginLost):
             text += "; if you are logged in to the project that is being deleted, log in to another one"
         return text
-    text = str(exc)
+    text = words.spoken(str(exc))
     if exc.deletion_id:
         return f"{text}. See it with: {SHOW.format(id=exc.deletion_id)}"
     if exc.code:

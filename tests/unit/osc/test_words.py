@@ -1,0 +1,79 @@
+"""An error on the command line names options and commands, whatever the API says."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from cleanup_orchestrator.api import schemas
+from cleanup_orchestrator.osc import words
+
+API = Path(words.__file__).parents[1] / "api"
+#: What only a program that calls the API needs: a field, a call, a path.
+REST = re.compile(r"\b(GET|POST|DELETE|PATCH|PUT) /|/v1|'[a-z]+(_[a-z]+)+'|include_subtree|allow_unknown|mode cascade")
+
+
+def texts():
+    """Return the texts of the API that are sentences, also the parts of f-strings."""
+    for path in sorted(API.glob("*.py")):
+        tree = ast.parse(path.read_text())
+        documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                parts = [part.value if isinstance(part, ast.Constant) else "{id}" for part in node.values]
+                text = "".join(parts)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
+                text = node.value
+            else:
+                continue
+            if " " in text.strip() and not text.startswith("cleanup"):
+                yield path.name, text
+
+
+RAISED = sorted({text for name, text in texts() if name not in ("policies.py", "options.py", "app.py", "root.py")})
+
+
+def test_the_api_has_texts_to_translate():
+    assert sum(1 for text in RAISED if REST.search(text)) > 15
+
+
+@pytest.mark.parametrize("text", RAISED)
+def test_no_text_of_the_api_names_a_call_or_a_field(text):
+    assert not REST.search(words.spoken(text)), words.spoken(text)
+
+
+FIELDS = {name for pair in schemas.OPERATIONS.values() for each in pair if each for name in each["properties"]}
+
+
+@pytest.mark.parametrize("name", sorted(FIELDS))
+def test_each_field_has_an_option_or_is_an_option(name):
+    assert not REST.search(words.spoken(f"'{name}' is not valid"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "there are projects below this one: a, b; delete them first, or set include_subtree",
+            "there are projects below this one: a, b; delete them first, or use --include-subtree",
+        ),
+        (
+            "no lien has this id; GET /v1/liens lists them",
+            "no lien has this id; 'openstack project deletion lien list' lists them",
+        ),
+        ("'expires_at' must be later than now", "--expires-at must be later than now"),
+        ("'created_since' must be a time in UTC", "--since must be a time in UTC"),
+        ("'types' has x, which cannot be forced", "--type has x, which cannot be forced"),
+        ("'sort' must be key:asc", "--sort must be key:asc"),
+        ("'plan_id' needs mode cascade, and no dry run", "--plan needs --cascade, without --dry-run"),
+        (
+            "Ask the origin of the lien to have it removed: DELETE /v1/liens/{id}",
+            "Ask the origin of the lien to have it removed: 'openstack project deletion lien delete'",
+        ),
+        ("GET /v1/orphan-scans/{id}/projects lists", "'openstack project orphan project list' lists"),
+        ("nothing to translate in 'demo'", "nothing to translate in 'demo'"),
+    ],
+)
+def test_examples(text, said):
+    assert words.spoken(text) == said
