@@ -262,14 +262,17 @@ class Proxy(proxy.Proxy):
         expires_at: str,
         region: str | None = None,
         project_id: str | None = None,
+        allow_unknown: bool = False,
     ) -> dict[str, Any]:
         """Let deletions skip a service.
 
         :param expires_at: a time in UTC, such as ``2027-01-31T00:00:00Z``
         :param region: ``None``: all regions
         :param project_id: ``None``: all projects
+        :param allow_unknown: whether the catalog need not have the service in the region
         """
-        body = {"service_type": service_type, "reason": reason, "expires_at": expires_at}
+        body: dict[str, Any] = {"service_type": service_type, "reason": reason, "expires_at": expires_at}
+        body |= {"allow_unknown": True} if allow_unknown else {}
         body |= {name: value for name, value in (("region", region), ("project_id", project_id)) if value}
         return self._one("POST", "/waivers", "waiver", json=body)
 

@@ -47,6 +47,9 @@ class CreateWaiver(common.ShowOne):
         parser.add_argument("--region", metavar="<region>", help="Only in this region (default: in all regions)")
         common.add_project(parser, "Only for the deletion of this project (name or ID; default: of all projects)")
         parser.add_argument("--reason", metavar="<reason>", required=True, help="Reason (shown by every report)")
+        parser.add_argument(
+            "--not-yet", action="store_true", help="The catalog does not have the service or the region yet"
+        )
         common.add_until(parser.add_mutually_exclusive_group(required=True))
         return parser
 
@@ -55,7 +58,12 @@ class CreateWaiver(common.ShowOne):
         until = common.until(parsed_args)
         project_id = common.project_id(self.app, parsed_args)
         waiver = self.client.create_waiver(
-            parsed_args.service, parsed_args.reason, until or "", region=parsed_args.region, project_id=project_id
+            parsed_args.service,
+            parsed_args.reason,
+            until or "",
+            region=parsed_args.region,
+            project_id=project_id,
+            allow_unknown=parsed_args.not_yet,
         )
         return expiring.shown(waiver)
 

@@ -409,6 +409,16 @@ class TestWaivers:
         until = datetime.datetime.strptime(body["expires_at"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.UTC)
         assert abs(until - before - datetime.timedelta(days=2)) < datetime.timedelta(minutes=2)
 
+    def test_create_for_what_the_catalog_does_not_have_yet(self, openstack, stub_cloud):
+        assert self.create(openstack, "dns", "--not-yet").code == 0
+        assert stub_cloud.requests[-1]["body"]["allow_unknown"] is True
+
+    def test_create_for_what_the_catalog_does_not_have(self, openstack, stub_cloud):
+        text = "the catalog has no such service; a waiver for what the catalog will have later needs allow_unknown"
+        stub_cloud.answers["POST", "/cleanup/v1/waivers"] = [stub_cloud.error(400, "not_in_catalog", text)]
+        result = self.create(openstack, "dsn")
+        assert result.code == 2 and "needs --not-yet" in result.err and "allow_unknown" not in result.err
+
     def test_create_for_a_project_that_is_gone(self, openstack, stub_cloud):
         gone = "0" * 32
         assert self.create(openstack, "dns", "--project", gone).code == 0
