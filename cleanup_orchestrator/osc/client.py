@@ -178,6 +178,16 @@ class Proxy(proxy.Proxy):
         """Yield the journal of a deletion, oldest first."""
         return self._pages(f"/deletions/{_quote(deletion_id)}/events", "events", limit, filters)
 
+    def all_leftovers(self, *, limit: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
+        """Yield what the latest deletion of each project left."""
+        return self._pages("/leftovers", "leftovers", limit, filters)
+
+    def resource_events(
+        self, resource_id: str, *, limit: int | None = None, **filters: Any
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the journal entries of all deletions that name a resource, oldest first."""
+        return self._pages("/events", "events", limit, {"resource_id": resource_id, **filters})
+
     def retry_deletion(self, deletion_id: str) -> dict[str, Any]:
         """Start a new attempt of a deletion that ended with leftovers or failed."""
         return self._one("POST", f"/deletions/{_quote(deletion_id)}/retry")

@@ -4,40 +4,45 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from itertools import islice
-from typing import Any
-
-from openstack import exceptions as sdk_exceptions
-from osc_lib import exceptions
+from typing import Any, TypeVar
 
 from cleanup_orchestrator.core.deletion import Mode, Origin, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.osc import common, wait
+from cleanup_orchestrator.osc import arguments, common, lookup, wait
 from cleanup_orchestrator.osc.client import one_line
 from cleanup_orchestrator.osc.common import Table
 
-#: Stands for all statuses that are not final.
-LIVE = "live"
+T = TypeVar("T")
+
+#: Titles of columns that are not their field's name.
+_HEADS = {"id": "ID", "project_name": "Project", "project_id": "Project ID", "deletion_id": "Deletion ID"}
+_HEADS |= {"domain_id": "Domain ID", "request_id": "Request ID"}
 
 
-def add_deletion(parser: argparse.ArgumentParser, many: bool = False) -> None:
-    """Add the argument that names a deletion, or several."""
+def add_deletion(parser: argparse.ArgumentParser, many: bool = False, optional: bool = False) -> None:
+    """Add the argument that names a deletion, or several, and --project-domain."""
     parser.add_argument(
         "deletions" if many else "deletion",
-        metavar="<deletion>",
-        nargs="+" if many else None,
-        help=f"ID of {'each' if many else 'the'} deletion (see 'openstack project deletion list')",
+        metavar="<project>",
+        nargs="+" if many else "?" if optional else None,
+        help=f"Project of {'each' if many else 'the'} deletion (name or ID): its deletion under way, or else its "
+        "latest one; or the ID of a deletion",
     )
+    parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
 
 
 class DeletionCommand(common.Cleanup):
-    """Base of the commands that take ids of deletions."""
+    """Base of the commands that take deletions, by their ids or by their projects."""
 
     find_id = common.FIND_DELETION
+
+    def on_deletion(self, parsed_args: argparse.Namespace, text: str, call: Callable[[str], T]) -> T:
+        """Return what a call returns for the deletion that an argument names."""
+        identity = self.app.client_manager.sdk_connection.identity
+        return lookup.on_deletion(self.client, identity, text, parsed_args.project_domain, call)
 
 
 #: Fields that a table leaves out unless they are asked for: it shows on one screen what a person needs.
@@ -66,6 +71,9 @@ class ListDeletion(common.Lister):
       All deletions of a project, also if the project no longer exists:
         openstack project deletion list --project demo --long
 
+      What alice requested in a night:
+        openstack project deletion list --user alice --since 2026-11-21T18:00:00Z --until 2026-11-22T06:00:00Z
+
       Deletions that need an operator, with the reason:
         openstack project deletion list --attention
 
@@ -80,14 +88,24 @@ class ListDeletion(common.Lister):
             "--status",
             metavar="<status>",
             action="append",
-            choices=[LIVE, *(str(status) for status in Status)],
+            choices=[lookup.LIVE, *(str(status) for status in Status)],
             help=f"Only deletions in this status, one of {', '.join(Status)}, "
-            f"or '{LIVE}' for all that are under way (can be repeated)",
+            f"or '{lookup.LIVE}' for all that are under way (can be repeated)",
         )
         parser.add_argument("--mode", choices=[str(mode) for mode in Mode], help="Only deletions in this mode")
         common.add_project(
             parser, "Only deletions of this project (name or ID; also of a project that no longer exists)"
         )
+        parser.add_argument("--user", metavar="<user>", help="Only deletions that this user requested (name or ID)")
+        parser.add_argument("--user-domain", metavar="<domain>", help="Domain that the user is in (name or ID)")
+        for name, text in (
+            ("--since", "Only deletions that were requested at this time or later"),
+            ("--until", "Only deletions that were requested before this time"),
+            ("--changed-since", "Only deletions that changed at this time or later, the latest change first"),
+        ):
+            parser.add_argument(
+                name, metavar="<time>", type=arguments.utc, help=f"{text} (UTC, YYYY-MM-DD[THH:MM:SSZ])"
+            )
         parser.add_argument(
             "--domain", metavar="<domain>", help="Only deletions of projects of this domain (name or ID)"
         )
@@ -154,27 +172,18 @@ class ListDeletion(common.Lister):
             "origin": parsed_args.origin,
             "parent_deletion_id": parsed_args.parent,
             "attention": True if parsed_args.attention else None,
+            "created_since": parsed_args.since,
+            "created_until": parsed_args.until,
+            "changed_since": parsed_args.changed_since,
             "sort": parsed_args.sort,
             "marker": parsed_args.marker,
         }
         if parsed_args.domain:
             filters["domain_id"] = common.find_domain(identity, parsed_args.domain)
-        project = parsed_args.project
-        if not project:
-            return self.client.deletions(limit=parsed_args.limit, **filters)
-        try:
-            filters["project_id"] = common.find_project(identity, project, parsed_args.project_domain)
-        except exceptions.CommandError as exc:
-            # The project may no longer exist. Then only the records of deletions have its name.
-            if not isinstance(exc.__cause__, sdk_exceptions.NotFoundException):
-                raise
-            if re.fullmatch(r"[0-9a-fA-F-]{32,36}", project):
-                filters["project_id"] = project
-            else:
-                if parsed_args.project_domain:
-                    filters["domain_id"] = common.find_domain(identity, parsed_args.project_domain)
-                named = (d for d in self.client.deletions(**filters) if d.get("project_name") == project)
-                return islice(named, parsed_args.limit)
+        if parsed_args.project:
+            filters |= lookup.project_filter(self.client, identity, parsed_args.project, parsed_args.project_domain)
+        if parsed_args.user:
+            filters |= lookup.user_filter(self.client, identity, parsed_args.user, parsed_args.user_domain)
         return self.client.deletions(limit=parsed_args.limit, **filters)
 
 
@@ -185,7 +194,11 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
     _epilog = """
     Examples:
 
-      openstack project deletion show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+      The deletion of a project that is under way, or else the latest one:
+        openstack project deletion show demo
+
+      An earlier deletion, by its ID:
+        openstack project deletion show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
 
       Only the blockers, for a script:
         openstack project deletion show 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11 -f json -c blockers
@@ -202,7 +215,7 @@ class ShowDeletion(DeletionCommand, common.ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return the fields of the deletion, the most important first."""
-        deletion = self.client.get_deletion(parsed_args.deletion)
+        deletion = self.on_deletion(parsed_args, parsed_args.deletion, self.client.get_deletion)
         formats: dict[str, Any] = {
             "conditions": common.Conditions,
             "blockers": common.Blockers,
@@ -234,15 +247,19 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
 
     _description = (
         "List the resources of the project that still exist (after a dry run: the resources to delete), with the "
-        "reason and the remedy of each."
+        "reason and the remedy of each. With --all: what the latest deletion of each project left, except dry runs and "
+        "cancelled deletions."
     )
     _epilog = """
     Examples:
 
-      openstack project deletion leftovers 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+      openstack project deletion leftovers demo
 
       Only ports in use, with the resources that use them:
-        openstack project deletion leftovers --type port --reason in_use 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+        openstack project deletion leftovers --type network.port --reason in_use demo
+
+      The volumes of all projects that could not be deleted:
+        openstack project deletion leftovers --all --service cinder --reason error
 
     Types that could not be listed have no rows. 'openstack project deletion show' names them.
     """
@@ -250,10 +267,9 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        add_deletion(parser)
-        parser.add_argument("--region", metavar="<region>", help="Only resources in this region")
-        parser.add_argument("--service", metavar="<type>", help="Only resources of this service, such as 'network'")
-        parser.add_argument("--type", metavar="<type>", help="Only resources of this type, such as 'port'")
+        add_deletion(parser, optional=True)
+        parser.add_argument("--all", action="store_true", help="List what the deletions of all projects left")
+        arguments.add_place(parser)
         parser.add_argument(
             "--reason", metavar="<reason>", help=f"Only with this reason, such as {Reason.IN_USE} or {Reason.PROTECTED}"
         )
@@ -268,16 +284,26 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row for each resource."""
-        names = ["region", "service", "type", "id", "name", "reason", "blocked_by", "remedy"]
-        heads = ["Region", "Service", "Type", "ID", "Name", "Reason", "Blocked By", "Remedy"]
+        if parsed_args.all == bool(parsed_args.deletion):
+            raise common.UsageError("give a project, the ID of a deletion, or --all")
+        names = ["region", "service", "type", "id", "name", "reason"]
+        names = ["project_name", "project_id", *names] if parsed_args.all else [*names, "blocked_by", "remedy"]
         if parsed_args.long:
+            names += ["blocked_by", "remedy", "deletion_id", "domain_id"] if parsed_args.all else []
             names += ["message", "abandoned", "owner"]
-            heads += ["Message", "Abandoned", "Owner"]
+        heads = tuple(_HEADS.get(name) or name.replace("_", " ").title() for name in names)
         filters = {name: getattr(parsed_args, name) for name in ("region", "service", "type", "reason")}
         if parsed_args.abandoned:  # an older server refuses the unknown filter
             filters["abandoned"] = "true"
-        rows = self.client.leftovers(parsed_args.deletion, limit=parsed_args.limit, **filters)
-        return tuple(heads), [
+        if parsed_args.all:
+            rows = list(self.client.all_leftovers(limit=parsed_args.limit, **filters))
+        else:
+            rows = self.on_deletion(
+                parsed_args,
+                parsed_args.deletion,
+                lambda id_: list(self.client.leftovers(id_, limit=parsed_args.limit, **filters)),
+            )
+        return heads, [
             tuple(common.References(row.get(n) or []) if n == "blocked_by" else row.get(n) for n in names)
             for row in rows
         ]
@@ -286,17 +312,23 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
 class ListDeletionEvent(DeletionCommand, common.Lister):
     """List the journal of a deletion."""
 
-    _description = "List the events of a deletion, oldest first: requests, findings, deleted and kept resources."
+    _description = (
+        "List the events of a deletion, oldest first: requests, findings, deleted and kept resources. With --resource "
+        "and without a deletion: the events of all deletions that name the resource."
+    )
     _epilog = """
     Examples:
 
-      openstack project deletion events 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+      openstack project deletion events demo
 
       All deleted resources, with their ids:
-        openstack project deletion events --type resource.deleted --long 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11 -f json
+        openstack project deletion events --type resource.deleted --long demo -f json
+
+      The deletion that deleted a resource:
+        openstack project deletion events --resource 7d0c6a51-3f0e-4c6e-9a3f-0d1f1c0c8f5e
 
       Follow a deletion until it ends:
-        openstack project deletion events --follow 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+        openstack project deletion events --follow demo
 
     --follow prints a line for each event ('-f json': an object). The exit code is 0 if the deletion ended as deleted
     (a dry run: as planned), 130 after Ctrl-C, and 1 otherwise. Ctrl-C does not stop the deletion.
@@ -307,8 +339,9 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        add_deletion(parser)
+        add_deletion(parser, optional=True)
         parser.add_argument("--type", metavar="<type>", help="Only events of this type, such as 'resource.deleted'")
+        parser.add_argument("--resource", metavar="<resource>", help="Only events that name this resource (ID)")
         parser.add_argument("--follow", action="store_true", help="Print new events until the deletion ends")
         parser.add_argument("--long", action="store_true", help="Also list the request id and the data of each event")
         common.add_limit(parser, "events")
@@ -339,28 +372,39 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row for each event, or an iterator that follows the events."""
+        if not parsed_args.deletion and (parsed_args.follow or not parsed_args.resource):
+            raise common.UsageError("give a project, the ID of a deletion, or --resource without --follow")
         if parsed_args.follow:
             if parsed_args.formatter not in ("table", "json") or parsed_args.columns or parsed_args.limit:
                 raise common.UsageError("--follow needs the default output or '-f json', without -c and --limit")
             return (), self._follow(parsed_args)
-        filters = {"type": parsed_args.type, "marker": parsed_args.marker}
+        filters = {"type": parsed_args.type, "marker": parsed_args.marker, "resource_id": parsed_args.resource}
         names = ["id", "at", "type", "message", "actor"]
-        heads = ["ID", "At", "Type", "Message", "Actor"]
+        if not parsed_args.deletion:
+            names = ["project_name", "project_id", "deletion_id", "at", "type", "message"]
         if parsed_args.long:
             names += ["request_id", "data"]
-            heads += ["Request ID", "Data"]
-        rows = self.client.events(parsed_args.deletion, limit=parsed_args.limit, **filters)
-        return tuple(heads), [
+        heads = tuple(_HEADS.get(name) or name.replace("_", " ").title() for name in names)
+        if parsed_args.deletion:
+            rows = self.on_deletion(
+                parsed_args,
+                parsed_args.deletion,
+                lambda id_: list(self.client.events(id_, limit=parsed_args.limit, **filters)),
+            )
+        else:
+            rows = list(self.client.resource_events(limit=parsed_args.limit, **filters))
+        return heads, [
             tuple(common.Fields(row.get(n) or {}) if n == "data" else row.get(n) for n in names) for row in rows
         ]
 
     def _follow(self, parsed_args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         marker, pause = parsed_args.marker, wait.POLL_FAST
+        deletion = self.on_deletion(parsed_args, parsed_args.deletion, self.client.get_deletion)
+        filters = {"type": parsed_args.type, "resource_id": parsed_args.resource}
         while True:
             # The deletion is read before its events, so no event before its end is missed.
-            deletion = self.client.get_deletion(parsed_args.deletion)
             told = marker
-            for event in self.client.events(parsed_args.deletion, type=parsed_args.type, marker=marker):
+            for event in self.client.events(deletion["id"], marker=marker, **filters):
                 marker = event["id"]
                 yield event
             if wait.ended(deletion):
@@ -368,3 +412,4 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
                 return
             pause = wait.POLL_FAST if marker != told else min(pause * 1.5, wait.POLL_SLOW)
             time.sleep(pause)
+            deletion = self.client.get_deletion(deletion["id"])

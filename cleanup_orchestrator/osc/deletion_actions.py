@@ -27,7 +27,7 @@ class RetryDeletion(DeletionCommand, request.Requesting):
     Examples:
 
       A blocker was cleared: go on now, and wait for the end:
-        openstack project deletion retry --wait 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+        openstack project deletion retry --wait demo
 
     With --wait the exit code is 0 only if all deletions ended as deleted (a dry run: as planned).
     """
@@ -43,7 +43,11 @@ class RetryDeletion(DeletionCommand, request.Requesting):
         """Request it for each deletion."""
         request.check_wait_options(parsed_args)
         return self.request_all(
-            parsed_args.deletions, self.client.retry_deletion, "Cannot retry deletion", wait.deleted, parsed_args
+            parsed_args.deletions,
+            lambda text: self.on_deletion(parsed_args, text, self.client.retry_deletion),
+            "Cannot retry deletion",
+            wait.deleted,
+            parsed_args,
         )
 
 
@@ -116,7 +120,7 @@ class CancelDeletion(DeletionCommand, request.Requesting):
     _epilog = """
     Examples:
 
-      openstack project deletion cancel --wait 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+      openstack project deletion cancel --wait demo
 
     With --wait the exit code is 0 only if all deletions ended as cancelled.
     """
@@ -132,7 +136,11 @@ class CancelDeletion(DeletionCommand, request.Requesting):
         """Request it for each deletion."""
         request.check_wait_options(parsed_args)
         return self.request_all(
-            parsed_args.deletions, self.client.cancel_deletion, "Cannot cancel deletion", wait.cancelled, parsed_args
+            parsed_args.deletions,
+            lambda text: self.on_deletion(parsed_args, text, self.client.cancel_deletion),
+            "Cannot cancel deletion",
+            wait.cancelled,
+            parsed_args,
         )
 
 
@@ -147,7 +155,7 @@ class ApproveDeletion(DeletionCommand, request.Requesting):
     _epilog = """
     Examples:
 
-      openstack project deletion approve --reason "ticket 4711" 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+      openstack project deletion approve --reason "ticket 4711" demo
 
     The approval covers the number of resources found so far ('openstack project deletion show' has the counts). If
     more are found later, the deletion needs another approval.
@@ -167,7 +175,10 @@ class ApproveDeletion(DeletionCommand, request.Requesting):
         def approve(deletion_id: str) -> dict[str, Any]:
             return self.client.approve_deletion(deletion_id, parsed_args.reason)
 
-        return self.request_all(parsed_args.deletions, approve, "Cannot approve deletion", wait.deleted, parsed_args)
+        def found(text: str) -> dict[str, Any]:
+            return self.on_deletion(parsed_args, text, approve)
+
+        return self.request_all(parsed_args.deletions, found, "Cannot approve deletion", wait.deleted, parsed_args)
 
 
 class RestoreDeletion(DeletionCommand, request.Requesting):
@@ -182,10 +193,10 @@ class RestoreDeletion(DeletionCommand, request.Requesting):
     _epilog = """
     Examples:
 
-      openstack project deletion restore --wait 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+      openstack project deletion restore --wait demo
 
       Without confirmation at a terminal:
-        openstack project deletion restore --yes 0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11
+        openstack project deletion restore --yes demo
 
     A project can be restored until point_of_no_return_at of 'openstack project deletion show'. With --wait the exit
     code is 0 only if all deletions ended as cancelled.
@@ -208,7 +219,10 @@ class RestoreDeletion(DeletionCommand, request.Requesting):
                 raise exceptions.CommandError("not confirmed, so not restored")
             return self.client.restore_deletion(deletion_id)
 
-        return self.request_all(parsed_args.deletions, restore, "Cannot restore deletion", wait.cancelled, parsed_args)
+        def found(text: str) -> dict[str, Any]:
+            return self.on_deletion(parsed_args, text, restore)
+
+        return self.request_all(parsed_args.deletions, found, "Cannot restore deletion", wait.cancelled, parsed_args)
 
     def _restored_grants(self, deletion_id: str) -> list[str]:
         """Return a line for each role assignment that a restore gives back.

@@ -8,7 +8,7 @@ from typing import Any
 
 from osc_lib.cli import format_columns
 
-from cleanup_orchestrator.osc import common
+from cleanup_orchestrator.osc import arguments, common
 from cleanup_orchestrator.osc.client import one_line
 from cleanup_orchestrator.osc.common import Table
 
@@ -98,9 +98,7 @@ class ListPlanResource(PlanCommand, common.Lister):
         """Return the parser."""
         parser = super().get_parser(prog_name)
         parser.add_argument("--action", choices=["delete", "keep", "protect"], help="Only resources with this action")
-        parser.add_argument("--region", metavar="<region>", help="Only resources in this region")
-        parser.add_argument("--service", metavar="<type>", help="Only resources of this service, such as 'network'")
-        parser.add_argument("--type", metavar="<type>", help="Only resources of this type, such as 'port'")
+        arguments.add_place(parser)
         common.add_limit(parser, "resources")
         return parser
 

@@ -262,6 +262,8 @@ class Cloud:
             return 200, {"plan": self.plans[parts[2]]}, {}
         if parts[1:2] == ["orphan-scans"]:
             return self.scanning(method, parts[2:], query, body)
+        if parts[1:] in (["leftovers"], ["events"]):
+            return self.searching(parts[1], query)
         if parts[1:] == ["deletions"]:
             return self.create(body) if method == "POST" else self.listing(query)
         id_ = parts[2]
@@ -392,11 +394,24 @@ class Cloud:
         rows = [row for row in rows if self.fits(row, query)]
         if "parent_deletion_id" in query:
             rows = [row for row in rows if row["id"] in self.below]
+        rows.sort(key=lambda row: row["created_at"], reverse=True)
         return self.paged("deletions", rows, query, "deletions")
+
+    def searching(self, key, query):
+        """Answer a search in the leftovers or the events of all deletions."""
+        found = []
+        for id_, states in self.deletions.items():
+            project = {name: states[0][name] for name in ("project_id", "project_name", "domain_id")}
+            found += [{"deletion_id": id_, **project, **row} for row in getattr(self, key).get(id_, ())]
+        return self.paged(key, [row for row in found if self.fits(row, query)], query, key)
 
     @staticmethod
     def fits(row, query):
         names = ("mode", "project_id", "domain_id", "region", "service", "type", "reason", "action")
+        names += ("project_name", "user_id", "user_name")
+        named = {each["id"] for each in (row.get("data") or {}).get("resources", ())}
+        if "resource_id" in query and query["resource_id"][0] not in named:
+            return False
         return all(row.get(k) == v[0] for k, v in query.items() if k in names)
 
     @staticmethod

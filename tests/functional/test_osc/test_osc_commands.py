@@ -87,6 +87,35 @@ class TestList:
             "attention": ["True"],
         }
 
+    def test_times(self, openstack, stub_cloud):
+        args = ["--since", "2026-11-20", "--until", "2026-11-21T06:00:00Z"]
+        assert openstack("project", "deletion", "list", *args).code == 0
+        assert stub_cloud.requests[-1]["query"] == {
+            "created_since": ["2026-11-20T00:00:00Z"],
+            "created_until": ["2026-11-21T06:00:00Z"],
+        }
+        assert openstack("project", "deletion", "list", "--changed-since", "2026-11-21T05:00:00Z").code == 0
+        assert stub_cloud.requests[-1]["query"] == {"changed_since": ["2026-11-21T05:00:00Z"]}
+
+    @pytest.mark.parametrize("time", ["yesterday", "2026-13-01", "2026-02-30T00:00:00Z", "2026-11-21T10:00:00", ""])
+    def test_a_time_that_is_none(self, openstack, stub_cloud, time):
+        result = openstack("project", "deletion", "list", "--since", time)
+        assert result.code == 2 and "is not a time such as 2027-01-31T00:00:00Z" in result.err
+        assert not stub_cloud.made("GET", "/cleanup")
+
+    def test_user(self, openstack, stub_cloud, demo):
+        alice = stub_cloud.add_deletion(demo, "deleted", user_id="u7", user_name="alice")
+        stub_cloud.add_deletion(demo, "deleted", user_id="u8", user_name="bob")
+        stub_cloud.users["u9"] = {"id": "u9", "name": "carol", "domain_id": "d2"}
+        shown = lambda *args: openstack("project", "deletion", "list", "-f", "value", "-c", "ID", *args)  # noqa: E731
+        assert shown("--user", "alice").out == shown("--user", "u7").out == f"{alice}\n"
+        assert (shown("--user", "carol").out, shown("--user", "carol").code) == ("", 0)
+        result = shown("--user", "mallory")
+        assert (result.code, result.out) == (1, "") and "no user has the name or ID 'mallory'" in result.err
+        assert shown("--user", "carol", "--user-domain", "Second").code == 0
+        assert stub_cloud.requests[-1]["query"]["user_id"] == ["u9"]
+        assert shown("--user", "carol", "--user-domain", "Default").code == 1
+
     def test_project_that_is_gone(self, openstack, stub_cloud, demo):
         other = stub_cloud.add_project("other")
         ids = [stub_cloud.add_deletion(demo, "failed"), stub_cloud.add_deletion(other, "deleted")]
@@ -245,6 +274,26 @@ class TestLeftovers:
             "limit": ["2"],
         }
 
+    def test_of_all_projects(self, openstack, stub_cloud, id_, demo):
+        other = stub_cloud.add_deletion(stub_cloud.add_project("other"), "failed")
+        stub_cloud.leftovers[other] = [{**LEFT[0], "id": "v", "service": "block-storage", "type": "volume"}]
+        result = openstack("project", "deletion", "leftovers", "--all", "-f", "json")
+        assert [row["ID"] for row in result.json] == ["p0", "p1", "p2", "p3", "p4", "v"]
+        heads = ["Project", "Project ID", "Region", "Service", "Type", "ID", "Name", "Reason"]
+        assert list(result.json[0]) == heads
+        assert (result.json[0]["Project"], result.json[5]["Project"]) == ("demo", "other")
+        args = ["--service", "block-storage", "--type", "volume", "--reason", "in_use", "--long"]
+        result = openstack("project", "deletion", "leftovers", "--all", "-f", "json", *args)
+        assert [row["Deletion ID"] for row in result.json] == [other]
+        assert result.json[0]["Remedy"] == "delete the server"
+        assert stub_cloud.requests[-1]["path"] == "/cleanup/v1/leftovers"
+
+    @pytest.mark.parametrize("args", [[], ["demo", "--all"]])
+    def test_of_one_project_or_of_all(self, openstack, stub_cloud, args):
+        result = openstack("project", "deletion", "leftovers", *args)
+        assert (result.code, result.err) == (2, "give a project, the ID of a deletion, or --all\n")
+        assert not stub_cloud.made("GET", "/cleanup")
+
     @pytest.mark.parametrize("format_", ["table", "value", "csv", "json", "yaml"])
     def test_a_name_cannot_control_the_terminal(self, openstack, stub_cloud, id_, format_):
         name = "\x1b[2Jgone\r\x9b31m\u202e"
@@ -295,6 +344,24 @@ class TestEvents:
         if format_ == "yaml":
             assert yaml.safe_load(result.out)[0]["Data"] == data
 
+    def test_of_a_resource(self, openstack, stub_cloud, id_, demo):
+        other = stub_cloud.add_deletion(stub_cloud.add_project("other"), "deleted")
+        gone = {**EVENTS[0], "data": {"resources": [{"id": "r1", "name": "web"}]}}
+        stub_cloud.events[other] = [{**gone, "id": 9}]
+        stub_cloud.events[id_] = [*EVENTS[1:], {**gone, "id": 7}]
+        result = openstack("project", "deletion", "events", "--resource", "r1", "-f", "json")
+        assert list(result.json[0]) == ["Project", "Project ID", "Deletion ID", "At", "Type", "Message"]
+        assert {(row["Project"], row["Deletion ID"]) for row in result.json} == {("demo", id_), ("other", other)}
+        assert stub_cloud.requests[-1]["query"]["resource_id"] == ["r1"]
+        result = openstack("project", "deletion", "events", "--resource", "r1", id_, "-f", "json")
+        assert [row["ID"] for row in result.json] == [7]
+
+    @pytest.mark.parametrize("args", [[], ["--type", "resource.deleted"], ["--resource", "r1", "--follow"]])
+    def test_of_a_deletion_or_of_a_resource(self, openstack, stub_cloud, args):
+        result = openstack("project", "deletion", "events", *args)
+        assert (result.code, len(result.err.splitlines())) == (2, 1)
+        assert not stub_cloud.made("GET", "/cleanup")
+
     def test_follow(self, openstack, stub_cloud, id_):
         result = openstack("project", "deletion", "events", "--follow", id_)
         assert result.code == 0
@@ -323,7 +390,7 @@ class TestEvents:
     def test_follow_an_unknown_deletion(self, openstack):
         result = openstack("project", "deletion", "events", "--follow", "nope")
         assert result.code == 1
-        assert "Find its id with: openstack project deletion list" in result.err
+        assert "List the deletions with: openstack project deletion list" in result.err
 
 
 class TestServices:

@@ -70,10 +70,11 @@ def test_an_error_in_the_format_of_the_api(openstack, stub_cloud):
 
 @pytest.mark.parametrize("command", ["show", "leftovers", "events"])
 def test_an_id_that_does_not_exist(openstack, command):
-    assert one_error(openstack("project", "deletion", command, "a/../b")) == (
-        f"There is no deletion a (HTTP 404, deletion_not_found, {stub.REQUEST_ID}). "
-        "Find its id with: openstack project deletion list --project <project>"
-    )
+    for text in ("a/../b", "0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11"):
+        assert one_error(openstack("project", "deletion", command, text)) == (
+            f"no deletion and no project has the name or ID '{text}'. "
+            "List the deletions with: openstack project deletion list"
+        )
 
 
 @pytest.mark.parametrize("answer", ["<html>Welcome to nginx</html>", [], {"deletions": 5}, {"other": []}])

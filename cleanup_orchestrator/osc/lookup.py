@@ -1,0 +1,171 @@
+"""Finds deletions by the name or id of their project, and the filters for projects and users.
+
+The records of the API come first: Keystone no longer has a project that was deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from openstack import exceptions as sdk_exceptions
+from osc_lib import exceptions
+
+from cleanup_orchestrator.osc import common
+from cleanup_orchestrator.osc.client import ApiError, Proxy, one_line
+
+T = TypeVar("T")
+
+#: Stands for all statuses that are not final.
+LIVE = "live"
+
+_DELETION = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ID = re.compile("[A-Za-z0-9-]{1,64}")
+#: Deletions of one name to read at most. Older ones do not matter.
+_MANY = 1000
+
+
+def on_deletion(client: Proxy, identity: Any, text: str, domain: str | None, call: Callable[[str], T]) -> T:
+    """Return what a call returns for a deletion.
+
+    :param text: id of the deletion, or name or id of its project
+    :param domain: name or id of the project's domain; then the text is a project
+    :raises osc_lib.exceptions.CommandError: if there is no such deletion, or the name has several
+    """
+    if _DELETION.fullmatch(text) and not domain:
+        try:
+            return call(text)
+        except ApiError as exc:
+            if exc.code != "deletion_not_found":
+                raise
+    return call(find_deletion(client, identity, text, domain))
+
+
+def find_deletion(client: Proxy, identity: Any, text: str, domain: str | None) -> str:
+    """Return the id of the live deletion of a project, or else of its latest one.
+
+    A project that Keystone has takes precedence over an earlier or renamed project of the same name.
+
+    :raises osc_lib.exceptions.CommandError: if there is none, or the name has several
+    """
+    scope = _scope(identity, domain)
+    if _ID.fullmatch(text) and (found := _live_or_latest(client, project_id=text, **scope)):
+        return found
+    recorded: dict[str, str] = {}
+    for deletion in client.deletions(project_name=text, limit=_MANY, **scope):
+        recorded.setdefault(deletion["project_id"], deletion.get("domain_id") or "")
+    known = {project.id: project.domain_id for project in _in_keystone(identity.projects, text, scope)}
+    if len(known) > 1:
+        raise _ambiguous("project", text, known)
+    for project_id in known:
+        if found := _live_or_latest(client, project_id=project_id):
+            return found
+        others = f"; other projects had this name, give the ID of one: {_named(recorded)}" if recorded else ""
+        raise common.command_error(f"project '{one_line(text)}' ({one_line(project_id)}) has no deletion{others}")
+    if not recorded:
+        raise _unknown("project", text, domain)
+    live = [d["id"] for d in client.deletions(project_name=text, status=LIVE, limit=2, **scope)]
+    if len(set(recorded.values())) > 1 or len(live) > 1:
+        raise _ambiguous("project", text, recorded)
+    return str(live[0] if live else _first(client, project_name=text, **scope)["id"])
+
+
+def project_filter(client: Proxy, identity: Any, text: str, domain: str | None) -> dict[str, str]:
+    """Return the filter for the deletions of a project, also of one that no longer exists.
+
+    :raises osc_lib.exceptions.CommandError: if neither the records nor Keystone know it
+    """
+    scope = _scope(identity, domain)
+    if _ID.fullmatch(text) and _first(client, project_id=text, **scope):
+        return {"project_id": text, **scope}
+    if _first(client, project_name=text, **scope):
+        return {"project_name": text, **scope}
+    return {"project_id": _one(identity.find_project, identity.projects, "project", text, scope, domain), **scope}
+
+
+def user_filter(client: Proxy, identity: Any, text: str, domain: str | None) -> dict[str, str]:
+    """Return the filter for the deletions that a user requested, also of one that no longer exists.
+
+    :raises osc_lib.exceptions.CommandError: if neither the records nor Keystone know the user
+    """
+    scope = _scope(identity, domain)
+    if not scope and _ID.fullmatch(text) and _first(client, user_id=text):
+        return {"user_id": text}
+    if not scope and _first(client, user_name=text):
+        return {"user_name": text}
+    return {"user_id": _one(identity.find_user, identity.users, "user", text, scope, domain)}
+
+
+def _scope(identity: Any, domain: str | None) -> dict[str, str]:
+    """Return the filter for a domain. A domain that no longer exists can only be named by its id."""
+    if not domain:
+        return {}
+    try:
+        return {"domain_id": common.find_domain(identity, domain)}
+    except exceptions.CommandError:
+        if not re.fullmatch("[0-9a-f]{32}", domain):
+            raise
+        return {"domain_id": domain}
+
+
+def _first(client: Proxy, **filters: str) -> dict[str, Any]:
+    """Return the latest deletion that matches, or nothing."""
+    return next(client.deletions(limit=1, **filters), {})
+
+
+def _live_or_latest(client: Proxy, **filters: str) -> str:
+    found = _first(client, status=LIVE, **filters) or _first(client, **filters)
+    return str(found.get("id") or "")
+
+
+def _in_keystone(read: Callable[..., Iterable[Any]], text: str, scope: Mapping[str, str]) -> list[Any]:
+    """Return the projects or users with a name, as far as the user may list them."""
+    try:
+        return list(read(name=text, **scope))
+    except sdk_exceptions.ForbiddenException:
+        return []
+
+
+def _one(
+    find: Callable[..., Any],
+    read: Callable[..., Iterable[Any]],
+    noun: str,
+    text: str,
+    scope: Mapping[str, str],
+    domain: str | None,
+) -> str:
+    """Return the id of a project or user that Keystone has.
+
+    :raises osc_lib.exceptions.CommandError: if there is none, or the name has several
+    """
+    try:
+        return str(find(text, ignore_missing=False, **scope).id)
+    except (sdk_exceptions.ForbiddenException, sdk_exceptions.NotFoundException) as exc:
+        raise _unknown(noun, text, domain) from exc
+    except sdk_exceptions.DuplicateResource as exc:
+        known = {each.id: each.domain_id for each in _in_keystone(read, text, scope)}
+        raise _ambiguous(noun, text, known) from exc
+
+
+def _unknown(noun: str, text: str, domain: str | None) -> exceptions.CommandError:
+    where = f" in the domain '{one_line(domain)}'" if domain else ""
+    kind = "no deletion and no project" if noun == "project" else f"no {noun}"
+    return common.command_error(
+        f"{kind} has the name or ID '{one_line(text)}'{where}. List the deletions with: {common.LIST}"
+    )
+
+
+def _ambiguous(noun: str, text: str, domains: Mapping[str, str]) -> exceptions.CommandError:
+    """Return the error for a name of several projects or users.
+
+    :param domains: the domain of each, by id
+    """
+    return common.command_error(
+        f"more than one {noun} has the name '{one_line(text)}': give the ID of one, or --{noun}-domain: "
+        f"{_named(domains)}"
+    )
+
+
+def _named(domains: Mapping[str, str]) -> str:
+    return ", ".join(f"{one_line(id_)} (domain {one_line(domain)})" for id_, domain in sorted(domains.items()))
