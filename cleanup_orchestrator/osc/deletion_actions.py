@@ -10,7 +10,7 @@ from typing import Any
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
-from cleanup_orchestrator.osc import common, request, wait
+from cleanup_orchestrator.osc import common, confirm, request, wait
 from cleanup_orchestrator.osc.client import one_line
 from cleanup_orchestrator.osc.common import Table
 from cleanup_orchestrator.osc.deletion import DeletionCommand, add_deletion
@@ -68,9 +68,10 @@ class ForceDeletion(request.Requesting):
       Delete only volumes by force, and abandon all other stuck resources:
         openstack project deletion force --type block-storage.volume --reason "ticket 4711" demo
 
-    First read the blockers with 'openstack project deletion show'. Afterwards 'openstack project deletion leftovers
-    --abandoned --long' lists the abandoned resources with their remedies. A cancel withdraws the force, until the
-    project itself is being removed.
+    At a terminal the command says what will be abandoned, and asks. --yes skips the question. Without a terminal
+    there is none. First read the blockers with 'openstack project deletion show'. Afterwards 'openstack project
+    deletion leftovers --abandoned --long' lists the abandoned resources with their remedies. A cancel withdraws the
+    force, until the project itself is being removed.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -92,6 +93,7 @@ class ForceDeletion(request.Requesting):
         types.add_argument(
             "--no-type", action="store_true", help="Delete no type by force: only abandon what cannot be deleted"
         )
+        parser.add_argument("--yes", action="store_true", help="Do not ask for confirmation at a terminal")
         request.add_wait_options(parser, "the project is gone")
         return parser
 
@@ -102,6 +104,9 @@ class ForceDeletion(request.Requesting):
 
         def force(project: str) -> dict[str, Any]:
             project_id = common.find_project(identity, project, parsed_args.project_domain)
+            if confirm.needed(parsed_args.yes):
+                lost = confirm.of_force(self.client, project, project_id)
+                confirm.ask(lost, "Force?", "not confirmed, so not forced")
             types = [] if parsed_args.no_type else parsed_args.type
             return self.client.force_deletion(project_id, parsed_args.reason, types)
 
@@ -206,7 +211,7 @@ class RestoreDeletion(DeletionCommand, request.Requesting):
         """Return the parser."""
         parser = super().get_parser(prog_name)
         add_deletion(parser, many=True)
-        parser.add_argument("--yes", action="store_true", help="Do not ask for confirmation")
+        parser.add_argument("--yes", action="store_true", help="Do not ask for confirmation at a terminal")
         request.add_wait_options(parser, "the project is usable again")
         return parser
 
@@ -259,8 +264,4 @@ class RestoreDeletion(DeletionCommand, request.Requesting):
         """Print the role assignments to restore; ask for confirmation at a terminal."""
         noun = "role assignment" if len(lines) == 1 else "role assignments"
         sys.stderr.write("\n".join([f"Restoring gives back {len(lines)} {noun}:", *lines, ""]))
-        if yes or not sys.stdin.isatty():
-            return True
-        sys.stderr.write("Restore? [y/N] ")
-        sys.stderr.flush()
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        return not confirm.needed(yes) or confirm.agreed("Restore?")

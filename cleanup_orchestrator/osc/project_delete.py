@@ -9,7 +9,7 @@ from cliff import command as cliff_command
 from openstackclient.identity.v3 import project as stock
 
 from cleanup_orchestrator.core.deletion import Mode
-from cleanup_orchestrator.osc import common, request, wait
+from cleanup_orchestrator.osc import common, confirm, request, wait
 
 
 class DeleteProject(request.Requesting, stock.DeleteProject):
@@ -45,10 +45,11 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
       Start the deletion of two projects and print the ids of the deletions:
         openstack project delete --async --cascade -f value -c "Deletion ID" demo test
 
-    With --wait the exit code is 0 only if all deletions ended as deleted (with --dry-run: planned), 3 after
+    At a terminal --cascade says what will be lost, and asks. --yes skips the question. Without a terminal there is
+    none. With --wait the exit code is 0 only if all deletions ended as deleted (with --dry-run: planned), 3 after
     --stop-when-blocked, 130 after Ctrl-C, and 1 otherwise. Neither Ctrl-C nor --wait-timeout stops a deletion.
-    'openstack project deletion cancel' stops it.
-    The same request again returns the deletion under way: to continue an interrupted --wait, repeat the command.
+    'openstack project deletion cancel' stops it. The same request again returns the deletion under way: to continue
+    an interrupted --wait, repeat the command.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -86,6 +87,7 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
         group.add_argument(
             "--plan-hash", metavar="<hash>", help="Refuse if the plan has another hash ('project deletion plan show')"
         )
+        group.add_argument("--yes", action="store_true", help="Do not ask for confirmation at a terminal")
         request.add_wait_options(group, "the deletion has ended")
         return parser
 
@@ -100,6 +102,7 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
             "--include-subtree": parsed_args.include_subtree,
             "--plan": parsed_args.plan,
             "--plan-hash": parsed_args.plan_hash,
+            "--yes": parsed_args.yes,
             "--wait": parsed_args.wait,
             "--wait-timeout": parsed_args.wait_timeout is not None,
             "--stop-when-blocked": parsed_args.stop_when_blocked,
@@ -129,6 +132,10 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
 
         def ask(project: str) -> dict[str, Any]:
             project_id = common.find_project(identity, project, parsed_args.domain)
+            if mode is Mode.CASCADE and not parsed_args.dry_run and confirm.needed(parsed_args.yes):
+                subtree = parsed_args.include_subtree
+                lost = confirm.of_cascade(self.client, identity, project, project_id, plan, subtree)
+                confirm.ask(lost, "Delete?", "not confirmed, so not deleted")
             return self.client.create_deletion(
                 project_id, str(mode), parsed_args.dry_run, parsed_args.include_subtree, plan, plan_hash
             )

@@ -202,7 +202,7 @@ class Cloud:
             rows = [
                 row
                 for row in kind.values()
-                if all(row.get(k) == v[0] for k, v in query.items() if k in ("name", "domain_id"))
+                if all(row.get(k) == v[0] for k, v in query.items() if k in ("name", "domain_id", "parent_id"))
             ]
             return 200, {parts[1]: rows, "links": {}}, {}
         row = kind.get(parts[2])

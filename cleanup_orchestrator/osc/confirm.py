@@ -1,0 +1,135 @@
+"""Says what a command destroys, and asks for confirmation at a terminal.
+
+Without a terminal there is no question, as in other commands of ``openstack``: scripts go on as before.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from openstack import exceptions as sdk_exceptions
+from osc_lib import exceptions
+
+from cleanup_orchestrator.core.deletion import Mode, Status
+from cleanup_orchestrator.core.step import Outcome
+from cleanup_orchestrator.osc import common, lookup
+from cleanup_orchestrator.osc.client import Proxy, one_line
+
+#: Names that a question has at most; further ones are counted.
+_NAMED = 20
+
+
+def needed(yes: bool) -> bool:
+    """Return whether to ask: at a terminal, and without ``--yes``."""
+    return not yes and sys.stdin.isatty()
+
+
+def agreed(question: str) -> bool:
+    """Ask a question and return whether the answer is yes."""
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def ask(lines: Sequence[str], question: str, refusal: str) -> None:
+    """Print what will be lost, and ask. Without lines nothing is lost, and there is no question.
+
+    :raises osc_lib.exceptions.CommandError: the refusal, if the answer is no
+    """
+    if not lines:
+        return
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
+    if not agreed(question):
+        raise exceptions.CommandError(refusal)
+
+
+def of_cascade(
+    client: Proxy, identity: Any, project: str, project_id: str, plan_id: str | None, subtree: bool
+) -> list[str]:
+    """Return what the cascade of a project destroys, as far as it is known.
+
+    Nothing, if a cascade of the project is under way: the same request returns that deletion, and others are refused.
+
+    :param project: the project as the user named it
+    :param plan_id: the dry run that the cascade is bound to
+    """
+    under_way = client.deletions(project_id=project_id, status=lookup.LIVE, mode=str(Mode.CASCADE), dry_run="false")
+    if next(under_way, None):
+        return []
+    what = "the resources that the plan names" if plan_id else "all its resources"
+    lines = [f"Project {_label(project, project_id)} and {what} will be deleted. Deleted resources cannot be restored."]
+    if subtree:
+        below = _below(identity, project_id)
+        lines.append(f"  Also all projects below it, with all their resources{': ' if below else ''}{_list(below)}")
+    if (plan := _plan(client, project_id, plan_id)) is None:
+        dry_run = f"openstack project delete --async --cascade --dry-run --wait {one_line(project)}"
+        return [*lines, f"  What it has is not known yet. List it first with: {dry_run}"]
+    types = Counter[str]()
+    for row in plan.get("types") or ():
+        types[_type(row)] += row.get("delete") or 0
+    found = _list([f"{number} {name}" for name, number in sorted(types.items()) if number])
+    lines.append(f"  The dry run of {one_line(plan.get('created_at'))} found: {found or 'nothing'}")
+    if not plan.get("complete", True):
+        lines.append("  It could not list everything, so there can be more.")
+    return lines
+
+
+def of_force(client: Proxy, project: str, project_id: str) -> list[str]:
+    """Return what the force of a project's deletion gives up, as far as it is known."""
+    lines = [
+        f"The deletion of project {_label(project, project_id)} will abandon what it cannot delete. Abandoned "
+        "resources stay in the cloud without a project, and the project is deleted."
+    ]
+    live = next(client.deletions(project_id=project_id, status=lookup.LIVE, limit=1), None)
+    if live is None:
+        return lines  # the API refuses the force, and says why
+    counts = client.get_deletion(live["id"]).get("counts") or ()
+    remaining = [f"{row['remaining']} {common.type_name(row)}" for row in counts if row.get("remaining")]
+    unknown = [common.type_name(row) for row in counts if row.get("outcome") == Outcome.UNKNOWN]
+    if remaining:
+        lines.append(f"  Not deleted yet: {_list(remaining)}")
+    if unknown:
+        lines.append(f"  Could not be listed, and will be abandoned unseen: {_list(unknown)}")
+    return lines
+
+
+def _label(project: str, project_id: str) -> str:
+    return one_line(project) if project == project_id else f"{one_line(project)} ({one_line(project_id)})"
+
+
+def _plan(client: Proxy, project_id: str, plan_id: str | None) -> Mapping[str, Any] | None:
+    """Return the plan of a cascade, or else that of the project's latest dry run."""
+    try:
+        if plan_id is None:
+            wanted = {"project_id": project_id, "status": str(Status.PLANNED), "mode": str(Mode.CASCADE)}
+            if (latest := next(client.deletions(limit=1, **wanted), None)) is None:
+                return None
+            plan_id = str(latest["id"])
+        return client.get_plan(plan_id)
+    except sdk_exceptions.SDKException:
+        return None  # the request itself reports the error
+
+
+def _below(identity: Any, project_id: str) -> list[str]:
+    """Return the names of the projects below one, as far as the user may list them."""
+    found, waiting = dict[str, str](), [project_id]
+    try:
+        while waiting:
+            children = [child for child in identity.projects(parent_id=waiting.pop()) if child.id not in found]
+            found |= {child.id: one_line(child.name) for child in children}
+            waiting += [child.id for child in children]
+    except sdk_exceptions.SDKException:
+        return []
+    return sorted(found.values())
+
+
+def _type(row: Mapping[str, Any]) -> str:
+    return common.type_name({**row, "region": ""})
+
+
+def _list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -1,0 +1,151 @@
+"""At a terminal, what cannot be undone is named and confirmed; scripts are not asked."""
+
+import io
+
+import pytest
+
+from tests.functional.test_osc import stub
+
+CASCADE = ("project", "delete", "--async", "--cascade")
+FORCE = ("project", "deletion", "force", "--reason", "ticket 4711")
+PLAN = {
+    "id": "plan-1",
+    "hash": "9f86",
+    "complete": False,
+    "created_at": "2026-11-21T10:00:00Z",
+    "types": [
+        {"region": "R1", "service": "compute", "type": "server", "delete": 8},
+        {"region": "R2", "service": "compute", "type": "server", "delete": 1},
+        {"region": "R1", "service": "block-storage", "type": "volume", "delete": 12},
+        {"region": "R1", "service": "image", "type": "image", "delete": 0},
+    ],
+}
+
+
+@pytest.fixture
+def demo(stub_cloud):
+    return stub_cloud.add_project("demo")
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Make the standard input a terminal at which the user types something."""
+
+    def typing(words):
+        made = io.StringIO(words)
+        made.isatty = lambda: True
+        monkeypatch.setattr("sys.stdin", made)
+
+    return typing
+
+
+def asked(cloud):
+    return [r for r in cloud.requests if r["method"] in ("POST", "DELETE") and r["path"].startswith("/cleanup")]
+
+
+@pytest.mark.parametrize(("words", "yes"), [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("", False)])
+@pytest.mark.parametrize("command", [CASCADE, FORCE])
+def test_only_yes_goes_on(openstack, stub_cloud, demo, terminal, command, words, yes):
+    if command is FORCE:
+        stub_cloud.add_deletion(demo, "deleting")
+    terminal(words)
+    result = openstack(*command, "demo")
+    assert result.code == (0 if yes else 1)
+    assert len(asked(stub_cloud)) == yes
+    assert "[y/N]" in result.err and ("not confirmed" in result.err) is not yes
+    assert f"demo ({demo['id']})" in result.err
+
+
+@pytest.mark.parametrize("command", [CASCADE, FORCE])
+def test_yes_skips_the_question(openstack, stub_cloud, demo, terminal, command):
+    stub_cloud.add_deletion(demo, "deleting")
+    terminal("")
+    result = openstack(*command, "--yes", "demo")
+    assert (result.code, result.err) == (0, "")
+    assert len(asked(stub_cloud)) == 1
+
+
+@pytest.mark.parametrize("command", [CASCADE, FORCE])
+def test_a_script_is_not_asked(openstack, stub_cloud, demo, command):
+    stub_cloud.add_deletion(demo, "deleting")
+    result = openstack(*command, "demo")
+    assert (result.code, result.err) == (0, "")
+    assert len(asked(stub_cloud)) == 1
+
+
+@pytest.mark.parametrize("options", [[], ["--cascade", "--dry-run"]])
+def test_what_deletes_no_resource_is_not_asked(openstack, stub_cloud, demo, terminal, options):
+    terminal("")
+    assert openstack("project", "delete", "--async", *options, "demo").code == 0
+
+
+def test_a_cascade_that_is_under_way_is_only_followed(openstack, stub_cloud, demo, terminal):
+    """The same command again continues an interrupted --wait."""
+    stub_cloud.add_deletion(demo, "deleting", mode="cascade")
+    stub_cloud.add_deletion(demo, "planned", mode="cascade", dry_run=True)
+    terminal("")
+    result = openstack(*CASCADE, "demo")
+    assert (result.code, result.err) == (0, "")
+    query = next(r["query"] for r in stub_cloud.requests if r["path"] == "/cleanup/v1/deletions")
+    assert query == {"project_id": [demo["id"]], "status": ["live"], "mode": ["cascade"], "dry_run": ["false"]}
+
+
+def test_each_project_is_asked_for(openstack, stub_cloud, demo, terminal):
+    other = stub_cloud.add_project("other")
+    terminal("n\ny\n")
+    result = openstack(*CASCADE, "demo", "other")
+    assert result.code == 1 and "Cannot delete project 'demo': not confirmed, so not deleted" in result.err
+    assert [r["body"]["project_id"] for r in asked(stub_cloud)] == [other["id"]]
+
+
+def test_it_names_what_the_latest_dry_run_found(openstack, stub_cloud, demo, terminal):
+    id_ = stub_cloud.add_deletion(demo, "planned", mode="cascade", dry_run=True)
+    stub_cloud.plans[id_] = PLAN
+    terminal("n\n")
+    said = openstack(*CASCADE, "demo").err
+    assert "and all its resources will be deleted. Deleted resources cannot be restored." in said
+    assert "The dry run of 2026-11-21T10:00:00Z found: 12 block-storage.volume, 9 compute.server\n" in said
+    assert "It could not list everything" in said
+
+
+def test_it_names_what_the_plan_has(openstack, stub_cloud, demo, terminal):
+    stub_cloud.plans["plan-1"] = {**PLAN, "complete": True}
+    terminal("n\n")
+    said = openstack(*CASCADE, "--plan", "plan-1", "demo").err
+    assert "and the resources that the plan names will be deleted" in said
+    assert "12 block-storage.volume, 9 compute.server" in said and "could not list" not in said
+
+
+def test_without_a_dry_run_it_says_how_to_make_one(openstack, demo, terminal):
+    terminal("n\n")
+    said = openstack(*CASCADE, "demo").err
+    assert "openstack project delete --async --cascade --dry-run --wait demo" in said
+
+
+def test_it_names_the_projects_below(openstack, stub_cloud, demo, terminal):
+    child = stub_cloud.add_project("child")
+    child["parent_id"] = demo["id"]
+    stub_cloud.add_project("grand\x1b[2Jchild")["parent_id"] = child["id"]
+    terminal("n\n")
+    said = openstack(*CASCADE, "--include-subtree", "demo").err
+    assert "Also all projects below it, with all their resources: child, grand?[2Jchild\n" in said
+
+
+def test_force_names_what_is_left(openstack, stub_cloud, demo, terminal):
+    counts = [
+        stub.count("block-storage", "volume", found=3, remaining=2, outcome="leftovers"),
+        stub.count("dns", "zone", outcome="unknown"),
+        stub.count("image", "image"),
+    ]
+    stub_cloud.add_deletion(demo, "deleting", counts=counts)
+    terminal("n\n")
+    said = openstack(*FORCE, "demo").err
+    assert "Abandoned resources stay in the cloud without a project" in said
+    assert "Not deleted yet: 2 RegionOne block-storage.volume\n" in said
+    assert "Could not be listed, and will be abandoned unseen: RegionOne dns.zone\n" in said
+
+
+def test_yes_needs_async(openstack, stub_cloud, demo):
+    result = openstack("project", "delete", "--yes", "demo")
+    assert result.code == 2 and "--yes: only with --async; nothing was deleted" in result.err
+    assert not stub_cloud.made("DELETE")
