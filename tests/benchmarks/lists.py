@@ -148,19 +148,28 @@ def _deletions(known: Records) -> Iterator[tuple[str, list[dict[str, str]], list
     filters += [{"mode": str(mode)} for mode in Mode] + [{"origin": str(origin)} for origin in Origin]
     filters += [{name: value} for name in ("dry_run", "attention") for value in ("true", "false")]
     filters += [{"project_id": known.project}, {"domain_id": known.domain}, {"parent_deletion_id": known.parent}]
+    filters += [{"project_name": "project-7"}, {"user_name": "user-7"}, {"user_id": known.user}]
+    filters += [{name: at} for name in ("created_since", "created_until", "changed_since") for at in known.times]
     several = [{"status": "failed", "domain_id": known.domain}, {"attention": "true", "domain_id": known.domain}]
     yield "/v1/deletions", [*filters, *several], [*_sorts(schemas.SORT_KEYS), {"sort": "status:asc,updated_at:desc"}]
 
 
 def _numbered(known: Records) -> Iterator[tuple[str, list[dict[str, str]], list[dict[str, str]]]]:
-    place = [{}, {"region": "RegionTwo"}, {"service": "service-3"}, {"type": "type_7"}, {"type": "none"}]
+    place = [{}, {"region": "RegionTwo"}, {"service": "service-3"}, {"type": "type_7"}, {"type": "network"}]
     leftovers = [{"reason": "in_use"}, {"reason": "error"}, {"abandoned": "true"}, {"abandoned": "false"}]
     yield f"/v1/deletions/{known.deletion}/leftovers", [*place, *leftovers], [{}]
+    everywhere = [{"reason": "in_use", "service": "service-3"}, {"type": "type_7", "domain_id": known.domain}]
+    yield "/v1/leftovers", [*place, *leftovers, *everywhere], [{}]
+    yield "/v1/events", [{"resource_id": known.resource}, {"resource_id": "none"}], [{}]
     types = [{}, {"type": "resource.deleted"}, {"type": "deletion.status"}, {"type": "none"}]
     yield f"/v1/deletions/{known.deletion}/events", types, [{}]
     actions = [{"action": action} for action in ("delete", "keep", "protect")]
     yield f"/v1/plans/{known.plan}/resources", [*place, *actions], [{}]
-    yield f"/v1/orphan-scans/{known.scan}/orphans", [*place, {"project_id": known.project}], [{}]
+    yield (
+        f"/v1/orphan-scans/{known.scan}/orphans",
+        [{}, *place[2:], {"region": "RegionOne"}, {"project_id": known.project}],
+        [{}],
+    )
     yield f"/v1/orphan-scans/{known.scan}/projects", [{}, {"project_id": known.project}], [{}]
 
 
@@ -213,7 +222,7 @@ _NUMBERED = {
 }
 
 
-def last(c: sa.Connection, path: str, query: dict[str, str], limit: int) -> str | None:
+def last(c: sa.Connection, known: Records, path: str, query: dict[str, str], limit: int) -> str | None:
     """Return the marker of the last page, without walking through all pages."""
     parts = path.split("/")
     if parts[-1] == "projects":
@@ -221,6 +230,10 @@ def last(c: sa.Connection, path: str, query: dict[str, str], limit: int) -> str 
         found = sa.select(column).where(tables.orphans.c.scan_id == parts[3]).distinct().order_by(column.desc())
         project_id: str | None = c.execute(found.offset(limit).limit(1)).scalar()
         return project_id
+    if path == "/v1/events":
+        return None
+    if path == "/v1/leftovers":  # the last ones that are listed: those of a dry run follow
+        parts = ["", "", "", known.deletion, parts[-1]]
     if parts[-1] in _NUMBERED:
         table, owner = _NUMBERED[parts[-1]]
         rows = sa.select(table.c.id).where(table.c[owner] == parts[3]).order_by(table.c.id.desc())
@@ -289,7 +302,7 @@ def pages(requests: Requests, known: Records, store: Store, limit: int | None) -
             if limit is not None and len(query) > 1 and "sort" in query:
                 continue
             given = {} if limit is None else {"limit": str(limit)}
-            marker = last(c, path, query, limit or 100)
+            marker = last(c, known, path, query, limit or 100)
             wanted += [(path, {**query, **given})]
             wanted += [(path, {**query, **given, "marker": marker})] if marker is not None else []
         c.rollback()

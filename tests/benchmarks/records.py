@@ -41,6 +41,9 @@ class Records:
     parent: str  #: a deletion with children
     project: str  #: the project of many liens and deletions
     domain: str
+    user: str
+    resource: str  #: a resource that many journal lines name
+    times: tuple[str, str]  #: early and late in the time of the deletions
     scan: str  #: the orphan scan that found all orphans
     live: tuple[str, ...]
 
@@ -63,13 +66,18 @@ def fill(engine: Engine, size: int, types: int) -> Records:
             step = f"{deletion_id}-6"
             _insert(c, tables.leftovers, (_leftover(n, deletion_id, step) for n in range(size)))
         _insert(c, tables.events, (_event(n, busiest) for n in range(size)))
+        _insert(c, tables.event_resources, (_named(n, busiest) for n in range(size)))
         _insert(c, tables.liens, (_lien(source, n) for n in range(size)))
         _insert(c, tables.waivers, (_waiver(source, n) for n in range(size)))
         _insert(c, tables.orphan_scans, (_scan(n, id_, scans[-1]) for n, id_ in enumerate(scans)))
         _insert(c, tables.orphan_scan_parts, (_part(n, scans[-1]) for n in range(60)))
         _insert(c, tables.orphans, (_orphan(n, scans[-1]) for n in range(size)))
     live = tuple(d.id for d in made if d.status in LIVE)
-    return Records(busiest, plan, ids[0], _project(0), _domain(0), scans[-1], live)
+    times = (made[size // 100].created_at, made[-size // 100].created_at)
+    early, late = (f"{at.isoformat(timespec='seconds')}Z" for at in times)
+    return Records(
+        *(busiest, plan, ids[0], _project(0), _domain(0), _domain(7), _resource(0), (early, late), scans[-1], live)
+    )
 
 
 def _insert(c: Connection, table: sa.Table, rows: Iterable[dict[str, Any]]) -> None:
@@ -244,6 +252,15 @@ def _event(n: int, deletion_id: str) -> dict[str, Any]:
         "request_id": "",
         "data": {"region": "RegionOne", "service": "service-1", "type": "type_1", "count": n},
     }
+
+
+def _resource(n: int) -> str:
+    """Return a resource; journal lines name each of them 1000 times."""
+    return str(uuid.UUID(int=n))
+
+
+def _named(n: int, deletion_id: str) -> dict[str, Any]:
+    return {"event_id": n + 1, "deletion_id": deletion_id, "resource_id": _resource(n // 1000)}
 
 
 def _lien(source: random.Random, n: int) -> dict[str, Any]:
