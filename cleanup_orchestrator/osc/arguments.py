@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import datetime
 import re
+from typing import Any
+
+from cleanup_orchestrator.osc import common
 
 
 def utc(text: str) -> str:
@@ -27,3 +30,21 @@ def add_place(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--type", metavar="<type>", help="Only resources of this type, such as 'port' or 'network.port'"
     )
+
+
+def add_until(parser: Any) -> None:
+    """Add --days and --expires-at to a group that allows one of them."""
+    parser.add_argument("--days", metavar="<days>", type=common.positive(float), help="Number of days from now")
+    parser.add_argument("--expires-at", metavar="<time>", help="End time in UTC, YYYY-MM-DDTHH:MM:SSZ")
+
+
+def until(parsed_args: argparse.Namespace) -> str | None:
+    """Return the time of --days or --expires-at in the format of the API."""
+    if not parsed_args.days:
+        expires_at: str | None = parsed_args.expires_at
+        return expires_at
+    try:
+        moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=parsed_args.days)
+    except OverflowError as exc:
+        raise common.command_error(f"{parsed_args.days:g} days are too many: give fewer --days", exc) from exc
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import inspect
 import re
 import sys
@@ -282,24 +281,6 @@ def add_project(parser: argparse.ArgumentParser, what: str) -> None:
     """Add --project and --project-domain."""
     parser.add_argument("--project", metavar="<project>", help=what)
     parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
-
-
-def add_until(parser: Any) -> None:
-    """Add --days and --expires-at to a group that allows one of them."""
-    parser.add_argument("--days", metavar="<days>", type=positive(float), help="Number of days from now")
-    parser.add_argument("--expires-at", metavar="<time>", help="End time in UTC, YYYY-MM-DDTHH:MM:SSZ")
-
-
-def until(parsed_args: argparse.Namespace) -> str | None:
-    """Return the time of --days or --expires-at in the format of the API."""
-    if not parsed_args.days:
-        expires_at: str | None = parsed_args.expires_at
-        return expires_at
-    try:
-        moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=parsed_args.days)
-    except OverflowError as exc:
-        raise command_error(f"{parsed_args.days:g} days are too many: give fewer --days", exc) from exc
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def condition(deletion: Mapping[str, Any], name: str) -> Mapping[str, Any]:

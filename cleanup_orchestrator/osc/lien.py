@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from cleanup_orchestrator.osc import common, expiring
+from cleanup_orchestrator.osc import arguments, common, expiring
 from cleanup_orchestrator.osc.common import Table
 
 _COLUMNS = {
@@ -43,12 +43,12 @@ class CreateLien(common.ShowOne):
             "--origin", metavar="<origin>", required=True, help="Requester of the protection, such as billing"
         )
         parser.add_argument("--reason", metavar="<reason>", required=True, help="Reason (shown by each refusal)")
-        common.add_until(parser.add_mutually_exclusive_group())
+        arguments.add_until(parser.add_mutually_exclusive_group())
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Record the lien and return it."""
-        until = common.until(parsed_args)
+        until = arguments.until(parsed_args)
         project_id = common.project_id(self.app, parsed_args)
         return expiring.shown(self.client.create_lien(project_id or "", parsed_args.origin, parsed_args.reason, until))
 

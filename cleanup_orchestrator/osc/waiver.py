@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from cleanup_orchestrator.osc import common, expiring
+from cleanup_orchestrator.osc import arguments, common, expiring
 from cleanup_orchestrator.osc.common import Table
 
 _COLUMNS = {
@@ -50,12 +50,12 @@ class CreateWaiver(common.ShowOne):
         parser.add_argument(
             "--not-yet", action="store_true", help="The catalog does not have the service or the region yet"
         )
-        common.add_until(parser.add_mutually_exclusive_group(required=True))
+        arguments.add_until(parser.add_mutually_exclusive_group(required=True))
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Record the waiver and return it."""
-        until = common.until(parsed_args)
+        until = arguments.until(parsed_args)
         project_id = common.project_id(self.app, parsed_args)
         waiver = self.client.create_waiver(
             parsed_args.service,
