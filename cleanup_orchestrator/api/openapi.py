@@ -121,7 +121,7 @@ def _operation(path: str, operation: Operation, refusals: dict[str, Schema]) -> 
         "operationId": operation.name,
         "summary": operation.summary,
         "tags": [tag(path)],
-        "parameters": [*_path_parameters(path), *(_parameter(*pair, operation) for pair in operation.query["properties"].items())],
+        "parameters": [*_path_parameters(path), *_query_parameters(operation.query)],
         "responses": _responses(operation, refusals),
     }
     if operation.public:
@@ -152,14 +152,19 @@ def _path_parameters(path: str) -> list[Schema]:
     return [{"name": "id", "in": "path", "required": True, "description": about, "schema": schema}]
 
 
-def _parameter(name: str, values: Schema, operation: Operation) -> Schema:
+def _query_parameters(query: Schema) -> list[Schema]:
+    shown = {name: _parameter(name, values) for name, values in query["properties"].items()}
+    for name in query["required"]:
+        shown[name]["required"] = True
+    return list(shown.values())
+
+
+def _parameter(name: str, values: Schema) -> Schema:
     """Return the object of a query parameter; ``values`` is the schema of all its values."""
     item = {key: value for key, value in values["items"].items() if key != "description"}
     shown: Schema = {"name": name, "in": "query", "schema": item}
     if about := values["items"].get("description"):
         shown["description"] = about
-    if name in operation.query["required"]:
-        shown["required"] = True
     if values["maxItems"] > 1:
         shown["schema"] = {"type": "array", "maxItems": values["maxItems"], "items": item}
         shown |= {"style": "form", "explode": True}

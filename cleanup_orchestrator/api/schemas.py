@@ -256,7 +256,7 @@ ORPHAN_PROJECTS_QUERY = _query(
 SERVICES_QUERY = _query(project_id=_about(ID, "Answer as for a deletion of this project."))
 #: An id as services have it: for Swift the name of a container.
 RESOURCE_ID = {"type": "string", "minLength": 1, "maxLength": 512, "pattern": rf"^[^\x00]*{_END}"}
-_EVENTS = {
+_EVENTS: dict[str, Any] = {
     "type": _about(TEXT, "Only entries of this type."),
     "resource_id": _about(RESOURCE_ID, "Only entries that name the resource with this ID."),
     "limit": _LIMIT,

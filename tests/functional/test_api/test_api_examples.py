@@ -15,6 +15,8 @@ import uuid
 
 from cleanup_orchestrator.api import openapi, operations
 from cleanup_orchestrator.core.deletion import Force, RoundPurpose, Status
+from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.store.journal import write_journal
 from tests.functional.test_api import keystone as ks
 from tests.functional.test_api import test_api_plans as plans
 from tests.functional.test_api.site import Site
@@ -70,6 +72,13 @@ def recorded(site):
     send("GET", f"/v1/deletions/{demo}")
     send("GET", f"/v1/deletions/{demo}/leftovers?service=network")
     send("GET", f"/v1/deletions/{demo}/events?limit=1")
+    send("GET", "/v1/leftovers?service=neutron&reason=protected")
+    gone = Event(
+        "resource.deleted", "network.port: 1 gone", "worker-1", {"resources": [{"id": "77ab3c1e", "name": "web"}]}
+    )
+    with site.store.database.begin() as c:
+        write_journal(c, demo, site.store.now(), [gone])
+    send("GET", "/v1/events?resource_id=77ab3c1e")
     send("POST", f"/v1/deletions/{demo}/restore")
     other = site.ask(OTHER)["id"]
     plans.ended(site, other, status=Status.LEFTOVERS)
@@ -99,9 +108,9 @@ def recorded(site):
     send("POST", "/v1/brake", {"reason": "the storage misbehaves"})
     send("GET", "/v1/brake")
     send("DELETE", "/v1/brake")
-    waiver = {"service_type": "dns", "region": "RegionTwo", "reason": "retired, ticket 4711", "expires_at": later}
+    waiver = {"service_type": "weather", "region": "RegionOne", "reason": "retired, ticket 4711", "expires_at": later}
     waiver = send("POST", "/v1/waivers", waiver)["id"]
-    send("GET", "/v1/waivers?service_type=designate")
+    send("GET", "/v1/waivers?service_type=weather")
     send("GET", f"/v1/waivers/{waiver}")
     send("DELETE", f"/v1/waivers/{waiver}")
     # orphans

@@ -27,8 +27,14 @@ from tests.support.examples import examples
 #: Generated requests of each operation and mode.
 EXAMPLES = 25
 #: Fields and codes of a refusal although the request matches its schema: a marker that does not exist, a time that is
-#: past, a sort key twice, a plan together with another mode, a type without force, Keystone, and a domain.
+#: past, a sort key twice, a plan together with another mode, a type without force, Keystone, a domain,
+#: names that the cloud does not have, and kept resources of a deletion that does not record them.
 MORE_THAN_A_SCHEMA = {
+    "region",
+    "service",
+    "type",
+    "reason",
+    "not_in_catalog",
     "marker",
     "expires_at",
     "sort",
@@ -68,7 +74,7 @@ class Api:
         project = f"fuzz{next(self.numbers)}"
         self.site.keystone.project(project, project, "d1")
         lien = {"project_id": "px", "origin": "billing", "reason": "an invoice"}
-        waiver = {"service_type": "dns", "reason": "down", "expires_at": "2099-01-31T00:00:00Z"}
+        waiver = {"service_type": "weather", "reason": "down", "expires_at": "2099-01-31T00:00:00Z"}
         self.project = project
         self.ids = {
             "deletions": self.site.ask(project, mode="cascade")["id"],
