@@ -312,12 +312,8 @@ LEFTOVER = _object(
     owner=_text("ID of the project that the resource belongs to. ``null``: unknown, or not recorded.", null=True),
     blocked_by=_list(BLOCKING, "The resources that block the delete."),
 )
-_PROJECT = {
-    "deletion_id": _uuid("ID of the deletion."),
-    "project_id": _text("ID of the project of the deletion."),
-    "project_name": _text("Name of the project when the deletion was requested."),
-    "domain_id": _text("ID of the domain of the project."),
-}
+_PROJECT = {name: DELETION["properties"][name] for name in ("project_id", "project_name", "domain_id")}
+_PROJECT["deletion_id"] = _uuid("ID of the deletion.")
 PROJECT_LEFTOVER = _object(**_PROJECT, **LEFTOVER["properties"])
 EVENT = _object(
     id=_number("Number of the entry, which is also its marker. Later entries have greater numbers."),

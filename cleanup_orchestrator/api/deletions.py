@@ -168,8 +168,9 @@ class Deletions(DeletionHandlers):
                     raise forbidden(policies.LIST)
                 filters["domain_id"] = own
             else:
-                requester = self._requester(req)
-                if filters.setdefault("user_id", requester) != requester:
+                wanted = filters.get("user_id")
+                filters["user_id"] = self._requester(req)
+                if wanted not in (None, filters["user_id"]):
                     raise forbidden(policies.LIST)
         times = {k: schemas.moment(query[k][0], k, "invalid_query") for k in _TIMES if k in query}
         filters["span"] = storage.Span(**times)

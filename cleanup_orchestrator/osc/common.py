@@ -19,7 +19,7 @@ from osc_lib.command import command
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.redact import printable
 from cleanup_orchestrator.core.step import Outcome
-from cleanup_orchestrator.osc import words
+from cleanup_orchestrator.osc import usage, words
 from cleanup_orchestrator.osc.client import ApiError, LoginLost, Proxy, one_line
 
 #: What a command returns: column names, and rows or values.
@@ -91,23 +91,6 @@ def command_error(text: str, exc: BaseException | None = None) -> exceptions.Com
     return error
 
 
-class UsageError(exceptions.CommandError):
-    """The command line is wrong."""
-
-
-#: The exit code for a wrong command line, also that of argparse.
-USAGE = 2
-
-#: Codes of the API for values that it refuses before it does anything.
-_REFUSED_VALUES = frozenset({"invalid_query", "invalid_body", "not_in_catalog"})
-
-
-def exit_code(exc: BaseException) -> int:
-    """Return the exit code for an error."""
-    refused = isinstance(exc, ApiError) and exc.code in _REFUSED_VALUES
-    return USAGE if refused or isinstance(exc, UsageError) else 1
-
-
 class Cleanup(command.Command):
     """A command that calls the project-cleanup API."""
 
@@ -139,8 +122,8 @@ class Cleanup(command.Command):
         try:
             code: int = super().run(parsed_args)
             return code
-        except (sdk_exceptions.SDKException, UsageError) as exc:
-            if exit_code(exc) == USAGE:
+        except (sdk_exceptions.SDKException, usage.UsageError) as exc:
+            if usage.exit_code(exc) == usage.USAGE:
                 return self.refuse(exc)
             raise command_error(explain(exc, self.find_id), exc) from exc
 
@@ -148,7 +131,7 @@ class Cleanup(command.Command):
         """Print an error about the command line; return the exit code."""
         self.log.error("%s", explain(exc, self.find_id))
         self.log.debug("", exc_info=exc)
-        return USAGE
+        return usage.USAGE
 
 
 def _fit(parsed_args: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from cleanup_orchestrator.core.deletion import Mode, Origin, Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.osc import arguments, common, lookup, wait
+from cleanup_orchestrator.osc import arguments, common, lookup, usage, wait
 from cleanup_orchestrator.osc.client import one_line
 from cleanup_orchestrator.osc.common import Table
 
@@ -285,7 +285,7 @@ class ListDeletionLeftover(DeletionCommand, common.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row for each resource."""
         if parsed_args.all == bool(parsed_args.deletion):
-            raise common.UsageError("give a project, the ID of a deletion, or --all")
+            raise usage.UsageError("give a project, the ID of a deletion, or --all")
         names = ["region", "service", "type", "id", "name", "reason"]
         names = ["project_name", "project_id", *names] if parsed_args.all else [*names, "blocked_by", "remedy"]
         if parsed_args.long:
@@ -373,10 +373,10 @@ class ListDeletionEvent(DeletionCommand, common.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row for each event, or an iterator that follows the events."""
         if not parsed_args.deletion and (parsed_args.follow or not parsed_args.resource):
-            raise common.UsageError("give a project, the ID of a deletion, or --resource without --follow")
+            raise usage.UsageError("give a project, the ID of a deletion, or --resource without --follow")
         if parsed_args.follow:
             if parsed_args.formatter not in ("table", "json") or parsed_args.columns or parsed_args.limit:
-                raise common.UsageError("--follow needs the default output or '-f json', without -c and --limit")
+                raise usage.UsageError("--follow needs the default output or '-f json', without -c and --limit")
             return (), self._follow(parsed_args)
         filters = {"type": parsed_args.type, "marker": parsed_args.marker, "resource_id": parsed_args.resource}
         names = ["id", "at", "type", "message", "actor"]

@@ -9,7 +9,7 @@ from cliff import command as cliff_command
 from openstackclient.identity.v3 import project as stock
 
 from cleanup_orchestrator.core.deletion import Mode
-from cleanup_orchestrator.osc import common, confirm, request, wait
+from cleanup_orchestrator.osc import common, confirm, request, usage, wait
 
 
 class DeleteProject(request.Requesting, stock.DeleteProject):
@@ -111,7 +111,7 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
         }
         options = ", ".join(option for option, value in given.items() if value)
         if options:
-            return self.refuse(common.UsageError(f"{options}: only with --async; nothing was deleted"))
+            return self.refuse(usage.UsageError(f"{options}: only with --async; nothing was deleted"))
         # Not the run of the lister: the stock command has no output.
         code: int = cliff_command.Command.run(self, parsed_args)
         return code
@@ -126,9 +126,9 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
         mode = Mode.CASCADE if parsed_args.cascade else Mode.REPORT
         plan, plan_hash = parsed_args.plan, parsed_args.plan_hash
         if plan_hash and not plan:
-            raise common.UsageError("--plan-hash needs --plan; nothing was deleted")
+            raise usage.UsageError("--plan-hash needs --plan; nothing was deleted")
         if plan and (mode is not Mode.CASCADE or len(parsed_args.projects) > 1):
-            raise common.UsageError("--plan needs --cascade, and exactly one project; nothing was deleted")
+            raise usage.UsageError("--plan needs --cascade, and exactly one project; nothing was deleted")
 
         def ask(project: str) -> dict[str, Any]:
             project_id = common.find_project(identity, project, parsed_args.domain)

@@ -10,7 +10,7 @@ from typing import Any
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
-from cleanup_orchestrator.osc import common, wait
+from cleanup_orchestrator.osc import common, usage, wait
 from cleanup_orchestrator.osc.client import one_line
 
 COLUMNS = ("Project", "Project ID", "Deletion ID", "Status")
@@ -40,7 +40,7 @@ def check_wait_options(parsed_args: argparse.Namespace) -> None:
     }
     for option, value in given.items():
         if value and not parsed_args.wait:
-            raise common.UsageError(f"{option} needs --wait")
+            raise usage.UsageError(f"{option} needs --wait")
 
 
 class Requesting(common.Lister):
@@ -77,7 +77,7 @@ class Requesting(common.Lister):
                 deletion = request(argument)
             except (sdk_exceptions.SDKException, exceptions.CommandError) as exc:
                 failed += 1
-                code = max(code, common.exit_code(exc))
+                code = max(code, usage.exit_code(exc))
                 self.log.error("%s '%s': %s", what, one_line(argument), common.explain(exc, self.find_id))
                 self.log.debug("", exc_info=True)
             else:

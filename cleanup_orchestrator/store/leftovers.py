@@ -109,6 +109,27 @@ class Leftovers(Repository):
         with self._database.read() as c:
             return [(row.region, row.service, row.type) for row in c.execute(sa.select(*columns).distinct())]
 
+    @retry_transient
+    def blocking(
+        self, deletion_id: str, places: Collection[tuple[str, str, str, str]], limit: int
+    ) -> dict[tuple[str, str, str], list[Mapping[str, str]]]:
+        """Return what blocks the leftovers of each type: the first different resources that are named.
+
+        :param places: region, service, type, and the reason of the leftovers that are read
+        :param limit: of the leftovers that are read, and of the resources that are returned, for each type
+        """
+        found: dict[tuple[str, str, str], list[Mapping[str, str]]] = {}
+        columns = t.leftovers.c
+        with self._database.read() as c:
+            for *place, reason in places:
+                where = sa.tuple_(columns.region, columns.service, columns.type) == tuple(place)
+                query = sa.select(columns.blocked_by).where(columns.deletion_id == deletion_id, where)
+                rows = c.execute(query.where(columns.reason == reason).order_by(columns.id).limit(limit))
+                named = {(b.get("type"), b.get("id")): b for row in rows for b in row.blocked_by}
+                if named:
+                    found[place[0], place[1], place[2]] = list(named.values())[:limit]
+        return found
+
 
 def _ids_of_all_projects(dialect: str, domain_id: str | None) -> sa.Select[Any]:
     """Return the query for the ids of what :meth:`Leftovers.of_all_projects` lists."""
@@ -131,27 +152,6 @@ def _ids_of_all_projects(dialect: str, domain_id: str | None) -> sa.Select[Any]:
 
 def _with_place(row: sa.Row[Any]) -> LeftoverRow:
     return LeftoverRow(row.id, row.region, row.service, row.type, records.leftover(row))
-
-    @retry_transient
-    def blocking(
-        self, deletion_id: str, places: Collection[tuple[str, str, str, str]], limit: int
-    ) -> dict[tuple[str, str, str], list[Mapping[str, str]]]:
-        """Return what blocks the leftovers of each type: the first different resources that are named.
-
-        :param places: region, service, type, and the reason of the leftovers that are read
-        :param limit: of the leftovers that are read, and of the resources that are returned, for each type
-        """
-        found: dict[tuple[str, str, str], list[Mapping[str, str]]] = {}
-        columns = t.leftovers.c
-        with self._database.read() as c:
-            for *place, reason in places:
-                where = sa.tuple_(columns.region, columns.service, columns.type) == tuple(place)
-                query = sa.select(columns.blocked_by).where(columns.deletion_id == deletion_id, where)
-                rows = c.execute(query.where(columns.reason == reason).order_by(columns.id).limit(limit))
-                named = {(b.get("type"), b.get("id")): b for row in rows for b in row.blocked_by}
-                if named:
-                    found[place[0], place[1], place[2]] = list(named.values())[:limit]
-        return found
 
 
 def abandoned_leftovers(c: Connection, step: Step) -> dict[str, Leftover]:

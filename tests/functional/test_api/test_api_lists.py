@@ -147,3 +147,8 @@ def test_a_filter_shows_no_other_domain(three):
     for query in ("project_name=demo", "user_name=bob", f"created_since={at(0)}", f"changed_since={at(0)}"):
         shown = three.get(f"/v1/deletions?{query}", ks.MANAGER).json["deletions"]
         assert {d["domain_id"] for d in shown} <= {"d1"}, query
+
+
+def test_a_user_who_may_list_no_domain_cannot_ask_for_the_deletions_of_another(three):
+    answer = three.get("/v1/deletions?user_id=u1", ks.MEMBER)
+    assert (answer.status, answer.error["code"]) == (403, "forbidden")
