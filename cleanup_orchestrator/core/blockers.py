@@ -50,9 +50,10 @@ def only_a_person_clears(deletion: Deletion, step: Step) -> bool:
 
     The access step is not among them: a deletion that needs no token of the project goes on without one, and else the
     sweeps that need it say so. What runs is not stopped if it cannot be: that does not keep anything from being
-    deleted. Under force, what cannot be deleted is abandoned.
+    deleted. Project settings that cannot be deleted do not keep the project. Under force, what cannot be deleted is
+    abandoned.
     """
-    if step.reason not in ONLY_A_PERSON or step.kind in (StepKind.ACCESS, StepKind.HALT):
+    if step.reason not in ONLY_A_PERSON or step.kind in (StepKind.ACCESS, StepKind.HALT) or step.project_setting:
         return False
     sweep = step.kind in (StepKind.SWEEP, StepKind.UNSUPPORTED)
     forced = sweep and force.asked(deletion) is not None and not step.unplanned

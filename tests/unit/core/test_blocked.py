@@ -141,6 +141,21 @@ def test_a_service_without_a_plugin_blocks():
 
 
 @pytest.mark.parametrize(
+    "result",
+    [
+        StepResult(Outcome.UNKNOWN, str(Reason.FORBIDDEN), "no role"),
+        StepResult(Outcome.UNKNOWN, str(Reason.NOT_SUPPORTED), "404"),
+        left("q", reason=Reason.PROTECTED),
+    ],
+)
+def test_a_project_setting_that_stays_needs_no_person(result):
+    world = World(deletion(), PORT, sweep_step("compute.quota", project_setting=True))
+    world.answers["compute.quota"] = lambda _: result
+    assert world.run() is Status.DELETED
+    assert not [e for e in world.events if e.type == "condition.blocked"]
+
+
+@pytest.mark.parametrize(
     ("values", "expected"),
     [
         ({}, True),
