@@ -78,8 +78,8 @@ def _is_against(deletion: Deletion, step: Step) -> bool:
 
     A sweep that has not run in the present round does not block, except for what does not end by itself: it waits for
     other steps or for its turn. Resources that are merely present do not block: a cascade deletes them. What is on hold
-    does not block: its condition says why. Projects below do not block while they are being deleted. An informational
-    step never blocks.
+    does not block: its condition says why. Projects below do not block while they are being deleted, and never a dry
+    run that includes them. An informational step never blocks.
     """
     if step.reason == Reason.ON_HOLD or step.informational:
         return False
@@ -87,7 +87,8 @@ def _is_against(deletion: Deletion, step: Step) -> bool:
         return False  # nothing is halted after the recovery window
     if step.kind not in (StepKind.SWEEP, StepKind.UNSUPPORTED):
         if step.reason == Reason.PROJECT_HAS_CHILDREN:
-            return not trees.under_way(deletion, step)
+            included = deletion.dry_run and step.outcome is Outcome.CLEAR  # they have dry runs of their own
+            return not included and not trees.under_way(deletion, step)
         return step.outcome is Outcome.UNKNOWN
     current = step.round == deletion.round or step.kind is StepKind.UNSUPPORTED or step.reason in ONLY_A_PERSON
     left = step.outcome is Outcome.LEFTOVERS and step.reason not in (Reason.PRESENT, Reason.QUEUED)

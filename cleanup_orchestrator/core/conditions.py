@@ -91,7 +91,7 @@ def _blocked(view: Snapshot) -> SetCondition:
     """Return whether the deletion, or that of a project below, needs a person to go on."""
     d = view.deletion
     found = sorted({_named(step) for step in view.steps if _needs_a_person(view, step)})
-    if view.below and not d.dry_run:
+    if view.below and not d.dry_run and d.status is not Status.CANCELLING:
         found += sorted(f"project {c.project_name or c.project_id}: {c.attention}" for c in trees.asking(d))
     if found:
         return SetCondition(Type.BLOCKED, True, "person_needed", "; ".join(found))

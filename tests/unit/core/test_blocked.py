@@ -221,6 +221,38 @@ def test_a_parent_needs_a_person_if_a_child_does(status, attention, message, rem
     assert stalled(world) is None
 
 
+@pytest.mark.parametrize("mode", sorted(Mode))
+@pytest.mark.parametrize("status", [Status.PLANNED, Status.FAILED])
+def test_a_dry_run_does_not_wait_for_the_dry_runs_below_it(mode, status):
+    world = World(deletion(include_subtree=True, dry_run=True, mode=mode), PORT)
+    world.answers["survey"] = lambda _: BELOW
+    world.deletion = dataclasses.replace(world.deletion, children=(Child("d1", "c1", status, world.now, "Child"),))
+    assert world.run() is Status.PLANNED
+    assert not [e for e in world.events if e.type == "condition.blocked"]
+    assert blockers(world.deletion, world.steps.values()) == ()
+
+
+def test_a_dry_run_without_the_projects_below_says_that_they_block():
+    world = World(deletion(dry_run=True), PORT)
+    world.answers["survey"] = lambda _: dataclasses.replace(BELOW, outcome=Outcome.UNKNOWN)
+    assert world.run() is Status.FAILED
+    assert [b.reason for b in blockers(world.deletion, world.steps.values())] == [Reason.PROJECT_HAS_CHILDREN]
+
+
+def test_the_cancel_of_a_parent_is_not_blocked_by_what_is_below_it():
+    world = World(deletion(include_subtree=True), PORT)
+    world.answers["survey"] = lambda _: BELOW
+    world.answers["release"] = lambda _: UNKNOWN
+    child = Child("d1", "c1", Status.FAILED, world.now, "Child", "failed")
+    world.deletion = dataclasses.replace(world.deletion, children=(child,), has_changes=True)
+    world.run(limit=60)
+    assert blocked(world) is not None
+    world.user(Status.CANCELLING)
+    world.run(limit=30)
+    assert world.deletion.status is Status.CANCELLING
+    assert blocked(world) is None
+
+
 def test_the_rules_of_stalled_do_not_change_with_a_short_time():
     world = World(deletion(), NETWORK, PORT, rules=Rules(stall_after=datetime.timedelta(seconds=5)))
     world.answers["network.network"] = lambda _: left("n1", reason=Reason.FOREIGN)
