@@ -12,6 +12,7 @@ from cleanup_orchestrator.core.blockers import blockers, blocks, only_a_person_c
 from cleanup_orchestrator.core.deletion import ConditionType as Type
 from cleanup_orchestrator.core.deletion import Mode, RoundPurpose, Status
 from cleanup_orchestrator.core.reasons import StatusReason
+from cleanup_orchestrator.core.rounds import in_scope
 from cleanup_orchestrator.core.snapshot import Snapshot
 from cleanup_orchestrator.core.step import Step, StepKind
 
@@ -75,11 +76,20 @@ def stalls_at(view: Snapshot, plan: ActionPlan) -> datetime.datetime | None:
     blocking = [step for step in view.steps if blocks(d, step)]
     if not blocking or not all(_needs_a_person(view, step) for step in blocking):
         return at
+    if any(_awaited(view, step) for step in view.steps):
+        return at
     # It waits for a person, and its steps are tried again meanwhile. If they are not, it is stalled after all.
     cap = datetime.timedelta(seconds=view.rules.retry_cap)
     tried = [_tried_at(view, step) for step in blocking if step.round == d.round]
     again = [each + cap + view.rules.stall_after for each in tried if each is not None]
     return max(at, min(again, default=at))
+
+
+def _awaited(view: Snapshot, step: Step) -> bool:
+    """Whether the round waits for the first result of a sweep that a worker has taken, or has to take."""
+    d = view.deletion
+    first = step.kind is StepKind.SWEEP and step.round == d.round and view.under_way(step) and not blocks(d, step)
+    return first and in_scope(d, step)
 
 
 def _tried_at(view: Snapshot, step: Step) -> datetime.datetime | None:

@@ -104,6 +104,27 @@ def test_it_is_stalled_if_something_else_does_not_move_either():
     assert blocked(world) is not None
 
 
+def test_it_is_stalled_if_the_worker_of_another_step_ends_at_each_try():
+    world = world_with(Reason.FOREIGN)
+    world.finds("network.port")
+    world.steps["image.image"] = sweep_step("image.image")
+    world.finds("image.image")
+    world.run(limit=100, until=Status.DELETING)
+    began = world.now
+    while world.now - began < 2 * world.rules.stall_after:
+        world.settle_engine()
+        ready = [s.id for s in world.steps.values() if s.state is StepState.DISPATCHED]
+        for step_id in ready:
+            world.claim(step_id)
+            if step_id != "image.image":
+                world.finish(step_id)
+        if not ready:
+            world.now = max(world.deletion.wake_at, world.now + datetime.timedelta(milliseconds=1))
+    assert world.steps["image.image"].fencing_token > 5
+    assert blocked(world) is not None
+    assert stalled(world) is not None
+
+
 def test_it_ends_when_it_is_cleared():
     world = world_with(Reason.FOREIGN)
     world.run(limit=100)
