@@ -311,8 +311,12 @@ class _Draft:
         since = self._now if flipped or old is None else old.last_transition_at
         new = Condition(action.type, action.status, action.reason, action.message, since)
         conditions = (*(c for c in before.conditions if c.type != action.type), new)
-        # A hold is no lack of progress: when it begins or ends, progress is measured from now on.
-        progress = self._now if action.type is ConditionType.ON_HOLD and flipped else before.progress_at
+        # A hold is no lack of progress: when it begins or ends, progress is measured from now on. The same holds when
+        # the wait for a person ends, unless the deletion was stalled, too.
+        anew = action.type is ConditionType.ON_HOLD or (
+            action.type is ConditionType.BLOCKED and not action.status and not before.condition(ConditionType.STALLED)
+        )
+        progress = self._now if anew and flipped else before.progress_at
         self._set(conditions=conditions, progress_at=progress)
         # Each change of a hold goes into the journal: one lien may go and another one come. So does each blocker.
         if flipped or (action.type in (ConditionType.ON_HOLD, ConditionType.BLOCKED) and action.status):

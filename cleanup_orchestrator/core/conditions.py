@@ -70,6 +70,8 @@ def stalls_at(view: Snapshot, plan: ActionPlan) -> datetime.datetime | None:
     waiting = waiting or view.queued or d.status is Status.RECOVERABLE or plan.needs is not None
     # After a hold, the time without progress begins anew.
     on_hold = _withheld(view, plan) or (view.was_on_hold and view.hold is None)
+    # So it does after the wait for a person.
+    on_hold = on_hold or (view.has(Type.BLOCKED) and not view.has(Type.STALLED) and not _blocked(view).status)
     if settling or waiting or on_hold:
         return None
     at = d.progress_at + view.rules.stall_after

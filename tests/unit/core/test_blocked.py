@@ -134,6 +134,34 @@ def test_it_ends_when_it_is_cleared():
     assert [e.data["status"] for e in world.events if e.type == "condition.blocked"] == [True, False]
 
 
+@pytest.mark.parametrize("then", [left("n1", reason=Reason.DELETING), left("n1", reason=Reason.IN_USE)])
+def test_when_it_is_cleared_the_time_without_progress_begins_anew(then):
+    world = World(deletion(), NETWORK)
+    world.answers["network.network"] = lambda _: StepResult(Outcome.UNKNOWN, str(Reason.FORBIDDEN), "no role")
+    world.run(limit=300)
+    assert world.now - T0 > 3 * world.rules.stall_after
+    world.answers["network.network"] = lambda _: then
+    while blocked(world) is not None:
+        world.run(limit=1)
+    cleared = world.now
+    while world.now - cleared < world.rules.stall_after - datetime.timedelta(seconds=90):
+        assert stalled(world) is None
+        world.run(limit=1)
+    world.run(limit=100)
+    assert stalled(world) is not None
+
+
+def test_what_was_stalled_as_well_stays_stalled_when_it_is_cleared():
+    world = world_with(Reason.FOREIGN)
+    world.finds("network.port", lambda _: UNKNOWN)
+    world.run(limit=600)
+    assert stalled(world) is not None
+    world.steps["network.network"] = dataclasses.replace(world.step("network.network"), reason=str(Reason.IN_USE))
+    world.settle_engine()
+    assert blocked(world) is None
+    assert stalled(world) is not None
+
+
 @pytest.mark.parametrize("values", [{"mode": Mode.REPORT}, {"dry_run": True}])
 def test_a_report_and_a_dry_run_end_by_themselves(values):
     world = world_with(Reason.FOREIGN, **values)
