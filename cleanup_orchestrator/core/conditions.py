@@ -38,8 +38,9 @@ def observed(view: Snapshot, plan: ActionPlan) -> Iterator[SetCondition]:
         yield SetCondition(Type.STALLED, False, "progress", "")
     else:
         found = blockers(view.deletion, view.steps)
-        names = sorted({f"{b.service}.{b.type}@{b.region}: {b.reason}" for b in found})
-        text = "blocked by " + ("; ".join(names) or "no answer of a worker")
+        names = {f"{b.service}.{b.type}@{b.region}: {b.reason}" for b in found}
+        names |= {f"{step.name}@{step.region}: no answer of a worker" for step in view.steps if _awaited(view, step)}
+        text = "blocked by " + ("; ".join(sorted(names)) or "no answer of a worker")
         yield SetCondition(Type.STALLED, True, "no_progress", text)
 
 
