@@ -368,6 +368,6 @@ def _with_children(c: Connection, deletion: Deletion) -> Deletion:
         return deletion
     table = t.deletions
     names = ("id", "project_id", "status", "status_at", "project_name", "attention")
-    query = sa.select(*(table.c[name] for name in names))
+    query = sa.select(*(table.c[name] for name in names), records.needs_attention().label("asks"))
     rows = c.execute(query.where(table.c.parent_deletion_id == deletion.id).order_by(table.c.project_id))
     return dataclasses.replace(deletion, children=tuple(records.child(row) for row in rows))

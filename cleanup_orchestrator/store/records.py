@@ -165,12 +165,15 @@ def lien(row: Row[Any]) -> Lien:
 
 
 def child(row: Row[Any]) -> Child:
-    """Return the child in a row: a deletion that another one waits for."""
+    """Return the child in a row: a deletion that another one waits for.
+
+    It needs no person if its project has a later deletion; see :func:`needs_attention`.
+    """
     status = Status(row.status)
     # An older release may have written those that ended without the mark.
     ended = str(status) if status in (Status.FAILED, Status.LEFTOVERS) else ""
     attention = row.attention if status in LIVE else ended
-    return Child(row.id, row.project_id, status, row.status_at, row.project_name, attention)
+    return Child(row.id, row.project_id, status, row.status_at, row.project_name, attention if row.asks else "")
 
 
 _MOST = 60_000  #: bytes; MariaDB refuses a text of more than 65,535

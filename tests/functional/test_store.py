@@ -484,6 +484,21 @@ def test_deletions_that_need_attention_are_found(store):
     assert others == {d.id for d in store.list(Page(100))} - found.keys()
 
 
+def test_a_child_asks_for_a_person_until_its_project_has_a_later_deletion(store):
+    parent = create(store, include_subtree=True)
+    blocked = Condition("blocked", True, "person_needed", "…", datetime.datetime(2026, 11, 21))
+    below = {"parent_deletion_id": parent.id}
+    create(store, project_id="c1", status=Status.DELETING, conditions=(blocked,), **below)
+    failed = create(store, project_id="c2", status=Status.FAILED, **below)
+    create(store, project_id="c3", status=Status.CANCELLED, **below)
+    asking = {"c1": "blocked", "c2": "failed", "c3": ""}
+    assert {c.project_id: c.attention for c in store.load(parent.id)[0].children} == asking
+    while store.now() == failed.created_at:  # SQLite's clock counts milliseconds
+        pass
+    create(store, project_id="c2", status=Status.DELETING)
+    assert {c.project_id: c.attention for c in store.load(parent.id)[0].children} == asking | {"c2": ""}
+
+
 def surveying(store, record, *steps, catalog=()):
     """Run a survey that finds these steps and this catalog."""
     held = store.claim(dispatched(store, record).id, "w", 60)[1]
