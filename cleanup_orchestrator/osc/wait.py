@@ -276,12 +276,25 @@ class Waiter:
                 self._watched.append(child)
             if not child.parent or child.done:
                 continue  # it is waited for itself, or has ended
-            stands = any(common.is_true(row, each) for each in STANDSTILL)
-            child.deletion = self._client.get_deletion(row["id"]) if stands else row
+            child.deletion = self._detail(row)
             if row.get("include_subtree") and not ended(row):
                 found += self._below(child)
             found.append(child)
         return found
+
+    def _detail(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a child with its blockers if it does not go on, or else as it is listed.
+
+        :raises openstack.exceptions.SDKException: the API did not answer
+        """
+        if not any(common.is_true(row, each) for each in STANDSTILL):
+            return row
+        try:
+            return self._client.get_deletion(row["id"])
+        except ApiError as exc:
+            if exc.temporary:
+                raise
+            return row  # the user may list it, and may not read it; or it was removed meanwhile
 
     def _tell_change(self, w: WatchedDeletion) -> bool:
         """Print what has changed in a deletion; return whether anything has."""

@@ -229,6 +229,19 @@ class TestTrouble:
         assert result.code == 3
         assert "remedy: start the service" in result.err
 
+    def test_a_child_that_cannot_be_read_does_not_end_the_wait_for_its_parent(self, openstack, stub_cloud):
+        parent, child = stub_cloud.add_project("parent"), stub_cloud.add_project("child")
+        tree = {"include_subtree": True, "status": "accepted"}
+        stub_cloud.script(parent, tree, tree, tree, {"include_subtree": True, "status": "deleted"})
+        id_ = "0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11"
+        stub_cloud.deletions[id_] = [stub.deletion(child, status="deleting", blocked="foreign", id=id_)]
+        stub_cloud.below = {id_}
+        refused = stub_cloud.error(404, "deletion_not_found", "no deletion has this id")
+        stub_cloud.answers["GET", f"/cleanup/v1/deletions/{id_}"] = [refused]
+        result = openstack("project", "delete", "--async", "--cascade", "--include-subtree", "--wait", "parent")
+        assert result.code == 0
+        assert "parent/child: blocked\n  foreign\n" in result.err
+
     def test_timeout_with_blockers(self, openstack, stub_cloud):
         demo = stub_cloud.add_project("demo")
         stuck = {"status": "deleting", "stalled": True, "blockers": [stub.BLOCKER]}
