@@ -274,8 +274,11 @@ class Waiter:
             if child is None:
                 child = WatchedDeletion(row, parent=w.label)
                 self._watched.append(child)
-            if not child.parent or child.done:
-                continue  # it is waited for itself, or has ended
+            if not child.parent:
+                continue  # it is waited for itself
+            child.done = child.done and ended(row)  # a user may have retried it
+            if child.done:
+                continue
             child.deletion = self._detail(row)
             if row.get("include_subtree") and not ended(row):
                 found += self._below(child)

@@ -242,6 +242,21 @@ class TestTrouble:
         assert result.code == 0
         assert "parent/child: blocked\n  foreign\n" in result.err
 
+    def test_a_child_that_was_retried_is_shown_again(self, openstack, stub_cloud):
+        parent, child = stub_cloud.add_project("parent"), stub_cloud.add_project("child")
+        tree = {"include_subtree": True, "status": "accepted"}
+        stub_cloud.script(parent, *[tree] * 6, {"include_subtree": True, "status": "deleted"})
+        id_ = "0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11"
+        stuck = stub.deletion(child, status="deleting", blocked="foreign", blockers=[stub.BLOCKER], id=id_)
+        stub_cloud.deletions[id_] = [stuck]
+        failed = stub.deletion(child, status="failed", id=id_)
+        listed = [(200, {"deletions": [row], "links": []}, {}) for row in (failed, failed, stuck)]
+        stub_cloud.answers["GET", "/cleanup/v1/deletions"] = listed
+        result = openstack("project", "delete", "--async", "--cascade", "--include-subtree", "--wait", "parent")
+        assert result.code == 0
+        assert result.err.count("parent/child: failed\n") == 1
+        assert result.err.count("parent/child: blocked\n  RegionOne volume.volume: no answer") == 1
+
     def test_timeout_with_blockers(self, openstack, stub_cloud):
         demo = stub_cloud.add_project("demo")
         stuck = {"status": "deleting", "stalled": True, "blockers": [stub.BLOCKER]}
