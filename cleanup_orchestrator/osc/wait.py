@@ -130,7 +130,7 @@ def _cut(text: str, columns: int) -> str:
     return text
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class WatchedDeletion:
     """A deletion to wait for, in its last known state."""
 
@@ -141,13 +141,17 @@ class WatchedDeletion:
     trouble_since: float = 0.0
     told: Any = None  #: the state in the last line
     told_blockers: Any = None
-    parent: str = ""  #: label of the project above, if this deletion is only shown because that one waits for it
+    above: WatchedDeletion | None = None  #: the one that waits for it, if it is only shown because of that one
     blocked: bool = False  #: whether the wait ended because it is blocked
 
     @property
     def label(self) -> str:
         """The name of the project, after those above it."""
-        return f"{self.parent}/{label(self.deletion)}" if self.parent else label(self.deletion)
+        return f"{self.above.label}/{label(self.deletion)}" if self.above else label(self.deletion)
+
+    def is_below(self, other: WatchedDeletion) -> bool:
+        """Whether another one waits for this one, also indirectly."""
+        return self.above is not None and (self.above is other or self.above.is_below(other))
 
 
 class Waiter:
@@ -184,7 +188,7 @@ class Waiter:
             code = 130
         finally:
             self._screen.close()
-        return [w.deletion for w in self._watched if not w.parent], code
+        return [w.deletion for w in self._watched if not w.above], code
 
     def _wait(self) -> int:
         pause = POLL_FAST
@@ -204,19 +208,19 @@ class Waiter:
                 return 1
         if any(w.blocked for w in self._watched):
             return BLOCKED
-        asked = [w for w in self._watched if not w.parent]
+        asked = [w for w in self._watched if not w.above]
         return 0 if all(self._wanted(w.deletion) and not w.error for w in asked) else 1
 
     def _pending(self) -> list[WatchedDeletion]:
         """Return the deletions to wait for."""
-        return [w for w in self._watched if not w.done and not w.parent]
+        return [w for w in self._watched if not w.done and not w.above]
 
     def _shown(self) -> list[WatchedDeletion]:
         """Return the deletions to wait for, each followed by those that it waits for."""
         found = []
         for w in self._pending():
             found.append(w)
-            found += [each for each in self._watched if each.parent and not each.done and _is_below(each, w)]
+            found += [each for each in self._watched if not each.done and each.is_below(w)]
         return found
 
     def _elapsed(self) -> float:
@@ -272,9 +276,9 @@ class Waiter:
         for row in rows:
             child = known.get(row["id"])
             if child is None:
-                child = WatchedDeletion(row, parent=w.label)
+                child = WatchedDeletion(row, above=w)
                 self._watched.append(child)
-            if not child.parent:
+            if not child.above:
                 continue  # it is waited for itself
             child.done = child.done and ended(row)  # a user may have retried it
             if child.done:
@@ -307,7 +311,7 @@ class Waiter:
         w.told = told
         if ended(w.deletion):
             w.done = True
-            if w.parent:
+            if w.above:
                 self._tell(f"{w.label}: {one_line(w.deletion.get('status'))}")
             else:
                 self._screen.say(self._ending(w.deletion))
@@ -467,10 +471,6 @@ def _why(deletion: Mapping[str, Any]) -> str:
 
 def _blocked(w: WatchedDeletion) -> bool:
     return not ended(w.deletion) and common.is_true(w.deletion, "blocked")
-
-
-def _is_below(child: WatchedDeletion, w: WatchedDeletion) -> bool:
-    return child.parent == w.label or child.parent.startswith(f"{w.label}/")
 
 
 def left_table(deletion: Mapping[str, Any], what: str) -> list[str]:

@@ -1,5 +1,6 @@
 """``--wait``: the output on a terminal, the output for a script, and the exit code."""
 
+import io
 import os
 import pty
 import re
@@ -489,6 +490,24 @@ class TestTerminal:
             "two: deleted",
             "three: deleted",
         ]
+
+    def test_each_child_has_one_line_below_the_parent_that_waits_for_it(self):
+        names = {"p1": "same", "p2": "same", "c1": "same/x", "c2": "x", "g2": "y"}
+        parents = {"c1": "p1", "c2": "p2", "g2": "c2"}
+
+        class Client:
+            def get_deletion(self, id_):
+                tree = {"include_subtree": id_ in parents.values(), "status": "accepted"}
+                return {"id": id_, "project_id": id_, "project_name": names[id_], "conditions": [], **tree}
+
+            def deletions(self, parent_deletion_id):
+                return [self.get_deletion(id_) for id_, above in parents.items() if above == parent_deletion_id]
+
+        waiter = wait.Waiter(Client(), io.StringIO(), timeout=0.05)
+        unnamed = [Client().get_deletion(id_) | {"project_name": ""} for id_ in ("p1", "p2")]
+        assert waiter.wait(unnamed)[1] == 1
+        labels = [w.label for w in waiter._shown()]
+        assert labels == ["same", "same/same/x", "same", "same/x", "same/x/y"]
 
     def test_a_dumb_terminal_gets_lines(self, stub_cloud, env):
         stub_cloud.script(stub_cloud.add_project("demo"), "accepted", "deleting", "deleted")
