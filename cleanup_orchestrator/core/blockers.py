@@ -68,8 +68,10 @@ def _has_result(deletion: Deletion, step: Step) -> bool:
         return True
     if step.state is StepState.IDLE:
         return False
-    # In the first round of an attempt, the result of a step that runs for the first time is of the attempt before.
-    later = step.round > deletion.since_round + 1 and step.reason in ONLY_A_PERSON
+    # The result of a step that runs for the first time in an attempt is of the attempt before: in the first round, and
+    # of the tasks that are done at the end of an attempt.
+    repeated = step.kind in (StepKind.SWEEP, StepKind.SURVEY) and not step.project_setting
+    later = repeated and step.round > deletion.since_round + 1 and step.reason in ONLY_A_PERSON
     return step.attempt > 1 or later
 
 

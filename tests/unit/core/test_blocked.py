@@ -226,6 +226,26 @@ def test_which_results_count(values, expected):
     assert only_a_person_clears(record, dataclasses.replace(PORT, **{**base, **values})) is expected
 
 
+@pytest.mark.parametrize(
+    ("task", "reason", "mode"),
+    [("remove", Reason.PROJECT_HAS_CHILDREN, Mode.CASCADE), ("close", Reason.FORBIDDEN, Mode.REPORT)],
+)
+def test_what_ended_the_attempt_before_blocks_in_no_later_one(task, reason, mode):
+    world = World(deletion(mode=mode), PORT)
+    world.answers[task] = lambda _: StepResult(Outcome.UNKNOWN, str(reason), "why")
+    assert world.run() is Status.FAILED
+    world.user(Status.ACCEPTED)
+    world.events.clear()
+
+    def now_it_works(_step):
+        world.engine()  # a decision while it runs
+        return CLEAR
+
+    world.answers[task] = now_it_works
+    assert world.run() is Status.DELETED
+    assert not [e for e in world.events if e.type == "condition.blocked"]
+
+
 @pytest.mark.parametrize(("unplanned", "expected"), [(0, False), (1, True)])
 def test_under_force_only_what_is_not_planned_blocks(unplanned, expected):
     record = deletion(status=Status.DELETING, round=3, forced=Force("why", (), T0, attempt=1, round=2))
