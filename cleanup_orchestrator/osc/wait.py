@@ -142,6 +142,7 @@ class WatchedDeletion:
     told: Any = None  #: the state in the last line
     told_blockers: Any = None
     above: WatchedDeletion | None = None  #: the one that waits for it, if it is only shown because of that one
+    listed: Mapping[str, Any] | None = None  #: the row of the latest list of children
     blocked: bool = False  #: whether the wait ended because it is blocked
 
     @property
@@ -261,7 +262,7 @@ class Waiter:
     def _below(self, w: WatchedDeletion) -> list[WatchedDeletion]:
         """Read the deletions below one, and return those that changed or were not known.
 
-        One request lists all children of a deletion. Only a child that does not go on is read in detail.
+        One request lists all children of a deletion. A child that does not go on is read in detail at each change.
 
         :raises openstack.exceptions.SDKException: the API did not answer
         """
@@ -283,21 +284,18 @@ class Waiter:
             child.done = child.done and ended(row)  # a user may have retried it
             if child.done:
                 continue
-            child.deletion = self._detail(row)
+            if row != child.listed:
+                child.deletion, child.listed = self._detail(row), row
             if row.get("include_subtree") and not ended(row):
                 found += self._below(child)
             found.append(child)
         return found
 
     def _detail(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a child with its blockers if it does not go on, or else as it is listed.
-
-        :raises openstack.exceptions.SDKException: the API did not answer
-        """
-        if not any(common.is_true(row, each) for each in STANDSTILL):
-            return row
+        """Return a child with its blockers if it does not go on, or else as it is listed."""
+        stands = any(common.is_true(row, each) for each in STANDSTILL)
         try:
-            return self._client.get_deletion(row["id"])
+            return self._client.get_deletion(row["id"]) if stands else row
         except ApiError as exc:
             if exc.temporary:
                 raise

@@ -243,6 +243,20 @@ class TestTrouble:
         assert result.code == 0
         assert "parent/child: blocked\n  foreign\n" in result.err
 
+    def test_a_child_is_read_once_for_each_change(self, openstack, stub_cloud):
+        parent, child = stub_cloud.add_project("parent"), stub_cloud.add_project("child")
+        tree = {"include_subtree": True, "status": "accepted"}
+        stub_cloud.script(parent, *[tree] * 9, {"include_subtree": True, "status": "deleted"})
+        id_ = "0b6d2a9e-6d7c-4d44-a1b7-5f3f0a4f7c11"
+        stuck = stub.deletion(child, status="deleting", blocked="foreign", blockers=[stub.BLOCKER], id=id_)
+        stub_cloud.deletions[id_] = [stuck]
+        changed = stuck | {"progress": stuck["progress"] | {"calls": 9}}
+        listed = [(200, {"deletions": [row], "links": []}, {}) for row in (stuck, stuck, stuck, changed)]
+        stub_cloud.answers["GET", "/cleanup/v1/deletions"] = listed
+        result = openstack("project", "delete", "--async", "--cascade", "--include-subtree", "--wait", "parent")
+        assert result.code == 0
+        assert stub_cloud.made("GET", f"/cleanup/v1/deletions/{id_}") == [f"/cleanup/v1/deletions/{id_}"] * 2
+
     def test_a_child_that_was_retried_is_shown_again(self, openstack, stub_cloud):
         parent, child = stub_cloud.add_project("parent"), stub_cloud.add_project("child")
         tree = {"include_subtree": True, "status": "accepted"}
