@@ -19,6 +19,8 @@ from cleanup_orchestrator.osc.deletion import DeletionCommand, add_deletion
 class RetryDeletion(DeletionCommand, request.Requesting):
     """Retry deletions."""
 
+    patience = wait.RETRIES
+
     _description = (
         "Start a new attempt of deletions that ended with leftovers or failed. Clear the blockers first. Mode and dry "
         "run stay as requested. Deletions under way try again at once what waits for its next try."

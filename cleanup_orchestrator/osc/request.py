@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
@@ -50,6 +50,7 @@ class Requesting(common.Lister):
     """
 
     _code = 0
+    patience: ClassVar[float] = 0.0  #: see ``wait.Waiter``
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command and return its exit code."""
@@ -91,7 +92,8 @@ class Requesting(common.Lister):
         if parsed_args.wait and rows:
             quiet = self.app.options.verbose_level < 1
             stop = parsed_args.stop_when_blocked
-            waiter = wait.Waiter(self.client, sys.stderr, wanted, parsed_args.wait_timeout, quiet, stop)
+            timeout = parsed_args.wait_timeout
+            waiter = wait.Waiter(self.client, sys.stderr, wanted, timeout, quiet, stop, self.patience)
             rows, code = waiter.wait(rows)
             self._code = code or self._code
         return COLUMNS, [(d.get("project_name"), d.get("project_id"), d["id"], d.get("status")) for d in rows]

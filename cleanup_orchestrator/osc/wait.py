@@ -33,6 +33,8 @@ GIVE_UP = 300.0
 MESSAGE_WIDTH = 100
 #: Exit code of a wait that ended because a person has to clear something first.
 BLOCKED = 3
+#: Seconds after a retry in which a deletion may still show what blocked it before: the workers try again meanwhile.
+RETRIES = 15.0
 #: Conditions of a deletion that does not go on, and that has blockers.
 STANDSTILL = ("blocked", "stalled")
 #: The purpose of a round that the status implies.
@@ -166,13 +168,19 @@ class Waiter:
         timeout: float | None = None,
         quiet: bool = False,
         stop_when_blocked: bool = False,
+        patience: float = 0.0,
     ) -> None:
+        """Wait for deletions.
+
+        :param stop_when_blocked: stop when only a person can help a deletion to go on
+        :param patience: seconds from the beginning in which this may be an earlier state
+        """
         self._client = client
         self._screen = Screen(stream)
         self._wanted = wanted
         self._timeout = timeout
         self._quiet = quiet
-        self._stop_when_blocked = stop_when_blocked
+        self._stop_when_blocked, self._patience = stop_when_blocked, patience
         self._start = time.monotonic()
         self._watched: list[WatchedDeletion] = []
 
@@ -254,7 +262,8 @@ class Waiter:
         for child in below:
             moved |= self._tell_change(child)
         moved |= self._tell_change(w)
-        if self._stop_when_blocked and not w.done and any(map(_blocked, (w, *below))):
+        stops = self._stop_when_blocked and self._elapsed() >= self._patience
+        if stops and not w.done and any(map(_blocked, (w, *below))):
             w.done = w.blocked = True
             self._screen.say(self._stopped_because_blocked(w))
         return moved

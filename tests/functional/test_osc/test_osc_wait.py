@@ -197,6 +197,21 @@ class TestTrouble:
             f"    Cancel it with: openstack project deletion cancel {id_}",
         ]
 
+    def test_after_a_retry_the_blocker_of_before_does_not_stop_the_wait(self, openstack, stub_cloud):
+        """The first answers may still be those of before: the workers have not tried again yet."""
+        stuck = {"status": "deleting", "blocked": "volume.volume@RegionOne: foreign", "blockers": [stub.BLOCKER]}
+        demo = stub_cloud.add_project("demo")
+        id_ = stub_cloud.add_deletion(demo, stuck)
+        states = [
+            stub.deletion(demo, **dict(stuck)),
+            stub.deletion(demo, **dict(stuck)),
+            stub.deletion(demo, "deleted"),
+        ]
+        stub_cloud.after[id_, "retry"] = states
+        result = openstack("project", "deletion", "retry", "--wait", "--stop-when-blocked", id_)
+        assert result.code == 0
+        assert "demo: deleted after" in result.err
+
     def test_that_option_needs_a_wait(self, openstack, stub_cloud):
         stub_cloud.add_project("demo")
         result = openstack("project", "delete", "--async", "--stop-when-blocked", "demo")
@@ -385,9 +400,8 @@ class TestRetryAndCancel:
         assert result.code == 1
         assert result.out == ""
         assert result.err == (
-            "Cannot retry deletion 'nope': There is no deletion nope "
-            f"(HTTP 404, deletion_not_found, {stub.REQUEST_ID}). "
-            "Find its id with: openstack project deletion list --project <project>\n"
+            "Cannot retry deletion 'nope': no deletion and no project has the name or ID 'nope'. "
+            "List the deletions with: openstack project deletion list\n"
         )
 
 
@@ -463,7 +477,20 @@ class TestTerminal:
         demo = stub_cloud.add_project("demo")
         stuck = {"status": "deleting", "stalled": True, "blockers": [stub.BLOCKER]}
         stub_cloud.script(demo, *run_to_deleted()[:3], stuck, *run_to_deleted()[3:])
-        command = [*SHELL, "project", "delete", "--async", "--cascade", "--wait", "demo", "-f", "value", "-c", "Status"]
+        command = [
+            *SHELL,
+            "project",
+            "delete",
+            "--async",
+            "--cascade",
+            "--yes",
+            "--wait",
+            "demo",
+            "-f",
+            "value",
+            "-c",
+            "Status",
+        ]
         code, out, seen = self.run(command)
         assert (code, out) == (0, "deleted\n")
         assert "\r\x1b[Jdemo: deleting; found 4, deleted 1, remaining 3; " in seen
@@ -492,7 +519,7 @@ class TestTerminal:
     def test_several_at_once(self, stub_cloud, env):
         for name in ("one", "two", "three"):
             stub_cloud.script(stub_cloud.add_project(name), *run_to_deleted()[:3], "deleted")
-        command = [*SHELL, "project", "delete", "--async", "--cascade", "--wait", "one", "two", "three"]
+        command = [*SHELL, "project", "delete", "--async", "--cascade", "--yes", "--wait", "one", "two", "three"]
         code, _, seen = self.run(command)
         assert code == 0
         assert "\x1b[2A\x1b[J" in seen
@@ -525,7 +552,7 @@ class TestTerminal:
 
     def test_a_dumb_terminal_gets_lines(self, stub_cloud, env):
         stub_cloud.script(stub_cloud.add_project("demo"), "accepted", "deleting", "deleted")
-        command = [*SHELL, "project", "delete", "--async", "--cascade", "--wait", "demo"]
+        command = [*SHELL, "project", "delete", "--async", "--cascade", "--yes", "--wait", "demo"]
         code, _, seen = self.run(command, {"TERM": "dumb"})
         assert code == 0
         assert "\x1b" not in seen
