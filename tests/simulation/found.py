@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cleanup_orchestrator.core.deletion import Mode
 from tests.simulation.plan import Deed, Fault, Plan
 
 FOUND: dict[str, Plan] = {
@@ -82,5 +83,15 @@ FOUND: dict[str, Plan] = {
         stop_servers=True,
         faults=(Fault(113, "store_down", 0.505),),
         deeds=(Deed(172, "switch", 0.07973662521352909), Deed(286, "restore", 0.49326506998935893)),
+    ),
+    # A user got a role right before the project was disabled, and an admin deleted the project before the close step
+    # could see that. The inventories from before counted although a user had had access since. Found as seed 5027.
+    "a_project_vanishes_while_it_is_closed_and_a_user_was_let_in": Plan(
+        5027,
+        mode=Mode.REPORT,
+        services=("network", "image", "identity"),
+        fill=0,
+        faults=(Fault(72, "store_down", 0.327), Fault(123, "store_down", 0.842), Fault(228, "store_down", 0.611)),
+        deeds=(Deed(262, "invite", 0.573), Deed(273, "vanish", 0.075)),
     ),
 }

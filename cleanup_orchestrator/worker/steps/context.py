@@ -16,7 +16,7 @@ from cleanup_orchestrator.core import plugin_liens
 from cleanup_orchestrator.core.deletion import Deletion, Origin, Status
 from cleanup_orchestrator.core.facts import Fact, ProjectGone
 from cleanup_orchestrator.core.journal import Change, Event
-from cleanup_orchestrator.core.step import Step, StepResult, Token
+from cleanup_orchestrator.core.step import Step, StepKind, StepResult, Token
 from cleanup_orchestrator.drain import base as drain
 from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
 from cleanup_orchestrator.worker.context import WorkerContext
@@ -88,10 +88,15 @@ class StepContext:
         return False
 
     def gone_facts(self) -> tuple[Fact, ...]:
-        """Return the fact that the project is gone, unless it is on record."""
+        """Return the fact that the project is gone, unless it is on record.
+
+        A close step that finds it out could not see whether the drain had held until then. So the inventories before it
+        do not count: a user may have had access after the last one.
+        """
         if self.deletion.project_gone_at is not None:
             return ()
-        locked = self.deletion.drained_at is not None or self.deletion.closed_at is not None
+        drained = self.deletion.drained_at is not None and self.step.kind is not StepKind.CLOSE
+        locked = drained or self.deletion.closed_at is not None
         return (ProjectGone(self.store.now(), locked),)
 
     def drain_context(self) -> drain.DrainContext:
