@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from cleanup_orchestrator.osc import wait
+from cleanup_orchestrator.osc import screen, wait
 from tests.functional.test_osc import stub
 from tests.functional.test_osc.conftest import SHELL
 
@@ -588,7 +588,7 @@ class TestText:
         assert wait.duration(seconds) == text
 
     def test_a_line_is_cut_by_what_it_takes_on_the_screen(self):
-        assert wait._cut("abc", 3) == "abc"
-        assert wait._cut("abcd", 3) == "abc"
-        assert wait._cut("日本語", 5) == "日本"
-        assert wait._cut("e\u0301e", 2) == "e\u0301e"
+        assert screen.cut("abc", 3) == "abc"
+        assert screen.cut("abcd", 3) == "abc"
+        assert screen.cut("日本語", 5) == "日本"
+        assert screen.cut("e\u0301e", 2) == "e\u0301e"
