@@ -20,7 +20,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.redact import printable
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import usage, words
-from cleanup_orchestrator.osc.client import ApiError, LoginLost, Proxy, one_line
+from cleanup_orchestrator.sdk import ApiError, LoginLost, Proxy, one_line
 
 #: What a command returns: column names, and rows or values.
 Table = tuple[tuple[str, ...], Iterable[Any]]

@@ -16,7 +16,7 @@ from osc_lib import exceptions
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import common, lookup
-from cleanup_orchestrator.osc.client import Proxy, one_line
+from cleanup_orchestrator.sdk import Proxy, one_line
 
 #: Names that a question has at most; further ones are counted.
 _NAMED = 20

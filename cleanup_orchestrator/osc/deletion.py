@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from cleanup_orchestrator.core.deletion import Mode, Origin, Status
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.osc import arguments, common, lookup, usage, wait
-from cleanup_orchestrator.osc.client import one_line
 from cleanup_orchestrator.osc.common import Table
+from cleanup_orchestrator.sdk import one_line
 
 T = TypeVar("T")
 

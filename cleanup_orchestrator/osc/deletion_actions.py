@@ -11,9 +11,9 @@ from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
 from cleanup_orchestrator.osc import common, confirm, request, wait
-from cleanup_orchestrator.osc.client import one_line
 from cleanup_orchestrator.osc.common import Table
 from cleanup_orchestrator.osc.deletion import DeletionCommand, add_deletion
+from cleanup_orchestrator.sdk import one_line
 
 
 class RetryDeletion(DeletionCommand, request.Requesting):

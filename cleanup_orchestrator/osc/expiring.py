@@ -11,8 +11,8 @@ from osc_lib import exceptions
 from osc_lib.command import command
 
 from cleanup_orchestrator.osc import common
-from cleanup_orchestrator.osc.client import one_line
 from cleanup_orchestrator.osc.common import Table
+from cleanup_orchestrator.sdk import one_line
 
 
 def shown(row: Mapping[str, Any]) -> Table:

@@ -13,7 +13,7 @@ from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
 from cleanup_orchestrator.osc import common
-from cleanup_orchestrator.osc.client import ApiError, Proxy, one_line
+from cleanup_orchestrator.sdk import ApiError, Proxy, one_line
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from typing import Any
 from osc_lib.command import command
 
 from cleanup_orchestrator.osc import common
-from cleanup_orchestrator.osc.client import one_line
 from cleanup_orchestrator.osc.common import Table
+from cleanup_orchestrator.sdk import one_line
 
 _SCANS = {
     "ID": "id",

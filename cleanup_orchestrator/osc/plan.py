@@ -9,8 +9,8 @@ from typing import Any
 from osc_lib.cli import format_columns
 
 from cleanup_orchestrator.osc import arguments, common
-from cleanup_orchestrator.osc.client import one_line
 from cleanup_orchestrator.osc.common import Table
+from cleanup_orchestrator.sdk import one_line
 
 
 class Types(common.Rows):

@@ -19,9 +19,9 @@ DEFAULT_API_VERSION = "1"
 
 def make_client(instance: Any) -> Any:
     """Return the client of the project-cleanup API for osc's client manager."""
-    from cleanup_orchestrator.osc import client
+    from cleanup_orchestrator.sdk import proxy
 
-    return client.from_connection(instance.sdk_connection)
+    return proxy.from_connection(instance.sdk_connection)
 
 
 def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:

@@ -11,7 +11,7 @@ from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
 
 from cleanup_orchestrator.osc import common, usage, wait
-from cleanup_orchestrator.osc.client import one_line
+from cleanup_orchestrator.sdk import one_line
 
 COLUMNS = ("Project", "Project ID", "Deletion ID", "Status")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from osc_lib import exceptions
 
-from cleanup_orchestrator.osc.client import ApiError
+from cleanup_orchestrator.sdk import ApiError
 
 
 class UsageError(exceptions.CommandError):

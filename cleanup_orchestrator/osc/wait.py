@@ -18,8 +18,8 @@ from cleanup_orchestrator.core import transitions
 from cleanup_orchestrator.core.deletion import Mode, Status
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import common
-from cleanup_orchestrator.osc.client import ApiError, Proxy, Unreachable, one_line
 from cleanup_orchestrator.osc.screen import Screen
+from cleanup_orchestrator.sdk import ApiError, Proxy, Unreachable, one_line
 
 #: Seconds between two polls: POLL_FAST after a change, growing to POLL_SLOW without one.
 POLL_FAST = 1.0

@@ -9,7 +9,8 @@ import sys
 import openstack as openstacksdk
 import pytest
 
-from cleanup_orchestrator.osc import client
+from cleanup_orchestrator import sdk
+from cleanup_orchestrator.sdk import proxy
 from tests.functional.test_osc import stub
 
 LIST = ("project", "deletion", "list")
@@ -135,7 +136,7 @@ def test_no_answer_at_all(openstack, stub_cloud, monkeypatch):
 
 
 def test_an_answer_that_does_not_come(openstack, monkeypatch):
-    monkeypatch.setattr(client, "CALL_TIMEOUT", 0.2)
+    monkeypatch.setattr(proxy, "CALL_TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setenv("OS_PROJECT_CLEANUP_ENDPOINT_OVERRIDE", url)
@@ -174,9 +175,9 @@ def test_sdk_service_description(stub_cloud, env):
     """A program may add the service to its connection."""
     id_ = stub_cloud.add_deletion(stub_cloud.add_project("demo"), "deleted")
     with openstacksdk.connect(load_yaml_config=False) as connection:
-        connection.add_service(client.DESCRIPTION)
+        connection.add_service(sdk.DESCRIPTION)
         assert connection.project_cleanup.get_deletion(id_)["id"] == id_
-        assert [d["id"] for d in client.from_connection(connection).deletions()] == [id_]
+        assert [d["id"] for d in proxy.from_connection(connection).deletions()] == [id_]
 
 
 def test_the_plugin_is_light(env):

@@ -14,8 +14,8 @@ PACKAGE = "cleanup_orchestrator"
 #: What stays outside of the rooms. ``http_server`` serves both the API and the monitoring port.
 FLAT = {"errors", "http_server", "log", "opts", "service"}
 ROOMS = {
-    "api", "cloud", "cmd", "core", "drain", "engine", "keystone", "messaging", "monitoring", "osc", "plugins", "store",
-    "worker",
+    "api", "cloud", "cmd", "core", "drain", "engine", "keystone", "messaging", "monitoring", "osc", "plugins", "sdk",
+    "store", "worker",
 }  # fmt: skip
 
 
@@ -239,8 +239,17 @@ def test_what_runs_inside_keystone_needs_nothing_that_keystone_does_not_bring(mo
 @pytest.mark.parametrize("module", inside("osc"))
 def test_the_client_brings_no_server(module):
     """What is installed beside ``openstack`` on a laptop is the REST client and nothing behind it."""
-    forbidden = ours(*(ROOMS - {"osc", "core"}))
+    forbidden = ours(*(ROOMS - {"osc", "sdk", "core"}))
     assert offenders(module, forbidden, reach(module)) == []
+
+
+@pytest.mark.parametrize("module", inside("sdk"))
+def test_the_sdk_needs_nothing_but_openstacksdk(module):
+    """A program on a user's machine imports it."""
+    found = reach(module)
+    assert [name for name in found if name in SOURCES and name != PACKAGE and name not in inside("sdk")] == []
+    outside = {name.partition(".")[0] for name in found} - set(sys.stdlib_module_names) - {PACKAGE, "__future__"}
+    assert outside <= {"keystoneauth1", "openstack", "requests"}
 
 
 @pytest.mark.parametrize("module", sorted(set(SOURCES) - set(inside("cmd"))))

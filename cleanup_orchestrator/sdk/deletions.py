@@ -1,0 +1,295 @@
+"""Deletions, and what they consist of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openstack import resource
+
+from cleanup_orchestrator.sdk.base import CleanupResource
+from cleanup_orchestrator.sdk.holds import Lien, Waiver
+
+
+class BlockingResource(CleanupResource):
+    """A resource that blocks the delete of another one."""
+
+    #: Resource type. Empty: unknown.
+    type: str = resource.Body("type", type=str)
+    #: ID. Empty: unknown.
+    id: str = resource.Body("id", type=str)
+    #: Name. Empty: unknown, or the caller may not see the project.
+    name: str = resource.Body("name", type=str)
+    #: ID of its project. ``null``: unknown, or the caller may not see it.
+    project_id: str | None = resource.Body("project_id", type=str)
+    #: Name of its project. ``another project``: the caller may not see it. ``null``: unknown.
+    project_name: str | None = resource.Body("project_name", type=str)
+
+
+class Blocker(CleanupResource):
+    """What prevents a deletion from continuing."""
+
+    #: Region. Empty: a task of the whole deletion, or a service without a region.
+    region: str = resource.Body("region", type=str)
+    #: Service type. Empty: a task of the whole deletion.
+    service: str = resource.Body("service", type=str)
+    #: Resource type, ``unsupported`` (a service without a plugin), or the name of a task.
+    type: str = resource.Body("type", type=str)
+    #: Code of the reason.
+    reason: str = resource.Body("reason", type=str)
+    #: The same as text.
+    message: str = resource.Body("message", type=str)
+    #: How to clear it.
+    remedy: str = resource.Body("remedy", type=str)
+    #: At most 10 resources that block its leftovers.
+    blocked_by: list[BlockingResource] = resource.Body("blocked_by", type=list, list_type=BlockingResource)
+
+
+class Condition(CleanupResource):
+    """What is true about a deletion beside its status."""
+
+    #: Type of the condition. Each type occurs at most once.
+    type: str = resource.Body("type", type=str)
+    #: Whether the condition is true.
+    status: bool = resource.Body("status", type=bool)
+    #: Code of the reason.
+    reason: str = resource.Body("reason", type=str)
+    #: The same as text.
+    message: str = resource.Body("message", type=str)
+    #: When ``status`` changed last.
+    last_transition_at: str = resource.Body("last_transition_at", type=str)
+
+
+class Progress(CleanupResource):
+    """The counts of a deletion."""
+
+    #: Number of resource types (per region) in the present round.
+    steps: int = resource.Body("steps", type=int)
+    #: Number of these types that are finished in this round.
+    steps_done: int = resource.Body("steps_done", type=int)
+    #: Number of resources that were ever found, also deleted ones.
+    found: int = resource.Body("found", type=int)
+    #: Number of resources whose delete is confirmed, in all attempts.
+    deleted: int = resource.Body("deleted", type=int)
+    #: Number of leftovers in the latest list of each type in this attempt.
+    remaining: int = resource.Body("remaining", type=int)
+    #: Number of these leftovers that force abandoned.
+    abandoned: int = resource.Body("abandoned", type=int)
+    #: Number of resources that are not the user's, or that are deleted with their parent.
+    kept: int = resource.Body("kept", type=int)
+    #: Number of types whose result is unknown.
+    unknown: int = resource.Body("unknown", type=int)
+    #: Number of API calls of the deletion, in all attempts.
+    calls: int = resource.Body("calls", type=int)
+    #: Number of the present round. It grows over all attempts.
+    round: int = resource.Body("round", type=int)
+    #: Purpose of the present round. Empty: between rounds.
+    purpose: str = resource.Body("purpose", type=str)
+
+
+class Count(CleanupResource):
+    """The counts of one resource type in one region."""
+
+    #: Region of the catalog entry. Empty: the entry has no region.
+    region: str = resource.Body("region", type=str)
+    #: Official service type, such as ``network``.
+    service: str = resource.Body("service", type=str)
+    #: Resource type, such as ``port``. Empty: an unsupported service.
+    type: str = resource.Body("type", type=str)
+    #: As in ``progress``, for this type.
+    found: int = resource.Body("found", type=int)
+    #: As in ``progress``, for this type.
+    deleted: int = resource.Body("deleted", type=int)
+    #: As in ``progress``, for this type.
+    remaining: int = resource.Body("remaining", type=int)
+    #: As in ``progress``, for this type.
+    abandoned: int = resource.Body("abandoned", type=int)
+    #: As in ``progress``, for this type.
+    kept: int = resource.Body("kept", type=int)
+    #: Number of those in ``remaining`` that the plan does not list for deletion. They stay.
+    unplanned: int = resource.Body("unplanned", type=int)
+    #: As in ``progress``, for this type.
+    calls: int = resource.Body("calls", type=int)
+    #: Result of the type. Empty: it was not listed in this attempt.
+    outcome: str = resource.Body("outcome", type=str)
+    #: Whether the type is idle, sent to the workers, running, or done.
+    state: str = resource.Body("state", type=str)
+    #: Code of the result.
+    reason: str = resource.Body("reason", type=str)
+    #: The result as text, or what the type waits for.
+    message: str = resource.Body("message", type=str)
+
+
+class UnseenType(CleanupResource):
+    """A type that was abandoned although it could not be listed."""
+
+    #: Region of the catalog entry. Empty: the entry has no region.
+    region: str = resource.Body("region", type=str)
+    #: Official service type, such as ``network``.
+    service: str = resource.Body("service", type=str)
+    #: Resource type, such as ``port``. Empty: an unsupported service.
+    type: str = resource.Body("type", type=str)
+    #: Code of the reason.
+    reason: str = resource.Body("reason", type=str)
+    #: The same as text.
+    message: str = resource.Body("message", type=str)
+
+
+class Force(CleanupResource):
+    """The force of a deletion."""
+
+    #: Reason that the admin gave.
+    reason: str = resource.Body("reason", type=str)
+    #: Types whose forced delete is used, as ``service.type``.
+    types: list[str] = resource.Body("types", type=list, list_type=str)
+    #: When the force was requested.
+    at: str = resource.Body("at", type=str)
+    #: ID of the user who made the request.
+    user_id: str = resource.Body("user_id", type=str)
+    #: Name of that user.
+    user_name: str = resource.Body("user_name", type=str)
+    #: ID of that request.
+    request_id: str = resource.Body("request_id", type=str)
+    #: Number of abandoned resources.
+    abandoned: int = resource.Body("abandoned", type=int)
+    #: Types that were abandoned although they could not be listed.
+    unseen: list[UnseenType] = resource.Body("unseen", type=list, list_type=UnseenType)
+
+
+class Approval(CleanupResource):
+    """An approval of a deletion that exceeds a limit."""
+
+    #: The limit that is exceeded: ``too_many_resources`` or ``too_many_deletions``.
+    needed: str = resource.Body("needed", type=str)
+    #: Reason that the approver gave.
+    reason: str = resource.Body("reason", type=str)
+    #: Number of resources that the approval covers; 0 with ``too_many_deletions``.
+    resources: int = resource.Body("resources", type=int)
+    #: Hash of the resources that were found then; empty with ``too_many_deletions``.
+    hash: str = resource.Body("hash", type=str)
+    #: When the deletion was approved.
+    at: str = resource.Body("at", type=str)
+    #: ID of the user who made the request.
+    user_id: str = resource.Body("user_id", type=str)
+    #: Name of that user.
+    user_name: str = resource.Body("user_name", type=str)
+    #: ID of that request.
+    request_id: str = resource.Body("request_id", type=str)
+
+
+class ChildDeletion(CleanupResource):
+    """The deletion of a project below, for which a deletion waits."""
+
+    #: ID of the deletion.
+    deletion_id: str = resource.Body("deletion_id", type=str)
+    #: ID of its project.
+    project_id: str = resource.Body("project_id", type=str)
+    #: Name of its project. Empty: not known.
+    project_name: str = resource.Body("project_name", type=str)
+    #: Its status.
+    status: str = resource.Body("status", type=str)
+    #: Its ``attention``.
+    attention: str = resource.Body("attention", type=str)
+
+
+class Grant(CleanupResource):
+    """A role assignment that the lock removed."""
+
+    #: Whether the role was assigned to a user or a group.
+    actor: str = resource.Body("actor", type=str)
+    #: ID of the user or the group.
+    actor_id: str = resource.Body("actor_id", type=str)
+    #: ID of the role.
+    role_id: str = resource.Body("role_id", type=str)
+
+
+class Deletion(CleanupResource):
+    """The deletion of a project: the request and its record."""
+
+    resource_key = "deletion"
+    resources_key = "deletions"
+
+    #: ID of the deletion.
+    id: str = resource.Body("id", type=str)
+    #: ID of the project.
+    project_id: str = resource.Body("project_id", type=str)
+    #: Name of the project in Keystone, or its last known name.
+    project_name: str = resource.Body("project_name", type=str)
+    #: ID of the domain of the project.
+    domain_id: str = resource.Body("domain_id", type=str)
+    #: Whether resources are only reported, or deleted.
+    mode: str = resource.Body("mode", type=str)
+    #: Whether the deletion is a dry run.
+    dry_run: bool = resource.Body("dry_run", type=bool)
+    #: Whether the deletion waits for the deletions of projects below.
+    include_subtree: bool = resource.Body("include_subtree", type=bool)
+    #: In a tree: ID of the deletion that waits for this one. Empty: none.
+    parent_deletion_id: str = resource.Body("parent_deletion_id", type=str)
+    #: Whether a caller requested it, Keystone announced it, or an admin adopted orphans.
+    origin: str = resource.Body("origin", type=str)
+    #: Status of the deletion.
+    status: str = resource.Body("status", type=str)
+    #: Code of why the deletion entered the status. Empty until the first change.
+    reason: str = resource.Body("reason", type=str)
+    #: What the deletion does now, or how it ended.
+    message: str = resource.Body("message", type=str)
+    #: The action that the deletion needs from a person. Empty: none.
+    attention: str = resource.Body("attention", type=str)
+    #: Number of the attempt. Each retry adds 1.
+    attempt: int = resource.Body("attempt", type=int)
+    #: Whether ``cancel`` is accepted now.
+    cancellable: bool = resource.Body("cancellable", type=bool)
+    #: Whether the status allows ``retry``.
+    retryable: bool = resource.Body("retryable", type=bool)
+    #: Whether ``restore`` is accepted now.
+    restorable: bool = resource.Body("restorable", type=bool)
+    #: ID of the plan that the deletion is bound to. Empty: none.
+    plan_id: str = resource.Body("plan_id", type=str)
+    #: Hash of that plan. Empty: no plan.
+    plan_hash: str = resource.Body("plan_hash", type=str)
+    #: When deletes began or can begin. ``null``: not known yet.
+    point_of_no_return_at: str | None = resource.Body("point_of_no_return_at", type=str)
+    #: ID of the user who made the request.
+    user_id: str = resource.Body("user_id", type=str)
+    #: Name of that user.
+    user_name: str = resource.Body("user_name", type=str)
+    #: ID of that request.
+    request_id: str = resource.Body("request_id", type=str)
+    #: When the deletion was recorded.
+    created_at: str = resource.Body("created_at", type=str)
+    #: When the record changed last.
+    updated_at: str = resource.Body("updated_at", type=str)
+    #: When the deletion entered its status.
+    status_at: str = resource.Body("status_at", type=str)
+    #: When the deletion made progress last.
+    progress_at: str = resource.Body("progress_at", type=str)
+    #: When the deletion ended. ``null``: it is under way.
+    finished_at: str | None = resource.Body("finished_at", type=str)
+    #: When the lock took effect in this attempt. ``null``: there is no lock.
+    drained_at: str | None = resource.Body("drained_at", type=str)
+    #: When the orchestrator saw that another client had deleted the project.
+    project_gone_at: str | None = resource.Body("project_gone_at", type=str)
+    #: Until this time no empty list counts as final.
+    settle_until: str | None = resource.Body("settle_until", type=str)
+    #: What is true about the deletion beside its status.
+    conditions: list[Condition] = resource.Body("conditions", type=list, list_type=Condition)
+    #: The force that an admin requested. ``null``: none in this attempt.
+    forced: Force | None = resource.Body("forced", type=Force)
+    #: The counts of a deletion.
+    progress: Progress = resource.Body("progress", type=Progress)
+    #: One link with ``rel`` ``self``: the URL of the record.
+    links: list[dict[str, Any]] = resource.Body("links", type=list)
+    #: In a tree: the deletions that this deletion waits for. Absent in lists.
+    children: list[ChildDeletion] = resource.Body("children", type=list, list_type=ChildDeletion)
+    #: The liens in force on the project. Absent in lists.
+    liens: list[Lien] = resource.Body("liens", type=list, list_type=Lien)
+    #: The waivers that the deletion used when it read the catalog last. Absent in lists.
+    waivers: list[Waiver] = resource.Body("waivers", type=list, list_type=Waiver)
+    #: The approvals of this attempt. Absent in lists.
+    approvals: list[Approval] = resource.Body("approvals", type=list, list_type=Approval)
+    #: One object for each type in each region. Absent in lists.
+    counts: list[Count] = resource.Body("counts", type=list, list_type=Count)
+    #: Everything that prevents the deletion from continuing. Absent in lists.
+    blockers: list[Blocker] = resource.Body("blockers", type=list, list_type=Blocker)
+    #: The role assignments that the lock removed and that are not restored yet. ``null``: the caller may not see them.
+    #: Absent in lists and in the answer of an adoption.
+    grants_removed: list[Grant] | None = resource.Body("grants_removed", type=list, list_type=Grant)

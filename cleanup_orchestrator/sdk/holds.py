@@ -1,0 +1,130 @@
+"""Liens, waivers and the brake, and the services of the catalog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openstack import resource
+
+from cleanup_orchestrator.sdk.base import CleanupResource
+
+
+class Lien(CleanupResource):
+    """A protection of a project from deletion."""
+
+    resource_key = "lien"
+    resources_key = "liens"
+
+    #: ID of the lien.
+    id: str = resource.Body("id", type=str)
+    #: ID of the protected project.
+    project_id: str = resource.Body("project_id", type=str)
+    #: The department or system that needs the lien.
+    origin: str = resource.Body("origin", type=str)
+    #: Why. Only for callers who may read liens.
+    reason: str = resource.Body("reason", type=str)
+    #: When the lien was recorded.
+    created_at: str = resource.Body("created_at", type=str)
+    #: When the lien ends. ``null``: it is in force until it is removed.
+    expires_at: str | None = resource.Body("expires_at", type=str)
+    #: ID of the user who recorded the lien. Empty: a plugin raised it.
+    user_id: str = resource.Body("user_id", type=str)
+    #: Name of that user.
+    user_name: str = resource.Body("user_name", type=str)
+    #: ID of the request. For a plugin lien: of the request for the deletion.
+    request_id: str = resource.Body("request_id", type=str)
+    #: When the lien was removed. ``null``: it was not removed.
+    deleted_at: str | None = resource.Body("deleted_at", type=str)
+    #: ID of the user who removed the lien, or ``plugin``. Empty: it was not removed.
+    deleted_by: str = resource.Body("deleted_by", type=str)
+    #: State of the lien. Only in the answers of ``/v1/liens``.
+    state: str = resource.Body("state", type=str)
+    #: One link with ``rel`` ``self``: the URL of the record.
+    links: list[dict[str, Any]] = resource.Body("links", type=list)
+
+
+class SkippedService(CleanupResource):
+    """A catalog entry that a waiver skipped."""
+
+    #: Region of the catalog entry. Empty: the entry has no region.
+    region: str = resource.Body("region", type=str)
+    #: Official service type, such as ``network``.
+    service: str = resource.Body("service", type=str)
+
+
+class Waiver(CleanupResource):
+    """The permission to skip a service."""
+
+    resource_key = "waiver"
+    resources_key = "waivers"
+
+    #: ID of the waiver.
+    id: str = resource.Body("id", type=str)
+    #: Official type of the waived service.
+    service_type: str = resource.Body("service_type", type=str)
+    #: Only in this region. ``null``: in every region.
+    region: str | None = resource.Body("region", type=str)
+    #: Only for deletions of this project. ``null``: for deletions of every project.
+    project_id: str | None = resource.Body("project_id", type=str)
+    #: Why. Only for callers who may read waivers.
+    reason: str = resource.Body("reason", type=str)
+    #: When the waiver was recorded.
+    created_at: str = resource.Body("created_at", type=str)
+    #: When the waiver ends.
+    expires_at: str = resource.Body("expires_at", type=str)
+    #: ID of the user who recorded the waiver.
+    user_id: str = resource.Body("user_id", type=str)
+    #: Name of that user.
+    user_name: str = resource.Body("user_name", type=str)
+    #: ID of the request. Absent in a deletion.
+    request_id: str = resource.Body("request_id", type=str)
+    #: When the waiver was withdrawn. ``null``: it was not. Absent in a deletion.
+    deleted_at: str | None = resource.Body("deleted_at", type=str)
+    #: ID of the user who withdrew it. Empty: it was not withdrawn. Absent in a deletion.
+    deleted_by: str = resource.Body("deleted_by", type=str)
+    #: State of the waiver. Only in the answers of ``/v1/waivers``.
+    state: str = resource.Body("state", type=str)
+    #: One link with ``rel`` ``self``: the URL of the record.
+    links: list[dict[str, Any]] = resource.Body("links", type=list)
+    #: Only in a deletion: the catalog entries that were skipped because of it.
+    not_listed: list[SkippedService] = resource.Body("not_listed", type=list, list_type=SkippedService)
+
+
+class Brake(CleanupResource):
+    """The brake, which stops all deletions of the cloud."""
+
+    resource_key = "brake"
+
+    #: Whether the brake is on.
+    on: bool = resource.Body("on", type=bool)
+    #: The reason with which the brake was set last. Empty: it was never set.
+    reason: str = resource.Body("reason", type=str)
+    #: When the brake was set or lifted last. ``null``: it was never set.
+    since: str | None = resource.Body("since", type=str)
+    #: ID of the user who set or lifted the brake last. Empty: it was never set.
+    user_id: str = resource.Body("user_id", type=str)
+    #: Name of that user.
+    user_name: str = resource.Body("user_name", type=str)
+    #: ID of that request.
+    request_id: str = resource.Body("request_id", type=str)
+
+
+class Service(CleanupResource):
+    """An entry of the catalog, and what handles it."""
+
+    resources_key = "services"
+
+    #: Region of the endpoints in Keystone. Empty: they have no region.
+    region: str = resource.Body("region", type=str)
+    #: Official type of the service; for a second service of the type, with its name or ID.
+    service_type: str = resource.Body("service_type", type=str)
+    #: Name of the service in Keystone.
+    name: str = resource.Body("name", type=str)
+    #: What handles the service.
+    answered_by: str = resource.Body("answered_by", type=str)
+    #: The resource types of the plugin.
+    types: list[str] = resource.Body("types", type=list, list_type=str)
+    #: Why there is no plugin.
+    message: str = resource.Body("message", type=str)
+    #: ID of the waiver. ``null``: not waived.
+    waiver_id: str | None = resource.Body("waiver_id", type=str)

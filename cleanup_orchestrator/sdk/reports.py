@@ -1,0 +1,187 @@
+"""What a deletion reports: leftovers, events and plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from openstack import resource
+
+from cleanup_orchestrator.sdk.base import CleanupResource
+from cleanup_orchestrator.sdk.deletions import Blocker, BlockingResource
+
+
+class Leftover(CleanupResource):
+    """A resource of the project that still exists."""
+
+    resources_key = "leftovers"
+
+    #: Region of the catalog entry. Empty: the entry has no region.
+    region: str = resource.Body("region", type=str)
+    #: Official service type, such as ``network``.
+    service: str = resource.Body("service", type=str)
+    #: Resource type, such as ``port``. Empty: an unsupported service.
+    type: str = resource.Body("type", type=str)
+    #: ID of the resource in its service. In Swift: the name of the container.
+    id: str = resource.Body("id", type=str)
+    #: Name of the resource in its service.
+    name: str = resource.Body("name", type=str)
+    #: Code of why the resource is left.
+    reason: str = resource.Body("reason", type=str)
+    #: The same as text, often the answer of the service.
+    message: str = resource.Body("message", type=str)
+    #: What to do.
+    remedy: str = resource.Body("remedy", type=str)
+    #: Whether force abandoned the resource.
+    abandoned: bool = resource.Body("abandoned", type=bool)
+    #: ID of the project that the resource belongs to. ``null``: unknown, or not recorded.
+    owner: str | None = resource.Body("owner", type=str)
+    #: The resources that block the delete.
+    blocked_by: list[BlockingResource] = resource.Body("blocked_by", type=list, list_type=BlockingResource)
+
+
+class ProjectLeftover(Leftover):
+    """A leftover, with its project and its deletion."""
+
+    resources_key = "leftovers"
+
+    #: ID of the project.
+    project_id: str = resource.Body("project_id", type=str)
+    #: Name of the project in Keystone, or its last known name.
+    project_name: str = resource.Body("project_name", type=str)
+    #: ID of the domain of the project.
+    domain_id: str = resource.Body("domain_id", type=str)
+    #: ID of the deletion.
+    deletion_id: str = resource.Body("deletion_id", type=str)
+
+
+class Event(CleanupResource):
+    """An entry of the journal of a deletion."""
+
+    resources_key = "events"
+
+    #: Number of the entry, which is also its marker. Later entries have greater numbers.
+    id: int = resource.Body("id", type=int)
+    #: When the entry was recorded.
+    at: str = resource.Body("at", type=str)
+    #: Type of the entry, such as ``deletion.accepted``.
+    type: str = resource.Body("type", type=str)
+    #: The entry as text.
+    message: str = resource.Body("message", type=str)
+    #: ID of the user, or name of the worker. Empty: an engine.
+    actor: str = resource.Body("actor", type=str)
+    #: ID of the request that caused the entry. Empty: no request.
+    request_id: str = resource.Body("request_id", type=str)
+    #: Details. The fields depend on ``type``.
+    data: dict[str, Any] = resource.Body("data", type=dict)
+
+
+class ProjectEvent(Event):
+    """An entry of the journal, with its project and its deletion."""
+
+    resources_key = "events"
+
+    #: ID of the project.
+    project_id: str = resource.Body("project_id", type=str)
+    #: Name of the project in Keystone, or its last known name.
+    project_name: str = resource.Body("project_name", type=str)
+    #: ID of the domain of the project.
+    domain_id: str = resource.Body("domain_id", type=str)
+    #: ID of the deletion.
+    deletion_id: str = resource.Body("deletion_id", type=str)
+
+
+class PlannedType(CleanupResource):
+    """The counts of one type of a plan in one region."""
+
+    #: Region of the catalog entry. Empty: the entry has no region.
+    region: str = resource.Body("region", type=str)
+    #: Official service type, such as ``network``.
+    service: str = resource.Body("service", type=str)
+    #: Resource type, such as ``port``. Empty: an unsupported service.
+    type: str = resource.Body("type", type=str)
+    #: Number of resources to delete.
+    delete: int = resource.Body("delete", type=int)
+    #: Number of resources to keep.
+    keep: int = resource.Body("keep", type=int)
+    #: Number of resources that would block the cascade.
+    protect: int = resource.Body("protect", type=int)
+    #: Whether the type was listed.
+    known: bool = resource.Body("known", type=bool)
+    #: Whether a waiver excludes the type.
+    waived: bool = resource.Body("waived", type=bool)
+    #: Code of the result.
+    reason: str = resource.Body("reason", type=str)
+    #: The result as text.
+    message: str = resource.Body("message", type=str)
+    #: SHA-256 of the sorted IDs to delete. Empty: the type was not listed.
+    digest: str = resource.Body("digest", type=str)
+
+
+class Plan(CleanupResource):
+    """The plan of a dry run: what a cascade would delete, keep and protect."""
+
+    resource_key = "plan"
+
+    #: ID of the plan, which is the ID of its dry run.
+    id: str = resource.Body("id", type=str)
+    #: ID of the project.
+    project_id: str = resource.Body("project_id", type=str)
+    #: Name of the project.
+    project_name: str = resource.Body("project_name", type=str)
+    #: ID of the domain of the project.
+    domain_id: str = resource.Body("domain_id", type=str)
+    #: When the dry run ended.
+    created_at: str = resource.Body("created_at", type=str)
+    #: Until when a cascade can be requested with the plan.
+    expires_at: str = resource.Body("expires_at", type=str)
+    #: ID of the user who requested the dry run.
+    user_id: str = resource.Body("user_id", type=str)
+    #: Name of that user.
+    user_name: str = resource.Body("user_name", type=str)
+    #: Hash of the resources that would be deleted.
+    hash: str = resource.Body("hash", type=str)
+    #: Whether ``unknown`` is empty.
+    complete: bool = resource.Body("complete", type=bool)
+    #: Types and services that could not be listed, as ``service.type@region``.
+    unknown: list[str] = resource.Body("unknown", type=list, list_type=str)
+    #: Number of resources to delete.
+    delete: int = resource.Body("delete", type=int)
+    #: Number of resources to keep.
+    keep: int = resource.Body("keep", type=int)
+    #: Number of resources that would block the cascade.
+    protect: int = resource.Body("protect", type=int)
+    #: Types with resources to delete. The types of one array are deleted in parallel, after those of earlier ones.
+    order: list[list[str]] = resource.Body("order", type=list)
+    #: Types of project settings, which are deleted with the project.
+    with_project: list[str] = resource.Body("with_project", type=list, list_type=str)
+    #: One object for each type in each region.
+    types: list[PlannedType] = resource.Body("types", type=list, list_type=PlannedType)
+    #: What would prevent the end of a cascade.
+    blockers: list[Blocker] = resource.Body("blockers", type=list, list_type=Blocker)
+    #: One link with ``rel`` ``self``: the URL of the record.
+    links: list[dict[str, Any]] = resource.Body("links", type=list)
+
+
+class PlannedResource(CleanupResource):
+    """A resource of a plan."""
+
+    resources_key = "resources"
+
+    #: What a cascade does with the resource.
+    action: str = resource.Body("action", type=str)
+    #: Region of the catalog entry. Empty: the entry has no region.
+    region: str = resource.Body("region", type=str)
+    #: Official service type, such as ``network``.
+    service: str = resource.Body("service", type=str)
+    #: Resource type, such as ``port``. Empty: an unsupported service.
+    type: str = resource.Body("type", type=str)
+    #: ID of the resource in its service.
+    id: str = resource.Body("id", type=str)
+    #: Name of the resource in its service.
+    name: str = resource.Body("name", type=str)
+    #: Code of the reason.
+    reason: str = resource.Body("reason", type=str)
+    #: The same as text.
+    message: str = resource.Body("message", type=str)
+    #: The resources that will block the delete.
+    blocked_by: list[BlockingResource] = resource.Body("blocked_by", type=list, list_type=BlockingResource)
