@@ -1,7 +1,9 @@
-"""The client for programs: ``conn.project_cleanup`` of openstacksdk."""
+"""The client for programs: ``conn.project_cleanup`` of openstacksdk, and the script of the manual."""
 
 import json
 import pathlib
+import subprocess
+import sys
 
 import openstack as openstacksdk
 import pytest
@@ -11,6 +13,7 @@ from cleanup_orchestrator import sdk
 from cleanup_orchestrator.sdk import proxy
 from tests.functional.test_osc import stub
 
+SCRIPT = pathlib.Path(__file__).parents[3] / "doc" / "source" / "user" / "end_projects.py"
 DELETIONS = "/cleanup/v1/deletions"
 
 
@@ -234,3 +237,108 @@ def test_the_endpoint_of_the_environment_and_of_clouds_yaml(stub_cloud, env, mon
         with openstacksdk.connect(cloud="here") as connection:
             connection.add_service(sdk.DESCRIPTION)
             assert connection.project_cleanup.get_deletion(id_).id == id_
+
+
+# ------------------------------------------------------------------------------------------- the script of the manual
+class SameForAll(dict):
+    """The leftovers of each deletion, also of one that is not requested yet."""
+
+    def get(self, key, default=None):
+        return self["rows"]
+
+
+@pytest.fixture
+def end_projects(env, tmp_path):
+    """Run the script of the manual on the rows of a file."""
+
+    def run(*rows, options=()):
+        path = tmp_path / "projects.csv"
+        path.write_text("\n".join(["project,domain", *rows, ""]))
+        command = [sys.executable, SCRIPT, path, *options]
+        return subprocess.run(command, capture_output=True, text=True, timeout=180)
+
+    return run
+
+
+def test_the_script_of_the_manual_lists_what_it_would_delete(stub_cloud, end_projects, monkeypatch):
+    demo = stub_cloud.add_project("demo")
+    planned = {"status": "planned", "dry_run": True}
+    planned["progress"] = {"found": 2, "remaining": 2}
+    stub_cloud.script(demo, {"status": "accepted"}, planned)
+    rows = [
+        {"service": "network", "type": "port", "id": "p1", "name": "web", "reason": "present"},
+        {"service": "compute", "type": "server", "id": "s1", "name": "", "reason": "present"},
+    ]
+    monkeypatch.setattr(stub_cloud, "leftovers", SameForAll(rows=rows))
+    done = end_projects("demo,default")
+    assert done.stdout.splitlines() == [
+        "demo: planned; found 2, deleted 0, remaining 2",
+        "    network port web: present",
+        "    compute server s1: present",
+    ]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [r["body"]["dry_run"] for r in stub_cloud.requests if r["path"] == DELETIONS] == [True]
+
+
+def test_the_script_of_the_manual_ends_projects(stub_cloud, end_projects):
+    demo, second, stuck = (
+        stub_cloud.add_project("demo"),
+        stub_cloud.add_project("demo", "d2"),
+        stub_cloud.add_project("stuck"),
+    )
+    stub_cloud.script(demo, {"status": "accepted"}, {"status": "deleted", "progress": {"deleted": 7}})
+    stub_cloud.script(second, {"status": "accepted"}, {"status": "deleted"})
+    failed = {"status": "failed", "message": "Not everything can be deleted.", "blockers": [stub.BLOCKER]}
+    stub_cloud.script(stuck, {"status": "accepted"}, failed)
+    done = end_projects("demo,Default", "demo,Second", "gone,default", "stuck,default", options=["--delete"])
+    ids = {states[0]["project_id"]: id_ for id_, states in stub_cloud.deletions.items()}
+    assert done.stdout.splitlines() == [
+        "gone: not found: No Project found for gone",
+        "demo: deleted; found 0, deleted 7, remaining 0",
+        "demo: deleted; found 0, deleted 0, remaining 0",
+        f"stuck: Deletion {ids[stuck['id']]} of project stuck ended in status failed: Not everything can be deleted.",
+        "    volume volume: no answer from http://volume.example: start the service, or waive it",
+    ]
+    assert (done.returncode, done.stderr) == (1, "")
+    bodies = [r["body"] for r in stub_cloud.requests if r["path"] == DELETIONS and r["method"] == "POST"]
+    assert bodies == [{"project_id": each["id"], "mode": "cascade", "dry_run": False} for each in (demo, second, stuck)]
+
+
+def test_the_script_of_the_manual_says_what_is_refused(stub_cloud, end_projects):
+    stub_cloud.add_project("demo")
+    stub_cloud.answers["POST", DELETIONS] = [stub_cloud.error(409, "project_has_liens", "a lien protects it")]
+    done = end_projects("demo,default", options=["--delete"])
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout == f"demo: refused: a lien protects it (HTTP 409, project_has_liens, {stub.REQUEST_ID})\n"
+
+
+def test_the_script_of_the_manual_finds_a_project_only_in_its_domain(stub_cloud, end_projects):
+    demo = stub_cloud.add_project("demo")
+    done = end_projects(f"{demo['id']},Second", "demo,Second", options=["--delete"])
+    assert done.returncode == 1 and done.stdout.count("not found") == 2
+    assert not stub_cloud.made("POST", DELETIONS)
+
+
+def test_the_script_of_the_manual_goes_on_after_an_error(stub_cloud, end_projects):
+    """The second of three deletions cannot be read; names cannot write to the terminal."""
+    names = ("one", "two\x1b[2J", "three")
+    projects = [stub_cloud.add_project(name) for name in names]
+    ids = [stub_cloud.add_deletion(project, "deleted") for project in projects]
+    made = [(202, {"deletion": stub.deletion(p, id=i)}, {}) for p, i in zip(projects, ids, strict=True)]
+    stub_cloud.answers["POST", DELETIONS] = made
+    stub_cloud.answers["GET", f"{DELETIONS}/{ids[1]}"] = [stub_cloud.error(403, "forbidden", "not yours")]
+    done = end_projects(*(f"{name},default" for name in names), options=["--delete"])
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.splitlines() == [
+        "one: deleted; found 0, deleted 0, remaining 0",
+        f"two?[2J: not yours (HTTP 403, forbidden, {stub.REQUEST_ID})",
+        "three: deleted; found 0, deleted 0, remaining 0",
+    ]
+
+
+@pytest.mark.parametrize("row", [",default", "demo", "demo, ", '"",""'])
+def test_the_script_of_the_manual_refuses_a_file_with_a_blank_cell(stub_cloud, end_projects, row):
+    stub_cloud.add_project("demo")
+    done = end_projects("demo,default", row, options=["--delete"])
+    assert done.returncode == 1 and done.stderr.endswith("row 3: give a project and a domain\n")
+    assert not stub_cloud.made("POST", DELETIONS)
