@@ -266,9 +266,9 @@ def add_project(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
 
 
-def condition(deletion: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return a condition of a deletion if it is true, or else an empty one."""
-    found = (c for c in deletion.get("conditions") or () if c.get("type") == name and c.get("status"))
+def condition(deletion: Mapping[str, Any], name: str, status: bool = True) -> Mapping[str, Any]:
+    """Return a condition of a deletion if it is on record with this status, or else an empty one."""
+    found = (c for c in deletion.get("conditions") or () if c.get("type") == name and bool(c.get("status")) is status)
     return next(found, {})
 
 
@@ -312,11 +312,12 @@ class Rows(format_columns.ListDictColumn):
 
 
 class Conditions(Rows):
-    """Conditions of a deletion. A table has those that are true."""
+    """Conditions of a deletion. A table has those that are true, and that a plan is not complete."""
 
     def human_readable(self) -> str:
-        """Return a line for each condition that is true."""
-        return "\n".join(self.line(row) for row in self._value or () if row.get("status"))
+        """Return a line for each of these conditions."""
+        shown = [row for row in self._value or () if row.get("status") or row.get("type") == "plan_complete"]
+        return "\n".join(self.line(row) for row in shown)
 
     def line(self, row: Mapping[str, Any]) -> str:
         """Return one condition, its reason and its message."""

@@ -16,6 +16,7 @@ from openstack import exceptions as sdk_exceptions
 
 from cleanup_orchestrator.core import transitions
 from cleanup_orchestrator.core.deletion import Mode, Status
+from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import common
 from cleanup_orchestrator.osc.screen import Screen
@@ -369,11 +370,13 @@ class Waiter:
         table = []
         if status in (Status.LEFTOVERS, Status.PLANNED):
             planned = status == Status.PLANNED and deletion.get("mode") == Mode.CASCADE
-            table = left_table(deletion, "would be deleted" if planned else "left")
+            table = left_table(deletion, planned)
         if message:
             # The table has the details of a long message.
             lines.append(f"    {textwrap.shorten(message, MESSAGE_WIDTH, placeholder=' …') if table else message}")
         lines += table
+        if incomplete := common.condition(deletion, "plan_complete", False):
+            lines.append(f"    INCOMPLETE: {one_line(incomplete.get('message') or '')}")
         if status in (Status.LEFTOVERS, Status.FAILED):
             lines += [f"  {line}" for line in common.blocker_lines(deletion.get("blockers") or ())]
         if status in (Status.LEFTOVERS, Status.PLANNED):
@@ -425,20 +428,26 @@ def _blocked(w: WatchedDeletion) -> bool:
     return not ended(w.deletion) and common.is_true(w.deletion, "blocked")
 
 
-def left_table(deletion: Mapping[str, Any], what: str) -> list[str]:
-    """Return a table of the resources left (or to delete) of each type."""
+def left_table(deletion: Mapping[str, Any], planned: bool) -> list[str]:
+    """Return a table of the resources left of each type.
+
+    :param planned: whether the deletion is a dry run of a cascade, which deletes those that are merely present
+    """
     rows = []
     for row in deletion.get("counts") or ():
         unknown = row.get("outcome") == Outcome.UNKNOWN
         remaining = row.get("remaining") or 0
-        if unknown or remaining:
-            names = [one_line(row.get(key) or "") for key in ("region", "service", "type")]
-            why = one_line(row.get("message") or row.get("reason") or "not listed") if unknown else ""
-            # An unknown number is not shown as 0.
-            rows.append([*names, "?" if unknown and not remaining else remaining, why])
+        if not unknown and not remaining:
+            continue
+        kept = planned and row.get("reason") not in (None, "", Reason.PRESENT)
+        why = one_line(row.get("message") or row.get("reason") or "not listed") if unknown or kept else ""
+        # An unknown number is not shown as 0.
+        names = [one_line(row.get(key) or "") for key in ("region", "service", "type")]
+        rows.append([*names, "?" if unknown and not remaining else remaining, why])
     if not rows:
         return []
-    head = ["Region", "Service", "Type", what.capitalize(), "Not known because"]
+    head = ["Region", "Service", "Type", "Found" if planned else "Left"]
+    head.append("Not known, or not all deleted, because" if planned else "Not known because")
     width = len(head) if any(row[-1] for row in rows) else len(head) - 1
     table = prettytable.PrettyTable(head[:width])
     table.align = "l"

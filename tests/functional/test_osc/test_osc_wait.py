@@ -95,9 +95,38 @@ class TestToTheEnd:
         result = openstack("project", "delete", "--async", "--cascade", "--dry-run", "--wait", "demo")
         assert result.code == 0
         assert "demo: planned after 0s" in result.err
-        assert "Would be deleted" in result.err
+        assert "| Found |" in result.err
         assert "dry run, cascade mode" in result.err
         assert "retry" not in result.err
+
+    def test_a_dry_run_says_what_it_would_not_delete_and_what_it_could_not_see(self, openstack, stub_cloud):
+        demo = stub_cloud.add_project("demo")
+        foreign = stub.count("network", "network", found=1, remaining=1, outcome="leftovers", reason="foreign")
+        foreign["message"] = "it is used by another project's port"
+        seen = {
+            "type": "plan_complete",
+            "status": False,
+            "reason": "unreachable",
+            "message": "it could not see secrets",
+        }
+        ended = {"status": "planned", "counts": [PORTS, foreign, SECRETS], "conditions": [seen], "mode": "cascade"}
+        stub_cloud.script(demo, "accepted", ended)
+        result = openstack("project", "delete", "--async", "--cascade", "--dry-run", "--wait", "demo")
+        assert result.code == 0
+        lines = result.err.splitlines()
+        cells = [[c.strip() for c in line.split("|")[1:-1]] for line in lines if "|" in line]
+        assert cells == [
+            ["Region", "Service", "Type", "Found", "Not known, or not all deleted, because"],
+            ["RegionOne", "key-manager", "secret", "?", "no answer"],
+            ["RegionOne", "network", "network", "1", "it is used by another project's port"],
+            ["RegionOne", "network", "port", "3", ""],
+        ]
+        assert "    INCOMPLETE: it could not see secrets" in lines
+        (id_,) = stub_cloud.deletions
+        assert (
+            "plan_complete: no (error, it could not see secrets)"
+            in openstack("project", "deletion", "show", id_).out
+        )
 
     def test_planned_is_no_success_of_a_real_one(self, openstack, stub_cloud):
         demo = stub_cloud.add_project("demo")
