@@ -48,10 +48,10 @@ def blocks(deletion: Deletion, step: Step) -> bool:
 def only_a_person_clears(deletion: Deletion, step: Step) -> bool:
     """Whether a step blocks until a person changes something, however often it is tried again.
 
-    The access step is not among them: a deletion that needs no token of the project goes on without one, and else the
-    sweeps that need it say so. What runs is not stopped if it cannot be: that does not keep anything from being
-    deleted. Project settings that cannot be deleted do not keep the project. Under force, what cannot be deleted is
-    abandoned.
+    Some steps never block in this way. The access step does not: if a sweep needs a token of the project and gets none,
+    the sweep itself blocks. A halt step does not: resources that could not be stopped are deleted all the same. A step
+    of project settings does not: the project is removed even if the settings stay. Under force, a sweep does not: what
+    it cannot delete is abandoned.
     """
     if step.reason not in ONLY_A_PERSON or step.kind in (StepKind.ACCESS, StepKind.HALT) or step.project_setting:
         return False

@@ -67,7 +67,7 @@ WORKING = frozenset({S.ACCEPTED, S.DRAINING, S.INVENTORY, S.DELETING})
 RESTING = frozenset(Status) - LIVE - FINAL
 
 
-#: Conditions of the lock: whoever ends without the removal of the project has undone it.
+#: Conditions of the lock. A deletion that ends without removing the project has undone the lock.
 _OF_LOCK = frozenset({ConditionType.DRAINED, ConditionType.SETTLED})
 #: Conditions that only a live deletion has.
 _OF_LIVE = frozenset(

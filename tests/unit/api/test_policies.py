@@ -113,7 +113,7 @@ def test_where_no_domain_is_named_admins_and_readers_of_the_system_alone(enforce
 @pytest.mark.parametrize("user", ["u", "", None])
 @pytest.mark.parametrize("rule", sorted(MANAGERS | DOMAIN_READERS | READERS | ADMINS_ONLY))
 def test_who_requested_a_deletion_follows_it_with_any_token_and_does_nothing_else(enforcer, rule, user, requester):
-    """An empty user id matches nobody: neither does that of a deletion that was noticed."""
+    """An empty user id matches no user. A deletion that was noticed has no user id, so no user is its requester."""
     context = RequestContext(user_id=user, roles=["member", "reader"], project_id="x", project_domain_id="other")
     allowed = enforcer.may(context, rule, "dom", "p", requester)
     assert allowed is (rule in REQUESTERS and user == requester == "u")

@@ -150,7 +150,7 @@ def test_shares_of_others_block_their_network(owner, blocks):
         ([OURS], [OURS], True, None, True),
         ([THEIRS], [], False, "dns.zone", False),
         ([], [THEIRS], True, "dns.recordset", True),
-        ([], [THEIRS], False, None, False),  # a plan does not read all records of a zone that nobody shares
+        ([], [THEIRS], False, None, False),  # a plan reads the records of shared zones only
     ],
     ids=str,
 )
