@@ -199,11 +199,16 @@ class Clouds:
 
     def forget(self, project_id: str) -> None:
         """Drop the cached tokens and catalogs of both users and of the project, and all version documents."""
+        self.forget_project(project_id)
         with self._lock:
             self._own_auth.clear()
             self._janitor_auth.clear()
-            self._project_auths.pop(project_id, None)
         self._discovery.forget()
+
+    def forget_project(self, project_id: str) -> None:
+        """Drop the cached token of the project."""
+        with self._lock:
+            self._project_auths.pop(project_id, None)
 
     # -- sessions
     def session(self, auth: BaseIdentityPlugin, guard: Guard, alone: bool = False) -> GuardedSession:

@@ -19,8 +19,14 @@ class Release(StepRunner):
     """Undoes every recorded change."""
 
     def run(self) -> StepResult:
-        """Undo the changes, the latest first."""
-        count = undo_all(self.context, self.context.projects(writing=True), self._start)
+        """Undo the changes, the latest first.
+
+        Services accept a token until their caches expire, also after its role was taken back. So the token is dropped.
+        """
+        try:
+            count = undo_all(self.context, self.context.projects(writing=True), self._start)
+        finally:
+            self.context.clouds.forget_project(self.deletion.project_id)
         return StepResult(Outcome.CLEAR, message=f"{count} changes undone")
 
     def _start(self, change: Change) -> str:

@@ -281,6 +281,15 @@ def test_a_project_token_is_requested_by_the_project_id():
         made("p").project_auth("")
 
 
+def test_the_token_of_one_project_is_dropped_and_no_other():
+    found = janitor()
+    kept, dropped = found.project_auth("kept"), found.project_auth("dropped")
+    found.forget_project("dropped")
+    found.forget_project("never met")
+    assert found.project_auth("kept") is kept
+    assert found.project_auth("dropped") is not dropped
+
+
 # ------------------------------------------------------------------------------------------------ its own project
 def test_the_project_of_the_orchestrator_is_that_of_its_token():
     assert made("p").project_id() == "p"

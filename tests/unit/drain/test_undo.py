@@ -1,5 +1,6 @@
 """What the drain changes is written down first, and undone in reverse; what each driver takes for a lock that holds."""
 
+import contextlib
 import math
 import types
 
@@ -17,7 +18,7 @@ from cleanup_orchestrator.drain.revoke import Revoke
 from cleanup_orchestrator.errors import NoProjectToken, Stopped
 from cleanup_orchestrator.keystone import protocol
 from cleanup_orchestrator.store import tables
-from cleanup_orchestrator.worker.steps.release import undo_all
+from cleanup_orchestrator.worker.steps.release import Release, undo_all
 from tests.unit.world import deletion
 
 
@@ -138,6 +139,20 @@ def test_a_worker_that_lost_its_claim_stops_at_once(store, step):
     with pytest.raises(Stopped):
         undo_all(undoing(store, step), keystone)
     assert keystone.did == UNDONE[:1]
+
+
+@pytest.mark.parametrize("broken", [set(), {"u2"}])
+def test_with_the_roles_the_token_of_the_project_is_dropped(store, step, broken):
+    """Barbican accepted it for five more seconds: the next dry run listed secrets with a role that was taken back."""
+    keystone = Keystone(fence="d")
+    keystone.broken, dropped = broken, []
+    context = undoing(store, step)
+    context.clouds = types.SimpleNamespace(forget_project=dropped.append)
+    context.projects = lambda writing: keystone
+    with pytest.raises(RuntimeError) if broken else contextlib.nullcontext():
+        Release(context).run()
+    assert dropped == [context.deletion.project_id]
+    assert ("ungrant", "me", "admin") in keystone.did
 
 
 def undo(keystone, type_, data):
