@@ -280,4 +280,4 @@ def test_where_they_do_not_block_the_record_names_types_of_the_last_scoped_inven
     text = condition(record, "drained").message
     assert "key-manager.secret" in text
     assert "while others still got tokens" in text
-    assert text in {e.event.message for e in orchestrator.store.events(deletion_id, 1000)}
+    assert f"drained: {text}" in {e.event.message for e in orchestrator.store.events(deletion_id, 1000)}
