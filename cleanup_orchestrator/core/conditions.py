@@ -22,8 +22,11 @@ QUEUE = "queue"
 NOT_ON_HOLD = SetCondition(Type.ON_HOLD, False, "over", "nothing holds it any more")
 
 
-def observed(view: Snapshot, plan: ActionPlan) -> Iterator[SetCondition]:
-    """Yield the conditions that a snapshot shows, and the end of every other one."""
+def observed(view: Snapshot, plan: ActionPlan, stalls: datetime.datetime | None) -> Iterator[SetCondition]:
+    """Yield the conditions that a snapshot shows, and the end of every other one.
+
+    :param stalls: as :func:`stalls_at` returns it
+    """
     yield from _drain(view)
     yield from _project(view)
     yield from _people(view, plan)
@@ -33,8 +36,7 @@ def observed(view: Snapshot, plan: ActionPlan) -> Iterator[SetCondition]:
         yield SetCondition(Type.ON_HOLD, True, view.hold.reason, view.hold.message)
     elif view.was_on_hold:
         yield NOT_ON_HOLD
-    at = stalls_at(view, plan)
-    if at is None or view.now < at:
+    if stalls is None or view.now < stalls:
         yield SetCondition(Type.STALLED, False, "progress", "")
     else:
         found = blockers(view.deletion, view.steps)
@@ -76,8 +78,10 @@ def stalls_at(view: Snapshot, plan: ActionPlan) -> datetime.datetime | None:
     if settling or waiting or on_hold:
         return None
     at = d.progress_at + view.rules.stall_after
+    if not any(_needs_a_person(view, step) for step in view.steps):  # checked first: most steps have no such reason
+        return at
     blocking = [step for step in view.steps if blocks(d, step)]
-    if not blocking or not all(_needs_a_person(view, step) for step in blocking):
+    if not all(_needs_a_person(view, step) for step in blocking):
         return at
     if any(_awaited(view, step) for step in view.steps):
         return at

@@ -66,7 +66,7 @@ def decide(deletion: Deletion, steps: Sequence[Step], now: datetime.datetime, ru
     stalls = conditions.stalls_at(view, plan)
     if stalls is not None and now < stalls:
         plan.wake(stalls)
-    return (*actions, *conditions.observed(view, plan), *plan.dispatches, Wake(min(plan.wakes)))
+    return (*actions, *conditions.observed(view, plan, stalls), *plan.dispatches, Wake(min(plan.wakes)))
 
 
 def _known(step: Step, plan: ActionPlan) -> Actions:

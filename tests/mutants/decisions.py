@@ -344,8 +344,8 @@ MUTATIONS = (
     Mutation(
         "What stands still is never called stalled",
         CONDITIONS,
-        "    if at is None or view.now < at:\n",
-        "    if at is None or view.now >= at:\n",
+        "    if stalls is None or view.now < stalls:\n",
+        "    if stalls is None or view.now >= stalls:\n",
         tests("core/decide_rules core/decide core/trees"),
     ),
     Mutation(
@@ -365,7 +365,7 @@ MUTATIONS = (
     Mutation(
         "What waits for a person is called stalled",
         CONDITIONS,
-        "    if not blocking or not all(_needs_a_person(view, step) for step in blocking):\n",
+        "    if not all(_needs_a_person(view, step) for step in blocking):\n",
         "    if blocking:\n",
         tests("core/blocked"),
     ),
