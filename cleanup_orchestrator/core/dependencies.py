@@ -11,7 +11,8 @@ about to be deleted. Then the step deletes what these leftovers do not need. The
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import itertools
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from cleanup_orchestrator.core.reasons import Reason
@@ -76,6 +77,23 @@ def waits_for(step: Step, steps: Iterable[Step], round_: int) -> tuple[str, ...]
             }
         )
     )
+
+
+def waits_of_each(
+    waiting: Iterable[Step], steps: Collection[Step], round_: int
+) -> Iterator[tuple[Step, tuple[str, ...]]]:
+    """Yield each of these steps with the names that it still waits for; see :func:`waits_for`.
+
+    Each step is compared only with the steps that its names can lead to, not with all of them.
+    """
+    pending = [s for s in steps if not confirmed_gone(s, round_) and not only_unplanned(s, round_)]
+    by_name: dict[str, list[Step]] = {}
+    for each in pending:
+        by_name.setdefault(each.name, []).append(each)
+    unsupported = [each for each in pending if each.kind is StepKind.UNSUPPORTED]
+    for step in waiting:
+        named = itertools.chain.from_iterable(by_name.get(name, ()) for name in step.after)
+        yield step, waits_for(step, pending if EVERYTHING in step.after else [*unsupported, *named], round_)
 
 
 def may_need(step: Step, steps: Iterable[Step], round_: int) -> tuple[Step, ...]:

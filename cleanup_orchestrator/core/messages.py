@@ -84,7 +84,8 @@ def waits(deletion: Deletion, steps: Iterable[Step]) -> Mapping[Place, str]:
     every = list(steps)
     late = [s for s in every if s.kind is StepKind.SWEEP and deletion.since_round <= s.round < deletion.round]
     waiting = [s for s in late if s.outcome in (Outcome.LEFTOVERS, Outcome.UNKNOWN) and s.reason not in ONLY_A_PERSON]
-    return {(s.region, s.service, s.type): _wait(dependencies.waits_for(s, every, deletion.round)) for s in waiting}
+    found = dependencies.waits_of_each(waiting, every, deletion.round)
+    return {(s.region, s.service, s.type): _wait(names) for s, names in found}
 
 
 def _wait(names: tuple[str, ...]) -> str:

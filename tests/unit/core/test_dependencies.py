@@ -144,3 +144,33 @@ def test_project_settings_wait_for_project_settings_alone():
     assert dependencies.waits_for(group, steps, 1) == ()
     assert dependencies.waits_for(policy, steps, 1) == ("network.default_firewall_group",)
     assert dependencies.waits_for(policy, [gone(group), policy, PORT], 1) == ()
+
+
+NAMES = st.sampled_from(["a.x", "a.y", "b.x", "c.x", "*"])
+STEPS = st.builds(
+    lambda number, name, values: sweep_step(
+        name, id=str(number), kind=StepKind.SWEEP if name[-1] != "." else StepKind.UNSUPPORTED, **values
+    ),
+    st.integers(0, 10**6),
+    st.sampled_from(["a.x", "a.y", "b.x", "b.", "c."]),
+    st.fixed_dictionaries(
+        {
+            "region": st.sampled_from(["", "R1", "R2"]),
+            "after": st.lists(NAMES, max_size=3).map(tuple),
+            "needed_by": st.lists(NAMES, max_size=1).map(tuple),
+            "state": st.sampled_from([StepState.DONE, StepState.RUNNING]),
+            "outcome": st.sampled_from([Outcome.CLEAR, Outcome.LEFTOVERS, Outcome.UNKNOWN]),
+            "round": st.integers(1, 2),
+            "remaining": st.integers(0, 1),
+            "unplanned": st.integers(0, 1),
+            "waived": st.sampled_from(["", "w"]),
+            "project_setting": st.booleans(),
+        }
+    ),
+)
+
+
+@given(st.lists(STEPS, max_size=8))
+def test_all_at_once_the_steps_wait_for_the_same_as_one_by_one(steps):
+    expected = [(step, dependencies.waits_for(step, steps, 2)) for step in steps]
+    assert list(dependencies.waits_of_each(steps, steps, 2)) == expected
