@@ -17,7 +17,7 @@ from cleanup_orchestrator.api.deletion import TRIES, DeletionHandlers, under_way
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.core import approvals, force, plans, transitions
 from cleanup_orchestrator.core.deletion import Approval, ConditionType, Deletion, RoundPurpose, Status
-from cleanup_orchestrator.core.journal import EventType
+from cleanup_orchestrator.core.journal import Event, EventType
 from cleanup_orchestrator.core.step import Step
 
 LOG = log.getLogger(__name__)
@@ -50,33 +50,9 @@ class DeletionActions(DeletionHandlers):
         """
         schemas.check_query(req, schemas.NOTHING)
         schemas.check_body(req, schemas.NO_BODY)
-        if not self._retried_now(req, deletion_id):
-            self._move(req, deletion_id, RETRY)
+        self._move(req, deletion_id, RETRY)
         resp.status = 202
         return self._shown(req, deletion_id)
-
-    def _retried_now(self, req: webob.Request, deletion_id: str) -> bool:
-        """End the waiting times of a deletion under way; return ``False`` if it is not under way.
-
-        This asks for nothing that the deletion would not do later, so that the user may still approve it.
-
-        :raises ApiError: 403; 404; 409 conflict
-        """
-        for _ in range(TRIES):
-            d, _steps, now = self._load(req, policies.RETRY, deletion_id)
-            if not transitions.hurried(d):
-                return False
-            # progress_at: the time until the user cleared something does not count as standstill.
-            after = dataclasses.replace(d, retry_now_at=now, updated_at=now, progress_at=now, wake_at=now)
-            who = req.context.user_name or req.context.user_id or "an unknown user"
-            text = f"{who} had everything tried again at once that waits for its next try"
-            try:
-                self._context.store.save(d, after, (), [user_event(req, EventType.DELETION_RETRIED_NOW, text, {})])
-            except storage.Conflict:
-                continue  # an engine or a worker wrote meanwhile
-            self._cast(deletion_id)
-            return True
-        raise changes_too_fast()
 
     @pecan.expose("json")
     def cancel(self, req: webob.Request, resp: webob.Response, deletion_id: str) -> dict[str, Any]:
@@ -215,17 +191,12 @@ class DeletionActions(DeletionHandlers):
         """
         for _ in range(TRIES):
             d, _steps, now = self._load(req, action.rule, deletion_id)
-            who = req.context.user_name or req.context.user_id or "an unknown user"
-            message = f"{action.verb} by {who}" + ("; force is withdrawn" if force.asked(d) else "")
-            after = _moved(d, action, now, message)
-            backwards = action.to is Status.ACCEPTED
-            if backwards:
-                self._refuse_protected(d)
-                if not d.dry_run:
-                    self._refuse_liens(req, [d.project_id])
-            data = {"from": str(d.status), "to": str(action.to), "attempt": after.attempt, "backwards": backwards}
+            if action is RETRY and transitions.hurried(d):
+                after, event = _tried_now(req, d, now)
+            else:
+                after, event = self._moved(req, d, action, now)
             try:
-                self._context.store.save(d, after, (), [user_event(req, f"deletion.{action.verb}", message, data)])
+                self._context.store.save(d, after, (), [event])
                 break
             except storage.Conflict:
                 continue  # an engine or a worker wrote meanwhile: check again whether the move is legal
@@ -233,8 +204,40 @@ class DeletionActions(DeletionHandlers):
                 raise under_way(other.existing) from None
         else:
             raise changes_too_fast()
-        LOG.info("%s", message)
+        LOG.info("%s", event.message)
         self._cast(deletion_id)
+
+    def _moved(
+        self, req: webob.Request, d: Deletion, action: Action, now: datetime.datetime
+    ) -> tuple[Deletion, Event]:
+        """Return a deletion after a user's move, with its journal line.
+
+        :raises ApiError: 403; 409
+        """
+        message = f"{action.verb} by {_who(req)}" + ("; force is withdrawn" if force.asked(d) else "")
+        after = _moved(d, action, now, message)
+        backwards = action.to is Status.ACCEPTED
+        if backwards:
+            self._refuse_protected(d)
+            if not d.dry_run:
+                self._refuse_liens(req, [d.project_id])
+        data = {"from": str(d.status), "to": str(action.to), "attempt": after.attempt, "backwards": backwards}
+        return after, user_event(req, f"deletion.{action.verb}", message, data)
+
+
+def _who(req: webob.Request) -> str:
+    return str(req.context.user_name or req.context.user_id or "an unknown user")
+
+
+def _tried_now(req: webob.Request, d: Deletion, now: datetime.datetime) -> tuple[Deletion, Event]:
+    """Return a deletion under way whose steps do not wait for their next try, with its journal line.
+
+    This asks for nothing that the deletion would not do later, so that the user may still approve it.
+    """
+    # progress_at: the time until the user cleared something does not count as standstill.
+    after = dataclasses.replace(d, retry_now_at=now, updated_at=now, progress_at=now, wake_at=now)
+    text = f"retried by {_who(req)}: everything that waits for its next try is tried at once"
+    return after, user_event(req, EventType.DELETION_RETRIED_NOW, text, {})
 
 
 def changes_too_fast() -> ApiError:

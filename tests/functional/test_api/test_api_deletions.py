@@ -152,6 +152,24 @@ def test_retry_of_a_deletion_under_way_ends_its_waiting_times_and_nothing_else(a
     assert "manager-id" not in any_site.store.askers(after)  # it asks for nothing that needs an approval
 
 
+def test_of_two_retries_at_once_the_second_has_the_new_attempt_tried_at_once(any_site, monkeypatch):
+    """It was refused with the sentence that the deletion, which was accepted again, had ended for good."""
+    made = any_site.ask(mode="cascade")
+    moved(any_site, made["id"], Status.INVENTORY, Status.LEFTOVERS)
+    save, answers = any_site.store.save, []
+
+    def after_the_other(*args):
+        monkeypatch.setattr(any_site.store, "save", save)
+        answers.append(any_site.post(f"/v1/deletions/{made['id']}/retry", token=ks.MANAGER))
+        return save(*args)
+
+    monkeypatch.setattr(any_site.store, "save", after_the_other)
+    answers.append(any_site.post(f"/v1/deletions/{made['id']}/retry", token=ks.MANAGER))
+    assert [answer.status for answer in answers] == [202, 202]
+    assert [answer.json["deletion"]["attempt"] for answer in answers] == [2, 2]
+    assert [event.type for event in journal(any_site, made["id"])[-2:]] == ["deletion.retried", "deletion.retried_now"]
+
+
 def test_retry_beside_another_live_deletion(any_site):
     first = any_site.ask()
     moved(any_site, first["id"], Status.INVENTORY, Status.LEFTOVERS)
