@@ -207,9 +207,7 @@ class DeletionActions(DeletionHandlers):
         LOG.info("%s", event.message)
         self._cast(deletion_id)
 
-    def _moved(
-        self, req: webob.Request, d: Deletion, action: Action, now: datetime.datetime
-    ) -> tuple[Deletion, Event]:
+    def _moved(self, req: webob.Request, d: Deletion, action: Action, now: datetime.datetime) -> tuple[Deletion, Event]:
         """Return a deletion after a user's move, with its journal line.
 
         :raises ApiError: 403; 409
@@ -232,10 +230,10 @@ def _who(req: webob.Request) -> str:
 def _tried_now(req: webob.Request, d: Deletion, now: datetime.datetime) -> tuple[Deletion, Event]:
     """Return a deletion under way whose steps do not wait for their next try, with its journal line.
 
-    This asks for nothing that the deletion would not do later, so that the user may still approve it.
+    This asks for nothing that the deletion would not do later, so that the user may still approve it. It is no
+    progress: otherwise one retry after the other would keep it from being stalled, and force from being used.
     """
-    # progress_at: the time until the user cleared something does not count as standstill.
-    after = dataclasses.replace(d, retry_now_at=now, updated_at=now, progress_at=now, wake_at=now)
+    after = dataclasses.replace(d, retry_now_at=now, updated_at=now, wake_at=now)
     text = f"retried by {_who(req)}: everything that waits for its next try is tried at once"
     return after, user_event(req, EventType.DELETION_RETRIED_NOW, text, {})
 

@@ -168,8 +168,7 @@ class World:
     def retry_now(self) -> None:
         """A person has it tried again at once."""
         assert transitions.hurried(self.deletion)
-        asked = {"retry_now_at": self.now, "progress_at": self.now, "wake_at": self.now}
-        self.deletion = dataclasses.replace(self.deletion, **asked)  # type: ignore[arg-type]
+        self.deletion = dataclasses.replace(self.deletion, retry_now_at=self.now, wake_at=self.now)
 
     def user(self, to: Status) -> None:
         """A person moves it."""

@@ -5,7 +5,7 @@ import datetime
 
 import pytest
 
-from cleanup_orchestrator.core.deletion import Child, Status
+from cleanup_orchestrator.core.deletion import Child, ConditionType, Status
 from cleanup_orchestrator.core.holds import Brake
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.rules import Rules
@@ -70,6 +70,19 @@ def test_it_goes_on_when_the_blocker_was_cleared():
     world.run(limit=60, until=Status.VERIFYING)
     assert world.deletion.status is Status.VERIFYING
     assert world.now - before < SECOND
+
+
+def test_retries_without_progress_neither_hide_that_it_is_stalled_nor_put_off_force():
+    """Each one counted as progress: one each few minutes put off an admin's force, which waits for a standstill."""
+    world = waiting({"network.port": lambda _: UNKNOWN}, limit=20)
+    progress = world.deletion.progress_at
+    assert world.now < progress + 300 * SECOND
+    while world.now < progress + Rules().stall_after:
+        world.now += 100 * SECOND
+        world.retry_now()
+        world.run(limit=4)
+    assert world.deletion.progress_at == progress
+    assert world.deletion.condition(ConditionType.STALLED).status
 
 
 def test_the_projects_below_are_read_again():
