@@ -49,6 +49,9 @@ _CHECK_AFTER = 1.0
 #: Marks, in ``info`` of a pooled connection: when it was returned, monotonic, and that no transaction is open.
 _RETURNED_AT, _ENDED = "returned_at", "transaction_ended"
 
+#: Rows of one statement. All rows of a result at once would take three times the memory of the result.
+ROWS = 500
+
 #: The execution option of transactions that only read.
 _READS = "cleanup_orchestrator_reads"
 

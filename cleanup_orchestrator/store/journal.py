@@ -18,7 +18,7 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.step import Step
 from cleanup_orchestrator.store import guard, records
 from cleanup_orchestrator.store import tables as t
-from cleanup_orchestrator.store.database import Repository
+from cleanup_orchestrator.store.database import ROWS, Repository
 from cleanup_orchestrator.store.transient import retry_transient
 
 
@@ -121,6 +121,9 @@ def write_journal(c: Connection, deletion_id: str, now: datetime.datetime, event
             key = c.execute(t.events.insert(), row).inserted_primary_key
             assert key is not None
             named += [{"event_id": key[0], "deletion_id": deletion_id, "resource_id": id_} for id_ in _resources(event)]
+            if len(named) >= ROWS:
+                c.execute(t.event_resources.insert(), named)
+                named = []
     if named:
         c.execute(t.event_resources.insert(), named)
 

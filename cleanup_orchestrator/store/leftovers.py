@@ -15,11 +15,8 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, Step
 from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
-from cleanup_orchestrator.store.database import Repository
+from cleanup_orchestrator.store.database import ROWS, Repository
 from cleanup_orchestrator.store.transient import retry_transient
-
-#: Rows of one statement. All rows at once would take three times the memory of the leftovers.
-_ROWS = 500
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -193,12 +190,12 @@ def replace_leftovers(c: Connection, step: Step, leftovers: Sequence[Leftover], 
     stale = t.leftovers.c.step_id == step.id
     if step.outcome is Outcome.UNKNOWN and step.abandoned:
         stale &= t.leftovers.c.abandoned.is_(False)
-    if has_leftovers and len(leftovers) > _ROWS:
+    if has_leftovers and len(leftovers) > ROWS:
         leftovers = _without_unchanged(c, stale, leftovers)
     elif has_leftovers:
         c.execute(t.leftovers.delete().where(stale))
-    for start in range(0, len(leftovers), _ROWS):
-        rows = [_row(step, leftover) for leftover in leftovers[start : start + _ROWS]]
+    for start in range(0, len(leftovers), ROWS):
+        rows = [_row(step, leftover) for leftover in leftovers[start : start + ROWS]]
         c.execute(t.leftovers.insert(), rows)
 
 
@@ -217,14 +214,14 @@ def _without_unchanged(
         if new.setdefault(records.resource_id(leftover.id), leftover) is not leftover:
             twice.append(leftover)
     stale = []
-    for row in c.execute(sa.select(t.leftovers).where(before).execution_options(yield_per=_ROWS)):
+    for row in c.execute(sa.select(t.leftovers).where(before).execution_options(yield_per=ROWS)):
         same = new.get(row.resource_id)
         if same is not None and _says(row, same):
             del new[row.resource_id]
         else:
             stale.append(row.id)
-    for start in range(0, len(stale), _ROWS):
-        c.execute(t.leftovers.delete().where(t.leftovers.c.id.in_(stale[start : start + _ROWS])))
+    for start in range(0, len(stale), ROWS):
+        c.execute(t.leftovers.delete().where(t.leftovers.c.id.in_(stale[start : start + ROWS])))
     return [*new.values(), *twice]
 
 

@@ -20,7 +20,7 @@ from cleanup_orchestrator.core.orphan_scan import SCANNING, Orphan, OrphanScan, 
 from cleanup_orchestrator.core.step import Outcome, StepState
 from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
-from cleanup_orchestrator.store.database import Repository, database_time, new_id
+from cleanup_orchestrator.store.database import ROWS, Repository, database_time, new_id
 from cleanup_orchestrator.store.errors import Conflict, NotFound, ScanUnderWay
 from cleanup_orchestrator.store.paging import Page, paged
 from cleanup_orchestrator.store.transient import retry_duplicate, retry_transient
@@ -67,9 +67,6 @@ OPTS = {
         ),
     ]
 }
-
-#: Rows of one statement that inserts orphans. All rows of a page at once would take three times the memory of the page.
-_ROWS = 500
 
 _SCANS, _PARTS, _ORPHANS = t.orphan_scans, t.orphan_scan_parts, t.orphans
 
@@ -348,8 +345,8 @@ class OrphanScans(Repository):
             seen = {"scan_id": part.scan_id, "part_id": part.id, "seen_fence": 0, "confirmed": False}
             seen["first_seen_at"] = seen["last_seen_at"] = database_time(c)
             new = list(by_id.items())
-            for start in range(0, len(new), _ROWS):
-                rows = [records.orphan_values(one, id_) | seen for id_, one in new[start : start + _ROWS]]
+            for start in range(0, len(new), ROWS):
+                rows = [records.orphan_values(one, id_) | seen for id_, one in new[start : start + ROWS]]
                 c.execute(_ORPHANS.insert(), rows)
             return True
 

@@ -16,7 +16,7 @@ NUMBER = 1200
 @pytest.fixture
 def few_are_many(monkeypatch):
     """Compare also a list of two leftovers with its rows."""
-    monkeypatch.setattr(leftovers, "_ROWS", 1)
+    monkeypatch.setattr(leftovers, "ROWS", 1)
 
 
 @pytest.fixture
