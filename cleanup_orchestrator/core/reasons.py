@@ -96,7 +96,8 @@ REMEDIES: dict[str, str] = {
     Reason.FOREIGN: "ask the owner of the blocking resource, or an admin, to remove it",
     Reason.OWNER_UNKNOWN: "let an admin find its owner and delete it by hand: it is never deleted without a "
     "known owner",
-    Reason.NOT_PLANNED: "delete it by hand, or make a new plan with a dry run and request a cascade by that plan",
+    Reason.NOT_PLANNED: "delete it by hand, or clear what the plan says blocks it, make a new plan with a dry run, and "
+    "request a cascade by that plan",
     Reason.DELETING: "wait: its service has accepted the delete",
     Reason.FORBIDDEN: "give the orchestrator's user the role that the service asks for",
     Reason.REFUSED: "read the service's message; an admin may have to change the resource first",
