@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pecan
@@ -36,6 +36,10 @@ class Action:
 RETRY = Action(policies.RETRY, Status.ACCEPTED, "not_retryable", "retried")
 CANCEL = Action(policies.CANCEL, Status.CANCELLING, "not_cancellable", "cancelling")
 RESTORE = Action(policies.RESTORE, Status.CANCELLING, "not_restorable", "restoring")
+
+
+#: Returns a deletion after a change, with its journal line; takes the deletion, its steps, and the database's time.
+Change = Callable[[Deletion, Sequence[Step], datetime.datetime], tuple[Deletion, Event]]
 
 
 class DeletionActions(DeletionHandlers):
@@ -83,23 +87,14 @@ class DeletionActions(DeletionHandlers):
         """
         schemas.check_query(req, schemas.NOTHING)
         reason = schemas.check_body(req, schemas.APPROVE_BODY)["reason"].strip()
-        for _ in range(TRIES):
-            d, steps, now = self._load(req, policies.APPROVE, deletion_id)
+
+        def approved(d: Deletion, steps: Sequence[Step], now: datetime.datetime) -> tuple[Deletion, Event]:
             after = self._approved(req, d, steps, reason, now)
             given = after.approvals[-1]
-            who = req.context.user_name or req.context.user_id
-            text = f"approved by {who} ({given.needed}, {given.resources} resources): {reason}"
-            try:
-                self._context.store.save(
-                    d, after, (), [user_event(req, EventType.DELETION_APPROVED, text, given.to_dict())]
-                )
-                break
-            except storage.Conflict:
-                continue
-        else:
-            raise changes_too_fast()
-        LOG.warning("%s", text)
-        self._cast(deletion_id)
+            text = f"approved by {_who(req)} ({given.needed}, {given.resources} resources): {reason}"
+            return after, user_event(req, EventType.DELETION_APPROVED, text, given.to_dict())
+
+        LOG.warning("%s", self._changed(req, policies.APPROVE, deletion_id, approved).message)
         resp.status = 202
         return self._shown(req, deletion_id)
 
@@ -185,27 +180,35 @@ class DeletionActions(DeletionHandlers):
     def _move(self, req: webob.Request, deletion_id: str, action: Action) -> None:
         """Apply a user's action.
 
-        Repeat it if an engine or a worker writes at the same time.
+        :raises ApiError: 403; 404; 409
+        """
+
+        def moved(d: Deletion, _steps: Sequence[Step], now: datetime.datetime) -> tuple[Deletion, Event]:
+            if action is RETRY and transitions.hurried(d):
+                return _tried_now(req, d, now)
+            return self._moved(req, d, action, now)
+
+        LOG.info("%s", self._changed(req, action.rule, deletion_id, moved).message)
+
+    def _changed(self, req: webob.Request, rule: str, deletion_id: str, make: Change) -> Event:
+        """Save what ``make`` returns, have an engine look at it, and return the journal line.
+
+        If an engine or a worker writes at the same time, it is made anew, with all checks.
 
         :raises ApiError: 403; 404; 409
         """
         for _ in range(TRIES):
-            d, _steps, now = self._load(req, action.rule, deletion_id)
-            if action is RETRY and transitions.hurried(d):
-                after, event = _tried_now(req, d, now)
-            else:
-                after, event = self._moved(req, d, action, now)
+            d, steps, now = self._load(req, rule, deletion_id)
+            after, event = make(d, steps, now)
             try:
                 self._context.store.save(d, after, (), [event])
-                break
             except storage.Conflict:
-                continue  # an engine or a worker wrote meanwhile: check again whether the move is legal
+                continue
             except storage.AlreadyUnderWay as other:
                 raise under_way(other.existing) from None
-        else:
-            raise changes_too_fast()
-        LOG.info("%s", event.message)
-        self._cast(deletion_id)
+            self._cast(deletion_id)
+            return event
+        raise changes_too_fast()
 
     def _moved(self, req: webob.Request, d: Deletion, action: Action, now: datetime.datetime) -> tuple[Deletion, Event]:
         """Return a deletion after a user's move, with its journal line.
