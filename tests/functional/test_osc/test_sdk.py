@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import runpy
 import subprocess
 import sys
 
@@ -248,14 +249,30 @@ class SameForAll(dict):
 
 
 @pytest.fixture
-def end_projects(env, tmp_path):
-    """Run the script of the manual on the rows of a file."""
+def arguments(env, tmp_path):
+    """Write rows to a file, and return the command line of the script of the manual."""
 
-    def run(*rows, options=()):
+    def write(*rows, options=()):
         path = tmp_path / "projects.csv"
         path.write_text("\n".join(["project,domain", *rows, ""]))
-        command = [sys.executable, SCRIPT, path, *options]
-        return subprocess.run(command, capture_output=True, text=True, timeout=180)
+        return [str(SCRIPT), str(path), *options]
+
+    return write
+
+
+@pytest.fixture
+def end_projects(arguments, capsys, monkeypatch):
+    """Run the script of the manual on rows, in this process."""
+
+    def run(*rows, options=()):
+        monkeypatch.setattr(sys, "argv", arguments(*rows, options=options))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+        code, (out, err) = ended.value.code, capsys.readouterr()
+        if isinstance(code, str):  # Python prints it, and ends with 1
+            code, err = 1, f"{err}{code}\n"
+        return subprocess.CompletedProcess(sys.argv, code, out, err)
 
     return run
 
@@ -280,7 +297,7 @@ def test_the_script_of_the_manual_lists_what_it_would_delete(stub_cloud, end_pro
     assert [r["body"]["dry_run"] for r in stub_cloud.requests if r["path"] == DELETIONS] == [True]
 
 
-def test_the_script_of_the_manual_ends_projects(stub_cloud, end_projects):
+def test_the_script_of_the_manual_ends_projects(stub_cloud, arguments):
     demo, second, stuck = (
         stub_cloud.add_project("demo"),
         stub_cloud.add_project("demo", "d2"),
@@ -290,7 +307,9 @@ def test_the_script_of_the_manual_ends_projects(stub_cloud, end_projects):
     stub_cloud.script(second, {"status": "accepted"}, {"status": "deleted"})
     failed = {"status": "failed", "message": "Not everything can be deleted.", "blockers": [stub.BLOCKER]}
     stub_cloud.script(stuck, {"status": "accepted"}, failed)
-    done = end_projects("demo,Default", "demo,Second", "gone,default", "stuck,default", options=["--delete"])
+    rows = ("demo,Default", "demo,Second", "gone,default", "stuck,default")
+    command = [sys.executable, *arguments(*rows, options=["--delete"])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
     ids = {states[0]["project_id"]: id_ for id_, states in stub_cloud.deletions.items()}
     assert done.stdout.splitlines() == [
         "gone: not found: No Project found for gone",
