@@ -197,7 +197,10 @@ class Proxy(proxy.Proxy):
         return self._pages(ProjectEvent, "/events", limit, {"resource_id": resource_id, **filters})
 
     def retry_deletion(self, deletion_id: str | Deletion) -> Deletion:
-        """Start a new attempt of a deletion that ended with leftovers or failed."""
+        """Start a new attempt of a deletion that ended with leftovers or failed.
+
+        Of a deletion under way, try again at once what waits for its next try.
+        """
         return self._one(Deletion, "POST", f"/deletions/{_path(deletion_id)}/retry")
 
     def cancel_deletion(self, deletion_id: str | Deletion) -> Deletion:
