@@ -1,4 +1,7 @@
-"""A deletion says when a user had its steps tried again; a leftover, whether the journal has the intent to delete it.
+"""Adds the time of a retry to deletions, and the recorded intent to leftovers.
+
+A deletion has the time at which a user had its steps tried again. A leftover says whether the journal has the intent to
+delete it.
 
 Revision ID: 0014
 Revises: 0013

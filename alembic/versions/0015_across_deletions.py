@@ -1,4 +1,6 @@
-"""Lists find deletions by the user who requested them, the leftovers of all deletions, and the events of a resource.
+"""Adds what lists across deletions select by: requesters and resources.
+
+Lists find deletions by the user who requested them, the leftovers of all deletions, and the events of a resource.
 
 Revision ID: 0015
 Revises: 0014
