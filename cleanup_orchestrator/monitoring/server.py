@@ -111,7 +111,7 @@ class StoreCollector:
             ),
             one(
                 "overdue_seconds",
-                "Delay of the most overdue decision about a deletion. Grows if no engine runs.",
+                "Delay of the most overdue decision about a deletion. Grows if engines hang or are too slow.",
                 figures.overdue,
             ),
         ]
