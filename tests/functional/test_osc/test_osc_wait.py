@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from cleanup_orchestrator.osc import screen, wait
+from cleanup_orchestrator.osc import deletion_actions, screen, wait
 from tests.functional.test_osc import stub
 from tests.functional.test_osc.conftest import SHELL
 
@@ -238,6 +238,17 @@ class TestTrouble:
         result = openstack("project", "deletion", "retry", "--wait", "--stop-when-blocked", id_)
         assert result.code == 0
         assert "demo: deleted after" in result.err
+
+    def test_after_a_retry_what_stays_blocked_stops_the_wait(self, openstack, stub_cloud, monkeypatch):
+        monkeypatch.setattr(deletion_actions.RetryDeletion, "patience", 0.05)
+        stuck = {"status": "deleting", "blocked": "volume.volume@RegionOne: foreign", "blockers": [stub.BLOCKER]}
+        demo = stub_cloud.add_project("demo")
+        id_ = stub_cloud.add_deletion(demo, stuck)
+        stub_cloud.after[id_, "retry"] = [stub.deletion(demo, **dict(stuck))]
+        command = ["project", "deletion", "retry", "--wait", "--stop-when-blocked", "--wait-timeout", "1", id_]
+        result = openstack(*command)
+        assert result.code == 3
+        assert "demo: stopped waiting because it is blocked" in result.err
 
     def test_that_option_needs_a_wait(self, openstack, stub_cloud):
         stub_cloud.add_project("demo")
