@@ -12,21 +12,16 @@ from cleanup_orchestrator.core.journal import Event
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.errors import WriteRefused
-from cleanup_orchestrator.plugins import base, registry
+from cleanup_orchestrator.plugins import base
 from cleanup_orchestrator.worker.force_check import only_on_nothing
 from tests.emulated.orchestrator import Orchestrator
+from tests.support.emulated_site import LEAN, wait_until_tried, with_type
 from tests.support.stores import cancel, change
 from tests.support.timing import wait
 
 LONG = 300
 IMAGE = "image.image"
-CLOUD = {
-    "projects": 1,
-    "bystanders": 1,
-    "seed": 11,
-    "fences": True,
-    "without": ("network", "object-store", "key-manager"),
-}
+CLOUD = LEAN | {"projects": 1}
 
 
 class Images:
@@ -59,12 +54,7 @@ class Images:
             raise self.refusal
 
     def registry(self):
-        made = registry.load()
-        glance = made.services["image"]
-        stubborn = {"delete": self.refuse, "force": self.force, "may_force": self.may, "by_hand": "burn {id} again"}
-        types = [dataclasses.replace(t, **stubborn) if t.name == "image" else t for t in glance.types]
-        services = {**made.services, "image": dataclasses.replace(glance, types=tuple(types))}
-        return registry.Registry(services.values())
+        return with_type(IMAGE, delete=self.refuse, force=self.force, may_force=self.may, by_hand="burn {id} again")
 
 
 @pytest.fixture
@@ -86,13 +76,7 @@ def orchestrator(emulated, images, tmp_path):
 def stuck(orchestrator, emulated, project_id):
     """Return the id of a cascade whose images are not deleted."""
     deletion_id = orchestrator.request(project_id)
-
-    def tried_in_vain():
-        d, steps, _ = orchestrator.store.load(deletion_id)
-        tried = any(s.name == IMAGE and s.remaining and s.round == d.round and s.attempt > 1 for s in steps)
-        return d.status is Status.DELETING and d.purpose is RoundPurpose.DELETE and tried
-
-    wait("it is tried in vain", tried_in_vain, LONG)
+    wait_until_tried(orchestrator, deletion_id, IMAGE, 1)
     return deletion_id
 
 

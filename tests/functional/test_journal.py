@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 
 import pytest
 
-from cleanup_orchestrator.core.deletion import RoundPurpose, Status
+from cleanup_orchestrator.core.deletion import Status
 from cleanup_orchestrator.core.reasons import Reason
-from cleanup_orchestrator.plugins import base, registry
+from cleanup_orchestrator.plugins import base
 from tests.emulated.orchestrator import Orchestrator
+from tests.support.emulated_site import LEAN, wait_until_tried, with_type
 from tests.support.stores import cancel
 from tests.support.timing import wait
 
 LONG = 300
 IMAGE = "image.image"
-CLOUD = {
-    "projects": 1,
-    "bystanders": 1,
-    "seed": 11,
-    "fences": True,
-    "without": ("network", "object-store", "key-manager"),
-}
+CLOUD = LEAN | {"projects": 1}
 
 
 def refuse(_connection, _project, _image):
@@ -34,11 +28,7 @@ def refuse(_connection, _project, _image):
 def orchestrator(emulated, tmp_path):
     emulated.state.add("RegionOne", IMAGE, emulated.projects[0])
     made = Orchestrator(emulated, tmp_path, engine={"retry_base": 0.1, "retry_cap": 1})
-    found = registry.load()
-    glance = found.services["image"]
-    types = [dataclasses.replace(t, delete=refuse, prepare=()) if t.name == "image" else t for t in glance.types]
-    services = {**found.services, "image": dataclasses.replace(glance, types=tuple(types))}
-    made.parts.registry = registry.Registry(services.values())
+    made.parts.registry = with_type(IMAGE, delete=refuse, prepare=())
     made.parts.registry.register_options(made.parts.conf)
     with made:
         yield made
@@ -46,13 +36,7 @@ def orchestrator(emulated, tmp_path):
 
 def test_each_line_says_something_new_and_who_did_it(orchestrator, emulated):
     deletion_id = orchestrator.request(emulated.projects[0])
-
-    def tried_five_times():
-        d, steps, _ = orchestrator.store.load(deletion_id)
-        tried = any(s.name == IMAGE and s.round == d.round and s.attempt > 5 for s in steps)
-        return d.status is Status.DELETING and d.purpose is RoundPurpose.DELETE and tried
-
-    wait("it is tried in vain", tried_five_times, LONG)
+    wait_until_tried(orchestrator, deletion_id, IMAGE, 5)
     cancel(orchestrator.store, deletion_id)
     orchestrator.parts.bus.deletion(deletion_id)
     wait("it is cancelled", lambda: orchestrator.store.get(deletion_id).status is Status.CANCELLED, LONG)

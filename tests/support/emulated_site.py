@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cleanup_orchestrator.core.deletion import RoundPurpose, Status
+from cleanup_orchestrator.plugins import registry
 from tests.emulated import Emulated
 from tests.emulated.faults import Fate
+from tests.support.timing import wait
+
+if TYPE_CHECKING:  # it imports all processes of the orchestrator, which not every test needs
+    from tests.emulated.orchestrator import Orchestrator
 
 #: A cloud of Keystone, Glance and Barbican, for what does not depend on the resource types: a deletion costs processor
 #: time for each type in the catalog, and Neutron has as many as all others together.
@@ -59,6 +66,29 @@ def remove_from_catalog(cloud: Emulated, *types: str) -> None:
         for endpoint in [row for row in endpoints.rows.values() if row.get("service_id") == service.id]:
             endpoints.remove(endpoint)
         services.remove(service)
+
+
+def with_type(name: str, **changes: Any) -> registry.Registry:
+    """Return the registry of all plugins, with changed fields of one resource type.
+
+    :param name: such as ``image.image``
+    """
+    services = registry.load().services
+    service_type, _, type_name = name.partition(".")
+    service = services[service_type]
+    types = [dataclasses.replace(each, **changes) if each.name == type_name else each for each in service.types]
+    return registry.Registry({**services, service_type: dataclasses.replace(service, types=tuple(types))}.values())
+
+
+def wait_until_tried(orchestrator: Orchestrator, deletion_id: str, name: str, times: int) -> None:
+    """Wait until the deletes of a cascade tried to delete a type more than so many times, and something is left."""
+
+    def tried() -> bool:
+        d, steps, _ = orchestrator.store.load(deletion_id)
+        found = any(s.name == name and s.remaining and s.round == d.round and s.attempt > times for s in steps)
+        return d.status is Status.DELETING and d.purpose is RoundPurpose.DELETE and found
+
+    wait("it is tried in vain", tried, 300)
 
 
 class DeleteGate:
