@@ -76,19 +76,25 @@ class DeletionHandlers:
             return ApiError(404, "deletion_not_found", "no deletion has this id; GET /v1/deletions lists them")
         return forbidden(rule)
 
-    def _domain(self, req: webob.Request, domain_id: str | None, project_id: str | None = None) -> str | None:
-        """Return the domain that a list of deletions is limited to; ``None``: the list has all domains.
+    def _domain(
+        self, req: webob.Request, refused: ApiError, domain_id: str | None, project_id: str | None = None
+    ) -> tuple[bool, str | None]:
+        """Return whether the requester may list the deletions of a domain, and the domain that limits the list.
 
+        No domain: the list has all domains.
+
+        :param refused: is raised for another domain than that of the token
         :param domain_id: the domain that the requester wants
         :param project_id: the project that the requester wants
-        :raises ApiError: 403 forbidden
         """
         enforcer, own = self._context.enforcer, req.context.domain_id
         if enforcer.may(req.context, policies.LIST, domain_id, project_id):
-            return domain_id
-        if domain_id or not own or not enforcer.may(req.context, policies.LIST, own):
-            raise forbidden()
-        return str(own)
+            return True, domain_id
+        if not own or not enforcer.may(req.context, policies.LIST, own):
+            return False, domain_id
+        if domain_id:
+            raise refused
+        return True, str(own)
 
     def _refuse_protected(self, about: Project | Deletion) -> None:
         """Check that the configuration does not protect the project.

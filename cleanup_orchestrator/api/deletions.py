@@ -160,18 +160,15 @@ class Deletions(DeletionHandlers):
         if "status" in query:
             live = transitions.LIVE if schemas.LIVE in query["status"] else frozenset()
             filters["status"] = sorted({*query["status"], *map(str, live)} - {schemas.LIVE})
-        domain_id = filters.get("domain_id")
-        if not self._context.enforcer.may(req.context, policies.LIST, domain_id, filters.get("project_id")):
-            own = req.context.domain_id
-            if own and self._context.enforcer.may(req.context, policies.LIST, own):
-                if domain_id:
-                    raise forbidden(policies.LIST)
-                filters["domain_id"] = own
-            else:
-                wanted = filters.get("user_id")
-                filters["user_id"] = self._requester(req)
-                if wanted not in (None, filters["user_id"]):
-                    raise forbidden(policies.LIST)
+        refused = forbidden(policies.LIST)
+        allowed, domain_id = self._domain(req, refused, filters.get("domain_id"), filters.get("project_id"))
+        if domain_id is not None:
+            filters["domain_id"] = domain_id
+        if not allowed:
+            wanted = filters.get("user_id")
+            filters["user_id"] = self._requester(req)
+            if wanted not in (None, filters["user_id"]):
+                raise refused
         times = {k: schemas.moment(query[k][0], k, "invalid_query") for k in _TIMES if k in query}
         filters["span"] = storage.Span(**times)
         if "changed_since" in query and "sort" not in query:

@@ -80,8 +80,10 @@ _RULES = [
     _rule(CREATE, "Request the deletion of a project.", ("POST", "/v1/deletions")),
     _rule(
         LIST,
-        "List deletions. The rule is checked for all domains first. If it denies that, the list is limited to the "
-        "domain of the token. If it denies that, too, the list is limited to the deletions that the user requested.",
+        "List deletions, and search the leftovers and journals of all deletions. The rule is checked for all domains "
+        "first. If it denies that, the answer is limited to the domain of the token. If it denies that, too, the list "
+        "is limited to the deletions that the user requested, and the searches (``GET /v1/leftovers`` and "
+        "``GET /v1/events``) are refused.",
         ("GET", "/v1/deletions"),
         ("GET", "/v1/leftovers"),
         ("GET", "/v1/events"),

@@ -11,13 +11,14 @@ import webob
 from cleanup_orchestrator.api import names, schemas, views
 from cleanup_orchestrator.api.blocking import Blocking
 from cleanup_orchestrator.api.deletion import DeletionHandlers, filters_of
+from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.api.paging import Paging
 from cleanup_orchestrator.core.deletion import Deletion
 from cleanup_orchestrator.store import Page, ProjectEvent, ProjectLeftover
 
 
 class Searches(DeletionHandlers):
-    """The handlers. Who may list deletions may use them."""
+    """The handlers. A user who may list the deletions of a domain may use them, but not one who only requested some."""
 
     @pecan.expose("json")
     def leftovers(self, req: webob.Request, resp: webob.Response) -> dict[str, Any]:
@@ -27,7 +28,7 @@ class Searches(DeletionHandlers):
         """
         query = schemas.check_query(req, schemas.ALL_LEFTOVERS_QUERY)
         filters = names.resolved(filters_of(query))
-        domain_id = self._domain(req, filters.pop("domain_id", None))
+        domain_id = self._searched(req, filters.pop("domain_id", None))
         paging = Paging.of(query, self._context)
         found = self._context.store.leftovers_of_all_projects(paging.more, paging.row, domain_id, **filters)
         if not found and not paging.marker:
@@ -49,13 +50,25 @@ class Searches(DeletionHandlers):
         """
         query = schemas.check_query(req, schemas.ALL_EVENTS_QUERY)
         filters = filters_of(query)
-        domain_id = self._domain(req, filters.pop("domain_id", None))
+        domain_id = self._searched(req, filters.pop("domain_id", None))
         paging = Paging.of(query, self._context)
         wanted = filters.pop("resource_id")
         found = self._context.store.events_of_resource(wanted, paging.more, paging.row, domain_id, **filters)
         rows, links = paging.cut(req, found, lambda each: each.row.row)
         readable = self._context.enforcer.readable(req.context)
         return {"events": [_event(row, readable) for row in rows], **links}
+
+    def _searched(self, req: webob.Request, domain_id: str | None) -> str | None:
+        """Return the domain that a search is limited to; ``None``: it finds the records of all domains.
+
+        :raises ApiError: 403 forbidden
+        """
+        who = "an admin, a reader of the system, or a reader or manager of a domain with a token of that domain"
+        refused = ApiError(403, "forbidden", f"only {who} may search the records of all deletions")
+        allowed, domain_id = self._domain(req, refused, domain_id)
+        if not allowed:
+            raise refused
+        return domain_id
 
 
 def _leftover(found: ProjectLeftover, d: Deletion, blocked_by: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -94,6 +94,19 @@ def test_who_has_asked_for_nothing_is_told_who_may_see_deletions(site):
     assert "reader" in answer.error["detail"] and "requested the deletion" in answer.error["detail"]
 
 
+@pytest.mark.parametrize("path", ["/v1/leftovers", "/v1/events?resource_id=r"])
+@pytest.mark.parametrize(("token", "domain"), [(ks.MANAGERS_OTHER, ""), (ks.MEMBER, ""), (ks.DOMAIN_READER, "d2")])
+def test_who_may_not_search_all_deletions_is_told_who_may(site, path, token, domain):
+    """Also who asked for a deletion, who may list it."""
+    site.ask(token=ks.MANAGER)
+    answer = site.get(path + (f"{'&' if '?' in path else '?'}domain_id={domain}" if domain else ""), token)
+    assert (answer.status, answer.error["code"]) == (403, "forbidden")
+    assert answer.error["detail"] == (
+        "only an admin, a reader of the system, or a reader or manager of a domain with a token of that domain "
+        "may search the records of all deletions"
+    )
+
+
 def test_a_manager_keeps_the_list_of_the_domain(site):
     """Not only the own requests: the right on the domain goes first."""
     made = {site.ask("p1", ks.ADMIN)["id"], site.ask("parent", ks.MANAGER, include_subtree=True)["id"]}
