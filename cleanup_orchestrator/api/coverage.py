@@ -30,12 +30,10 @@ class Services:
         """
         query = schemas.check_query(req, schemas.SERVICES_QUERY)
         if not self._context.enforcer.may_somewhere(req.context, policies.SERVICES):
-            raise ApiError(
-                403, "forbidden", "only an admin, or a domain manager with a token of the domain, may see this"
-            )
+            raise _forbidden("a domain")
         project_id = query.get("project_id", [""])[0]
         if project_id and not self._may_see(req.context, project_id):
-            raise ApiError(403, "forbidden", "only an admin, or a manager of the project's domain, may see this")
+            raise _forbidden("the project's domain")
         waivers = self._context.store.waivers_in_force(project_id)
         readable = self._context.enforcer.readable(req.context)
         return {"services": [views.service(answer, readable) for answer in self._context.answers(waivers)]}
@@ -52,3 +50,8 @@ class Services:
         except ProjectNotFound:
             return False
         return self._context.enforcer.may(requester, policies.SERVICES, domain_id)
+
+
+def _forbidden(domain: str) -> ApiError:
+    who = f"an admin, a reader of the system, or a reader or manager of {domain} with a token of that domain"
+    return ApiError(403, "forbidden", f"only {who} may see this")

@@ -107,6 +107,20 @@ def test_who_may_not_search_all_deletions_is_told_who_may(site, path, token, dom
     )
 
 
+@pytest.mark.parametrize("query", ["", "?project_id=p1"])
+def test_who_may_not_see_the_services_is_told_who_may(site, query):
+    site.ask(token=ks.MANAGER)
+    answer = site.get(f"/v1/services{query}", ks.MEMBER)
+    assert (answer.status, answer.error["code"]) == (403, "forbidden")
+    assert "a reader of the system" in answer.error["detail"] and "a reader or manager" in answer.error["detail"]
+
+
+def test_who_may_not_see_the_waivers_of_a_project_is_told_who_may(site):
+    answer = site.get("/v1/services?project_id=p2", ks.DOMAIN_READER)
+    assert (answer.status, answer.error["code"]) == (403, "forbidden")
+    assert "a reader of the system" in answer.error["detail"] and "a reader or manager" in answer.error["detail"]
+
+
 def test_a_manager_keeps_the_list_of_the_domain(site):
     """Not only the own requests: the right on the domain goes first."""
     made = {site.ask("p1", ks.ADMIN)["id"], site.ask("parent", ks.MANAGER, include_subtree=True)["id"]}
