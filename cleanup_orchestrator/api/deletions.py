@@ -278,10 +278,9 @@ def _check_plan(body: Mapping[str, Any]) -> None:
     """
     if "plan_id" not in body:
         if "plan_hash" in body:
-            raise ApiError(400, "invalid_body", "'plan_hash' needs 'plan_id'", field="plan_hash")
+            raise schemas.invalid_field("plan_hash", "needs 'plan_id'")
         return
     if body.get("mode") != Mode.CASCADE or body.get("dry_run"):
-        raise ApiError(400, "invalid_body", "'plan_id' needs mode cascade, and no dry run", field="plan_id")
+        raise schemas.invalid_field("plan_id", "needs mode cascade, and no dry run")
     if body.get("include_subtree"):
-        text = "'plan_id' cannot be combined with include_subtree: a plan covers one project"
-        raise ApiError(400, "invalid_body", text, field="plan_id")
+        raise schemas.invalid_field("plan_id", "cannot be combined with include_subtree: a plan covers one project")

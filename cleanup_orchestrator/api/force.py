@@ -96,8 +96,8 @@ class Forcing(DeletionHandlers):
             raise ApiError(503, "force_unavailable", f"{text}. Nothing was changed")
         if unknown := sorted(set(wanted or ()) - set(answer)):
             known = ", ".join(sorted(answer)) or "none"
-            text = f"'types' has {unknown[0]}, which cannot be forced; types that can be: {known}"
-            raise ApiError(400, "invalid_body", text, field="types")
+            text = f"has {unknown[0]}, which cannot be forced; types that can be: {known}"
+            raise schemas.invalid_field("types", text)
         types = tuple(sorted(answer if wanted is None else set(wanted)))
         if refused := [answer[name] for name in types if answer[name]]:
             text = f"{'; '.join(refused)}. Nothing was changed. To keep these, name only the others in 'types'"

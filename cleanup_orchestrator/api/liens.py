@@ -60,8 +60,7 @@ class Liens(Expiring[Lien]):
             request_id=req.context.request_id,
         )
         if lien.expires_at is not None and lien.expires_at <= now:
-            text = f"'expires_at' must be later than now, which is {views.time(now)}"
-            raise ApiError(400, "invalid_body", text, field="expires_at")
+            raise schemas.invalid_field("expires_at", f"must be later than now, which is {views.time(now)}")
         our_log.about("-", lien.project_id)
         lien = self._context.store.add_lien(lien)
         self._log.warning("recorded by %s (%s): %s", lien.user_name, lien.user_id, lien.explained)

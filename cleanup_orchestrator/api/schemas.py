@@ -318,8 +318,17 @@ def _refuse(schema: dict[str, Any], value: Any, code: str) -> None:
             expected = _EXPECTED.get(error.schema["pattern"], "contains characters that are not allowed")
     if not field:
         raise ApiError(400, code, "the body must be a JSON object", path=path)
-    where = {"path": path} if code == "invalid_body" else {}
-    raise ApiError(400, code, f"'{field}' {expected}", field=field, **where)
+    raise invalid_field(field, expected, code, path)
+
+
+def invalid_field(field: str, expected: str, code: str = "invalid_body", path: str = "") -> ApiError:
+    """Return the error for a field of the body; with ``invalid_query`` for a parameter of the query, without a path.
+
+    :param expected: follows the name in the text
+    :param path: JSON path of the invalid part of the body; empty: the field
+    """
+    where: dict[str, Any] = {"path": path or _path(field)} if code == "invalid_body" else {}
+    return ApiError(400, code, f"'{field}' {expected}", field=field, **where)
 
 
 def _path(name: str) -> str:
@@ -367,8 +376,7 @@ def check_body(request: webob.Request, schema: dict[str, Any]) -> dict[str, Any]
     assert isinstance(value, dict)
     for field, given in value.items():
         if not _encodable(given):
-            expected = "contains an unpaired surrogate (\\ud800 to \\udfff): send the pair, or UTF-8"
-            raise ApiError(400, "invalid_body", f"'{field}' {expected}", field=field)
+            raise invalid_field(field, "contains an unpaired surrogate (\\ud800 to \\udfff): send the pair, or UTF-8")
     return value
 
 
@@ -417,7 +425,7 @@ def moment(text: str, field: str, code: str = "invalid_body") -> datetime.dateti
     try:
         return datetime.datetime.fromisoformat(text.removesuffix("Z"))
     except ValueError:
-        raise ApiError(400, code, f"'{field}' is a time that does not exist", field=field) from None
+        raise invalid_field(field, "is a time that does not exist", code) from None
 
 
 def is_uuid(text: str) -> bool:

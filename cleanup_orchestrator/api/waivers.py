@@ -92,12 +92,12 @@ class Waivers(Expiring[Waiver]):
 
     def _check(self, waiver: Waiver) -> None:
         if waiver.expires_at <= waiver.created_at:
-            text = f"'expires_at' must be later than now, which is {views.time(waiver.created_at)}"
-            raise ApiError(400, "invalid_body", text, field="expires_at")
+            now = views.time(waiver.created_at)
+            raise schemas.invalid_field("expires_at", f"must be later than now, which is {now}")
         if waiver.expires_at - waiver.created_at > self._context.waiver_limit:
             days = self._context.waiver_limit.days
-            text = f"'expires_at' may be at most {days} days from now ([catalog] waiver_limit): renew it before it ends"
-            raise ApiError(400, "invalid_body", text, field="expires_at")
+            text = f"may be at most {days} days from now ([catalog] waiver_limit): renew it before it ends"
+            raise schemas.invalid_field("expires_at", text)
 
     def _check_names(self, waiver: Waiver) -> None:
         """Check that the catalog has the service in the region: a waiver with a typo would never apply.

@@ -107,6 +107,41 @@ def test_which_part_of_a_body_is_invalid(site, path, body, where):
     assert (error["code"], error["path"]) == ("invalid_body", where)
 
 
+PAST, NEVER = "2001-01-31T00:00:00Z", "2027-02-30T00:00:00Z"
+LIEN = {"project_id": "p1", "origin": "billing", "reason": "r"}
+WAIVER = {"service_type": "dns", "reason": "r"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/v1/deletions", {"project_id": "p1", "plan_hash": "0" * 64}, "plan_hash"),
+        ("/v1/deletions", {"project_id": "p1", "plan_id": UUID}, "plan_id"),
+        ("/v1/deletions", {"project_id": "p1", "plan_id": UUID, "mode": "cascade", "include_subtree": True}, "plan_id"),
+        ("/v1/projects/p1/force", {"reason": "r", "types": ["network.none"]}, "types"),
+        ("/v1/liens", {**LIEN, "expires_at": PAST}, "expires_at"),
+        ("/v1/liens", {**LIEN, "expires_at": NEVER}, "expires_at"),
+        ("/v1/waivers", {**WAIVER, "expires_at": PAST}, "expires_at"),
+        ("/v1/waivers", {**WAIVER, "expires_at": "2099-01-31T00:00:00Z"}, "expires_at"),
+        ("/v1/waivers", {**WAIVER, "expires_at": NEVER}, "expires_at"),
+        ("/v1/brake", {"reason": "\ud800"}, "reason"),
+    ],
+    ids=str,
+)
+def test_a_field_that_no_schema_can_check_has_its_path_too(site, path, body, field):
+    made = site.ask("p1", mode="cascade")
+    before = site.store.get(made["id"])
+    site.store.save(before, dataclasses.replace(before, status=Status.DELETING, purpose=RoundPurpose.DELETE))
+    error = site.call("DELETE" if "force" in path else "POST", path, body=body).error
+    assert (error["code"], error["field"], error["path"]) == ("invalid_body", field, f"$.{field}")
+    assert error["detail"].startswith(f"'{field}' ")
+
+
+def test_a_parameter_of_the_query_has_no_path(site):
+    error = site.get(f"/v1/deletions?created_since={NEVER}").error
+    assert (error["code"], error["field"]) == ("invalid_query", "created_since") and "path" not in error
+
+
 def test_an_error_links_to_its_explanation(site):
     [link] = site.get("/v1/deletions?x=1").error["links"]
     assert link == {"rel": "help", "href": "http://cleanup.example.com/v1/openapi.json#/x-errors/invalid_query"}
