@@ -53,13 +53,23 @@ _HEADERS = (
     ("Vary", "X-Auth-Token, OpenStack-API-Version"),
 )
 
+#: By status: the code of an error of this server. ``api.errors`` explains them; no release of Python renames them.
+CODES = {
+    400: "bad_request",
+    408: "request_timeout",
+    413: "body_too_large",
+    431: "request_header_fields_too_large",
+    500: "internal_error",
+    501: "not_implemented",
+}
+
 _LOG = logging.getLogger(__name__)
 
 
 def _error(status: int, detail: str) -> bytes:
     """Return the body of an error in the shape of the API."""
-    phrase = http.HTTPStatus(status)
-    error: dict[str, Any] = {"status": status, "code": phrase.name.lower(), "title": phrase.phrase, "detail": detail}
+    title = http.HTTPStatus(status).phrase
+    error: dict[str, Any] = {"status": status, "code": CODES[status], "title": title, "detail": detail}
     error |= {"limit": MAX_BODY} if status == 413 else {}
     return json.dumps({"errors": [{**error, "request_id": f"req-{uuid.uuid4()}"}]}).encode()
 

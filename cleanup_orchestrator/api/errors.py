@@ -27,7 +27,8 @@ REQUEST_ID = "openstack.request_id"
 #: The key of the WSGI environment with the URL of the published API reference.
 HELP_URL = "cleanup_orchestrator.help_url"
 
-#: Every code of an error, with its status and its meaning. Each name in backquotes is a member of the error.
+#: Every code of an error, with its status and its meaning. Each name in backquotes is a member of the error. The HTTP
+#: server answers the codes of ``http_server.CODES`` itself, then without a help link.
 CODES: dict[str, tuple[int, str]] = {
     "bad_request": (400, "The API cannot parse the HTTP request."),
     "invalid_json": (
@@ -78,6 +79,7 @@ CODES: dict[str, tuple[int, str]] = {
         406,
         "The API does not support the microversion: it supports ``min_version`` to ``max_version``.",
     ),
+    "request_timeout": (408, "The request did not arrive in time. Only the HTTP server answers this."),
     "deletion_under_way": (
         409,
         "Another deletion of the project is under way, or the deletion is being cancelled: ``deletion_id``.",
@@ -124,10 +126,19 @@ CODES: dict[str, tuple[int, str]] = {
     ),
     "body_too_large": (
         413,
-        "The body is larger than ``limit`` bytes: ``[oslo_middleware] max_request_body_size``, by default 16384.",
+        "The body is larger than ``limit`` bytes: ``[oslo_middleware] max_request_body_size``, by default 16384. The "
+        "HTTP server itself refuses more than 131072 bytes.",
     ),
     "unsupported_media_type": (415, "``Content-Type`` of the body is not ``application/json``."),
+    "request_header_fields_too_large": (
+        431,
+        "The first line and the headers of the request are larger than 65536 bytes. Only the HTTP server answers this.",
+    ),
     "internal_error": (500, "An unexpected error in the API. Search the log of the API for the request ID."),
+    "not_implemented": (
+        501,
+        "``Transfer-Encoding`` of the request is not ``chunked``. Only the HTTP server answers this.",
+    ),
     "force_unavailable": (
         503,
         "A service refuses a forced delete or does not answer, or no worker answered. Nothing was changed.",

@@ -12,9 +12,10 @@ import threading
 import time
 
 import pytest
+from waitress import utilities
 from waitress.adjustments import Adjustments
 
-from cleanup_orchestrator.http_server import MAX_BODY, MAX_HEAD, Limits, Server, _Request
+from cleanup_orchestrator.http_server import CODES, MAX_BODY, MAX_HEAD, Limits, Server, _Request
 from tests.support.timing import wait
 
 LARGE = 5_000_000  #: bytes of an answer that exceeds every buffer of the kernel
@@ -251,23 +252,35 @@ def answered(port, data, more=b""):
 
 
 OWN_ANSWERS = {
-    "no HTTP": (b"no HTTP" + END, 400, "this is not an HTTP request"),
-    "half a head": (b"GET / HTTP/1.1\r\n", 408, "did not arrive in time"),
-    "a large body": (LINE + b"Content-Length: %d" % MAX_BODY + END, 413, "body is larger"),
-    "a large head": (LINE + b"A" * (MAX_HEAD - len(LINE)), 431, "headers are larger"),
-    "a broken application": (b"GET /broken HTTP/1.1" + END, 500, "log of the server"),
-    "a transfer coding": (LINE + b"Transfer-Encoding: gzip" + END, 501, "Transfer-Encoding"),
+    "no HTTP": (b"no HTTP" + END, 400, "bad_request", "this is not an HTTP request"),
+    "half a head": (b"GET / HTTP/1.1\r\n", 408, "request_timeout", "did not arrive in time"),
+    "a large body": (LINE + b"Content-Length: %d" % MAX_BODY + END, 413, "body_too_large", "body is larger"),
+    "a large head": (
+        *(LINE + b"A" * (MAX_HEAD - len(LINE)), 431),
+        *("request_header_fields_too_large", "headers are larger"),
+    ),
+    "a broken application": (b"GET /broken HTTP/1.1" + END, 500, "internal_error", "log of the server"),
+    "a transfer coding": (LINE + b"Transfer-Encoding: gzip" + END, 501, "not_implemented", "Transfer-Encoding"),
 }
 
 
 @pytest.mark.parametrize("name", OWN_ANSWERS)
 def test_the_answers_of_the_server_itself_are_kept_out_of_caches_and_say_what_is_wrong(port, name):
-    data, expected, detail = OWN_ANSWERS[name]
+    data, expected, code, detail = OWN_ANSWERS[name]
     status, headers, error = answered(port, data, b"x" if expected == 408 else b"")
     assert status == error["status"] == expected
+    assert error["code"] == code
     assert detail in error["detail"]
     assert (headers["Cache-Control"], headers["Vary"]) == ("no-store", "X-Auth-Token, OpenStack-API-Version")
     assert headers["Content-Type"] == "application/json"
+
+
+def test_every_error_of_waitress_has_a_code():
+    kinds, found = [utilities.Error], set()
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        found.add(kind.code)
+    assert found <= {*CODES}
 
 
 @pytest.mark.parametrize("expect", [b"", b"\r\nExpect: 100-continue"])

@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 import webob
 
+from cleanup_orchestrator import http_server
 from cleanup_orchestrator.api import errors, operations
 from cleanup_orchestrator.api.root import Root
 from cleanup_orchestrator.core.deletion import Condition, Force, RoundPurpose, Status
@@ -454,7 +455,8 @@ def test_every_code_is_explained_once():
         ("invalid_body", 400),
         ("invalid_query", 400),
     }
-    assert {(code, status) for code, (status, _) in errors.CODES.items()} == raised | foreign | passed_on
+    of_server = {(code, status) for status, code in http_server.CODES.items()}
+    assert {(code, status) for code, (status, _) in errors.CODES.items()} == raised | foreign | passed_on | of_server
 
 
 SCHEMAS = [
