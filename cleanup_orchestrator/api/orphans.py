@@ -130,20 +130,25 @@ class OrphanScans:
         _scan, parts = self._find(scan_id)
         wanted: tuple[str, ...] = ("project_id", "region", "service", "type")
         filters = names.resolved({name: query[name][0] for name in wanted if name in query})
-        if not self._context.store.orphans(scan_id, 1, None, **filters):
-            names.check(self._context, filters, lambda: ((p.region, p.service, p.type) for p in parts))
         resp.vary = ("Accept",)
         if query.get("format", ["csv" if _wants_csv(req) else "json"])[0] == "csv":
+            if filters.keys() - {"project_id"} and not self._context.store.orphans(scan_id, 1, None, **filters):
+                self._check_names(filters, parts)
             resp.content_type, resp.charset = "text/csv", "UTF-8"
             resp.headers["Content-Disposition"] = f'attachment; filename="orphans-{scan_id}.csv"'
             resp.app_iter = self._export(scan_id, filters)
             return resp
         paging = Paging.of(query, self._context)
         rows = self._context.store.orphans(scan_id, paging.more, paging.row, **filters)
+        if not rows and not paging.marker:
+            self._check_names(filters, parts)
         shown, links = paging.cut(req, rows, lambda row: row.row)
         resp.content_type, resp.charset = "application/json", "UTF-8"
         resp.json_body = {"orphans": [_orphan(row.orphan) for row in shown], **links}
         return resp
+
+    def _check_names(self, filters: Mapping[str, str], parts: Sequence[ScanPart]) -> None:
+        names.check(self._context, filters, lambda: ((p.region, p.service, p.type) for p in parts))
 
     def _export(self, scan_id: str, filters: Mapping[str, str]) -> Iterator[bytes]:
         """Yield all rows as CSV. Reads one page at a time to limit the memory."""

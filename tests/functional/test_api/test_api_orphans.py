@@ -92,6 +92,27 @@ def test_orphans_are_listed_page_by_page_and_by_filter(any_site):
         assert (answer.status, answer.error["code"], answer.error["field"]) == (400, "invalid_query", "region")
 
 
+@pytest.mark.parametrize(
+    ("query", "status", "reads"),
+    [
+        ("", 200, 1),
+        ("limit=1&marker=1", 200, 1),
+        ("region=R1", 200, 1),
+        ("region=R2", 400, 1),
+        ("region=R2&marker=1", 200, 1),
+        ("format=csv", 200, 2),  # the rows, and that there are no more
+        (f"format=csv&project_id={'0' * 32}", 200, 1),
+        ("format=csv&region=R1", 200, 3),
+        ("format=csv&region=R2", 400, 1),
+    ],
+)
+def test_names_are_checked_only_if_there_may_be_no_row(site, monkeypatch, query, status, reads):
+    scan, read, seen = orphaned.found(site.store), site.store.orphans, []
+    monkeypatch.setattr(site.store, "orphans", lambda *args, **filters: seen.append(args) or read(*args, **filters))
+    assert site.get(f"{ORPHANS}/{scan.id}/orphans?{query}").status == status
+    assert len(seen) == reads
+
+
 @pytest.mark.parametrize("how", ["query", "header"])
 def test_the_export_is_csv_with_nothing_that_a_spreadsheet_would_run(site, how):
     scan = orphaned.found(site.store)
