@@ -32,7 +32,7 @@ class Searches(DeletionHandlers):
         paging = Paging.of(query, self._context)
         found = self._context.store.leftovers_of_all_projects(paging.more, paging.row, domain_id, **filters)
         if not found and not paging.marker:
-            names.check(self._context, filters, self._context.store.leftover_places)
+            names.check(self._context, filters, self._context.store.step_places)
         rows, links = paging.cut(req, found, lambda each: each.row.row)
         wanted = sorted({row.deletion_id for row in rows})
         deletions = {d.id: d for d in self._context.store.list(Page(len(wanted)), id=wanted)} if wanted else {}

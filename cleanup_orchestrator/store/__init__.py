@@ -72,13 +72,13 @@ class Store:
 
         steps = Steps(database)
         self.steps, self.steps_of, self.put_steps = steps.list, steps.by_deletion, steps.put
-        self.tallies, self.live_places = steps.tallies, steps.live_places
+        self.tallies, self.live_places, self.step_places = steps.tallies, steps.live_places, steps.places
         self.claim, self.renew, self.release_claim = steps.claim, steps.renew, steps.release_claim
         self.may_write, self.finish = steps.may_write, steps.finish
 
         leftovers = Leftovers(database)
         self.leftovers, self.blocking = leftovers.page, leftovers.blocking
-        self.leftovers_of_all_projects, self.leftover_places = leftovers.of_all_projects, leftovers.places
+        self.leftovers_of_all_projects = leftovers.of_all_projects
 
         journal = Journal(database)
         self.events, self.append_events = journal.page, journal.append

@@ -100,13 +100,6 @@ class Leftovers(Repository):
         ]
 
     @retry_transient
-    def places(self) -> Sequence[tuple[str, str, str]]:
-        """Return (region, service, type) of all leftovers on record, each once."""
-        columns = t.leftovers.c.region, t.leftovers.c.service, t.leftovers.c.type
-        with self._database.read() as c:
-            return [(row.region, row.service, row.type) for row in c.execute(sa.select(*columns).distinct())]
-
-    @retry_transient
     def blocking(
         self, deletion_id: str, places: Collection[tuple[str, str, str, str]], limit: int
     ) -> dict[tuple[str, str, str], list[Mapping[str, str]]]:

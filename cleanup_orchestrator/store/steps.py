@@ -20,6 +20,7 @@ from cleanup_orchestrator.core.deletion import Deletion, Status, Tally
 from cleanup_orchestrator.core.guard import NO_OPTIONS, HoldOptions, allowed
 from cleanup_orchestrator.core.holds import Lien
 from cleanup_orchestrator.core.journal import Change, Event, EventType
+from cleanup_orchestrator.core.messages import Place
 from cleanup_orchestrator.core.step import TASKS, Outcome, Step, StepKind, StepResult, StepState
 from cleanup_orchestrator.store import guard, queries, records
 from cleanup_orchestrator.store import tables as t
@@ -69,6 +70,14 @@ class Steps(Repository):
         with self._database.read() as c:
             rows = c.execute(query.where(d.live_project_id.is_not(None), s.service != ""))
             return frozenset((row.region, row.service) for row in rows)
+
+    @retry_transient
+    def places(self) -> Sequence[Place]:
+        """Return the region, service and type of all steps on record that concern a service, each once."""
+        s = t.steps.c
+        query = sa.select(s.region, s.service, s.type).where(s.service != "").distinct()
+        with self._database.read() as c:
+            return [(row.region, row.service, row.type) for row in c.execute(query)]
 
     @retry_transient
     def by_deletion(self, deletion_ids: Sequence[str]) -> dict[str, tuple[Step, ...]]:

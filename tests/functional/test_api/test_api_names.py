@@ -91,3 +91,12 @@ def test_the_catalog_is_read_only_for_names_that_nothing_else_knows(site, paths)
         site.get(f"{path}?service=neutron&type=network.network")
         site.get(f"{path}?region=R1")
         assert not [path for _method, path in site.keystone.requests if "endpoints" in path]
+
+
+def test_a_region_without_leftovers_needs_no_catalog(site):
+    """The steps of the deletions name the region."""
+    left(site, made(site), ("network", "port"))
+    site.keystone.requests.clear()
+    assert site.get("/v1/leftovers?region=R1").json == {"leftovers": []}
+    assert not [path for _method, path in site.keystone.requests if "endpoints" in path]
+    assert site.get("/v1/leftovers?region=R2").error["field"] == "region"
