@@ -190,7 +190,7 @@ class SingleDeletion(DeletionHandlers):
         return Paging.of(query, self._context), filters_of(query)
 
 
-def places(context: ApiContext, deletion_id: str) -> Iterator[tuple[str, str, str]]:
+def places(context: ApiContext, deletion_id: str) -> Iterator[messages.Place]:
     """Return (region, service, type) of a deletion's steps."""
     return ((step.region, step.service, step.type) for step in context.store.steps(deletion_id))
 

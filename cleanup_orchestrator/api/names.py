@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 from cleanup_orchestrator.api.context import ApiContext
 from cleanup_orchestrator.api.errors import ApiError
 from cleanup_orchestrator.cloud.catalog import by_any_name
-
-
-class Place(NamedTuple):
-    """Where resources are."""
-
-    region: str
-    service: str
-    type: str
-
-
-_Place = tuple[str, str, str]
+from cleanup_orchestrator.core.messages import Place
 
 
 def resolved(filters: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,7 +31,7 @@ def resolved(filters: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def check(context: ApiContext, filters: Mapping[str, Any], places: Callable[[], Iterable[_Place]]) -> None:
+def check(context: ApiContext, filters: Mapping[str, Any], places: Callable[[], Iterable[Place]]) -> None:
     """Refuse names that nothing has. A list without rows calls this: without rows, a typo looks like a clean project.
 
     The catalog is only read if neither a plugin nor the records know a name.
@@ -55,43 +44,39 @@ def check(context: ApiContext, filters: Mapping[str, Any], places: Callable[[], 
     if not wanted:
         return
     known: list[Place] = []
-    missing: str | None = ""
     for source in (lambda: _of_plugins(context), places, lambda: _of_catalog(context)):
-        known += itertools.starmap(Place, source())
-        if (missing := _missing(wanted, known)) is None:
+        known += source()
+        names = _names(known, wanted.get("service"))
+        missing = [name for name, value in wanted.items() if value not in names[name]]
+        if not missing:
             return
-    assert missing
-    raise _unknown(missing, wanted, known)
+    raise _unknown(missing[0], wanted, names[missing[0]])
 
 
-def _of_plugins(context: ApiContext) -> Iterator[_Place]:
+def _of_plugins(context: ApiContext) -> Iterator[Place]:
     return (("", service, type_) for service, types in context.types.items() for type_ in types)
 
 
-def _of_catalog(context: ApiContext) -> Iterator[_Place]:
+def _of_catalog(context: ApiContext) -> Iterator[Place]:
     return ((answer.region, answer.service_type, "") for answer in context.answers(()))
 
 
-def _missing(wanted: Mapping[str, str], known: Iterable[Place]) -> str | None:
-    """Return the first filter whose name is not known, or ``None``. A type belongs to its service."""
-    known = tuple(known)
-    for name in ("region", "service"):
-        if name in wanted and not any(getattr(place, name) == wanted[name] for place in known):
-            return name
-    if "type" in wanted and not any(
-        place.type == wanted["type"] and wanted.get("service", place.service) == place.service for place in known
-    ):
-        return "type"
-    return None
+def _names(known: Iterable[Place], service: str | None) -> dict[str, set[str]]:
+    """Return the known names, by filter; with a service only its types."""
+    names: dict[str, set[str]] = {"region": set(), "service": set(), "type": set()}
+    for region, of, type_ in known:
+        names["region"].add(region)
+        names["service"].add(of)
+        if service in (None, of):
+            names["type"].add(type_)
+    return names
 
 
-def _unknown(name: str, wanted: Mapping[str, str], known: Iterable[Place]) -> ApiError:
+def _unknown(name: str, wanted: Mapping[str, str], names: Collection[str]) -> ApiError:
     """Return the error that names similar ones. It does not repeat the value, which can be long or secret."""
-    what, service = {"region": "region", "service": "service", "type": "resource type"}[name], wanted.get("service")
-    same = [place for place in known if name != "type" or service in (None, place.service)]
-    names = sorted({getattr(place, name) for place in same} - {""})
-    text = f"'{name}' names no {what} of {'that service' if name == 'type' and service else 'this cloud'}"
-    if similar := difflib.get_close_matches(wanted[name], names, 3):
+    what = {"region": "region", "service": "service", "type": "resource type"}[name]
+    text = f"'{name}' names no {what} of {'that service' if name == 'type' and 'service' in wanted else 'this cloud'}"
+    if similar := difflib.get_close_matches(wanted[name], sorted({*names} - {""}), 3):
         text += f"; did you mean {' or '.join(similar)}?"
     else:
         text += "; GET /v1/services lists them"

@@ -11,15 +11,13 @@ from sqlalchemy.engine import Connection
 from cleanup_orchestrator.core import approvals
 from cleanup_orchestrator.core.deletion import Deletion, Mode
 from cleanup_orchestrator.core.journal import Event
+from cleanup_orchestrator.core.messages import Place
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.store import records
 from cleanup_orchestrator.store import tables as t
 from cleanup_orchestrator.store.database import Repository, database_time
 from cleanup_orchestrator.store.rate_limits import lock_rate_limit, save_rate_limit
 from cleanup_orchestrator.store.transient import retry_transient
-
-#: (region, service, type).
-Place = tuple[str, str, str]
 
 #: The service whose rate limit row is locked while a cascade is recorded: the orchestrator's type, which is not called.
 _RECORDING = "project-cleanup"
