@@ -107,7 +107,7 @@ class Waivers(Expiring[Waiver]):
         :raises ApiError: 400 not_in_catalog
         """
         entries = {(entry.region, entry.service_type) for entry in self._context.answers(())}
-        if any(service == waiver.service_type and waiver.region in ("", region) for region, service in entries):
+        if any(waiver.covers(service, region) for region, service in entries):
             return
         entries |= self._context.store.live_places()
         services, regions = {service for _, service in entries}, {region for region, _ in entries} - {""}
