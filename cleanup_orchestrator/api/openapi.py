@@ -6,7 +6,6 @@ only added, and only with a new microversion.
 
 from __future__ import annotations
 
-import copy
 import functools
 import http
 import importlib.metadata
@@ -222,4 +221,4 @@ def _ref(schema: Any) -> Any:
 
 def _inner(schema: Mapping[str, Any]) -> Schema:
     """Return a schema with references to the named schemas inside."""
-    return {name: copy.deepcopy(_ref(value)) for name, value in schema.items() if name != "$schema"}
+    return {name: _ref(value) for name, value in schema.items() if name != "$schema"}
