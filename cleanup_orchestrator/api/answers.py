@@ -75,39 +75,6 @@ _WHO = {
     "request_id": _text("ID of that request."),
 }
 
-# ------------------------------------------------------------------------------------------------------------- errors
-#: ``liens`` of an error; a lien is described below.
-_ERROR_LIENS: Schema = {"type": "array", "description": "With ``project_has_liens``: the liens in force."}
-ERROR = _object(
-    (
-        "field", "path", "line", "column", "limit", "min_version", "max_version", "project_id", "projects", "children",
-        "deletion_id", "status_now", "liens", "plan_id", "orphan_scan_id", "point_of_no_return_at",
-    ),
-    status={"type": "integer", "minimum": 400, "maximum": 599, "description": "The HTTP status."},
-    code=_word(errors.CODES, "Code of the error. It does not change between releases."),
-    title=_text("The phrase of the HTTP status."),
-    detail=_text("Text for a person: what is wrong, and what to do."),
-    request_id=_text("ID of the request. The log of the API has it, too."),
-    links={"type": "array", "items": LINK, "description": "One link with ``rel`` ``help``: explains the code."},
-    field=_text("Name of the field or the parameter that is wrong."),
-    path=_text("JSON path of the invalid part of the body."),
-    line={"type": "integer", "minimum": 1, "description": "Line at which the body is not JSON, from 1."},
-    column={"type": "integer", "minimum": 1, "description": "Column at which the body is not JSON, from 1."},
-    limit=_number("The limit that is exceeded: bytes of a body, or projects of a tree."),
-    min_version=_text("The lowest microversion that the API serves."),
-    max_version=_text("The highest microversion that the API serves."),
-    project_id=_text("ID of the project."),
-    projects=_number("Number of projects below the project."),
-    children=_list({"type": "string"}, "IDs of all projects below the project."),
-    deletion_id=_uuid("ID of the deletion that conflicts with the request."),
-    status_now=_word([*Status, *ScanStatus], "Present status of the deletion or the orphan scan."),
-    liens=_ERROR_LIENS,
-    plan_id=_uuid("ID of the plan."),
-    orphan_scan_id=_uuid("ID of the orphan scan."),
-    point_of_no_return_at=_time("When deletes began or can begin.", null=True),
-)  # fmt: skip
-ERRORS = _object(errors={"type": "array", "items": ERROR, "minItems": 1, "maxItems": 1, "description": "One error."})
-
 # ----------------------------------------------------------------------------------------------------------- versions
 VERSION = _object(
     id=_text("ID of the version."),
@@ -134,7 +101,6 @@ LIEN = _object(
     state=_word(["in_force", "expired", "removed"], "State of the lien. Only in the answers of ``/v1/liens``."),
     links=SELF,
 )
-_ERROR_LIENS["items"] = LIEN
 WAIVER = _object(
     (
         "reason", "created_at", "user_id", "request_id", "deleted_at", "deleted_by", "state", "links", "not_listed",
@@ -164,6 +130,37 @@ BRAKE = _object(
     user_name=_text("Name of that user."),
     request_id=_text("ID of that request."),
 )
+
+# ------------------------------------------------------------------------------------------------------------- errors
+ERROR = _object(
+    (
+        "field", "path", "line", "column", "limit", "min_version", "max_version", "project_id", "projects", "children",
+        "deletion_id", "status_now", "liens", "plan_id", "orphan_scan_id", "point_of_no_return_at",
+    ),
+    status={"type": "integer", "minimum": 400, "maximum": 599, "description": "The HTTP status."},
+    code=_word(errors.CODES, "Code of the error. It does not change between releases."),
+    title=_text("The phrase of the HTTP status."),
+    detail=_text("Text for a person: what is wrong, and what to do."),
+    request_id=_text("ID of the request. The log of the API has it, too."),
+    links={"type": "array", "items": LINK, "description": "One link with ``rel`` ``help``: explains the code."},
+    field=_text("Name of the field or the parameter that is wrong."),
+    path=_text("JSON path of the invalid part of the body."),
+    line={"type": "integer", "minimum": 1, "description": "Line at which the body is not JSON, from 1."},
+    column={"type": "integer", "minimum": 1, "description": "Column at which the body is not JSON, from 1."},
+    limit=_number("The limit that is exceeded: bytes of a body, or projects of a tree."),
+    min_version=_text("The lowest microversion that the API serves."),
+    max_version=_text("The highest microversion that the API serves."),
+    project_id=_text("ID of the project."),
+    projects=_number("Number of projects below the project."),
+    children=_list({"type": "string"}, "IDs of all projects below the project."),
+    deletion_id=_uuid("ID of the deletion that conflicts with the request."),
+    status_now=_word([*Status, *ScanStatus], "Present status of the deletion or the orphan scan."),
+    liens=_list(LIEN, "With ``project_has_liens``: the liens in force."),
+    plan_id=_uuid("ID of the plan."),
+    orphan_scan_id=_uuid("ID of the orphan scan."),
+    point_of_no_return_at=_time("When deletes began or can begin.", null=True),
+)  # fmt: skip
+ERRORS = _object(errors={"type": "array", "items": ERROR, "minItems": 1, "maxItems": 1, "description": "One error."})
 
 # ---------------------------------------------------------------------------------------------------------- deletions
 BLOCKING = _object(
