@@ -11,7 +11,7 @@ import datetime
 import json
 import re
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import jsonschema
@@ -119,6 +119,27 @@ _ROW = _about(NUMBER, _MARKER)
 _SORT = "``key:asc`` or ``key:desc``, separated by commas; without a direction ``asc``."
 _ONLY = "Only items with this value."
 _WHY = _about(REASON, "Why. One line that is not blank.")
+#: Names in a list of resources; see ``names``.
+_PLACE: dict[str, Any] = {
+    "region": _about(TEXT, "Only resources in this region."),
+    "service": _about(
+        TEXT, "Only resources of this service: its type, an alias of it, or the name of the OpenStack project."
+    ),
+    "type": _about(TEXT, "Only resources of this type: its name, or ``service.type`` such as ``network.port``."),
+}
+
+
+def _leftovers(reasons: Collection[Reason], **more: Any) -> dict[str, Any]:
+    """Return the schema of a query for leftovers."""
+    return _query(
+        **_PLACE,
+        reason=_about({"enum": [str(reason) for reason in reasons]}, "Only leftovers with this reason."),
+        abandoned=_about(BOOLEAN, "``true``: only resources that force abandoned. ``false``: only the others."),
+        **more,
+        limit=_LIMIT,
+        marker=_ROW,
+    )
+
 
 CREATE_BODY = _body(
     ("project_id",),
@@ -137,9 +158,7 @@ APPROVE_BODY = _body(("reason",), reason=_WHY)
 DELETE, KEEP, PROTECT = "delete", "keep", "protect"
 PLAN_RESOURCES_QUERY = _query(
     action=_about({"enum": [DELETE, KEEP, PROTECT]}, "Only resources with this action."),
-    region=_about(TEXT, _ONLY),
-    service=_about(TEXT, _ONLY),
-    type=_about(TEXT, _ONLY),
+    **_PLACE,
     limit=_LIMIT,
     marker=_ROW,
 )
@@ -170,26 +189,10 @@ LIST_QUERY = _query(
     marker=_about(UUID, _MARKER),
     sort=_about(SORT, _SORT),
 )
-LEFTOVERS_QUERY = _query(
-    region=_about(TEXT, _ONLY),
-    service=_about(TEXT, _ONLY),
-    type=_about(TEXT, _ONLY),
-    reason=_about({"enum": [str(reason) for reason in Reason]}, "Only leftovers with this reason."),
-    abandoned=_about(BOOLEAN, "``true``: only resources that force abandoned. ``false``: only the others."),
-    limit=_LIMIT,
-    marker=_ROW,
-)
-ALL_LEFTOVERS_QUERY = _query(
-    region=_about(TEXT, _ONLY),
-    service=_about(TEXT, _ONLY),
-    type=_about(TEXT, _ONLY),
-    reason=_about(
-        {"enum": [str(reason) for reason in Reason if reason is not Reason.KEPT]}, "Only leftovers with this reason."
-    ),
-    abandoned=_about(BOOLEAN, "``true``: only resources that force abandoned. ``false``: only the others."),
+LEFTOVERS_QUERY = _leftovers(tuple(Reason))
+ALL_LEFTOVERS_QUERY = _leftovers(
+    [reason for reason in Reason if reason is not Reason.KEPT],
     domain_id=_about(ID, "Only leftovers of projects of this domain."),
-    limit=_LIMIT,
-    marker=_ROW,
 )
 BRAKE_BODY = _body(("reason",), reason=_WHY)
 ORIGIN = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": rf"^(?=.*\S)[^\x00-\x1f\x7f]*{_END}"}
@@ -241,9 +244,7 @@ ORPHAN_SCANS_QUERY = _query(
 )
 ORPHANS_QUERY = _query(
     project_id=_about(ORPHANS_PROJECT, "Only orphans of this project."),
-    region=_about(TEXT, _ONLY),
-    service=_about(TEXT, _ONLY),
-    type=_about(TEXT, _ONLY),
+    **_PLACE,
     format=_about({"enum": ["json", "csv"]}, "Without it: CSV if ``Accept`` is ``text/csv``, otherwise JSON."),
     limit=_LIMIT,
     marker=_ROW,
