@@ -1,8 +1,9 @@
-"""The table of all operations: the one source of the routes, the checks, the OpenAPI document and the reference.
+"""The table of all operations: the one source of the routes, the OpenAPI document and the reference.
 
-An operation names its handler, its schemas and its errors. To add a parameter or a field of a body, add one line to its
-schema in ``schemas``. To add a field of an answer, add it in ``views`` and in ``answers``. Each change of the API needs
-a new microversion: see ``microversions``.
+An operation names its handler, its schemas and its errors. The handler names the schemas again where it checks them; a
+test compares them. To add a parameter or a field of a body, add one line to its schema in ``schemas``. To add a field
+of an answer, add it in ``views`` and in ``answers``. Each change of the API needs a new microversion: see
+``microversions``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pytest
 import webob
 
 from cleanup_orchestrator import http_server
-from cleanup_orchestrator.api import errors, operations
+from cleanup_orchestrator.api import errors, operations, schemas
 from cleanup_orchestrator.api.root import Root
 from cleanup_orchestrator.core.deletion import Condition, Force, RoundPurpose, Status
 from tests.functional.test_api.site import Site
@@ -430,6 +430,21 @@ def test_every_operation_answers_a_client_that_accepts_only_json(site, method, p
     assert response.status_int != 406
     if (method, path) == ("DELETE", "/v1/liens/{id}"):
         assert response.status_int == 204
+
+
+@pytest.mark.parametrize(("method", "path"), sorted(operations.OPERATIONS))
+def test_the_handler_checks_the_schemas_of_the_operation(site, monkeypatch, method, path):
+    operation, seen = operations.OPERATIONS[method, path], []
+    check, id_ = schemas.check_query, site.ask("p1")["id"]
+
+    def body(request, schema):
+        seen.append(schema)
+        raise errors.ApiError(400, "invalid_json", "enough")
+
+    monkeypatch.setattr(schemas, "check_query", lambda request, schema: seen.append(schema) or check(request, schema))
+    monkeypatch.setattr(schemas, "check_body", body)
+    site.call(method, path.replace("{id}", "p1" if path.startswith("/v1/projects") else id_))
+    assert [id(schema) for schema in seen] == [id(each) for each in (operation.query, operation.body) if each]
 
 
 def test_every_operation_has_its_route():
