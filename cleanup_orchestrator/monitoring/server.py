@@ -95,7 +95,7 @@ class StoreCollector:
             *families,
             deletions,
             one("deletions_stalled", "Live deletions without progress.", figures.stalled),
-            one("deletions_blocked", "Live deletions that only a person can help to go on.", figures.blocked),
+            one("deletions_blocked", "Live deletions that need an action of a person.", figures.blocked),
             one(
                 "deletions_held",
                 "Live deletions that a lien, the brake or a maintenance window holds.",

@@ -29,7 +29,7 @@ class Figures:
     on_hold: int = 0  #: live deletions that a lien, the brake or a maintenance window holds
     liens: int = 0  #: in force
     brake: bool = False  #: whether it is on
-    blocked: int = 0  #: live deletions that only a person can help to go on
+    blocked: int = 0  #: live deletions that need an action of a person
 
 
 class Statistics(Repository):
