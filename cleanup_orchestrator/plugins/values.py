@@ -41,6 +41,11 @@ class ProjectDefinition:
         if not isinstance(self.id, str) or not self.id.strip():
             raise ValueError("a project definition needs a project id")
 
+    @property
+    def without_token(self) -> bool:
+        """Whether no token of the project can be used; the one that is used instead may reach other projects."""
+        return self.gone or self.outside
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resource:

@@ -40,13 +40,13 @@ def cannot_read_token(connection: Connection, project: ProjectDefinition) -> boo
     if one is not Latin-1. The Ceph Object Gateway does not. Swift accepts other calls with such a token: a user can
     create containers, so that the account may be not empty.
 
-    The token that is used instead is that of a reseller admin, which reaches all accounts. The project's token cannot
-    reach another account, whatever a URL names. So these calls rely on their URL: each begins with
-    :func:`account_url_by_id`, which puts the project's id in the place of the own one and refuses an endpoint without
-    the latter. The names of containers and objects are one quoted part of the path. A name with a part ``..``, which a
-    proxy could resolve to another account, is deleted in the body of a bulk delete, or not at all. The deletes make
-    Swift act on nothing that users wrote: versioning and container sync are switched off before, with the same token,
-    and segments and links are plain objects.
+    The token that is used instead, as for a project that is gone, is that of a reseller admin, which reaches all
+    accounts. The project's token cannot reach another account, whatever a URL names. So these calls rely on their URL:
+    each begins with :func:`account_url_by_id`, which puts the project's id in the place of the own one and refuses an
+    endpoint without the latter. The names of containers and objects are one quoted part of the path. A name with a part
+    ``..``, which a proxy could resolve to another account, is deleted in the body of a bulk delete, or not at all. The
+    deletes make Swift act on nothing that users wrote: versioning and container sync are switched off before, with the
+    same token, and segments and links are plain objects.
     """
     return bool(connection.object_store.head(account_url(connection, project)).status_code == 503)
 
@@ -58,7 +58,7 @@ def account_url(connection: Connection, project: ProjectDefinition) -> str:
 
     :raises BadAnswer: when it is not certain that it is the project's
     """
-    if project.gone or project.outside:
+    if project.without_token:
         return account_url_by_id(connection, project)
     scope = connection.session.get_project_id()
     if scope != project.id:
@@ -150,5 +150,5 @@ def decode_json(response: Response) -> Any:
         raise BadAnswer(f"{response.request.method} {response.url} answered no JSON") from error
 
 
-FRESH = "the token is scoped into the project, and the account's URL was compared with its id"
+FRESH = "the token is scoped into the project, or the account's URL is made from the project's id"
 NO_ACCOUNTS = "Swift has no list of accounts: each is found by its project's id alone"

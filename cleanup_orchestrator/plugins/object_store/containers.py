@@ -99,15 +99,15 @@ class _Emptying:
     Each name is tried once. What is refused is counted, not retried.
     """
 
-    def __init__(self, connection: Connection, account: str, container: str, outside: bool = False) -> None:
+    def __init__(self, connection: Connection, account: str, container: str, reseller: bool = False) -> None:
         """Empty a container.
 
-        :param outside: the token reaches other accounts, too
+        :param reseller: the token is that of a reseller admin, which reaches other accounts, too
         """
         self.store = connection.object_store
         self.connection, self.account, self.container = connection, account, container
         self.url = f"{account}/{quote_name(container)}"
-        self.outside = outside
+        self.reseller = reseller
         self.failures: Counter[int] = Counter()
         self.example = ""
 
@@ -149,7 +149,7 @@ class _Emptying:
         return re.sub(rb"[%\x00-\x20\x7f]", lambda match: b"%%%02X" % ord(match[0]), path)
 
     def single(self, name: str, query: Mapping[str, str]) -> None:
-        if name in DOTS or self.container in DOTS or (self.outside and has_dots(f"{self.container}/{name}")):
+        if name in DOTS or self.container in DOTS or (self.reseller and has_dots(f"{self.container}/{name}")):
             self.fail(name, 400)
             return
         response = self.store.delete(f"{self.url}/{quote_name(name)}", params=query)
@@ -236,7 +236,7 @@ def _revoke_write_access(connection: Connection, account: str, container: str) -
 def _delete_container(connection: Connection, project: ProjectDefinition, container: Resource) -> None:
     """Delete a container and everything in it, in one pass."""
     account = account_url(connection, project)
-    emptying = _Emptying(connection, account, container.id, project.outside)
+    emptying = _Emptying(connection, account, container.id, project.without_token)
     if emptying.remove():
         return
     headers = _revoke_write_access(connection, account, container.id)

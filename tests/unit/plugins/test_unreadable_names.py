@@ -16,6 +16,7 @@ from tests.support.sweeps import inventory
 from tests.unit.answers import connection, project
 
 OUTSIDE = dataclasses.replace(project("p"), outside=True)
+GONE = dataclasses.replace(project("p"), gone=True)
 TYPES = {type_.name: type_ for type_ in object_store.SERVICE.types}
 URL = "http://swift/v1/AUTH_p"
 
@@ -100,12 +101,37 @@ def test_without_the_role_of_a_reseller_admin_a_person_has_to_act(name):
 )
 def test_no_path_that_a_proxy_could_resolve_to_another_account_is_deleted(container, name, deleted):
     """The token of the project has no power over another account; that of a reseller admin has."""
-    for outside in (True, False):
+    for reseller in (True, False):
         cloud = swift("own", lambda *_: (204, {}))
-        emptying = containers._Emptying(cloud, URL, container, outside)
+        emptying = containers._Emptying(cloud, URL, container, reseller)
         emptying.single(name, {})
-        assert bool(cloud.object_store.writes()) is (deleted or not outside)
-        assert bool(emptying.failures) is not (deleted or not outside)
+        assert bool(cloud.object_store.writes()) is (deleted or not reseller)
+        assert bool(emptying.failures) is not (deleted or not reseller)
+
+
+@pytest.mark.parametrize("owner", [OUTSIDE, GONE], ids=["unreadable", "gone"])
+def test_no_old_version_is_deleted_by_a_path_into_another_account(owner):
+    """A bulk delete takes current objects only, so that a version is deleted by its path."""
+    name = "../../AUTH_victim/c/o"
+
+    def answer(method, path, query, body):
+        if method == "GET" and path == f"{URL}/c":
+            return 200, [] if "marker" in query else [{"name": name, "version_id": "1"}]
+        if method == "DELETE" and path == f"{URL}/c":
+            return 409, {}
+        return (404 if path.endswith("/info") else 204), {}
+
+    cloud = swift("own", answer)
+    asked = cloud.object_store.request
+    cloud.object_store.request = lambda *args, **options: _with_versions(asked(*args, **options))
+    with pytest.raises(Exception, match="objects were refused"):
+        TYPES["container"].delete(cloud, owner, Resource("c", "c", "p", {"name": "c"}))
+    assert {path for method, path, _ in cloud.object_store.asked if method == "DELETE"} == {f"{URL}/c"}
+
+
+def _with_versions(response):
+    response.headers["X-Versions-Enabled"] = "True"
+    return response
 
 
 def test_a_container_of_such_a_project_is_emptied_below_its_account_alone():
