@@ -108,6 +108,8 @@ class _Emptying:
         self.connection, self.account, self.container = connection, account, container
         self.url = f"{account}/{quote_name(container)}"
         self.reseller = reseller
+        #: Whether no path of a delete may have the container's name: the names are sent in bodies of bulk deletes.
+        self.in_body = container in DOTS or (reseller and has_dots(container))
         self.failures: Counter[int] = Counter()
         self.example = ""
 
@@ -149,7 +151,7 @@ class _Emptying:
         return re.sub(rb"[%\x00-\x20\x7f]", lambda match: b"%%%02X" % ord(match[0]), path)
 
     def single(self, name: str, query: Mapping[str, str]) -> None:
-        if name in DOTS or self.container in DOTS or (self.reseller and has_dots(f"{self.container}/{name}")):
+        if self.in_body or name in DOTS or (self.reseller and has_dots(name)):
             self.fail(name, 400)
             return
         response = self.store.delete(f"{self.url}/{quote_name(name)}", params=query)
@@ -186,7 +188,7 @@ class _Emptying:
 
     def remove(self) -> bool:
         """Delete the container itself; return False if it is not empty."""
-        if self.container in DOTS:
+        if self.in_body:
             self.bulk([self.line("").rstrip(b"/")])
             refused, self.failures = self.failures, Counter()
             if refused and set(refused) != {409}:
@@ -209,10 +211,13 @@ class _Emptying:
             )
 
 
-def _revoke_write_access(connection: Connection, account: str, container: str) -> Mapping[str, str]:
+def _revoke_write_access(connection: Connection, account: str, container: str, in_path: bool) -> Mapping[str, str]:
     """Remove what lets others write without a token; return the headers.
 
     It is not restored, because its removal is part of the delete.
+
+    :param in_path: whether the container's name may be in the path of a write call
+    :raises Refused: it may not, and the container has such headers
     """
     found = send(connection, "HEAD", account)
     exceptions.raise_from_response(found)
@@ -227,6 +232,12 @@ def _revoke_write_access(connection: Connection, account: str, container: str) -
     for header in ("X-Versions-Location", "X-History-Location", "X-Container-Sync-To", *_WRITE_HEADERS):
         if head.headers.get(header):
             loosen[f"X-Remove-{header[2:]}"] = "x"
+    if loosen and not in_path:
+        text = (
+            "its versioning, its container sync or what lets others write into it can be switched off by its path "
+            "alone, which a proxy could take for another account: switch it off by hand"
+        )
+        raise Refused(Verdict(Reason.REFUSED, text))
     if loosen:
         exceptions.raise_from_response(send(connection, "POST", account, container, headers=loosen))
     answered: Mapping[str, str] = head.headers
@@ -239,15 +250,16 @@ def _delete_container(connection: Connection, project: ProjectDefinition, contai
     emptying = _Emptying(connection, account, container.id, project.without_token)
     if emptying.remove():
         return
-    headers = _revoke_write_access(connection, account, container.id)
-    by_path = container.id in DOTS and "X-Versions-Enabled" in headers
+    in_path = container.id in DOTS or not emptying.in_body  # "." and ".." are sent unchanged: see DOTS
+    headers = _revoke_write_access(connection, account, container.id, in_path)
+    by_path = emptying.in_body and "X-Versions-Enabled" in headers
     if "X-Versions-Enabled" in headers and not by_path:
         emptying.versions()
     emptying.objects()
-    if by_path or (container.id in DOTS and emptying.failures):
+    if by_path or (emptying.in_body and emptying.failures):
         text = (
             "its old versions, and objects with very long names, can be deleted by their path alone, which HTTP "
-            "clients take for another one: delete them by hand (curl --path-as-is)"
+            "clients or proxies take for another one: delete them by hand (curl --path-as-is)"
         )
         raise Refused(Verdict(Reason.REFUSED, text))
     emptying.close()

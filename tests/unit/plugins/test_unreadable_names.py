@@ -2,6 +2,7 @@
 
 import dataclasses
 import types
+from urllib.parse import unquote
 
 import pytest
 
@@ -10,7 +11,7 @@ from cleanup_orchestrator.core.reasons import ONLY_A_PERSON, Reason
 from cleanup_orchestrator.core.step import Outcome, Token
 from cleanup_orchestrator.errors import BadAnswer, UnreadableName, classify
 from cleanup_orchestrator.plugins import object_store
-from cleanup_orchestrator.plugins.base import Resource
+from cleanup_orchestrator.plugins.base import Refused, Resource
 from cleanup_orchestrator.plugins.object_store import common, containers
 from tests.support.sweeps import inventory
 from tests.unit.answers import connection, project
@@ -107,6 +108,71 @@ def test_no_path_that_a_proxy_could_resolve_to_another_account_is_deleted(contai
         emptying.single(name, {})
         assert bool(cloud.object_store.writes()) is (deleted or not reseller)
         assert bool(emptying.failures) is not (deleted or not reseller)
+
+
+#: Names of containers that a proxy could resolve to another account, if it decodes them once more.
+ELSEWHERE = ["..%2FAUTH_victim", "..\\AUTH_victim", "%2e%2e%2fAUTH_victim", "..%5CAUTH_victim"]
+
+
+def body_of(cloud):
+    """Record the bodies of bulk deletes in a list, which is returned."""
+    bodies, asked = [], cloud.object_store.request
+
+    def request(url, method, data=None, **options):
+        bodies.extend([data] if data else [])
+        return asked(url, method, **options)
+
+    cloud.object_store.request = request
+    return bodies
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize("owner", [OUTSIDE, GONE], ids=["unreadable", "gone"])
+def test_a_container_that_a_proxy_could_take_for_another_account_is_deleted_in_a_body(name, owner):
+    bulk = {"Response Status": "200 OK", "Errors": [], "Number Deleted": 1, "Number Not Found": 0}
+    cloud = swift("own", lambda *_: (200, bulk))
+    bodies = body_of(cloud)
+    TYPES["container"].delete(cloud, owner, Resource(name, name, "p", {"name": name}))
+    assert [(method, path) for method, path, _ in cloud.object_store.asked] == [("POST", URL)]
+    assert [unquote(body.decode()) for body in bodies] == [f"/{name}"]
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_with_the_projects_token_such_a_container_is_deleted_by_its_path(name):
+    cloud = swift("p", lambda *_: (204, {}))
+    TYPES["container"].delete(cloud, project("p"), Resource(name, name, "p", {"name": name}))
+    assert [(method, path) for method, path, _ in cloud.object_store.asked] == [
+        ("DELETE", f"{URL}/{common.quote_name(name)}")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "said"),
+    [
+        ("X-Versions-Enabled", "True", "switched off"),
+        ("X-Container-Write", "*:*", "switched off"),
+        ("X-Container-Sync-To", "//realm/cluster/AUTH_x/c", "switched off"),
+        ("X-Versions-Enabled", "False", "old versions"),
+        ("X-Other", "x", "not empty yet"),
+    ],
+)
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_the_headers_of_such_a_container_are_not_changed(name, header, value, said):
+    """Without a change of these headers no object is deleted: Swift would keep versions, or delete copies elsewhere."""
+    full = {"Response Status": "400 Bad Request", "Number Deleted": 0, "Number Not Found": 0}
+    full["Errors"] = [[common.quote_name(name), "409 Conflict"]]
+    cloud = swift("own", lambda method, path, *_: (200, full if method == "POST" else []))
+    asked = cloud.object_store.request
+
+    def request(*args, **options):
+        response = asked(*args, **options)
+        response.headers[header] = value
+        return response
+
+    cloud.object_store.request = request
+    with pytest.raises(Refused, match=said):
+        TYPES["container"].delete(cloud, OUTSIDE, Resource(name, name, "p", {"name": name}))
+    assert {(method, path) for method, path, _ in cloud.object_store.writes() if method != "HEAD"} == {("POST", URL)}
 
 
 @pytest.mark.parametrize("owner", [OUTSIDE, GONE], ids=["unreadable", "gone"])
