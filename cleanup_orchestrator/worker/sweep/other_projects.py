@@ -17,6 +17,7 @@ from oslo_log import log
 
 from cleanup_orchestrator.cloud.projects import ProjectNotFound, Projects
 from cleanup_orchestrator.core.step import Leftover, StepResult
+from cleanup_orchestrator.errors import BadAnswer
 
 LOG = log.getLogger(__name__)
 
@@ -73,10 +74,13 @@ class OtherProjects:
 
 
 def _read(keystone: Projects, project_id: str) -> Mapping[str, str]:
-    """Return the name and the domain of a project; nothing if Keystone does not know it."""
+    """Return the name and the domain of a project; nothing if Keystone does not know it, or shows another one.
+
+    A user may have chosen the id: Keystone finds an id in other case, for example, and shows it as it has it.
+    """
     try:
         project = keystone.get(project_id)
-    except ProjectNotFound:
+    except (ProjectNotFound, BadAnswer):
         return {}
     return {"project_name": project.name, "domain_id": project.domain_id}
 

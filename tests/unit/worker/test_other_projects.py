@@ -5,6 +5,7 @@ import pytest
 from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult
+from cleanup_orchestrator.errors import BadAnswer
 from cleanup_orchestrator.worker.sweep import other_projects
 from cleanup_orchestrator.worker.sweep.other_projects import OtherProjects
 
@@ -19,6 +20,8 @@ class Keystone:
         self.read.append(project_id)
         if self.error:
             raise self.error
+        if project_id.isupper():  # the database ignores the case
+            raise BadAnswer("Keystone did not answer about project")
         if project_id not in self.known:
             raise ProjectNotFound(project_id)
         return Project(project_id, f"name of {project_id}", "d2", True)
@@ -42,6 +45,7 @@ def said(found):
         (["us"], [], [("us", None, None)]),
         ([""], [], [("", None, None)]),
         (["gone", "them"], ["gone", "them"], [("gone", None, None), ("them", "name of them", "d2")]),
+        (["THEM", "them"], ["THEM", "them"], [("THEM", None, None), ("them", "name of them", "d2")]),
     ],
     ids=str,
 )
@@ -76,6 +80,14 @@ def test_a_failing_keystone_changes_no_result():
     assert said(found) == [("them", None, None), ("others", None, None)]
     assert len(keystone.read) == 1  # it is not asked again and again
     assert (found.outcome, found.reason) == (Outcome.LEFTOVERS, "foreign")
+
+
+@pytest.mark.parametrize("owner", ["gone", "THEM"])
+def test_an_id_without_a_project_is_kept_like_a_name(owner):
+    others, keystone = OtherProjects(), Keystone("them")
+    for _ in range(2):
+        assert said(others.name_in(result(owner), "us", lambda: keystone)) == [(owner, None, None)]
+    assert keystone.read == [owner]
 
 
 def test_the_reads_of_one_result_are_limited(monkeypatch):
