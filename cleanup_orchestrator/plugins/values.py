@@ -66,9 +66,21 @@ class Verdict:
     blocked_by: tuple[Mapping[str, str], ...] = ()  #: of each resource that blocks it, see ``verdicts.blocker``
 
     def __post_init__(self) -> None:
-        """Convert both fields to the types that the report stores."""
+        """Convert the fields to the types that the report stores.
+
+        A blocker without an owner has an empty one, whatever the hook that made it has put there. What is no blocker
+        stays as it is: the sweep fails with it.
+        """
         object.__setattr__(self, "reason", Reason(self.reason))
         object.__setattr__(self, "message", str(self.message))
+        if isinstance(self.blocked_by, list | tuple):
+            object.__setattr__(self, "blocked_by", tuple(_with_owner(each) for each in self.blocked_by))
+
+
+def _with_owner(blocker: Any) -> Any:
+    if not isinstance(blocker, Mapping):
+        return blocker
+    return {**blocker, "owner": str(blocker.get("owner") or "")}
 
 
 class Refused(Exception):

@@ -6,8 +6,10 @@ from cleanup_orchestrator.cloud.projects import Project, ProjectNotFound
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult
 from cleanup_orchestrator.errors import BadAnswer
+from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType, Verdict
 from cleanup_orchestrator.worker.sweep import other_projects
 from cleanup_orchestrator.worker.sweep.other_projects import OtherProjects
+from tests.support.sweeps import inventory
 
 
 class Keystone:
@@ -63,6 +65,18 @@ def test_nothing_is_asked_for_when_nothing_is_blocked():
         raise AssertionError("no session is needed")
 
     assert OtherProjects().name_in(empty, "us", no_session) is empty
+
+
+@pytest.mark.parametrize("without", [{"owner": None}, {}], ids=["none", "missing"])
+def test_a_blocker_without_an_owner_has_an_empty_one(without):
+    """A plugin may write a blocker by hand, with the owner as the service shows it."""
+    blockers = ({"type": "network.port", "id": "x", **without}, {"type": "network.port", "id": "y", "owner": "them"})
+    used = lambda *_: Verdict(Reason.FOREIGN, "used", blockers)  # noqa: E731
+    rows = lambda *_: [{"id": "n", "project_id": "us"}]  # noqa: E731
+    type_ = ResourceType("network", list=rows, delete=None, used=used)
+    found = inventory(type_, None, ProjectDefinition("us", "", "d1", "R"), find_users=True)
+    named = OtherProjects().name_in(found, "us", lambda: Keystone("them"))
+    assert said(named) == [("", None, None), ("them", "name of them", "d2")]
 
 
 def test_a_name_is_kept_for_a_while_and_then_read_again():
