@@ -119,9 +119,10 @@ def start(context: SweepContext, id_: str) -> str:
             if any(one.id == id_ for one in list_resources(type_, connection, project)):  # the 404 was wrong
                 raise
             return f"{what} is gone"
-        what += f" ({current.name})"
         if current.id != id_ or current.owner != project.id:
-            return f"{what} belongs to {current.owner or 'no project'} now: not started"
+            owner = "another project" if current.owner else "no project"
+            return f"{what} belongs to {owner} now: not started"
+        what += f" ({current.name})"
         run = run_state(type_, current.data)
         if run is Run.BUSY:
             raise CleanupError("it is in transition")
