@@ -20,7 +20,6 @@ from cleanup_orchestrator.plugins.base import (
     Sdk,
     Verdict,
     blocker,
-    exceptions,
     pick,
     to_row,
     verdict_naming,
@@ -122,6 +121,7 @@ def without_service_ports(connection: Connection, project: ProjectDefinition, po
 
 
 def _is_of_service(connection: Connection, port: Row) -> bool:
+    """Return whether a service made a port; if Nova does not say so of its server, the port counts as a user's."""
     owner = str(port.get("device_owner") or "").lower()
     if owner.startswith(_SERVICE_PORT_OWNERS) or _SERVICE_PORT.match(str(port.get("name") or "")):
         return True
@@ -130,10 +130,13 @@ def _is_of_service(connection: Connection, port: Row) -> bool:
     if connection.config.get_session_endpoint("compute") is None:
         return False
     response = connection.compute.get(f"/servers/{quote(str(server), safe='')}")
-    if response.status_code in (400, 404):  # 400: it is not the id of a server
+    if response.status_code != 200:
         return False
-    exceptions.raise_from_response(response)
-    return str(pick(response.json(), "server.name") or "").startswith(_AMPHORA)
+    try:
+        name = pick(response.json(), "server.name")
+    except ValueError:
+        return False
+    return str(name or "").startswith(_AMPHORA)
 
 
 #: Paths of collections that are not the plural name with dashes.

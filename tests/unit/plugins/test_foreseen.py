@@ -71,6 +71,27 @@ def test_the_port_of_an_amphora_goes_with_the_load_balancer(server, blocks):
     assert named(type_of(network, "network"), cloud) == ([("x", "octavia")] if blocks else None)
 
 
+@pytest.mark.parametrize("name", ["network", "subnet", "security_group"])
+@pytest.mark.parametrize(
+    ("status", "body"), [(400, {}), (403, {}), (500, {}), (503, "busy"), (200, "a proxy's page"), (200, {}), (200, [])]
+)
+def test_a_port_blocks_if_nova_does_not_tell_what_its_server_is(name, status, body):
+    cloud = neutron(ports=[port("x", THEIRS, **SERVER)], subnets=[], security_group_rules=[])
+    cloud.compute = Answers(lambda *_: (status, body))
+    assert named(type_of(network, name), cloud) == [("x", THEIRS)]
+
+
+@pytest.mark.parametrize("name", ["network", "subnet", "security_group"])
+def test_without_neutrons_ports_it_is_not_known_what_blocks(name):
+    def fails(**_query):
+        raise RuntimeError("503")
+
+    cloud = neutron(subnets=[], security_group_rules=[])
+    cloud.network.ports = fails
+    with pytest.raises(RuntimeError):
+        named(type_of(network, name), cloud)
+
+
 def test_nova_is_asked_about_no_port_of_the_project():
     cloud = neutron(ports=[port("x", OURS, **SERVER)], subnets=[])
     assert named(type_of(network, "network"), cloud) is None
