@@ -181,8 +181,8 @@ MUTATIONS = (
     Mutation(
         "A plan takes the ports of amphorae for another project's",
         f"{NETWORK}common.py",
-        'if owner_of(port) in ("", project.id) or not _is_of_service(connection, port):',
-        "if True:",
+        "if _is_of_service(connection, port, ask_nova=staying < MOST_BLOCKERS):",
+        "if False:",
         tests("plugins/foreseen"),
     ),
     Mutation(

@@ -6,7 +6,7 @@ import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.plugins import container_infrastructure_management, dns, image, network, shared_file_system
-from cleanup_orchestrator.plugins.base import Refused, Resource, Verdict, foreign_use
+from cleanup_orchestrator.plugins.base import MOST_BLOCKERS, Refused, Resource, Verdict, foreign_use
 from tests.unit.answers import Answers, connection, project
 from tests.unit.plugins.test_owner_checks import Neutron
 
@@ -90,6 +90,19 @@ def test_without_neutrons_ports_it_is_not_known_what_blocks(name):
     cloud.network.ports = fails
     with pytest.raises(RuntimeError):
         named(type_of(network, name), cloud)
+
+
+@pytest.mark.parametrize("name", ["network", "subnet", "security_group"])
+def test_nova_is_asked_about_no_more_ports_than_a_verdict_names(name):
+    """A network of an operator may have thousands of ports of others."""
+    ports = [port(f"x{n}", THEIRS, **SERVER) for n in range(MOST_BLOCKERS + 20)]
+    of_trove = port("db", "trove", name="trove-1", **SERVER)
+    rows = [of_trove, port("mine", OURS, **SERVER), *ports, of_trove]
+    cloud = neutron(ports=rows, subnets=[], security_group_rules=[])
+    verdict = type_of(network, name).used(cloud, PROJECT, Resource("1", "", OURS, {"id": "1", "network_id": "1"}))
+    assert [b["id"] for b in verdict.blocked_by] == [row["id"] for row in ports[:MOST_BLOCKERS]]
+    assert "(20 more)" in verdict.message
+    assert len(cloud.compute.asked) == MOST_BLOCKERS
 
 
 def test_nova_is_asked_about_no_port_of_the_project():
