@@ -113,13 +113,16 @@ def list_router_ports(connection: Connection, project: ProjectDefinition) -> Ite
 
 
 def list_subnets(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's subnets; mark those of its protected networks."""
-    protected: set[str] | None = None
+    """Yield the project's subnets; mark those of its networks, and those of its protected networks."""
+    protected: set[str] = set()
+    own_networks: set[str] | None = None
     for row in list_rows(connection, "subnets", project_id=project.id):
-        if protected is None:
-            networks = (NETWORK.resource(n, project) for n in list_rows(connection, "networks", project_id=project.id))
+        if own_networks is None:
+            networks = [NETWORK.resource(n, project) for n in list_rows(connection, "networks", project_id=project.id)]
+            own_networks = {n.id for n in networks if n.owner == project.id}
             protected = {n.id for n in networks if any(rule(n, project) for rule in NETWORK.protect)}
-        yield {**row, _PROTECTED: row.get("network_id") in protected}
+        network_id = row.get("network_id")
+        yield {**row, _ON_OWN_NETWORK: network_id in own_networks, _PROTECTED: network_id in protected}
 
 
 def check_subnet(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
@@ -162,8 +165,13 @@ def foresee_network(connection: Connection, project: ProjectDefinition, resource
 
 
 def foresee_subnet(connection: Connection, project: ProjectDefinition, resource: Resource) -> Verdict | None:
-    """Name the ports of others with addresses of a subnet."""
+    """Name the ports of others with addresses of a subnet.
+
+    Neutron's own ports on the project's network do not count: they are deleted with it, like the subnet.
+    """
     using = [p for p in _ports_in(connection, resource) if owner_of(p) != project.id]
+    if resource.data.get(_ON_OWN_NETWORK):
+        using = [p for p in using if p.get("device_owner") not in NETWORK_PORTS]
     staying = without_service_ports(connection, project, using)
     return verdict_naming(project, _ADDRESSES, [_port_blocker(connection, port) for port in staying])
 

@@ -116,10 +116,29 @@ def test_a_subnet_of_another_project_blocks_its_network():
     assert named(type_of(network, "network"), cloud) == [("s", THEIRS)]
 
 
+@pytest.mark.parametrize("owner", [THEIRS, ""])
 @pytest.mark.parametrize("device_owner", network.common.NETWORK_PORTS)
-def test_neutrons_own_ports_block_no_network(device_owner):
-    cloud = neutron(ports=[port("x", THEIRS, device_owner=device_owner)], subnets=[])
+def test_neutrons_own_ports_block_no_network(device_owner, owner):
+    """A gateway port of a DVR agent has no owner."""
+    own = [{"id": "1", "project_id": OURS, "name": "net"}]
+    subnet = {"id": "1", "project_id": OURS, "network_id": "1"}
+    cloud = neutron(ports=[port("x", owner, device_owner=device_owner)], subnets=[subnet], networks=own)
     assert named(type_of(network, "network"), cloud) is None
+    [row] = type_of(network, "subnet").list(cloud, PROJECT)
+    assert named(type_of(network, "subnet"), cloud, **row) is None
+
+
+@pytest.mark.parametrize("owner", [THEIRS, ""])
+@pytest.mark.parametrize("networks", [[], [{"id": "1", "project_id": THEIRS}]], ids=["not listed", "another project's"])
+def test_neutrons_own_ports_block_a_subnet_on_another_projects_network(networks, owner):
+    """That network stays, and so the delete of the subnet would be refused."""
+    subnet = {"id": "1", "project_id": OURS, "network_id": "1"}
+    ports = [port("x", owner, device_owner="network:dhcp")]
+    cloud = neutron(ports=ports, subnets=[subnet], networks=networks)
+    [row] = type_of(network, "subnet").list(cloud, PROJECT)
+    assert named(type_of(network, "subnet"), cloud, **row) == [("x", owner)]
+    with pytest.raises(Refused):
+        network.networks.check_subnet(cloud, PROJECT, Resource("1", "", OURS, row))
 
 
 @pytest.mark.parametrize(
