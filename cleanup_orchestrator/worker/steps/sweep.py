@@ -124,6 +124,7 @@ class Sweep(StepRunner):
             self._stuck,
             self._janitor,
             lambda: self._needs(sweep),
+            self._announced,
         )
         result = sweep_deleting.delete(sweep, how)
         if (

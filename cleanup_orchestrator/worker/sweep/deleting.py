@@ -77,6 +77,7 @@ class DeleteOptions:
     stuck: Collection[str] = ()  #: ids that an ordinary delete has left: the type's ``force`` is used on these
     janitor: Janitor = no_janitor  #: returns the connection that deletes resources of a type with ``acts_on``
     needs: FindsNeeds = lambda: lambda _resource: None  #: see ``worker.sweep.needed``
+    announced: Collection[str] = ()  #: ids whose intent an earlier attempt has written into the journal
 
 
 def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> StepResult:
@@ -97,7 +98,8 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
     chance = random.Random(options.attempt)  # noqa: S311
 
     def collect(resource: Resource) -> None:
-        found[resource.id] = Leftover(resource.id, resource.name, Reason.QUEUED, _QUEUED)
+        announced = resource.id in options.announced
+        found[resource.id] = Leftover(resource.id, resource.name, Reason.QUEUED, _QUEUED, announced=announced)
         if (verdict := _going(context, resource)) and resource.id not in options.stuck:
             going[resource.id] = verdict
         elif len(batch) < MOST_DELETED:
@@ -112,10 +114,10 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
     except Exception as error:
         return unknown(error)
     if not found or type_.delete is None:
-        return _nothing_to_delete(context, first, found.values())
+        return _nothing_to_delete(context, first, found.values(), options.announced)
     if len(going) == len(found):  # a poll: one listing is enough
         said = [Leftover(id_, found[id_].name, verdict.reason, verdict.message) for id_, verdict in going.items()]
-        return _without_deletes(context, first, said)
+        return _without_deletes(context, first, said, options.announced)
     if options.attempt > 1:
         chance.shuffle(batch)
     attempt, on_hold = _Attempt(context, exclusions, options, needs), ""
@@ -134,10 +136,17 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
     return _list_again(attempt, first, found, on_hold)
 
 
-def _nothing_to_delete(context: SweepContext, first: Listing, found: Iterable[Leftover]) -> StepResult:
+def _announce(leftovers: Iterable[Leftover], announced: Collection[str]) -> list[Leftover]:
+    """Return leftovers that are not tried, each with whether its intent is in the journal."""
+    return [dataclasses.replace(one, announced=True) if one.id in announced else one for one in leftovers]
+
+
+def _nothing_to_delete(
+    context: SweepContext, first: Listing, found: Iterable[Leftover], announced: Collection[str]
+) -> StepResult:
     """Return the result of a sweep that may not delete anything."""
     said = (Leftover(one.id, one.name, Reason.REFUSED, "the API offers no delete for it") for one in found)
-    return _without_deletes(context, first, said)
+    return _without_deletes(context, first, said, announced)
 
 
 def _going(context: SweepContext, resource: Resource) -> Verdict | None:
@@ -147,9 +156,11 @@ def _going(context: SweepContext, resource: Resource) -> Verdict | None:
     return Verdict(Reason.DELETING, why) if why else None
 
 
-def _without_deletes(context: SweepContext, first: Listing, left: Iterable[Leftover]) -> StepResult:
+def _without_deletes(
+    context: SweepContext, first: Listing, left: Iterable[Leftover], announced: Collection[str]
+) -> StepResult:
     """Return the result of a sweep that makes no delete call."""
-    result = result_of(first, [*first.blocked, *left])
+    result = result_of(first, _announce([*first.blocked, *left], announced))
     if first.truncated:
         result = incomplete(result)
     return informational(result) if context.type.informational else result
@@ -163,7 +174,7 @@ class _Attempt:
     ) -> None:
         self.context, self.exclusions, self.options, self.needs = context, exclusions, options, needs
         self.tried: set[str] = set()  #: ids
-        self.announced: set[str] = set()  #: ids whose intent is in the journal
+        self.announced: set[str] = set(options.announced)  #: ids whose intent is in the journal
         self.missing: set[str] = set()  #: ids that the service did not know when the delete was made
         self.refused: dict[str, Verdict] = {}  #: by id
         self.slow_down: Verdict | None = None  #: a call got no permit in time: no further delete begins
@@ -260,11 +271,12 @@ def _list_again(attempt: _Attempt, first: Listing, found: dict[str, Leftover], o
     def still_there(resource: Resource) -> None:
         before = found.pop(resource.id, None)
         verdict = attempt.refused.get(resource.id) or (accepted if resource.id in attempt.tried else untried)
-        if part and verdict is untried and before and before.name == resource.name and not type_.informational:
+        announced = resource.id in attempt.announced
+        same = before is not None and (before.name, before.announced) == (resource.name, announced)
+        if part and verdict is untried and before and same and not type_.informational:
             there.append(before)
             return
         said = describe(type_, context.project, resource) if type_.informational else verdict.message
-        announced = resource.id in attempt.announced
         left = Leftover(resource.id, resource.name, verdict.reason, said, verdict.blocked_by, announced=announced)
         there.append(left)
 
@@ -272,7 +284,7 @@ def _list_again(attempt: _Attempt, first: Listing, found: dict[str, Leftover], o
         second = scan(context, attempt.exclusions, still_there, watch=found, find_users=attempt.needs)
     except Exception as error:
         return unknown(error, found=count + len(first.blocked))
-    left = [*second.blocked, *there]
+    left = [*_announce(second.blocked, attempt.announced), *there]
     for id_ in (*(one.id for one in second.blocked), *second.kept_watched):
         found.pop(id_, None)
     known: Collection[str] = found  # ids whose absence from the second listing means that they are gone
