@@ -1,6 +1,6 @@
 """Finds deletions by the name or id of their project, and the filters for projects and users.
 
-The records of the API come first: Keystone no longer has a project that was deleted.
+The records of the API have also the projects that Keystone no longer has.
 """
 
 from __future__ import annotations
@@ -52,23 +52,35 @@ def find_deletion(client: Proxy, identity: Any, text: str, domain: str | None) -
     scope = _scope(identity, domain)
     if _ID.fullmatch(text) and (found := _live_or_latest(client, project_id=text, **scope)):
         return found
-    recorded: dict[str, str] = {}
-    for deletion in client.deletions(project_name=text, limit=_MANY, **scope):
-        recorded.setdefault(deletion["project_id"], deletion.get("domain_id") or "")
     known = {project.id: project.domain_id for project in _in_keystone(identity.projects, text, scope)}
     if len(known) > 1:
         raise _ambiguous("project", text, known)
     for project_id in known:
         if found := _live_or_latest(client, project_id=project_id):
             return found
+        recorded = _domains(_recorded(client, text, scope))
         others = f"; other projects had this name, give the ID of one: {_named(recorded)}" if recorded else ""
         raise common.command_error(f"project '{one_line(text)}' ({one_line(project_id)}) has no deletion{others}")
-    if not recorded:
+    if not (rows := _recorded(client, text, scope)):
         raise _unknown("project", text, domain)
-    live = [d["id"] for d in client.deletions(project_name=text, status=LIVE, limit=2, **scope)]
+    live = list(client.deletions(project_name=text, status=LIVE, limit=2, **scope))
+    recorded = _domains(rows)
     if len(set(recorded.values())) > 1 or len(live) > 1:
         raise _ambiguous("project", text, recorded)
-    return str(live[0] if live else _first(client, project_name=text, **scope)["id"])
+    return str((live or rows)[0]["id"])
+
+
+def _recorded(client: Proxy, text: str, scope: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    """Return the deletions whose project had a name when it was recorded, the latest first."""
+    return list(client.deletions(project_name=text, limit=_MANY, **scope))
+
+
+def _domains(deletions: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the domain of each project that the deletions have, by the id of the project."""
+    domains: dict[str, str] = {}
+    for deletion in deletions:
+        domains.setdefault(deletion["project_id"], deletion.get("domain_id") or "")
+    return domains
 
 
 def project_filter(client: Proxy, identity: Any, text: str, domain: str | None) -> dict[str, str]:

@@ -150,11 +150,24 @@ def test_a_name_with_any_characters(openstack, stub_cloud):
         assert shown(openstack, "--", name) == id_
 
 
+def deny(cloud, *paths):
+    """Make Keystone refuse to read these paths."""
+    denied = {"error": {"code": 403, "title": "Forbidden", "message": "You are not authorized"}}
+    for path in paths:
+        cloud.answers["GET", f"/identity/v3/{path}"] = [(403, denied, {})]
+
+
 def test_without_the_right_to_list_projects_the_records_decide(openstack, stub_cloud, demo):
     id_ = stub_cloud.add_deletion(demo, "failed")
-    denied = {"error": {"code": 403, "title": "Forbidden", "message": "You are not authorized"}}
-    stub_cloud.answers["GET", "/identity/v3/projects"] = [(403, denied, {})]
+    deny(stub_cloud, "projects", f"projects/{demo['id']}")
     assert shown(openstack, "demo") == id_
+
+
+def test_keystone_decides_before_the_records_are_read(openstack, stub_cloud, demo):
+    id_ = stub_cloud.add_deletion(demo, "leftovers")
+    assert shown(openstack, "demo") == id_
+    lists = [r["query"] for r in stub_cloud.requests if r["path"] == "/cleanup/v1/deletions"]
+    assert lists and all("project_id" in query and query["limit"] == ["1"] for query in lists)
 
 
 class TestList:
