@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from cleanup_orchestrator.core.deletion import Mode, Origin, Status
 from cleanup_orchestrator.core.reasons import Reason
@@ -38,11 +38,12 @@ class DeletionCommand(common.Cleanup):
     """Base of the commands that take deletions, by their ids or by their projects."""
 
     find_id = common.FIND_DELETION
+    changes: ClassVar[bool] = False  #: whether the command changes something; see ``lookup.find_deletion``
 
     def on_deletion(self, parsed_args: argparse.Namespace, text: str, call: Callable[[str], T]) -> T:
         """Return what a call returns for the deletion that an argument names."""
         identity = self.app.client_manager.sdk_connection.identity
-        return lookup.on_deletion(self.client, identity, text, parsed_args.project_domain, call)
+        return lookup.on_deletion(self.client, identity, text, parsed_args.project_domain, call, self.changes)
 
 
 #: Fields that a table leaves out unless they are asked for: it shows on one screen what a person needs.

@@ -16,7 +16,13 @@ from cleanup_orchestrator.osc.deletion import DeletionCommand, add_deletion
 from cleanup_orchestrator.sdk import one_line
 
 
-class RetryDeletion(DeletionCommand, request.Requesting):
+class ActOnDeletions(DeletionCommand, request.Requesting):
+    """Base of the commands that change each of the deletions that they take."""
+
+    changes = True
+
+
+class RetryDeletion(ActOnDeletions):
     """Retry deletions."""
 
     patience = wait.RETRIES
@@ -117,7 +123,7 @@ class ForceDeletion(request.Requesting):
         )
 
 
-class CancelDeletion(DeletionCommand, request.Requesting):
+class CancelDeletion(ActOnDeletions):
     """Cancel deletions."""
 
     _description = (
@@ -151,7 +157,7 @@ class CancelDeletion(DeletionCommand, request.Requesting):
         )
 
 
-class ApproveDeletion(DeletionCommand, request.Requesting):
+class ApproveDeletion(ActOnDeletions):
     """Approve deletions that exceed a limit."""
 
     _description = (
@@ -188,7 +194,7 @@ class ApproveDeletion(DeletionCommand, request.Requesting):
         return self.request_all(parsed_args.deletions, found, "Cannot approve deletion", wait.deleted, parsed_args)
 
 
-class RestoreDeletion(DeletionCommand, request.Requesting):
+class RestoreDeletion(ActOnDeletions):
     """Restore projects before anything of them is deleted."""
 
     _description = (

@@ -26,11 +26,14 @@ _ID = re.compile("[A-Za-z0-9-]{1,64}")
 _MANY = 1000
 
 
-def on_deletion(client: Proxy, identity: Any, text: str, domain: str | None, call: Callable[[str], T]) -> T:
+def on_deletion(
+    client: Proxy, identity: Any, text: str, domain: str | None, call: Callable[[str], T], changes: bool = False
+) -> T:
     """Return what a call returns for a deletion.
 
     :param text: id of the deletion, or name or id of its project
     :param domain: name or id of the project's domain; then the text is a project
+    :param changes: whether the call changes something; see :func:`find_deletion`
     :raises osc_lib.exceptions.CommandError: if there is no such deletion, or the name has several
     """
     if _DELETION.fullmatch(text) and not domain:
@@ -39,20 +42,22 @@ def on_deletion(client: Proxy, identity: Any, text: str, domain: str | None, cal
         except ApiError as exc:
             if exc.code != "deletion_not_found":
                 raise
-    return call(find_deletion(client, identity, text, domain))
+    return call(find_deletion(client, identity, text, domain, changes))
 
 
-def find_deletion(client: Proxy, identity: Any, text: str, domain: str | None) -> str:
+def find_deletion(client: Proxy, identity: Any, text: str, domain: str | None, changes: bool = False) -> str:
     """Return the id of the live deletion of a project, or else of its latest one.
 
     A project that Keystone has takes precedence over an earlier or renamed project of the same name.
 
-    :raises osc_lib.exceptions.CommandError: if there is none, or the name has several
+    :param changes: refuse a name that only the records have, unless the project still has it or is gone
+    :raises osc_lib.exceptions.CommandError: if there is none, the name has several, or the project was renamed
     """
     scope = _scope(identity, domain)
     if _ID.fullmatch(text) and (found := _live_or_latest(client, project_id=text, **scope)):
         return found
-    known = {project.id: project.domain_id for project in _in_keystone(identity.projects, text, scope)}
+    listed = _in_keystone(identity.projects, text, scope)
+    known = {project.id: project.domain_id for project in listed or ()}
     if len(known) > 1:
         raise _ambiguous("project", text, known)
     for project_id in known:
@@ -67,7 +72,10 @@ def find_deletion(client: Proxy, identity: Any, text: str, domain: str | None) -
     recorded = _domains(rows)
     if len(set(recorded.values())) > 1 or len(live) > 1:
         raise _ambiguous("project", text, recorded)
-    return str((live or rows)[0]["id"])
+    meant = (live or rows)[0]
+    if changes:
+        _check_name(identity, str(meant["project_id"]), text, listed is not None)
+    return str(meant["id"])
 
 
 def _recorded(client: Proxy, text: str, scope: Mapping[str, str]) -> list[Mapping[str, Any]]:
@@ -81,6 +89,30 @@ def _domains(deletions: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     for deletion in deletions:
         domains.setdefault(deletion["project_id"], deletion.get("domain_id") or "")
     return domains
+
+
+def _check_name(identity: Any, project_id: str, text: str, listed: bool) -> None:
+    """Refuse a recorded name if Keystone has the project under another name, or does not tell.
+
+    By default Keystone lets admins, readers of the domain, and users with a token of the project read a project. If
+    the project does not exist, only admins and readers of the system get 404. The others get 403.
+
+    :param listed: whether Keystone lists projects for this user, and none has the name
+    :raises osc_lib.exceptions.CommandError: the project has another name, or its name cannot be read
+    """
+    give = "give the ID of the deletion or of the project"
+    name, id_ = one_line(text), one_line(project_id)
+    unknown = f"Keystone does not tell whether project '{name}' ({id_}) still has this name: {give}"
+    try:
+        now = identity.get_project(project_id).name
+    except sdk_exceptions.NotFoundException as exc:
+        if not listed:  # another project can have the name
+            raise common.command_error(unknown, exc) from exc
+        return
+    except sdk_exceptions.ForbiddenException as exc:
+        raise common.command_error(unknown, exc) from exc
+    if now != text:
+        raise common.command_error(f"project '{name}' is now '{one_line(now)}' ({id_}): {give}")
 
 
 def project_filter(client: Proxy, identity: Any, text: str, domain: str | None) -> dict[str, str]:
@@ -131,12 +163,12 @@ def _live_or_latest(client: Proxy, **filters: str) -> str:
     return str(found.get("id") or "")
 
 
-def _in_keystone(read: Callable[..., Iterable[Any]], text: str, scope: Mapping[str, str]) -> list[Any]:
-    """Return the projects or users with a name, as far as the user may list them."""
+def _in_keystone(read: Callable[..., Iterable[Any]], text: str, scope: Mapping[str, str]) -> list[Any] | None:
+    """Return the projects or users with a name, or ``None`` if the user may not list them."""
     try:
         return list(read(name=text, **scope))
     except sdk_exceptions.ForbiddenException:
-        return []
+        return None
 
 
 def _one(
@@ -156,7 +188,7 @@ def _one(
     except (sdk_exceptions.ForbiddenException, sdk_exceptions.NotFoundException) as exc:
         raise _unknown(noun, text, domain) from exc
     except sdk_exceptions.DuplicateResource as exc:
-        known = {each.id: each.domain_id for each in _in_keystone(read, text, scope)}
+        known = {each.id: each.domain_id for each in _in_keystone(read, text, scope) or ()}
         raise _ambiguous(noun, text, known) from exc
 
 

@@ -170,6 +170,68 @@ def test_keystone_decides_before_the_records_are_read(openstack, stub_cloud, dem
     assert lists and all("project_id" in query and query["limit"] == ["1"] for query in lists)
 
 
+class TestChanges:
+    """A command that changes something uses a recorded name only if the project has no other name today."""
+
+    COMMANDS = ("retry", "cancel", "restore", "approve --reason x")
+
+    @pytest.fixture
+    def deletion(self, stub_cloud, demo):
+        id_ = stub_cloud.add_deletion(demo, "failed")
+        for verb in ("retry", "cancel", "restore"):
+            stub_cloud.after[id_, verb] = [stub.deletion(demo, "accepted")]
+        stub_cloud.after[id_, "approve"] = True
+        return id_
+
+    def changed(self, openstack, stub_cloud, command, name="demo"):
+        """Return the error output if the command was refused, or else nothing."""
+        result = openstack("project", "deletion", *command.split(), name)
+        made = stub_cloud.made("POST", "/cleanup")
+        assert (result.code, len(made)) in ((0, 1), (1, 0)), result.err
+        return result.err
+
+    @pytest.mark.parametrize("listing", ["allowed", "forbidden"])
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_a_project_that_was_renamed_is_refused(self, openstack, stub_cloud, demo, deletion, command, listing):
+        demo["name"] = "prod"
+        if listing == "forbidden":
+            deny(stub_cloud, "projects")
+        [line] = self.changed(openstack, stub_cloud, command).splitlines()
+        assert line.endswith(
+            f"project 'demo' is now 'prod' ({demo['id']}): give the ID of the deletion or of the project"
+        )
+        assert shown(openstack, "demo") == deletion
+
+    @pytest.mark.parametrize("given", ["deletion", "project", "name"])
+    def test_a_project_that_was_renamed_has_ids_and_a_new_name(self, openstack, stub_cloud, demo, deletion, given):
+        demo["name"] = "prod"
+        text = {"deletion": deletion, "project": demo["id"], "name": "prod"}[given]
+        assert not self.changed(openstack, stub_cloud, "retry", text)
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_a_project_that_is_gone_is_found(self, openstack, stub_cloud, demo, deletion, command):
+        gone(stub_cloud, demo)
+        assert not self.changed(openstack, stub_cloud, command)
+
+    def test_a_user_who_may_read_only_the_project(self, openstack, stub_cloud, demo, deletion):
+        """Keystone lets a token of the project read the project, and not list projects."""
+        deny(stub_cloud, "projects")
+        assert not self.changed(openstack, stub_cloud, "cancel")
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_a_user_who_may_read_no_project_gives_an_id(self, openstack, stub_cloud, demo, deletion, command):
+        deny(stub_cloud, "projects", f"projects/{demo['id']}")
+        [line] = self.changed(openstack, stub_cloud, command).splitlines()
+        assert f"Keystone does not tell whether project 'demo' ({demo['id']}) still has this name" in line
+        assert line.endswith("give the ID of the deletion or of the project")
+
+    def test_another_project_may_have_the_name_of_one_that_is_gone(self, openstack, stub_cloud, demo, deletion):
+        stub_cloud.add_project("demo")
+        gone(stub_cloud, demo)
+        deny(stub_cloud, "projects")
+        assert "Keystone does not tell whether" in self.changed(openstack, stub_cloud, "retry")
+
+
 class TestList:
     def ids(self, openstack, *args):
         result = openstack("project", "deletion", "list", "-f", "value", "-c", "ID", *args)
