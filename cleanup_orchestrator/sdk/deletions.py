@@ -6,7 +6,7 @@ from typing import Any
 
 from openstack import resource
 
-from cleanup_orchestrator.sdk.base import CleanupResource
+from cleanup_orchestrator.sdk.base import CleanupResource, TypeInRegion
 from cleanup_orchestrator.sdk.holds import Lien, Waiver
 
 
@@ -86,15 +86,9 @@ class Progress(CleanupResource):
     purpose: str = resource.Body("purpose", type=str)
 
 
-class Count(CleanupResource):
+class Count(TypeInRegion):
     """The counts of one resource type in one region."""
 
-    #: Region of the catalog entry. Empty: the entry has no region.
-    region: str = resource.Body("region", type=str)
-    #: Official service type, such as ``network``.
-    service: str = resource.Body("service", type=str)
-    #: Resource type, such as ``port``. Empty: an unsupported service.
-    type: str = resource.Body("type", type=str)
     #: As in ``progress``, for this type.
     found: int = resource.Body("found", type=int)
     #: As in ``progress``, for this type.
@@ -119,15 +113,9 @@ class Count(CleanupResource):
     message: str = resource.Body("message", type=str)
 
 
-class UnseenType(CleanupResource):
+class UnseenType(TypeInRegion):
     """A type that was abandoned although it could not be listed."""
 
-    #: Region of the catalog entry. Empty: the entry has no region.
-    region: str = resource.Body("region", type=str)
-    #: Official service type, such as ``network``.
-    service: str = resource.Body("service", type=str)
-    #: Resource type, such as ``port``. Empty: an unsupported service.
-    type: str = resource.Body("type", type=str)
     #: Code of the reason.
     reason: str = resource.Body("reason", type=str)
     #: The same as text.

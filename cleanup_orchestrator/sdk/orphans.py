@@ -6,7 +6,7 @@ from typing import Any
 
 from openstack import resource
 
-from cleanup_orchestrator.sdk.base import CleanupResource
+from cleanup_orchestrator.sdk.base import CleanupResource, TypeInRegion
 
 
 class ScanCounts(CleanupResource):
@@ -28,15 +28,9 @@ class ScanCounts(CleanupResource):
     calls: int = resource.Body("calls", type=int)
 
 
-class ScannedType(CleanupResource):
+class ScannedType(TypeInRegion, ScanCounts):
     """A type in one region that an orphan scan lists."""
 
-    #: Region of the catalog entry. Empty: the entry has no region.
-    region: str = resource.Body("region", type=str)
-    #: Official service type, such as ``network``.
-    service: str = resource.Body("service", type=str)
-    #: Resource type, such as ``port``. Empty: an unsupported service.
-    type: str = resource.Body("type", type=str)
     #: Whether the type is a project setting.
     project_setting: bool = resource.Body("project_setting", type=bool)
     #: The read of its latest result. 0: none.
@@ -49,31 +43,11 @@ class ScannedType(CleanupResource):
     reason: str = resource.Body("reason", type=str)
     #: The same as text.
     message: str = resource.Body("message", type=str)
-    #: Rows of the first read, of all owners.
-    listed: int = resource.Body("listed", type=int)
-    #: Rows of these without an owner, or whose owner cannot be a project.
-    owner_unknown: int = resource.Body("owner_unknown", type=int)
-    #: Rows of unknown projects that are younger than ``min_age``.
-    too_young: int = resource.Body("too_young", type=int)
-    #: Projects about which Keystone gave no clear answer.
-    undecided: int = resource.Body("undecided", type=int)
-    #: Resources of unknown projects at the first read.
-    candidates: int = resource.Body("candidates", type=int)
-    #: Candidates that the second read confirmed.
-    orphans: int = resource.Body("orphans", type=int)
-    #: API calls.
-    calls: int = resource.Body("calls", type=int)
 
 
-class NotCoveredType(CleanupResource):
+class NotCoveredType(TypeInRegion):
     """A type that an orphan scan cannot list."""
 
-    #: Region of the catalog entry. Empty: the entry has no region.
-    region: str = resource.Body("region", type=str)
-    #: Official service type, such as ``network``.
-    service: str = resource.Body("service", type=str)
-    #: Resource type, such as ``port``. Empty: an unsupported service.
-    type: str = resource.Body("type", type=str)
     #: Why the scan cannot list the type.
     reason: str = resource.Body("reason", type=str)
 
@@ -122,19 +96,13 @@ class OrphanScan(CleanupResource):
     not_covered: list[NotCoveredType] = resource.Body("not_covered", type=list, list_type=NotCoveredType)
 
 
-class Orphan(CleanupResource):
+class Orphan(TypeInRegion):
     """A resource whose project no longer exists."""
 
     resources_key = "orphans"
 
     #: The owner of the resource in its service.
     project_id: str = resource.Body("project_id", type=str)
-    #: Region of the catalog entry. Empty: the entry has no region.
-    region: str = resource.Body("region", type=str)
-    #: Official service type, such as ``network``.
-    service: str = resource.Body("service", type=str)
-    #: Resource type, such as ``port``. Empty: an unsupported service.
-    type: str = resource.Body("type", type=str)
     #: ID of the resource in its service.
     id: str = resource.Body("id", type=str)
     #: Name of the resource in its service.

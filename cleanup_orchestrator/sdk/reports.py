@@ -6,21 +6,15 @@ from typing import Any
 
 from openstack import resource
 
-from cleanup_orchestrator.sdk.base import CleanupResource
+from cleanup_orchestrator.sdk.base import CleanupResource, InDeletion, TypeInRegion
 from cleanup_orchestrator.sdk.deletions import Blocker, BlockingResource
 
 
-class Leftover(CleanupResource):
+class Leftover(TypeInRegion):
     """A resource of the project that still exists."""
 
     resources_key = "leftovers"
 
-    #: Region of the catalog entry. Empty: the entry has no region.
-    region: str = resource.Body("region", type=str)
-    #: Official service type, such as ``network``.
-    service: str = resource.Body("service", type=str)
-    #: Resource type, such as ``port``. Empty: an unsupported service.
-    type: str = resource.Body("type", type=str)
     #: ID of the resource in its service. In Swift: the name of the container.
     id: str = resource.Body("id", type=str)
     #: Name of the resource in its service.
@@ -39,19 +33,8 @@ class Leftover(CleanupResource):
     blocked_by: list[BlockingResource] = resource.Body("blocked_by", type=list, list_type=BlockingResource)
 
 
-class ProjectLeftover(Leftover):
+class ProjectLeftover(InDeletion, Leftover):
     """A leftover, with its project and its deletion."""
-
-    resources_key = "leftovers"
-
-    #: ID of the project.
-    project_id: str = resource.Body("project_id", type=str)
-    #: Name of the project in Keystone, or its last known name.
-    project_name: str = resource.Body("project_name", type=str)
-    #: ID of the domain of the project.
-    domain_id: str = resource.Body("domain_id", type=str)
-    #: ID of the deletion.
-    deletion_id: str = resource.Body("deletion_id", type=str)
 
 
 class Event(CleanupResource):
@@ -75,30 +58,13 @@ class Event(CleanupResource):
     data: dict[str, Any] = resource.Body("data", type=dict)
 
 
-class ProjectEvent(Event):
+class ProjectEvent(InDeletion, Event):
     """An entry of the journal, with its project and its deletion."""
 
-    resources_key = "events"
 
-    #: ID of the project.
-    project_id: str = resource.Body("project_id", type=str)
-    #: Name of the project in Keystone, or its last known name.
-    project_name: str = resource.Body("project_name", type=str)
-    #: ID of the domain of the project.
-    domain_id: str = resource.Body("domain_id", type=str)
-    #: ID of the deletion.
-    deletion_id: str = resource.Body("deletion_id", type=str)
-
-
-class PlannedType(CleanupResource):
+class PlannedType(TypeInRegion):
     """The counts of one type of a plan in one region."""
 
-    #: Region of the catalog entry. Empty: the entry has no region.
-    region: str = resource.Body("region", type=str)
-    #: Official service type, such as ``network``.
-    service: str = resource.Body("service", type=str)
-    #: Resource type, such as ``port``. Empty: an unsupported service.
-    type: str = resource.Body("type", type=str)
     #: Number of resources to delete.
     delete: int = resource.Body("delete", type=int)
     #: Number of resources to keep.
@@ -162,19 +128,13 @@ class Plan(CleanupResource):
     links: list[dict[str, Any]] = resource.Body("links", type=list)
 
 
-class PlannedResource(CleanupResource):
+class PlannedResource(TypeInRegion):
     """A resource of a plan."""
 
     resources_key = "resources"
 
     #: What a cascade does with the resource.
     action: str = resource.Body("action", type=str)
-    #: Region of the catalog entry. Empty: the entry has no region.
-    region: str = resource.Body("region", type=str)
-    #: Official service type, such as ``network``.
-    service: str = resource.Body("service", type=str)
-    #: Resource type, such as ``port``. Empty: an unsupported service.
-    type: str = resource.Body("type", type=str)
     #: ID of the resource in its service.
     id: str = resource.Body("id", type=str)
     #: Name of the resource in its service.
