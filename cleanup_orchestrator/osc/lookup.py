@@ -14,14 +14,13 @@ from osc_lib import exceptions
 
 from cleanup_orchestrator.osc import common
 from cleanup_orchestrator.sdk import ApiError, Proxy, one_line
+from cleanup_orchestrator.sdk.text import DELETION_ID, KEYSTONE_ID
 
 T = TypeVar("T")
 
 #: Stands for all statuses that are not final.
 LIVE = "live"
 
-_DELETION = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_ID = re.compile("[A-Za-z0-9-]{1,64}")
 #: Deletions of one name to read at most. Older ones do not matter.
 _MANY = 1000
 
@@ -36,7 +35,7 @@ def on_deletion(
     :param changes: whether the call changes something; see :func:`find_deletion`
     :raises osc_lib.exceptions.CommandError: if there is no such deletion, or the name has several
     """
-    if _DELETION.fullmatch(text) and not domain:
+    if DELETION_ID.fullmatch(text) and not domain:
         try:
             return call(text)
         except ApiError as exc:
@@ -54,7 +53,7 @@ def find_deletion(client: Proxy, identity: Any, text: str, domain: str | None, c
     :raises osc_lib.exceptions.CommandError: if there is none, the name has several, or the project was renamed
     """
     scope = _scope(identity, domain)
-    if _ID.fullmatch(text) and (found := _live_or_latest(client, project_id=text, **scope)):
+    if KEYSTONE_ID.fullmatch(text) and (found := _live_or_latest(client, project_id=text, **scope)):
         return found
     listed = _in_keystone(identity.projects, text, scope)
     known = {project.id: project.domain_id for project in listed or ()}
@@ -121,7 +120,7 @@ def project_filter(client: Proxy, identity: Any, text: str, domain: str | None) 
     :raises osc_lib.exceptions.CommandError: if neither the records nor Keystone know it
     """
     scope = _scope(identity, domain)
-    if _ID.fullmatch(text) and _first(client, project_id=text, **scope):
+    if KEYSTONE_ID.fullmatch(text) and _first(client, project_id=text, **scope):
         return {"project_id": text, **scope}
     if _first(client, project_name=text, **scope):
         return {"project_name": text, **scope}
@@ -134,7 +133,7 @@ def user_filter(client: Proxy, identity: Any, text: str, domain: str | None) -> 
     :raises osc_lib.exceptions.CommandError: if neither the records nor Keystone know the user
     """
     scope = _scope(identity, domain)
-    if not scope and _ID.fullmatch(text) and _first(client, user_id=text):
+    if not scope and KEYSTONE_ID.fullmatch(text) and _first(client, user_id=text):
         return {"user_id": text}
     if not scope and _first(client, user_name=text):
         return {"user_name": text}

@@ -20,15 +20,14 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import common
 from cleanup_orchestrator.osc.screen import Screen
-from cleanup_orchestrator.sdk import ApiError, Proxy, Unreachable, one_line
+from cleanup_orchestrator.sdk import ApiError, Proxy, errors, one_line
+from cleanup_orchestrator.sdk.proxy import GIVE_UP
 
 #: Seconds between two polls: POLL_FAST after a change, growing to POLL_SLOW without one.
 POLL_FAST = 1.0
 POLL_SLOW = 5.0
 #: Seconds between two redraws of the terminal, which shows the elapsed time.
 REDRAW = 1.0
-#: Seconds without an answer of the API after which the wait ends. The deletion continues.
-GIVE_UP = 300.0
 #: Maximum length of a message whose details are in a table below it.
 MESSAGE_WIDTH = 100
 #: Exit code of a wait that ended because a person has to clear something first.
@@ -283,7 +282,7 @@ class Waiter:
 
     def _failed_poll(self, w: WatchedDeletion, exc: sdk_exceptions.SDKException) -> None:
         name, text = label(w.deletion), common.explain(exc, common.FIND_DELETION)
-        temporary = isinstance(exc, Unreachable) or (isinstance(exc, ApiError) and exc.temporary)
+        temporary = errors.temporary(exc)
         now = time.monotonic()
         if temporary and not w.trouble:
             self._screen.say([f"{name}: {text}; trying again"])

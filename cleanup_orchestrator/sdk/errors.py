@@ -82,6 +82,11 @@ class Conflict(ApiError, sdk_exceptions.ConflictException):
 _BY_STATUS: Mapping[int, type[ApiError]] = {400: BadRequest, 403: Forbidden, 404: NotFound, 409: Conflict}
 
 
+def temporary(exc: BaseException) -> bool:
+    """Return whether the same call can succeed later."""
+    return isinstance(exc, Unreachable) or (isinstance(exc, ApiError) and exc.temporary)
+
+
 def from_response(response: requests.Response) -> ApiError:
     """Return the exception for an answer with an error."""
     return _BY_STATUS.get(response.status_code, ApiError)(response)

@@ -19,7 +19,7 @@ from cleanup_orchestrator.sdk.deletions import Deletion
 from cleanup_orchestrator.sdk.holds import Brake, Lien, Service, Waiver
 from cleanup_orchestrator.sdk.orphans import Orphan, OrphanProject, OrphanScan
 from cleanup_orchestrator.sdk.reports import Event, Leftover, Plan, PlannedResource, ProjectEvent, ProjectLeftover
-from cleanup_orchestrator.sdk.text import one_line
+from cleanup_orchestrator.sdk.text import DELETION_ID, KEYSTONE_ID, one_line
 
 R = TypeVar("R", bound=CleanupResource)
 
@@ -34,9 +34,6 @@ PAGE = 1000
 
 #: Seconds without an answer of the API after which a wait ends. The deletion continues.
 GIVE_UP = 300.0
-
-_DELETION = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_ID = re.compile("[A-Za-z0-9-]{1,64}")
 
 
 class Proxy(proxy.Proxy):
@@ -121,12 +118,12 @@ class Proxy(proxy.Proxy):
         :raises openstack.exceptions.NotFoundException: if there is no such deletion
         """
         wanted = _id(deletion_or_project_id)
-        if _DELETION.fullmatch(wanted or ""):
+        if DELETION_ID.fullmatch(wanted or ""):
             try:
                 return self.get_deletion(wanted)
             except sdk_exceptions.NotFoundException:
                 pass
-        if _ID.fullmatch(wanted or ""):  # an empty filter would find deletions of other projects
+        if KEYSTONE_ID.fullmatch(wanted or ""):  # an empty filter would find deletions of other projects
             for query in ({"status": "live"}, {}):
                 for found in self.deletions(project_id=wanted, limit=1, **query):
                     return self.get_deletion(found)
@@ -165,7 +162,7 @@ class Proxy(proxy.Proxy):
                 found = self.get_deletion(id_)
             except sdk_exceptions.SDKException as exc:
                 silent_since = time.monotonic() if silent_since is None else silent_since
-                if not _temporary(exc) or time.monotonic() - silent_since > GIVE_UP:
+                if not errors.temporary(exc) or time.monotonic() - silent_since > GIVE_UP:
                     raise
                 continue
             silent_since = None
@@ -414,11 +411,6 @@ def _unexpected(root: str) -> errors.Unreachable:
     return errors.Unreachable(
         f"{root} does not answer like the project-cleanup API: check the endpoint in the catalog or {OVERRIDE_VARIABLE}"
     )
-
-
-def _temporary(exc: sdk_exceptions.SDKException) -> bool:
-    """Return whether the same call can succeed later."""
-    return isinstance(exc, errors.Unreachable) or (isinstance(exc, errors.ApiError) and exc.temporary)
 
 
 def _id(value: Any) -> Any:
