@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 import prettytable
@@ -210,7 +210,7 @@ class Waiter:
         stops = self._stop_when_blocked and self._elapsed() >= self._patience
         if stops and not w.done and any(map(_blocked, (w, *below))):
             w.done = w.blocked = True
-            self._screen.say(self._stopped_because_blocked(w))
+            self._screen.say(_stopped_because_blocked(w, below))
         return moved
 
     def _below(self, w: WatchedDeletion) -> list[WatchedDeletion]:
@@ -270,15 +270,6 @@ class Waiter:
         elif moved and not self._screen.live:
             self._tell(self._line(w))
         return moved
-
-    def _stopped_because_blocked(self, w: WatchedDeletion) -> list[str]:
-        known = {"id": one_line(w.deletion["id"])}
-        return [
-            f"{w.label}: stopped waiting because it is blocked; the deletion continues when the blockers are cleared.",
-            f"    Have it tried again at once with: {common.RETRY.format(**known)}",
-            f"    Follow it with: {common.FOLLOW.format(**known)}",
-            f"    Cancel it with: {common.CANCEL.format(**known)}",
-        ]
 
     def _failed_poll(self, w: WatchedDeletion, exc: sdk_exceptions.SDKException) -> None:
         name, text = label(w.deletion), common.explain(exc, common.FIND_DELETION)
@@ -425,6 +416,39 @@ def _why(deletion: Mapping[str, Any]) -> str:
 
 def _blocked(w: WatchedDeletion) -> bool:
     return not ended(w.deletion) and common.is_true(w.deletion, "blocked")
+
+
+def _stopped_because_blocked(w: WatchedDeletion, below: Iterable[WatchedDeletion]) -> list[str]:
+    """Return the lines about a wait that ended, with the next commands."""
+    known, retries = {"id": one_line(w.deletion["id"])}, _to_retry((w, *below))
+    what = "it" if _blocked(w) and not _only_below(w) else "a deletion below it"
+    return [
+        f"{w.label}: stopped waiting because {what} is blocked; the deletion continues when the blockers are cleared.",
+        *(f"    Retry {name} at once with: {common.RETRY.format(id=id_)}" for id_, name in retries.items()),
+        f"    Follow it with: {common.FOLLOW.format(**known)}",
+        f"    Cancel it with: {common.CANCEL.format(**known)}",
+    ]
+
+
+def _only_below(w: WatchedDeletion) -> bool:
+    """Return whether a deletion that is blocked has no blocker of its own, and one below it needs a person."""
+    return not w.deletion.get("blockers") and any(c.get("attention") for c in w.deletion.get("children") or ())
+
+
+def _to_retry(watched: Sequence[WatchedDeletion]) -> dict[str, str]:
+    """Return how a text names each deletion that a retry helps, by its id.
+
+    A retry has no effect on the deletions below: a deletion that is blocked only because of these is left out.
+    """
+    found, known = {}, {each.deletion["id"] for each in watched}
+    for each in filter(_blocked, watched):
+        if not _only_below(each):
+            found[one_line(each.deletion["id"])] = each.label if each.above else "it"
+        for child in each.deletion.get("children") or ():
+            # Those that have ended, or cannot be listed, are not watched.
+            if child["deletion_id"] not in known and child.get("attention") in ("blocked", "failed", "leftovers"):
+                found[one_line(child["deletion_id"])] = f"{each.label}/{label(child)}"
+    return found
 
 
 def left_table(deletion: Mapping[str, Any], planned: bool) -> list[str]:

@@ -219,7 +219,7 @@ class TestTrouble:
         assert "demo: blocked\n  RegionOne volume.volume: no answer from http://volume.example" in result.err
         assert result.err.splitlines()[-4:] == [
             "demo: stopped waiting because it is blocked; the deletion continues when the blockers are cleared.",
-            f"    Have it tried again at once with: openstack project deletion retry {id_}",
+            f"    Retry it at once with: openstack project deletion retry {id_}",
             f"    Follow it with: openstack project deletion events --follow {id_}",
             f"    Cancel it with: openstack project deletion cancel {id_}",
         ]
@@ -282,6 +282,49 @@ class TestTrouble:
         result = openstack(*command, "parent")
         assert result.code == 3
         assert "remedy: start the service" in result.err
+        above = next(each for each in stub_cloud.deletions if each != id_)
+        assert result.err.splitlines()[-4:] == [
+            "parent: stopped waiting because a deletion below it is blocked; the deletion continues when the blockers "
+            "are cleared.",
+            f"    Retry parent/child at once with: openstack project deletion retry {id_}",
+            f"    Follow it with: openstack project deletion events --follow {above}",
+            f"    Cancel it with: openstack project deletion cancel {above}",
+        ]
+
+    @pytest.mark.parametrize("own", [False, True])
+    def test_a_retry_is_offered_for_what_is_blocked_itself(self, openstack, stub_cloud, own):
+        """The condition of a parent is true if one below needs a person: a retry of the parent has no effect on it."""
+        parent, middle, child, failed = (
+            stub_cloud.add_project(name) for name in ("parent", "middle", "child", "failed")
+        )
+        ids = [f"0b6d2a9e-6d7c-4d44-a1b7-{n:012}" for n in range(3)]
+
+        def below(*rows):
+            names = ("deletion_id", "project_name", "status", "attention")
+            return [dict(zip(names, (id_, project["name"], *row), strict=True)) for id_, project, *row in rows]
+
+        tree = {"include_subtree": True, "status": "accepted", "blocked": "project middle: blocked"}
+        rows = (ids[0], middle, "accepted", "blocked"), (ids[2], failed, "failed", "failed")
+        stub_cloud.script(parent, tree | {"children": below(*rows), "blockers": [stub.BLOCKER] if own else []})
+        children = below((ids[1], child, "deleting", "blocked"))
+        states = [
+            stub.deletion(middle, "accepted", blocked="project child: blocked", children=children, id=ids[0]),
+            stub.deletion(child, "deleting", blocked="foreign", blockers=[stub.BLOCKER], id=ids[1]),
+        ]
+        stub_cloud.deletions |= {state["id"]: [state] for state in states}
+        stub_cloud.below = set(ids[:2])
+        command = ["project", "delete", "--async", "--cascade", "--include-subtree", "--wait", "--stop-when-blocked"]
+        result = openstack(*command, "parent")
+        assert result.code == 3
+        above = next(each for each in stub_cloud.deletions if each not in ids)
+        what = "it" if own else "a deletion below it"
+        assert f"parent: stopped waiting because {what} is blocked; " in result.err
+        retries = [line.strip() for line in result.err.splitlines() if line.startswith("    Retry ")]
+        assert retries == [
+            *([f"Retry it at once with: openstack project deletion retry {above}"] if own else []),
+            f"Retry parent/failed at once with: openstack project deletion retry {ids[2]}",
+            f"Retry parent/child at once with: openstack project deletion retry {ids[1]}",
+        ]
 
     def test_a_child_that_cannot_be_read_does_not_end_the_wait_for_its_parent(self, openstack, stub_cloud):
         parent, child = stub_cloud.add_project("parent"), stub_cloud.add_project("child")
