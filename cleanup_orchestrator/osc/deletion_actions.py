@@ -25,7 +25,7 @@ class ActOnDeletions(DeletionCommand, request.Requesting):
 class RetryDeletion(ActOnDeletions):
     """Retry deletions."""
 
-    patience = wait.RETRIES
+    patience = wait.RETRY_PATIENCE
 
     _description = (
         "Start a new attempt of deletions that ended with leftovers or failed. Clear the blockers first. Mode and dry "

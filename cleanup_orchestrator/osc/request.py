@@ -50,7 +50,7 @@ class Requesting(common.Lister):
     """
 
     _code = 0
-    patience: ClassVar[float] = 0.0  #: see ``wait.Waiter``
+    patience: ClassVar[float] = 0.0  #: see ``wait.WaitOptions``
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run the command and return its exit code."""
@@ -91,9 +91,8 @@ class Requesting(common.Lister):
         rows = list(deletions.values())
         if parsed_args.wait and rows:
             quiet = self.app.options.verbose_level < 1
-            stop = parsed_args.stop_when_blocked
-            timeout = parsed_args.wait_timeout
-            waiter = wait.Waiter(self.client, sys.stderr, wanted, timeout, quiet, stop, self.patience)
-            rows, code = waiter.wait(rows)
+            stop, timeout = parsed_args.stop_when_blocked, parsed_args.wait_timeout
+            options = wait.WaitOptions(wanted, timeout, quiet, stop, self.patience)
+            rows, code = wait.Waiter(self.client, sys.stderr, options).wait(rows)
             self._code = code or self._code
         return COLUMNS, [(d.get("project_name"), d.get("project_id"), d["id"], d.get("status")) for d in rows]

@@ -33,7 +33,7 @@ MESSAGE_WIDTH = 100
 #: Exit code of a wait that ended because a person has to clear something first.
 BLOCKED = 3
 #: Seconds after a retry in which a deletion may still show what blocked it before: the workers try again meanwhile.
-RETRIES = 15.0
+RETRY_PATIENCE = 15.0
 #: Conditions of a deletion that does not go on, and that has blockers.
 STANDSTILL = ("blocked", "stalled")
 #: The purpose of a round that the status implies.
@@ -102,30 +102,25 @@ class WatchedDeletion:
         return self.above is not None and (self.above is other or self.above.is_below(other))
 
 
+@dataclasses.dataclass(frozen=True)
+class WaitOptions:
+    """What a wait is for, and what ends it."""
+
+    wanted: Callable[[Mapping[str, Any]], bool] = deleted  #: whether a deletion ended as requested
+    timeout: float | None = None  #: maximum seconds to wait
+    quiet: bool = False  #: print only problems
+    stop_when_blocked: bool = False  #: stop when only a person can help a deletion to go on
+    patience: float = 0.0  #: seconds from the beginning in which "blocked" may be an earlier state
+
+
 class Waiter:
     """Waits until all deletions have ended, and prints their progress."""
 
-    def __init__(
-        self,
-        client: Proxy,
-        stream: TextIO,
-        wanted: Callable[[Mapping[str, Any]], bool] = deleted,
-        timeout: float | None = None,
-        quiet: bool = False,
-        stop_when_blocked: bool = False,
-        patience: float = 0.0,
-    ) -> None:
-        """Wait for deletions.
-
-        :param stop_when_blocked: stop when only a person can help a deletion to go on
-        :param patience: seconds from the beginning in which this may be an earlier state
-        """
+    def __init__(self, client: Proxy, stream: TextIO, options: WaitOptions = WaitOptions()) -> None:
+        """Wait for deletions."""
         self._client = client
         self._screen = Screen(stream)
-        self._wanted = wanted
-        self._timeout = timeout
-        self._quiet = quiet
-        self._stop_when_blocked, self._patience = stop_when_blocked, patience
+        self._options = options
         self._start = time.monotonic()
         self._watched: list[WatchedDeletion] = []
 
@@ -146,7 +141,7 @@ class Waiter:
 
     def _wait(self) -> int:
         pause = POLL_FAST
-        if not self._quiet:
+        if not self._options.quiet:
             for w in self._watched:
                 self._screen.say([f"{label(w.deletion)}: {self._heading(w.deletion)}"])
         while True:
@@ -163,7 +158,7 @@ class Waiter:
         if any(w.blocked for w in self._watched):
             return BLOCKED
         asked = [w for w in self._watched if not w.above]
-        return 0 if all(self._wanted(w.deletion) and not w.error for w in asked) else 1
+        return 0 if all(self._options.wanted(w.deletion) and not w.error for w in asked) else 1
 
     def _pending(self) -> list[WatchedDeletion]:
         """Return the deletions to wait for."""
@@ -184,8 +179,8 @@ class Waiter:
         """Sleep and redraw the terminal; return False if the timeout is over."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            if self._timeout is not None:
-                left = min(left, self._timeout - self._elapsed())
+            if self._options.timeout is not None:
+                left = min(left, self._options.timeout - self._elapsed())
                 if left <= 0:
                     return False
             time.sleep(min(left, REDRAW) if self._screen.live else left)
@@ -207,7 +202,7 @@ class Waiter:
         for child in below:
             moved |= self._tell_change(child)
         moved |= self._tell_change(w)
-        stops = self._stop_when_blocked and self._elapsed() >= self._patience
+        stops = self._options.stop_when_blocked and self._elapsed() >= self._options.patience
         if stops and not w.done and any(map(_blocked, (w, *below))):
             w.done = w.blocked = True
             self._screen.say(_stopped_because_blocked(w, below))
@@ -287,7 +282,7 @@ class Waiter:
             )
 
     def _tell(self, line: str) -> None:
-        if not self._quiet:
+        if not self._options.quiet:
             self._screen.say([line])
 
     def _tell_blockers(self, w: WatchedDeletion) -> None:
@@ -304,7 +299,7 @@ class Waiter:
             self._tell(f"{w.label}: no longer {before[0]}")
 
     def _draw(self) -> None:
-        if not self._quiet:
+        if not self._options.quiet:
             self._screen.draw([self._line(w) for w in self._shown()])
 
     def _heading(self, deletion: Mapping[str, Any]) -> str:
@@ -351,8 +346,8 @@ class Waiter:
     def _ending(self, deletion: Mapping[str, Any]) -> list[str]:
         """Return the lines about the end of a deletion: result, leftovers, next command."""
         status, name, known = deletion.get("status"), label(deletion), {"id": one_line(deletion["id"])}
-        good = self._wanted(deletion)
-        if good and self._quiet:
+        good = self._options.wanted(deletion)
+        if good and self._options.quiet:
             return []
         numbers = common.progress_text(deletion.get("progress") or {})
         message = one_line(deletion.get("message") or deletion.get("reason") or "")

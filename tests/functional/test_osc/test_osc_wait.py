@@ -625,7 +625,7 @@ class TestTerminal:
             def deletions(self, parent_deletion_id):
                 return [self.get_deletion(id_) for id_, above in parents.items() if above == parent_deletion_id]
 
-        waiter = wait.Waiter(Client(), io.StringIO(), timeout=0.05)
+        waiter = wait.Waiter(Client(), io.StringIO(), wait.WaitOptions(timeout=0.05))
         unnamed = [Client().get_deletion(id_) | {"project_name": ""} for id_ in ("p1", "p2")]
         assert waiter.wait(unnamed)[1] == 1
         labels = [w.label for w in waiter._shown()]
