@@ -209,7 +209,7 @@ class Waiter:
         return moved
 
     def _below(self, w: WatchedDeletion) -> list[WatchedDeletion]:
-        """Read the deletions below one, and return those that changed or were not known.
+        """Read the deletions below one; return those that have not ended, or ended since the last poll.
 
         One request lists all children of a deletion. A child that does not go on is read in detail at each change.
 
