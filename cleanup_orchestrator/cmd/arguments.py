@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 
 def parent() -> argparse.ArgumentParser:
@@ -13,6 +14,8 @@ def parent() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         "--config-file",
+        dest="configuration",
+        type="--config-file={}".format,
         action="append",
         metavar="PATH",
         default=argparse.SUPPRESS,
@@ -20,6 +23,8 @@ def parent() -> argparse.ArgumentParser:
     )
     common.add_argument(
         "--config-dir",
+        dest="configuration",
+        type="--config-dir={}".format,
         action="append",
         metavar="PATH",
         default=argparse.SUPPRESS,
@@ -28,7 +33,12 @@ def parent() -> argparse.ArgumentParser:
     return common
 
 
-def sources(args: argparse.Namespace) -> list[str]:
-    """Return the configuration that the arguments name, as arguments of oslo.config."""
-    files = [f"--config-file={path}" for path in getattr(args, "config_file", ())]
-    return [*files, *(f"--config-dir={path}" for path in getattr(args, "config_dir", ()))]
+def sources(argv: Sequence[str] | None = None) -> list[str]:
+    """Return the configuration that a command line names, as arguments of oslo.config, in its order.
+
+    The parser of the command cannot tell: the options after a subcommand replace those before it.
+
+    :param argv: the command line, which the parser of the command has accepted; default: that of the process
+    """
+    given, _others = parent().parse_known_args(argv)
+    return list(getattr(given, "configuration", ()))

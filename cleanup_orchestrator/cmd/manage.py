@@ -233,7 +233,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for group, options in store.OPTS.items():
         conf.register_opts(options, group=group)
     try:
-        conf(arguments.sources(args), project=PROJECT, prog=PROG)
+        conf(arguments.sources(argv), project=PROJECT, prog=PROG)
         code: int = args.run(conf, args)
         return code
     except (ManageError, cfg.Error) as error:

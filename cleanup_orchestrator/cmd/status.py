@@ -234,7 +234,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     conf = cfg.ConfigOpts()
     opts.register(conf)
     try:
-        line = [*arguments.sources(args), "upgrade", "check", *(["--json"] if args.json else [])]
+        line = [*arguments.sources(argv), "upgrade", "check", *(["--json"] if args.json else [])]
         code: int = upgradecheck.main(conf, schema.PROJECT, Checks(conf), argv=line)
         return code
     except cfg.Error as error:
