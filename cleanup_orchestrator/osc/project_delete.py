@@ -127,8 +127,9 @@ class DeleteProject(request.Requesting, stock.DeleteProject):
         plan, plan_hash = parsed_args.plan, parsed_args.plan_hash
         if plan_hash and not plan:
             raise usage.UsageError("--plan-hash needs --plan; nothing was deleted")
-        if plan and (mode is not Mode.CASCADE or len(parsed_args.projects) > 1):
-            raise usage.UsageError("--plan needs --cascade, and exactly one project; nothing was deleted")
+        if plan and (mode is not Mode.CASCADE or len(parsed_args.projects) > 1 or parsed_args.include_subtree):
+            text = "--plan needs --cascade, and exactly one project without --include-subtree; nothing was deleted"
+            raise usage.UsageError(text)
 
         def ask(project: str) -> dict[str, Any]:
             project_id = common.find_project(identity, project, parsed_args.domain)

@@ -21,14 +21,17 @@ COMMANDS = {
 
 #: By field or parameter of the API: the option or the argument. For the others the name is that of the option.
 OPTIONS = {
+    "allow_unknown": "--not-yet",
     "created_since": "--since",
     "created_until": "--until",
     "domain_id": "--domain",
     "parent_deletion_id": "--parent",
+    "plan_id": "--plan",
     "project_id": "<project>",
     "project_name": "<project>",
     "resource_id": "--resource",
     "service_type": "<service-type>",
+    "state": "--ended",
     "types": "--type",
     "user_id": "--user",
     "user_name": "--user",

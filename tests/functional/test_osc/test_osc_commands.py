@@ -676,6 +676,7 @@ class TestPlans:
         [
             ["--async", "--plan", "p", "demo"],
             ["--async", "--cascade", "--plan", "p", "demo", "test"],
+            ["--async", "--cascade", "--plan", "p", "--include-subtree", "demo"],
             ["--async", "--cascade", "--plan-hash", "9f86", "demo"],
             ["--plan", "p", "demo"],
         ],

@@ -1,13 +1,14 @@
 """An error on the command line names options and commands, whatever the API says."""
 
 import ast
+import importlib.metadata
 import re
 from pathlib import Path
 
 import pytest
 
 from cleanup_orchestrator.api.operations import OPERATIONS
-from cleanup_orchestrator.osc import words
+from cleanup_orchestrator.osc import project_delete, words
 
 API = Path(words.__file__).parents[1] / "api"
 #: What only a program that calls the API needs: a field, a call, a path.
@@ -78,9 +79,30 @@ def test_each_field_has_an_option_or_is_an_option(name):
             "Ask the origin of the lien to have it removed: DELETE /v1/liens/{id}",
             "Ask the origin of the lien to have it removed: 'openstack project deletion lien delete'",
         ),
+        (
+            "'plan_id' cannot be combined with include_subtree: a plan covers one project",
+            "--plan cannot be combined with --include-subtree: a plan covers one project",
+        ),
+        ("'allow_unknown' must be a boolean", "--not-yet must be a boolean"),
         ("GET /v1/orphan-scans/{id}/projects lists", "'openstack project orphan project list' lists"),
         ("nothing to translate in 'demo'", "nothing to translate in 'demo'"),
     ],
 )
 def test_examples(text, said):
     assert words.spoken(text) == said
+
+
+def parsers():
+    """Return the parser of each command."""
+    for point in importlib.metadata.entry_points(group="openstack.project_cleanup.v1"):
+        yield point.load()(None, None).get_parser(point.name)
+    yield project_delete.DeleteProject(None, None).get_parser("project delete")
+
+
+def test_each_option_exists():
+    known = {option for parser in parsers() for action in parser._actions for option in action.option_strings}
+    names = (f"'{name}'" for name in (*words.OPTIONS, *FIELDS))
+    said = words.spoken(" ".join([*RAISED, *names, *(phrase for phrase, _words in words._PHRASES)]))
+    options = set(re.findall(r"--[a-z-]+[a-z]", said))
+    assert options > {"--include-subtree", "--not-yet", "--plan"}
+    assert options <= known, options - known
