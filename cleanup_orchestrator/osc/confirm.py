@@ -18,7 +18,7 @@ from cleanup_orchestrator.core.step import Outcome
 from cleanup_orchestrator.osc import common, lookup
 from cleanup_orchestrator.sdk import Proxy, one_line
 
-#: Names that a question has at most; further ones are counted.
+#: Names that a question has at most.
 _NAMED = 20
 
 
@@ -63,7 +63,7 @@ def of_cascade(
     lines = [f"Project {_label(project, project_id)} and {what} will be deleted. Deleted resources cannot be restored."]
     if subtree:
         below = _below(identity, project_id)
-        lines.append(f"  Also all projects below it, with all their resources{': ' if below else ''}{_list(below)}")
+        lines.append(f"  Also all projects below it, with all their resources{': ' if below else ''}{below}")
     if (plan := _plan(client, project_id, plan_id)) is None:
         dry_run = f"openstack project delete --async --cascade --dry-run --wait {one_line(project)}"
         return [*lines, f"  What it has is not known yet. List it first with: {dry_run}"]
@@ -113,17 +113,22 @@ def _plan(client: Proxy, project_id: str, plan_id: str | None) -> Mapping[str, A
         return None  # the request itself reports the error
 
 
-def _below(identity: Any, project_id: str) -> list[str]:
-    """Return the names of the projects below one, as far as the user may list them."""
-    found, waiting = dict[str, str](), [project_id]
+def _below(identity: Any, project_id: str) -> str:
+    """Return the names of the projects below one, as far as the user may list them.
+
+    Each project needs a call. With more names than the question has, the others are not looked up.
+    """
+    found, waiting, more = dict[str, str](), [project_id], ""
     try:
-        while waiting:
-            children = [child for child in identity.projects(parent_id=waiting.pop()) if child.id not in found]
+        while waiting and len(found) <= _NAMED:
+            children = [child for child in identity.projects(parent_id=waiting.pop(0)) if child.id not in found]
             found |= {child.id: one_line(child.name) for child in children}
             waiting += [child.id for child in children]
     except sdk_exceptions.SDKException:
-        return []
-    return sorted(found.values())
+        more = " and possibly more"
+    if len(found) > _NAMED:
+        more = " and more"
+    return f"{', '.join(sorted([*found.values()][:_NAMED]))}{more}" if found else ""
 
 
 def _type(row: Mapping[str, Any]) -> str:

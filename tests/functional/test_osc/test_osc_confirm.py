@@ -131,6 +131,33 @@ def test_it_names_the_projects_below(openstack, stub_cloud, demo, terminal):
     assert "Also all projects below it, with all their resources: child, grand?[2Jchild\n" in said
 
 
+def test_it_looks_up_no_more_projects_below_than_it_names(openstack, stub_cloud, demo, terminal):
+    for n in range(30):
+        child = stub_cloud.add_project(f"child-{n:02}")
+        child["parent_id"] = demo["id"]
+        stub_cloud.add_project(f"grandchild-{n:02}")["parent_id"] = child["id"]
+    terminal("n\n")
+    said = openstack(*CASCADE, "--include-subtree", "demo").err
+    names = ", ".join(f"child-{n:02}" for n in range(20))
+    assert f"Also all projects below it, with all their resources: {names} and more\n" in said
+    assert len([r for r in stub_cloud.requests if "parent_id" in r["query"]]) == 1
+
+
+def test_it_names_the_projects_below_that_the_user_may_list(openstack, stub_cloud, demo, terminal, monkeypatch):
+    child = stub_cloud.add_project("child")
+    child["parent_id"] = demo["id"]
+    denied = (403, {"error": {"code": 403, "title": "Forbidden", "message": "You are not authorized"}}, {})
+    answer = stub_cloud.answer
+
+    def only_the_first(method, path, query, body):
+        return denied if query.get("parent_id") == [child["id"]] else answer(method, path, query, body)
+
+    monkeypatch.setattr(stub_cloud, "answer", only_the_first)
+    terminal("n\n")
+    said = openstack(*CASCADE, "--include-subtree", "demo").err
+    assert "Also all projects below it, with all their resources: child and possibly more\n" in said
+
+
 def test_force_names_what_is_left(openstack, stub_cloud, demo, terminal):
     counts = [
         stub.count("block-storage", "volume", found=3, remaining=2, outcome="leftovers"),
