@@ -65,6 +65,8 @@ def of_cascade(
         below = _below(identity, project_id)
         lines.append(f"  Also all projects below it, with all their resources{': ' if below else ''}{below}")
     if (plan := _plan(client, project_id, plan_id)) is None:
+        if plan_id:
+            return [*lines, f"  The plan {one_line(plan_id)} could not be read, so what it has is not known."]
         dry_run = f"openstack project delete --async --cascade --dry-run --wait {one_line(project)}"
         return [*lines, f"  What it has is not known yet. List it first with: {dry_run}"]
     types = Counter[str]()

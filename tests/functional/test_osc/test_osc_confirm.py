@@ -116,6 +116,12 @@ def test_it_names_what_the_plan_has(openstack, stub_cloud, demo, terminal):
     assert "12 block-storage.volume, 9 compute.server" in said and "could not list" not in said
 
 
+def test_it_says_that_the_plan_cannot_be_read(openstack, demo, terminal):
+    terminal("n\n")
+    said = openstack(*CASCADE, "--plan", "nosuch", "demo").err
+    assert "The plan nosuch could not be read, so what it has is not known.\n" in said and "--dry-run" not in said
+
+
 def test_without_a_dry_run_it_says_how_to_make_one(openstack, demo, terminal):
     terminal("n\n")
     said = openstack(*CASCADE, "demo").err
