@@ -260,10 +260,15 @@ def project_id(app: Any, parsed_args: argparse.Namespace) -> str | None:
         raise
 
 
+def add_project_domain(parser: argparse.ArgumentParser) -> None:
+    """Add --project-domain."""
+    parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
+
+
 def add_project(parser: argparse.ArgumentParser, what: str) -> None:
     """Add --project and --project-domain."""
     parser.add_argument("--project", metavar="<project>", help=what)
-    parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
+    add_project_domain(parser)
 
 
 def condition(deletion: Mapping[str, Any], name: str, status: bool = True) -> Mapping[str, Any]:

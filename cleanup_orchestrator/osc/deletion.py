@@ -31,7 +31,7 @@ def add_deletion(parser: argparse.ArgumentParser, many: bool = False, optional: 
         help=f"Project of {'each' if many else 'the'} deletion (name or ID): its deletion under way, or else its "
         "latest one; or the ID of a deletion",
     )
-    parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
+    common.add_project_domain(parser)
 
 
 class DeletionCommand(common.Cleanup):

@@ -86,7 +86,7 @@ class ForceDeletion(request.Requesting):
         """Return the parser."""
         parser = super().get_parser(prog_name)
         parser.add_argument("project", metavar="<project>", help="Project whose deletion to force (name or ID)")
-        parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
+        common.add_project_domain(parser)
         parser.add_argument(
             "--reason", metavar="<text>", required=True, help="Reason (shown by every report of this deletion)"
         )

@@ -38,7 +38,7 @@ class CreateLien(common.ShowOne):
         """Return the parser."""
         parser = super().get_parser(prog_name)
         parser.add_argument("project", metavar="<project>", help="Project to protect (name or ID)")
-        parser.add_argument("--project-domain", metavar="<domain>", help="Domain that the project is in (name or ID)")
+        common.add_project_domain(parser)
         parser.add_argument(
             "--origin", metavar="<origin>", required=True, help="Requester of the protection, such as billing"
         )
