@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from openstack import exceptions as sdk_exceptions
 from osc_lib import exceptions
@@ -20,12 +21,43 @@ class ActOnDeletions(DeletionCommand, request.Requesting):
     """Base of the commands that change each of the deletions that they take."""
 
     changes = True
+    until: ClassVar[str] = ""  #: what --wait waits for; empty: there is no wait
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the parser."""
+        parser = super().get_parser(prog_name)
+        add_deletion(parser, many=True)
+        if self.until:
+            request.add_wait_options(parser, self.until)
+        else:
+            parser.set_defaults(wait=False, wait_timeout=None, stop_when_blocked=False)
+        return parser
+
+    def act(
+        self,
+        parsed_args: argparse.Namespace,
+        verb: str,
+        call: Callable[[str], dict[str, Any]],
+        wanted: Callable[[Mapping[str, Any]], bool] = wait.deleted,
+    ) -> Table:
+        """Request it for each deletion.
+
+        :param call: takes the id of a deletion
+        :param wanted: whether a deletion ended as requested
+        """
+        request.check_wait_options(parsed_args)
+
+        def found(text: str) -> dict[str, Any]:
+            return self.on_deletion(parsed_args, text, call)
+
+        return self.request_all(parsed_args.deletions, found, f"Cannot {verb} deletion", wanted, parsed_args)
 
 
 class RetryDeletion(ActOnDeletions):
     """Retry deletions."""
 
     patience = wait.RETRY_PATIENCE
+    until = "the deletion has ended"
 
     _description = (
         "Start a new attempt of deletions that ended with leftovers or failed. Clear the blockers first. Mode and dry "
@@ -40,23 +72,9 @@ class RetryDeletion(ActOnDeletions):
     With --wait the exit code is 0 only if all deletions ended as deleted (a dry run: as planned).
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser."""
-        parser = super().get_parser(prog_name)
-        add_deletion(parser, many=True)
-        request.add_wait_options(parser, "the deletion has ended")
-        return parser
-
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Request it for each deletion."""
-        request.check_wait_options(parsed_args)
-        return self.request_all(
-            parsed_args.deletions,
-            lambda text: self.on_deletion(parsed_args, text, self.client.retry_deletion),
-            "Cannot retry deletion",
-            wait.deleted,
-            parsed_args,
-        )
+        """Retry each deletion."""
+        return self.act(parsed_args, "retry", self.client.retry_deletion)
 
 
 class ForceDeletion(request.Requesting):
@@ -126,6 +144,8 @@ class ForceDeletion(request.Requesting):
 class CancelDeletion(ActOnDeletions):
     """Cancel deletions."""
 
+    until = "the project is usable again"
+
     _description = (
         "Cancel deletions: stop deleting resources, and undo the lock of the project. Resources that are already "
         "deleted stay deleted."
@@ -138,23 +158,9 @@ class CancelDeletion(ActOnDeletions):
     With --wait the exit code is 0 only if all deletions ended as cancelled.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser."""
-        parser = super().get_parser(prog_name)
-        add_deletion(parser, many=True)
-        request.add_wait_options(parser, "the project is usable again")
-        return parser
-
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Request it for each deletion."""
-        request.check_wait_options(parsed_args)
-        return self.request_all(
-            parsed_args.deletions,
-            lambda text: self.on_deletion(parsed_args, text, self.client.cancel_deletion),
-            "Cannot cancel deletion",
-            wait.cancelled,
-            parsed_args,
-        )
+        """Cancel each deletion."""
+        return self.act(parsed_args, "cancel", self.client.cancel_deletion, wait.cancelled)
 
 
 class ApproveDeletion(ActOnDeletions):
@@ -177,25 +183,22 @@ class ApproveDeletion(ActOnDeletions):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        add_deletion(parser, many=True)
         parser.add_argument("--reason", metavar="<reason>", required=True, help="Reason (stored in the journal)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Approve each deletion."""
-        parsed_args.wait = False
 
         def approve(deletion_id: str) -> dict[str, Any]:
             return self.client.approve_deletion(deletion_id, parsed_args.reason)
 
-        def found(text: str) -> dict[str, Any]:
-            return self.on_deletion(parsed_args, text, approve)
-
-        return self.request_all(parsed_args.deletions, found, "Cannot approve deletion", wait.deleted, parsed_args)
+        return self.act(parsed_args, "approve", approve)
 
 
 class RestoreDeletion(ActOnDeletions):
     """Restore projects before anything of them is deleted."""
+
+    until = "the project is usable again"
 
     _description = (
         "Restore projects: stop their deletions before the point of no return, and undo their locks. After that point "
@@ -218,24 +221,18 @@ class RestoreDeletion(ActOnDeletions):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return the parser."""
         parser = super().get_parser(prog_name)
-        add_deletion(parser, many=True)
         parser.add_argument("--yes", action="store_true", help="Do not ask for confirmation at a terminal")
-        request.add_wait_options(parser, "the project is usable again")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Request it for each deletion."""
-        request.check_wait_options(parsed_args)
+        """Restore each project."""
 
         def restore(deletion_id: str) -> dict[str, Any]:
             if (lines := self._restored_grants(deletion_id)) and not self._confirmed(lines, parsed_args.yes):
                 raise exceptions.CommandError("not confirmed, so not restored")
             return self.client.restore_deletion(deletion_id)
 
-        def found(text: str) -> dict[str, Any]:
-            return self.on_deletion(parsed_args, text, restore)
-
-        return self.request_all(parsed_args.deletions, found, "Cannot restore deletion", wait.cancelled, parsed_args)
+        return self.act(parsed_args, "restore", restore, wait.cancelled)
 
     def _restored_grants(self, deletion_id: str) -> list[str]:
         """Return a line for each role assignment that a restore gives back.
