@@ -42,7 +42,7 @@ _PHRASES = (
     ("set include_subtree", "use --include-subtree"),
     ("include_subtree", "--include-subtree"),
     ("needs allow_unknown", "needs --not-yet"),
-    ("'plan_id' needs mode cascade, and no dry run", "--plan needs --cascade, without --dry-run"),
+    ("needs mode cascade, and no dry run", "needs --cascade, without --dry-run"),
     ("(POST /v1/deletions, mode cascade)", f"('{_DELETE} --cascade')"),
     ("'counts' of the deletion has their number", f"'{_COMMAND} show' has their number"),
     ("request one with mode cascade", "request one with --cascade"),
