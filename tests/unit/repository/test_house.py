@@ -14,8 +14,8 @@ PACKAGE = "cleanup_orchestrator"
 #: What stays outside of the rooms. ``http_server`` serves both the API and the monitoring port.
 FLAT = {"errors", "http_server", "log", "opts", "service"}
 ROOMS = {
-    "api", "cloud", "cmd", "core", "drain", "engine", "keystone", "messaging", "monitoring", "osc", "plugins", "sdk",
-    "store", "worker",
+    "api", "cloud", "cmd", "core", "drain", "engine", "keystone", "messaging", "monitoring", "osc", "plugins",
+    "protocol", "sdk", "store", "worker",
 }  # fmt: skip
 
 
@@ -250,6 +250,14 @@ def test_the_sdk_needs_nothing_but_openstacksdk(module):
     assert [name for name in found if name in SOURCES and name != PACKAGE and name not in inside("sdk")] == []
     outside = {name.partition(".")[0] for name in found} - set(sys.stdlib_module_names) - {PACKAGE, "__future__"}
     assert outside <= {"keystoneauth1", "openstack", "requests"}
+
+
+@pytest.mark.parametrize("module", ours("protocol", "protocol.documents"))
+def test_the_side_of_a_service_needs_nothing_but_python(module):
+    """A service that speaks the protocol imports it."""
+    found = reach(module)
+    assert [name for name in found if name in SOURCES and name != PACKAGE and name not in inside("protocol")] == []
+    assert {name.partition(".")[0] for name in found} <= set(sys.stdlib_module_names) | {PACKAGE, "__future__"}
 
 
 @pytest.mark.parametrize("module", sorted(set(SOURCES) - set(inside("cmd"))))
