@@ -20,13 +20,25 @@ from cleanup_orchestrator.errors import BadAnswer, body
 
 _OFFICIAL = ServiceTypes()
 
+#: Service types in which projects own nothing, each with the reason. They were read in the sources of the services.
+OWNS_NOTHING: Mapping[str, str] = {
+    "placement": "Placement: allocations belong to servers, and go with them",
+    "cloudformation": "Heat's second API: its stacks are those of the service orchestration",
+    "project-cleanup": "this orchestrator: its records outlive projects on purpose",
+    "instance-ha": "Masakari: segments and hosts are the operator's, and no row names a project",
+    "resource-optimization": "Watcher: goals, audits and action plans are the operator's, and no row names a project",
+    "meter": "Ceilometer: it stores nothing itself; what it measures is in Gnocchi",
+    "skyline": "Skyline: a console, which stores settings and sessions of users only",
+}
+
 OPTS = {
     "catalog": [
         cfg.ListOpt(
             "owns_nothing",
-            default=["placement", "cloudformation", "project-cleanup"],
+            default=list(OWNS_NOTHING),
             help="Service types in which a project owns nothing, so that they need no plugin. Resources in a service "
-            "that is named here are left behind and not reported. Cloudformation is another API for Heat's stacks.",
+            "that is named here are left behind and not reported. The manual has the reason for each of the default "
+            "types, on the page with all services.",
         ),
         cfg.IntOpt(
             "waiver_limit",
@@ -177,7 +189,8 @@ class ServiceCatalog:
         if plugin:
             return CatalogEntryStatus(*base, AnsweredBy.PLUGIN, self.types[entry.service_type])
         if nothing:
-            return CatalogEntryStatus(*base, AnsweredBy.NOTHING_TO_OWN, message="declared in [catalog] owns_nothing")
+            why = OWNS_NOTHING.get(entry.second_of or entry.service_type, "declared in [catalog] owns_nothing")
+            return CatalogEntryStatus(*base, AnsweredBy.NOTHING_TO_OWN, message=why)
         if entry.second_of:
             message = (
                 f"the catalog has more than one service of type {entry.second_of} here, and only one of them is asked: "
@@ -188,7 +201,7 @@ class ServiceCatalog:
         return CatalogEntryStatus(*base, AnsweredBy.UNSUPPORTED, message=message)
 
     def _owns_nothing(self, entry: Entry) -> bool:
-        declared = self._conf.catalog.owns_nothing
+        declared = [official(name) for name in self._conf.catalog.owns_nothing]
         return entry.service_type in declared or (entry.second_of in declared and entry.second_of not in self.types)
 
     def answers(self, identity: Adapter, waivers: Iterable[Waiver] = ()) -> tuple[CatalogEntryStatus, ...]:

@@ -21,6 +21,7 @@ import stevedore
 from os_service_types import ServiceTypes
 
 from cleanup_orchestrator import plugins as plugins_package
+from cleanup_orchestrator.cloud.catalog import OWNS_NOTHING
 from cleanup_orchestrator.plugins import registry
 from cleanup_orchestrator.plugins.base import EVERYTHING, SCOPED, Reason, ResourceType, Rest, Sdk, Service, Token
 
@@ -42,6 +43,18 @@ the role that the orchestrator needs, and what can be left and why. The pages ar
 All services together
 =====================
 {order}
+
+Services in which projects own nothing
+======================================
+``[catalog] owns_nothing`` has these service types by default. They need no plugin.
+
+.. list-table::
+   :header-rows: 1
+   :widths: 25 75
+
+   * - Service type
+     - Why a project owns nothing there
+{nothing}
 """
 
 
@@ -383,7 +396,8 @@ def index(services: dict[str, tuple[Service, str]], known: registry.Registry) ->
     steps = waves(ordinary, lambda name: graph[name] & ordinary)
     order = "A type waits only for the types that it must follow, not for all types of the earlier steps.\n\n"
     order += "".join(f"#. {', '.join(f'``{name}``' for name in step)}\n" for step in steps)
-    return INDEX.format(pages=pages, order=order)
+    nothing = "\n".join(f"   * - ``{type_}``\n     - {why}" for type_, why in OWNS_NOTHING.items())
+    return INDEX.format(pages=pages, order=order, nothing=nothing)
 
 
 def write(directory: Path) -> None:

@@ -274,6 +274,13 @@ def test_a_second_service_of_a_type_that_owns_nothing_owns_nothing():
     assert uncovered(surveyed(several(*two))) == []
 
 
+def test_the_services_in_which_projects_own_nothing_are_known_by_every_name():
+    """An operator registers Watcher as ``infra-optim`` and Ceilometer as ``metering`` as often as by the new names."""
+    names = [*catalog.OWNS_NOTHING, "infra-optim", "metering", "telemetry", "ha"]
+    several_ = [(f"s{n}", name, name, "internal", f"http://{n}") for n, name in enumerate(names)]
+    assert uncovered(surveyed(several(*several_))) == []
+
+
 def test_a_project_that_keystone_knows_is_no_orphan():
     found = surveyed(Keystone(("network", "R1")), record=deletion(origin=Origin.ADOPTED))
     assert (found.result.outcome, found.result.reason, found.steps) == (Outcome.UNKNOWN, "project_known", ())
