@@ -1,0 +1,117 @@
+"""What a value of a provider must be before the application sends it.
+
+A value that is not so is a defect of the service. It becomes an error, and never a shorter list.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable
+
+from cleanup_orchestrator.protocol.documents import MOST_ROWS, Page, Resource, State, User
+
+#: Characters that the client accepts, as in ``schemas``.
+_TEXT, _ID, _PROJECT, _TIME, _MARKER = 1024, 255, 64, 64, 1024
+_TAGS, _USERS = 1000, 100
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")  #: the name of a type
+_FULL_NAME = re.compile(r"([a-z0-9][a-z0-9-]{0,63}\.)?[a-z][a-z0-9_]{0,63}")
+_PROJECT_ID = re.compile(rf"[A-Za-z0-9-]{{1,{_PROJECT}}}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class Defect(Exception):
+    """A function of the provider broke a rule of the protocol."""
+
+
+def is_project_id(text: str) -> bool:
+    """Return whether a text is an ID of a project, as Keystone forms it."""
+    return _PROJECT_ID.fullmatch(text) is not None
+
+
+def is_id(value: object) -> bool:
+    """Return whether a value is an ID that can be a segment of a path.
+
+    No part between slashes is empty, ``.`` or ``..``: a proxy that decodes and resolves the path would make another
+    path of it, such as the one of the whole type.
+    """
+    if not isinstance(value, str) or not 0 < len(value) <= _ID or _CONTROL.search(value):
+        return False
+    return _is_unicode(value) and not {"", ".", ".."} & {*value.split("/")}
+
+
+def page(found: Page, project_id: str, limit: int, marker: str | None) -> Page:
+    """Return a page of a list, with texts that are not too long.
+
+    :raises Defect: if it has another project's resource, too many rows, a row twice, or leads nowhere
+    """
+    _need(isinstance(found, Page), f"list returned {type(found).__name__} instead of Page")
+    _need(len(found.resources) <= min(limit, MOST_ROWS), f"list returned {len(found.resources)} rows, limit {limit}")
+    rows = tuple(resource(row, project_id) for row in found.resources)
+    _need(len({row.id for row in rows}) == len(rows), "list returned an id twice in a page")
+    if found.next is not None:
+        _need(isinstance(found.next, str) and 0 < len(found.next) <= _MARKER, "next is no marker")
+        _need(found.next != marker, "next is the marker of the same page")
+    return Page(rows, found.next)
+
+
+def resource(found: Resource, project_id: str) -> Resource:
+    """Return a resource with texts that are not too long.
+
+    A long name must not make the list unreadable. What decides about the resource is never shortened.
+
+    :raises Defect: if it belongs to another project, or is not as the protocol defines it
+    """
+    _need(isinstance(found, Resource), f"a row is {type(found).__name__} instead of Resource")
+    _need(is_id(found.id), f"the id {found.id!r} is malformed")
+    about = f"resource {found.id}"
+    _need(found.project_id == project_id, f"{about} belongs to project {found.project_id!r}, and not to {project_id!r}")
+    _need(found.state in {*State}, f"{about} has the state {found.state!r}")
+    _need(len(_string(found.created_at)) <= _TIME, f"{about}: created_at is too long")
+    _need(len(_strings(found.tags)) <= _TAGS, f"{about} has more than {_TAGS} tags")
+    _need(all(len(tag) <= _TEXT for tag in found.tags), f"{about} has a tag of more than {_TEXT} characters")
+    for parent, id_ in found.part_of.items():
+        _need(NAME.fullmatch(parent) is not None and is_id(id_), f"{about}: wrong part_of")
+    return dataclasses.replace(
+        found,
+        name=_text(found.name),
+        description=_text(found.description),
+        keep=_text(found.keep),
+        protected=_text(found.protected),
+        tags=tuple(found.tags),
+        part_of=dict(found.part_of),
+        used_by=tuple(_user(user, about) for user in found.used_by[:_USERS]),
+    )
+
+
+def _user(user: User, about: str) -> User:
+    right = _FULL_NAME.fullmatch(user.type) is not None and 0 < len(_string(user.id)) <= _ID
+    _need(right and len(_string(user.project_id)) <= _PROJECT, f"{about}: wrong used_by")
+    return dataclasses.replace(user, name=_text(user.name))
+
+
+def _need(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise Defect(otherwise)
+
+
+def _text(value: object) -> str:
+    return _string(value)[:_TEXT].encode(errors="replace").decode()
+
+
+def _strings(values: Iterable[object]) -> tuple[str, ...]:
+    return tuple(_string(value) for value in values)
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise Defect(f"{value!r} is not a string")
+    return value
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # an unpaired surrogate
+        return False
+    return True
