@@ -19,7 +19,8 @@ ALWAYS = _cloud("main_job", "everything", "fence", "pipeline", "undo")
 #: same time: any six commits in a row have run all of them.
 TURNS = (
     _cloud("force_heat", "identity", "image", "outsiders", "recovery", "settling"),
-    _cloud("orphans", "outsiders_reach", "key_manager", "plan", "templates") | _functional("zombie"),
+    _cloud("orphans", "outsiders_reach", "key_manager", "plan", "protocol_service", "templates")
+    | _functional("zombie"),
     _cloud("force_stuck", "object_store", "keep_marks", "network"),
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
     _cloud("out_of_band", "orchestration", "force", "regions", "compute", "tutorial"),
@@ -66,6 +67,8 @@ SOURCES[f"{FOLDER}test_templates.py"] = (
     "cleanup_orchestrator/drain/janitor.py",
     *SOURCES[f"{FOLDER}test_orchestration.py"],
 )
+#: The example service imports the service's side of the protocol.
+SOURCES[f"{FOLDER}test_protocol_service.py"] = ("cleanup_orchestrator/protocol/", "doc/examples/service/")
 
 #: Each commit uses one of the two servers, in rotation, and each set of TURNS uses the other one the next time,
 DATABASES = ("postgresql", "mariadb")

@@ -1,0 +1,150 @@
+"""The example service of the protocol as a process, with keystonemiddleware against a real Keystone."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import urllib.parse
+
+import pytest
+import requests
+from keystoneauth1.identity.v3 import Password
+from keystoneauth1.session import Session
+
+from cleanup_orchestrator.protocol import PATH
+from tests.cloud.conftest import free_port_base
+from tests.support.example_service import SERVICE_TYPE, ExampleService
+
+PASSWORD = "widgets"
+
+
+class Site:
+    """The service, and the tokens of its callers: names of users are names of roles."""
+
+    def __init__(self, cloud, store):
+        self.cloud, self.store = cloud, store
+        self.projects = {name: self._project(f"{name}-{secrets.token_hex(2)}") for name in ("mine", "other")}
+        self.tokens = {}
+
+    def _project(self, name):
+        return self.cloud.admin.ensure("projects", "project", {"name": name, "domain_id": "default"})
+
+    def token(self, role, project="mine"):
+        """Return the token of a user that has one role in a project."""
+        if (role, project) not in self.tokens:
+            name, found = f"{role}-{project}", self.projects.get(project) or self._project(project)
+            user = self.cloud.admin.ensure_user(name, PASSWORD, found["name"], (role,))
+            auth = Password(
+                self.cloud.auth_url,
+                user_id=user["id"],
+                password=PASSWORD,
+                project_id=found["id"],
+            )
+            self.tokens[role, project] = Session(auth=auth).get_token()
+        return self.tokens[role, project]
+
+    def call(self, method, path, token=None, headers=(), url=None, **more):
+        sent = dict(headers) | ({"X-Auth-Token": token} if token else {})
+        return requests.request(method, (url or f"{self.store.url}/{PATH}") + path, headers=sent, timeout=60, **more)
+
+    def ask(self, method, path):
+        """Call with the token that the orchestrator uses."""
+        return self.call(method, path, self.token("service", "service"))
+
+    def create(self, kind, project="mine", **body):
+        answer = self.call("POST", f"/{kind}s", self.token("member", project), url=self.store.url, json=body)
+        return answer.json()[kind]["id"] if answer.status_code == 201 else answer.status_code
+
+    def path(self, kind, id_=None, project="mine"):
+        path = f"/projects/{self.projects[project]['id']}/{kind}"
+        return path if id_ is None else f"{path}/{urllib.parse.quote(id_, safe='')}"
+
+    def ids(self, kind, project="mine"):
+        return [row["id"] for row in self.ask("GET", self.path(kind, project=project)).json()["resources"]]
+
+
+@pytest.fixture(scope="module")
+def site(cloud, tmp_path_factory):
+    cloud.admin.ensure_user("widgets", PASSWORD, "service", ("admin",))
+    folder = tmp_path_factory.mktemp("widgets")
+    with ExampleService(free_port_base(), cloud.auth_url, folder, "widgets", PASSWORD, cancel_seconds=2) as store:
+        yield Site(cloud, store)
+
+
+def error(answer):
+    return answer.status_code, answer.json()["type"].rpartition(":")[2]
+
+
+def test_only_a_token_with_the_role_is_answered(site):
+    for path in ("", site.path("widget"), site.path("widget", "x"), f"/drains/{site.projects['mine']['id']}"):
+        assert site.call("GET", path).status_code == 401, path
+        assert site.call("GET", path, "no-token").status_code == 401, path
+        assert error(site.call("GET", path, site.token("member"))) == (403, "forbidden"), path
+        assert error(site.call("GET", path, site.token("admin", "admin"))) == (403, "forbidden"), path
+        assert error(site.call("DELETE", path, site.token("member"))) == (403, "forbidden"), path
+    forged = {"X-Identity-Status": "Confirmed", "X-Roles": "service", "X-Project-Id": site.projects["mine"]["id"]}
+    assert site.call("GET", "", headers=forged).status_code == 401
+    assert error(site.call("GET", "", site.token("member"), headers=forged)) == (403, "forbidden")
+    assert site.ask("GET", "").json()["service_type"] == SERVICE_TYPE
+
+
+def test_it_lists_and_deletes_what_the_project_owns(site):
+    widget = site.create("widget", name="wheel")
+    part = site.create("part", name="rim", widget_id=widget)
+    foreign = site.create("widget", project="other", name="theirs")
+    assert (site.ids("widget"), site.ids("part")) == ([widget], [part])
+    # Neither under the wrong project nor as a part of a path that a proxy resolves.
+    assert error(site.ask("DELETE", site.path("widget", foreign))) == (404, "not-found")
+    assert error(site.ask("DELETE", site.path("widget", ".."))) == (400, "bad-request")
+    assert error(site.ask("DELETE", site.path("note", "") + "/")) == (400, "bad-request")
+    assert error(site.ask("DELETE", site.path("widget", f"a/{widget}"))) == (404, "not-found")
+    assert site.ids("widget", "other") == [foreign]
+    order = site.create("order", project="other", name="their order", widget_id=widget)
+    assert error(site.ask("DELETE", site.path("widget", widget))) == (409, "in-use")
+    assert site.ask("GET", site.path("widget", widget)).json()["used_by"][0]["id"] == order
+    assert site.ask("DELETE", site.path("order", order, "other")).status_code == 202
+    while found := site.ask("GET", site.path("order", project="other")).json()["resources"]:
+        assert found[0]["state"] == "deleting"
+    assert site.ask("DELETE", site.path("widget", widget)).status_code == 204
+    assert (site.ids("widget"), site.ids("part")) == ([], [])
+
+
+def test_a_member_may_only_delete_what_the_service_acts_on_in_the_own_project(site):
+    other = site.projects["other"]["id"]
+    rules = [site.create("rule", name=str(n), target=other) for n in range(2)]
+    note = site.create("note", name="n")
+    assert error(site.call("DELETE", site.path("note", note), site.token("member"))) == (403, "forbidden")
+    assert error(site.call("DELETE", site.path("note"), site.token("member"))) == (403, "forbidden")
+    for method, path in (("GET", site.path("rule", rules[0])), ("DELETE", site.path("rule"))):
+        assert error(site.call(method, path, site.token("member"))) == (403, "forbidden")
+    stranger = site.token("member", "other")
+    assert error(site.call("DELETE", site.path("rule", rules[0]), stranger)) == (403, "forbidden")
+    assert site.call("DELETE", site.path("rule", rules[0]), site.token("member")).status_code == 204
+    assert site.ask("DELETE", site.path("rule", rules[1])).status_code == 204
+    # The author could write into the other project with no token of the two.
+    assert (site.ids("rule"), site.ids("note", "other")) == ([], [])
+
+
+def test_a_drained_project_gets_nothing_new_also_after_a_restart(site):
+    drain = f"/drains/{site.projects['mine']['id']}"
+    assert [site.ask(method, drain).status_code for method in ("PUT", "PUT")] == [204, 204]
+    assert site.create("widget", name="late") == 403
+    site.store.stop()
+    site.store.start()
+    assert site.ask("GET", drain).json()["drained"] is True
+    assert site.create("widget", name="late") == 403
+    assert isinstance(site.create("widget", project="other", name="x"), str)
+    assert [site.ask(method, drain).status_code for method in ("DELETE", "DELETE")] == [204, 204]
+    assert isinstance(site.create("widget", name="now"), str)
+
+
+def test_an_unreadable_store_is_unavailable_and_not_empty(site):
+    """The database is a folder for the time of the calls."""
+    moved = site.store.database.with_suffix(".moved")
+    site.store.database.rename(moved)
+    site.store.database.mkdir()
+    with contextlib.ExitStack() as stack:
+        stack.callback(moved.rename, site.store.database)
+        stack.callback(site.store.database.rmdir)
+        assert error(site.ask("GET", site.path("widget"))) == (503, "unavailable")
+        assert error(site.ask("DELETE", site.path("widget", "x"))) == (503, "unavailable")
