@@ -6,6 +6,8 @@ from typing import Any
 
 from cleanup_orchestrator.protocol.documents import PROTOCOL, ProblemType, State
 
+Schema = dict[str, Any]
+
 _LONGEST_ID = 255  #: characters
 _TEXT = {"type": "string", "maxLength": 1024}
 _NAME = {"type": "string", "pattern": "^[a-z][a-z0-9_]*$", "maxLength": 64}
@@ -14,77 +16,120 @@ _FULL_NAME = {"type": "string", "pattern": r"^([a-z0-9][a-z0-9-]*\.)?[a-z][a-z0-
 _ID = {"type": "string", "minLength": 1, "maxLength": _LONGEST_ID}
 _PROJECT_ID = {"type": "string", "minLength": 1, "maxLength": 64}
 
-TYPE: dict[str, Any] = {
+
+def _about(schema: Schema, description: str) -> Schema:
+    """Return the schema of a field with its description, which the OpenAPI document shows."""
+    return {**schema, "description": description}
+
+
+def _strings(item: Schema, most: int, description: str) -> Schema:
+    return {"type": "array", "items": item, "maxItems": most, "description": description}
+
+
+_BOOLEAN: Schema = {"type": "boolean"}
+_OWNER = _about(_PROJECT_ID, "The project that owns it, by the service's own record.")
+
+TYPE: Schema = {
     "type": "object",
     "required": ["name"],
     "properties": {
-        "name": _NAME,
-        "description": _TEXT,
-        "after": {"type": "array", "items": _FULL_NAME, "maxItems": 100},
-        "deleted_with": {"type": "array", "items": _NAME, "maxItems": 100},
-        "delete": {"type": "boolean"},
-        "delete_all": {"type": "boolean"},
-        "acts_on": _TEXT,
-        "project_setting": {"type": "boolean"},
+        "name": _about(_NAME, "Name, singular."),
+        "description": _about(_TEXT, "What it is, for the operator."),
+        "after": _strings(
+            _FULL_NAME, 100, "Types that must be gone before: of the same service, or ``service-type.name``."
+        ),
+        "deleted_with": _strings(_NAME, 100, "Types of the same service whose delete also removes these resources."),
+        "delete": _about(_BOOLEAN, "Whether a call can delete a resource. The default is true."),
+        "delete_all": _about(_BOOLEAN, "Whether one call deletes all resources of a project. The default is false."),
+        "acts_on": _about(_TEXT, "What users wrote that the service acts on during a delete. Empty: nothing."),
+        "project_setting": _about(
+            _BOOLEAN, "A setting of the project, such as a quota. It is deleted right before the project."
+        ),
     },
 }
-CAPABILITIES: dict[str, Any] = {
+CAPABILITIES: Schema = {
     "type": "object",
     "required": ["protocol", "version", "service_type", "types"],
     "properties": {
-        "protocol": {"const": PROTOCOL},
-        "version": {"type": "string", "pattern": r"^1\.[0-9]+$"},
-        "service_type": _SERVICE,
-        "drain": {"type": "boolean"},
-        "types": {"type": "array", "items": TYPE, "maxItems": 100},
+        "protocol": _about({"const": PROTOCOL}, "Name of the protocol."),
+        "version": _about({"type": "string", "pattern": r"^1\.[0-9]+$"}, "Version of the protocol."),
+        "service_type": _about(_SERVICE, "Type of the service in Keystone's catalog."),
+        "drain": _about(_BOOLEAN, "Whether the service can refuse new resources of a project."),
+        "types": {
+            "type": "array",
+            "items": TYPE,
+            "maxItems": 100,
+            "description": "All types that a project can own in the service.",
+        },
     },
 }
-USER: dict[str, Any] = {
+USER: Schema = {
     "type": "object",
     "required": ["type", "id", "project_id"],
-    "properties": {"type": _FULL_NAME, "id": _ID, "project_id": {"type": "string", "maxLength": 64}, "name": _TEXT},
+    "properties": {
+        "type": _about(_FULL_NAME, "Type, as ``service-type.name``."),
+        "id": _about(_ID, "ID."),
+        "project_id": _about({"type": "string", "maxLength": 64}, "The project that owns it. Empty: unknown."),
+        "name": _about(_TEXT, "Name."),
+    },
 }
-RESOURCE: dict[str, Any] = {
+RESOURCE: Schema = {
     "type": "object",
     "required": ["id", "project_id"],
     "properties": {
-        "id": _ID,
-        "project_id": _PROJECT_ID,
-        "name": _TEXT,
-        "state": {"enum": [str(state) for state in State]},
-        "description": _TEXT,
-        "keep": _TEXT,
-        "protected": _TEXT,
-        "created_at": {"type": "string", "maxLength": 64},
-        "tags": {"type": "array", "items": _TEXT, "maxItems": 1000},
-        "part_of": {"type": "object", "propertyNames": _NAME, "additionalProperties": _ID},
-        "used_by": {"type": "array", "items": USER, "maxItems": 100},
+        "id": _about(_ID, "ID. It never changes, and no other resource ever gets it."),
+        "project_id": _OWNER,
+        "name": _about(_TEXT, "Name."),
+        "state": _about(
+            {"enum": [str(state) for state in State]}, "``deleting``: the delete was accepted and is under way."
+        ),
+        "description": _about(_TEXT, "What the report says besides the name."),
+        "keep": _about(_TEXT, "Why it is neither deleted nor reported: it is not the user's, or goes with its parent."),
+        "protected": _about(_TEXT, "Why it must not be deleted. Empty: it may be."),
+        "created_at": _about({"type": "string", "maxLength": 64}, "ISO 8601, UTC. Empty: unknown."),
+        "tags": _strings(_TEXT, 1000, "The tags that users gave it. They can have keep marks."),
+        "part_of": _about(
+            {"type": "object", "propertyNames": _NAME, "additionalProperties": _ID},
+            "ID of the parent, by the parent's type.",
+        ),
+        "used_by": {
+            "type": "array",
+            "items": USER,
+            "maxItems": 100,
+            "description": "What refuses its delete, as far as the service knows.",
+        },
     },
 }
-PAGE: dict[str, Any] = {
+PAGE: Schema = {
     "type": "object",
     # ``next`` is required, so that a truncated or foreign answer is not read as the end of the list.
     "required": ["project_id", "type", "resources", "next"],
     "properties": {
-        "project_id": _PROJECT_ID,
-        "type": _NAME,
-        "resources": {"type": "array", "items": RESOURCE},
-        "next": {"type": ["string", "null"], "minLength": 1, "maxLength": 1024},
+        "project_id": _about(_PROJECT_ID, "The project of the path."),
+        "type": _about(_NAME, "The type of the path."),
+        "resources": {"type": "array", "items": RESOURCE, "description": "At most ``limit`` rows."},
+        "next": _about(
+            {"type": ["string", "null"], "minLength": 1, "maxLength": 1024},
+            "The ``marker`` of the next page. Null: the list is complete.",
+        ),
     },
 }
-DRAIN: dict[str, Any] = {
+DRAIN: Schema = {
     "type": "object",
     "required": ["project_id", "drained"],
-    "properties": {"project_id": _PROJECT_ID, "drained": {"type": "boolean"}},
+    "properties": {
+        "project_id": _about(_PROJECT_ID, "The project of the path."),
+        "drained": _about(_BOOLEAN, "Whether the service refuses to create anything for the project."),
+    },
 }
-PROBLEM: dict[str, Any] = {
+PROBLEM: Schema = {
     "type": "object",
     "required": ["type", "status", "detail", "request_id"],
     "properties": {
-        "type": {"enum": [str(type_) for type_ in ProblemType]},
-        "title": _TEXT,
-        "status": {"type": "integer", "minimum": 400, "maximum": 599},
-        "detail": {"type": "string", "maxLength": 8192},
-        "request_id": _TEXT,
+        "type": _about({"enum": [str(type_) for type_ in ProblemType]}, "What is wrong."),
+        "title": _about(_TEXT, "The type in words."),
+        "status": _about({"type": "integer", "minimum": 400, "maximum": 599}, "The HTTP status."),
+        "detail": _about({"type": "string", "maxLength": 8192}, "What is wrong and what would clear it, for a person."),
+        "request_id": _about(_TEXT, "ID by which the service's log has the request."),
     },
 }
