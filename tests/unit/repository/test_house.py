@@ -253,7 +253,9 @@ def test_the_sdk_needs_nothing_but_openstacksdk(module):
 
 
 #: What a service imports that speaks the protocol, and the documents for its tests.
-SERVICE_SIDE = ours("protocol", *(f"protocol.{name}" for name in ("checks", "documents", "provider", "schemas", "wsgi")))
+SERVICE_SIDE = ours(
+    "protocol", *(f"protocol.{name}" for name in ("checks", "documents", "provider", "schemas", "wsgi"))
+)
 
 
 @pytest.mark.parametrize("module", SERVICE_SIDE)
