@@ -240,7 +240,7 @@ def create(project_id, type_, body):
             widget = connection.execute(sql, (widget_id,)).fetchone()
             if widget is None or (type_ == "part" and widget["project_id"] != project_id):
                 return "400 Bad Request", {"error": "no such widget"}
-        id_ = insert(connection, project_id, type_, str(name), widget_id, target, bool(body.get("locked")))
+        id_ = insert(connection, project_id, type_, str(name or ""), widget_id, target, bool(body.get("locked")))
         return "201 Created", {type_: resource(connection, find(connection, project_id, type_, id_)).to_dict()}
 
 

@@ -105,6 +105,26 @@ def test_the_service_of_the_example_has_an_api_that_the_drain_locks(tmp_path):
     assert widgets.create(example.OTHER, "order", {"widget_id": example.WHEEL})[0] == "201 Created"
 
 
+@pytest.mark.parametrize(
+    ("roles", "scope", "target", "notes"),
+    [
+        (("member",), example.MINE, example.MINE, 1),
+        (("member",), example.MINE, example.OTHER, 0),
+        (("service",), example.OTHER, example.OTHER, 0),
+        (("service",), "", example.MINE, 0),
+    ],
+)
+def test_the_service_of_the_example_does_what_a_rule_says_only_if_the_caller_may(tmp_path, roles, scope, target, notes):
+    """Promise 11: a user must not use the rights of the service."""
+    widgets, client = example.module(), example.service(tmp_path)
+    _, made = widgets.create(example.MINE, "rule", {"name": "r", "target": target})
+    before = len(widgets.list_(target, "note", 1000, None).resources)
+    path = f"/{protocol.PATH}/projects/{example.MINE}/rule/{made['rule']['id']}"
+    assert Client(client.app, roles, scope)("DELETE", path).status == 204
+    assert client("GET", path).said == "404 not-found"
+    assert len(widgets.list_(target, "note", 1000, None).resources) - before == notes
+
+
 def test_a_schema_of_the_document_is_one():
     for schema in (schemas.CAPABILITIES, schemas.PAGE, schemas.DRAIN, schemas.PROBLEM, schemas.RESOURCE):
         jsonschema.Draft202012Validator.check_schema(schema)

@@ -1,0 +1,116 @@
+"""Defects of the service's side of the project resources protocol."""
+
+from tests.mutants.mutation import Mutation, tests
+
+WSGI = "cleanup_orchestrator/protocol/wsgi.py"
+CHECKS = "cleanup_orchestrator/protocol/checks.py"
+EXAMPLE = "doc/examples/service/widgets.py"
+TESTS = tests("protocol/wsgi")
+
+MUTATIONS = (
+    Mutation(
+        "The headers of a client prove who it is",
+        WSGI,
+        "if info is None or not confirmed or not with_service_token:",
+        "if not confirmed or not with_service_token:",
+        TESTS,
+    ),
+    Mutation(
+        "A wrong service token beside a right token is ignored",
+        WSGI,
+        "if info is None or not confirmed or not with_service_token:",
+        "if info is None or not confirmed:",
+        TESTS,
+    ),
+    Mutation(
+        "A member of any project may delete what the service acts on",
+        WSGI,
+        "return acts and MEMBER in caller.roles and caller.project_id == project_id",
+        "return acts and MEMBER in caller.roles",
+        TESTS,
+    ),
+    Mutation(
+        "A member may delete every resource of the own project over the protocol",
+        WSGI,
+        "acts = type_ is not None and bool(type_.acts_on)",
+        "acts = type_ is not None",
+        TESTS,
+    ),
+    Mutation(
+        "A delete trusts the provider to look in the project only",
+        WSGI,
+        "found = self._found(project_id, type_.name, id_)\n",
+        "found = self._provider.show(project_id, type_.name, id_) or Resource(id_, project_id)\n",
+        TESTS,
+    ),
+    Mutation(
+        "A protected resource is deleted over the protocol",
+        WSGI,
+        "if reason := found.protected or found.keep:",
+        "if reason := found.keep:",
+        TESTS,
+    ),
+    Mutation(
+        "An unknown path says that a resource is gone",
+        WSGI,
+        'raise _Refused(ProblemType.BAD_REQUEST, "The protocol has no such path.")',
+        'raise _Refused(ProblemType.NOT_FOUND, "The protocol has no such path.")',
+        TESTS,
+    ),
+    Mutation(
+        "An empty segment of a path is left out",
+        WSGI,
+        "first, *segments = [part.decode() for part in parts]",
+        'first, *segments = [part.decode() for part in parts if part] and ["", *(p.decode() for p in parts if p)]',
+        TESTS,
+    ),
+    Mutation(
+        "Relative parts of an ID are accepted",
+        CHECKS,
+        'return _is_unicode(value) and not {"", ".", ".."} & {*value.split("/")}',
+        "return _is_unicode(value)",
+        TESTS,
+    ),
+    Mutation(
+        "Unknown parameters of a query are ignored",
+        WSGI,
+        "if len(found) != len(pairs) or not found.keys() <= {*names}:",
+        "if len(found) != len(pairs):",
+        TESTS,
+    ),
+    Mutation(
+        "The path is always the decoded one",
+        WSGI,
+        "if urllib.parse.unquote_to_bytes(encoded) == path:",
+        "if False:",
+        TESTS,
+    ),
+    Mutation(
+        "Rows of other projects are left out instead of an error",
+        CHECKS,
+        "tuple(resource(row, project_id) for row in found.resources)",
+        "tuple(resource(row, project_id) for row in found.resources if row.project_id == project_id)",
+        TESTS,
+    ),
+    Mutation(
+        "Rows over the limit are cut off",
+        CHECKS,
+        '_need(len(found.resources) <= min(limit, MOST_ROWS), f"list returned {len(found.resources)} rows, limit {limit}")',
+        "found = dataclasses.replace(found, resources=found.resources[:limit])",
+        TESTS,
+    ),
+    Mutation(
+        "The text of an unexpected error reaches the client",
+        WSGI,
+        "answer = _problem(ProblemType.INTERNAL, detail, request_id)",
+        "answer = _problem(ProblemType.INTERNAL, str(__import__('sys').exc_info()[1]), request_id)",
+        TESTS,
+    ),
+    Mutation(
+        "The example service acts with its own rights on what a user wrote",
+        EXAMPLE,
+        'allowed = "member" in caller.roles and row["target"] == caller.project_id',
+        "allowed = True",
+        tests("protocol/page"),
+    ),
+)
