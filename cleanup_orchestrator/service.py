@@ -32,6 +32,7 @@ from cleanup_orchestrator.messaging import notifications, rpc
 from cleanup_orchestrator.monitoring import health, reports
 from cleanup_orchestrator.monitoring import server as monitoring_server
 from cleanup_orchestrator.plugins import registry
+from cleanup_orchestrator.plugins.contract import SUPPORTED_VERSIONS
 from cleanup_orchestrator.worker import orphan_scan
 from cleanup_orchestrator.worker.context import WorkerContext
 from cleanup_orchestrator.worker.worker import Worker
@@ -75,6 +76,8 @@ def load(argv: Sequence[str] = (), prog: str = PROJECT, description: str | None 
 class Parts:
     """The parts that the processes consist of."""
 
+    versions = SUPPORTED_VERSIONS  #: of the plugin contract
+
     def __init__(self, conf: cfg.ConfigOpts, in_process: bool = False) -> None:
         self.conf = conf
         self.name = f"{socket.gethostname()}:{os.getpid()}"
@@ -92,7 +95,9 @@ class Parts:
 
         :raises cleanup_orchestrator.errors.CleanupError: if a plugin must not run
         """
-        loaded = registry.load()
+        loaded = registry.load(self.versions)
+        for warning in loaded.deprecations:
+            LOG.warning("%s", warning)
         loaded.register_options(self.conf)
         return loaded
 

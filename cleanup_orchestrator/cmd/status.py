@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import stevedore
 from keystoneauth1 import loading as ka_loading
@@ -23,6 +23,7 @@ from cleanup_orchestrator.cmd import arguments, schema
 from cleanup_orchestrator.core.redact import redact
 from cleanup_orchestrator.messaging import rpc
 from cleanup_orchestrator.plugins import registry
+from cleanup_orchestrator.plugins.contract import SUPPORTED_VERSIONS
 
 PROG = "cleanup-orchestrator-status"
 
@@ -56,8 +57,12 @@ def _loads(load: Callable[[], object]) -> upgradecheck.Result:
 class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgradecheck has no types
     """The checks; each returns success, or a warning or failure that says what to do."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._conf = conf
+    def __init__(self, conf: cfg.ConfigOpts, versions: Mapping[int, str] = SUPPORTED_VERSIONS) -> None:
+        """Make the checks.
+
+        :param versions: the supported versions of the plugin contract
+        """
+        self._conf, self._versions = conf, versions
         self._upgrade_checks = (
             ("Database", Checks._database),
             ("Message bus", Checks._bus),
@@ -167,7 +172,12 @@ class Checks(upgradecheck.UpgradeCommands):  # type: ignore[misc]  # oslo.upgrad
         return _OK
 
     def _plugins(self) -> upgradecheck.Result:
-        return _loads(lambda: registry.load().register_options(self._conf))
+        try:
+            loaded = registry.load(self._versions)
+            loaded.register_options(self._conf)
+        except Exception as error:  # plugins may raise any error when they are loaded
+            return _failure(f"{type(error).__name__}: {error}")
+        return _warning("; ".join(loaded.deprecations)) if loaded.deprecations else _OK
 
     def _drain(self) -> upgradecheck.Result:
         return _loads(lambda: drain.load(self._conf.drain.driver))

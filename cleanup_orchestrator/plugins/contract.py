@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 #: The version of the plugin contract that this release implements.
 CONTRACT_VERSION = 1
 
-#: Versions that the registry accepts in :attr:`Service.contract_version`.
-SUPPORTED_VERSIONS = (CONTRACT_VERSION,)
+#: The versions that the registry accepts. A deprecated version has the first release that refuses it, any other version
+#: an empty string. The manual of plugins has the deprecation policy.
+SUPPORTED_VERSIONS: Mapping[int, str] = {CONTRACT_VERSION: ""}
 
 #: How a type is listed: a declared call, or a named hook that yields rows.
 Listing = Sdk | Rest | Callable[["Connection", ProjectDefinition], Iterable[Row]]

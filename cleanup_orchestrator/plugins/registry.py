@@ -16,6 +16,8 @@ from cleanup_orchestrator.plugins.base import EVERYTHING, NeededBy, ResourceType
 from cleanup_orchestrator.plugins.contract import SUPPORTED_VERSIONS
 
 NAMESPACE = "cleanup_orchestrator.services"
+#: The part of the manual about the versions of the contract.
+MANUAL = "Plugins: Versions of the contract"
 _NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 
 
@@ -39,9 +41,10 @@ def option_group(service_type: str) -> str:
 class Registry:
     """The services by official type, with the graph over all their types."""
 
-    def __init__(self, services: Iterable[Service]) -> None:
+    def __init__(self, services: Iterable[Service], versions: Mapping[int, str] = SUPPORTED_VERSIONS) -> None:
         """Check the services and order their types.
 
+        :param versions: the supported versions of the contract, see ``contract.SUPPORTED_VERSIONS``
         :raises InvalidPlugin: for an unknown or repeated name, or an unsupported version of the contract
         :raises cleanup_orchestrator.core.dependencies.Cycle: for a cycle in ``after``
         """
@@ -49,13 +52,13 @@ class Registry:
         for service in services:
             if service.service_type in self.services:
                 raise InvalidPlugin(f"two plugins answer for {service.service_type}")
-            if service.contract_version not in SUPPORTED_VERSIONS:
-                supported = " and ".join(str(version) for version in SUPPORTED_VERSIONS)
-                raise InvalidPlugin(
-                    f"the plugin for {service.service_type} is written for version {service.contract_version!r} of "
-                    f"the plugin contract; this release supports version {supported}"
-                )
+            if not _is_supported(service, versions):
+                raise InvalidPlugin(_unsupported(service, versions))
             self.services[service.service_type] = service
+        #: A sentence for each plugin that is written for a deprecated version of the contract.
+        self.deprecations = tuple(
+            text for service in self.services.values() if (text := deprecation(service, versions))
+        )
         self.order = dependencies.check(self.graph())
         self._related: dict[str, tuple[tuple[Service, ResourceType, bool, str], ...]] = {}
 
@@ -163,6 +166,40 @@ class Registry:
         return {o.dest: conf[option_group(service_type)][o.dest] for o in service.options}
 
 
+def _is_supported(service: Service, versions: Mapping[int, str]) -> bool:
+    return isinstance(service.contract_version, int) and service.contract_version in versions
+
+
+def _unsupported(service: Service, versions: Mapping[int, str]) -> str:
+    """Return why a plugin is refused for its version of the contract, and the way out."""
+    supported = " and ".join(str(version) for version in sorted(versions))
+    stated: object = service.contract_version
+    if not isinstance(stated, int):
+        remedy = "state a whole number in contract_version"
+    elif stated > max(versions):
+        remedy = "upgrade cleanup-orchestrator, or install an earlier release of the plugin"
+    else:
+        remedy = "install a later release of the plugin"
+    return (
+        f"the plugin for {service.service_type} is written for version {stated!r} of the plugin contract; this release "
+        f"supports version {supported}: {remedy}"
+    )
+
+
+def deprecation(service: Service, versions: Mapping[int, str] = SUPPORTED_VERSIONS) -> str:
+    """Return a warning about a plugin whose version of the contract is deprecated; empty if it is not.
+
+    :param versions: the supported versions of the contract, see ``contract.SUPPORTED_VERSIONS``
+    """
+    if not _is_supported(service, versions) or not (end := versions[service.contract_version]):
+        return ""
+    return (
+        f"the plugin for {service.service_type} is written for version {service.contract_version} of the plugin "
+        f"contract, which is deprecated: release {end} refuses it; install a later release of the plugin, or see "
+        f'"{MANUAL}" in the manual for how to change it'
+    )
+
+
 def _full_name(service: Service, name: str) -> str:
     """Return a type's name with its service.
 
@@ -181,9 +218,20 @@ def _links(service: Service, part: ResourceType, whole: str) -> tuple[str, ...]:
     return declared or (("",) if whole in (_full_name(service, name) for name in part.deleted_with) else ())
 
 
-def load() -> Registry:
+def expect_service(name: str, plugin: object) -> Service:
+    """Return what an entry point refers to, if it is a service of the type that its name says.
+
+    :raises InvalidPlugin: it is not
+    """
+    if not isinstance(plugin, Service) or plugin.service_type != name:
+        raise InvalidPlugin(f"entry point {name} is not a Service of that type")
+    return plugin
+
+
+def load(versions: Mapping[int, str] = SUPPORTED_VERSIONS) -> Registry:
     """Return the installed plugins.
 
+    :param versions: the supported versions of the contract, see ``contract.SUPPORTED_VERSIONS``
     :raises InvalidPlugin: when one does not load. Without it, its service would be an unsupported service
     """
 
@@ -191,9 +239,5 @@ def load() -> Registry:
         raise InvalidPlugin(f"plugin {entry_point.name} does not load: {error}") from error
 
     manager = stevedore.ExtensionManager(NAMESPACE, invoke_on_load=False, on_load_failure_callback=failed)
-    services = []
-    for extension in manager:
-        if not isinstance(extension.plugin, Service) or extension.plugin.service_type != extension.name:
-            raise InvalidPlugin(f"entry point {extension.name} is not a Service of that type")
-        services.append(extension.plugin)
-    return Registry(sorted(services, key=lambda s: s.service_type))
+    services = [expect_service(extension.name, extension.plugin) for extension in manager]
+    return Registry(sorted(services, key=lambda s: s.service_type), versions)

@@ -69,7 +69,7 @@ def test_an_unreachable_database(check):
 
 
 def test_a_plugin_that_does_not_load(database_url, check, monkeypatch):
-    def broken():
+    def broken(_versions):
         raise CleanupError("plugin network does not load: no such thing")
 
     monkeypatch.setattr(status.registry, "load", broken)
