@@ -4,12 +4,16 @@ For the tests of this repository and of vendors:
 
 from cleanup_orchestrator.plugins import conformance
 assert conformance.problems(SERVICE) == []
+
+``cleanup-orchestrator-manage plugin check`` prints the findings of :func:`check`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
 
 from openstack.connection import Connection
 from os_service_types import ServiceTypes
@@ -17,9 +21,29 @@ from os_service_types import ServiceTypes
 from cleanup_orchestrator.core.dependencies import EVERYTHING, Cycle
 from cleanup_orchestrator.core.step import Token
 from cleanup_orchestrator.plugins.base import SCOPED, ProjectDefinition, ResourceType, Rest, Sdk, Service, fill
-from cleanup_orchestrator.plugins.registry import InvalidPlugin, Registry
+from cleanup_orchestrator.plugins.contract import SUPPORTED_VERSIONS
+from cleanup_orchestrator.plugins.registry import InvalidPlugin, Registry, deprecation
 
 _PROJECT = ProjectDefinition("0123456789abcdef", "name", "domain", "region")
+
+
+class Answer(StrEnum):
+    """What a rule says about a plugin or one of its types."""
+
+    OK = "ok"
+    WARNING = "warning"  #: it works, and should be changed
+    FAILED = "FAILED"
+    NOT_CHECKED = "not checked"  #: the rule does not apply, or what it needs is not there
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """What one rule says about a plugin or one of its types."""
+
+    subject: str  #: the service type, or the full name of the resource type: ``network.port``
+    rule: str  #: id of the rule
+    answer: Answer
+    text: str  #: what the rule found, and what to do if it failed
 
 
 def problems(service: Service, *others: Service) -> list[str]:
@@ -27,61 +51,127 @@ def problems(service: Service, *others: Service) -> list[str]:
 
     :param others: the plugins that this plugin waits for
     """
-    found = []
-    if not ServiceTypes().is_official(service.service_type):
-        found.append(f"{service.service_type} is not an official service type of os-service-types")
-    for type_ in service.types:
-        found += [f"{service.service_type}.{type_.name}: {problem}" for problem in _type_problems(type_)]
+    return [_sentence(found, service) for found in check(service, *others) if found.answer is Answer.FAILED]
+
+
+def _sentence(found: Finding, service: Service) -> str:
+    return found.text if found.subject == service.service_type else f"{found.subject}: {found.text}"
+
+
+def check(service: Service, *others: Service, versions: Mapping[int, str] = SUPPORTED_VERSIONS) -> Iterator[Finding]:
+    """Yield what each rule says about a plugin and about each of its types.
+
+    :param others: the plugins that this plugin waits for
+    :param versions: the supported versions of the contract, see ``contract.SUPPORTED_VERSIONS``
+    """
+    subject = service.service_type
+    if ServiceTypes().is_official(subject):
+        yield Finding(subject, "service-type", Answer.OK, "the service type is official")
+    else:
+        text = f"{subject} is not an official service type of os-service-types"
+        yield Finding(subject, "service-type", Answer.FAILED, text)
+    if warning := deprecation(service, versions):
+        yield Finding(subject, "contract-version", Answer.WARNING, warning)
     try:
-        Registry([service, *others])
+        Registry([service, *others], versions)
     except (InvalidPlugin, Cycle) as error:
-        found.append(str(error))
-    return found
+        yield Finding(subject, "registry", Answer.FAILED, str(error))
+    else:
+        text = "the version of the contract is supported, and all names and the order of the types are valid"
+        yield Finding(subject, "registry", Answer.OK, text)
+    for type_ in service.types:
+        for rule, text, find in _RULES:
+            full = f"{subject}.{type_.name}"
+            found = [Finding(full, rule, Answer.FAILED, problem) for problem in find(type_)]
+            yield from found or [Finding(full, rule, Answer.OK, text)]
 
 
-def _type_problems(type_: ResourceType) -> Iterator[str]:
-    for what, call in (
-        ("list", type_.list),
-        ("show", type_.show),
-        ("delete", type_.delete),
-        ("force", type_.force),
-        *(("prepare", action) for action in type_.prepare),
-    ):
+def _calls(type_: ResourceType) -> Iterator[str]:
+    calls = [("list", type_.list), ("show", type_.show), ("delete", type_.delete), ("force", type_.force)]
+    calls += [("prepare", action) for action in type_.prepare]
+    for what, call in calls:
         if call is not None:
             yield from (f"{what}: {problem}" for problem in _call_problems(call, what))
-    if type_.halt is not None:
-        for what, call in (("stop", type_.halt.stop), ("start", type_.halt.start)):
-            yield from (f"halt.{what}: {problem}" for problem in _call_problems(call, what))
-        if type_.show is None:
-            yield "it is stopped ('halt') without being read again ('show')"
-    if not isinstance(type_.all_projects, str):
-        yield from (f"all_projects: {problem}" for problem in _call_problems(type_.all_projects, "list"))
-        if type_.owner == SCOPED:
-            yield "its rows show no owner ('owner'), so that a list of all projects ('all_projects') says nothing"
-        elif not callable(type_.all_projects) and _filtered(type_.all_projects):
-            yield "its list of all projects ('all_projects') carries an owner filter"
+
+
+def _halt(type_: ResourceType) -> Iterator[str]:
+    if type_.halt is None:
+        return
+    for what, call in (("stop", type_.halt.stop), ("start", type_.halt.start)):
+        yield from (f"halt.{what}: {problem}" for problem in _call_problems(call, what))
+    if type_.show is None:
+        yield "it is stopped ('halt') without being read again ('show')"
+
+
+def _all_projects(type_: ResourceType) -> Iterator[str]:
+    if isinstance(type_.all_projects, str):
+        return
+    yield from (f"all_projects: {problem}" for problem in _call_problems(type_.all_projects, "list"))
+    if type_.owner == SCOPED:
+        yield "its rows show no owner ('owner'), so that a list of all projects ('all_projects') says nothing"
+    elif not callable(type_.all_projects) and _filtered(type_.all_projects):
+        yield "its list of all projects ('all_projects') carries an owner filter"
+
+
+def _token(type_: ResourceType) -> Iterator[str]:
     if type_.token_if_gone is not None and (type_.token, type_.token_if_gone) != (Token.PROJECT, Token.ADMIN):
         yield "'token_if_gone' is for a type that needs a token of the project, and then does with an admin's"
     if type_.proof is not None and type_.proof.method != "GET":
         yield "what proves that the caller is an admin ('proof') is no read"
+
+
+def _owner(type_: ResourceType) -> Iterator[str]:
     if not type_.owner:
         yield "it does not say which attribute names the owner"
-    if type_.owner != SCOPED and not type_.unfiltered and not callable(type_.list) and not _filtered(type_.list):
+    if callable(type_.list) or _filtered(type_.list):
+        return
+    if type_.owner != SCOPED and not type_.unfiltered:
         yield "its list call carries no owner filter, and 'unfiltered' does not say why"
+    if type_.owner == SCOPED and type_.token is Token.ADMIN:
+        yield (
+            "its rows show no owner (SCOPED), and its list call names no project and is made with an admin's token: "
+            "the rows of all projects would be the project's"
+        )
+
+
+def _fresh(type_: ResourceType) -> Iterator[str]:
     if type_.delete is not None and not type_.deleted_with and type_.show is None and not type_.fresh:
         yield "it is deleted without being read again, and 'fresh' does not say why that is safe"
+
+
+def _settings(type_: ResourceType) -> Iterator[str]:
     if type_.project_setting and EVERYTHING in type_.after and type_.deleted_with:
         yield "project settings cannot be deleted with another type: by then nothing else is deleted"
     if type_.informational and not type_.project_setting:
         yield "what is only reported ('informational') is project settings, too: it goes right before the project does"
     if type_.informational and type_.token is not Token.ADMIN:
         yield "what is only reported ('informational') is listed with an admin's token: the last round has no other"
+
+
+def _force(type_: ResourceType) -> Iterator[str]:
     if type_.force is not None and (type_.delete is None or type_.project_setting or type_.deleted_with):
         yield "its force would never be used: it has no delete of its own that may be left undone"
     if type_.may_force is not None and type_.force is None:
         yield "it says whether its force may be used, and has none"
+
+
+def _source(type_: ResourceType) -> Iterator[str]:
     if not type_.source:
         yield "it does not say which call of which service it rests on ('source')"
+
+
+#: The rules for a type: the id, what holds if the rule finds no problem, and what yields the problems.
+_RULES: tuple[tuple[str, str, Callable[[ResourceType], Iterator[str]]], ...] = (
+    ("calls", "each declared call exists and takes its arguments, and each hook has a name", _calls),
+    ("owner", "the declaration says how the owner of a row is known", _owner),
+    ("fresh", "the owner is known right before the delete", _fresh),
+    ("token", "the tokens and the proof suit each other", _token),
+    ("settings", "the declarations about project settings suit each other", _settings),
+    ("all-projects", "the list of all projects shows owners and has no owner filter, or there is none", _all_projects),
+    ("force", "the declarations about force suit each other", _force),
+    ("halt", "it can be stopped and started, or does not declare it", _halt),
+    ("source", "the declaration names its source", _source),
+)
 
 
 def _filtered(call: Sdk | Rest) -> bool:

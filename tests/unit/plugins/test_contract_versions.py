@@ -1,0 +1,121 @@
+"""The versions of the plugin contract: a plugin for an old version works with a warning, then it is refused."""
+
+import dataclasses
+import logging
+
+import pytest
+from oslo_config import cfg
+from oslo_upgradecheck import upgradecheck
+
+from cleanup_orchestrator.cmd.status import Checks
+from cleanup_orchestrator.plugins import conformance, registry
+from cleanup_orchestrator.plugins.conformance import Answer
+from cleanup_orchestrator.plugins.contract import CONTRACT_VERSION, SUPPORTED_VERSIONS
+from cleanup_orchestrator.service import Parts
+
+OLD = CONTRACT_VERSION  #: the version that the old plugin states
+NEW = CONTRACT_VERSION + 1
+DEPRECATED = {OLD: "3.0.0", NEW: ""}  #: the next release: the newest version, and the old one deprecated
+REFUSED = {NEW: ""}  #: release 3.0.0
+
+PLUGIN = f"""
+from cleanup_orchestrator.plugins.base import ResourceType, Rest, Service
+
+SERVICE = Service(
+    "reservation",
+    (
+        ResourceType(
+            "lease",
+            list=Rest("reservation", "/leases", key="leases", query={{"project_id": "{{project_id}}"}}),
+            show=Rest("reservation", "/leases/{{id}}", key="lease"),
+            delete=Rest("reservation", "/leases/{{id}}", method="DELETE"),
+            source="GET, DELETE /leases",
+        ),
+    ),
+    contract_version={OLD},
+)
+"""
+
+
+@pytest.fixture
+def old_plugin(tmp_path, monkeypatch):
+    """An installed package with an entry point. Other plugins state the same version, and are not the point."""
+    (tmp_path / "old_reservation_plugin.py").write_text(PLUGIN)
+    metadata = tmp_path / "old_reservation_plugin-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: old-reservation-plugin\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(
+        f"[{registry.NAMESPACE}]\nreservation = old_reservation_plugin:SERVICE\n"
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def of_reservation(sentences):
+    return [sentence for sentence in sentences if "for reservation is" in sentence]
+
+
+@pytest.mark.parametrize(
+    ("versions", "warning"),
+    [
+        (SUPPORTED_VERSIONS, ""),
+        (DEPRECATED, f"written for version {OLD} of the plugin contract, which is deprecated: release 3.0.0 refuses"),
+    ],
+)
+def test_an_old_plugin_loads_and_a_deprecation_is_said(old_plugin, versions, warning):
+    loaded = registry.load(versions)
+    assert [type_.name for type_ in loaded.services["reservation"].types] == ["lease"]
+    said = of_reservation(loaded.deprecations)
+    assert len(said) == bool(warning)
+    assert all(warning in sentence and registry.MANUAL in sentence for sentence in said)
+
+
+def test_a_plugin_is_refused_once_its_version_has_lost_its_support(old_plugin):
+    expected = rf"written for version {OLD}.*supports version {NEW}: install a later release of the plugin"
+    with pytest.raises(registry.InvalidPlugin, match=expected):
+        registry.load(REFUSED)
+
+
+@pytest.mark.parametrize(
+    ("version", "remedy"),
+    [
+        (0, "install a later release of the plugin"),
+        (NEW + 1, "upgrade cleanup-orchestrator, or install an earlier release of the plugin"),
+        ("1", "state a whole number in contract_version"),
+        (None, "state a whole number in contract_version"),
+        ([], "state a whole number in contract_version"),
+    ],
+)
+def test_the_refusal_says_the_way_out(old_plugin, version, remedy):
+    plugin = dataclasses.replace(registry.load().services["reservation"], contract_version=version)
+    with pytest.raises(registry.InvalidPlugin, match=f"version {NEW}: {remedy}"):
+        registry.Registry([plugin], REFUSED)
+
+
+def test_the_conformance_check_warns_and_a_warning_is_no_problem(old_plugin):
+    plugin = registry.load().services["reservation"]
+    warnings = [found for found in conformance.check(plugin, versions=DEPRECATED) if found.answer is Answer.WARNING]
+    assert [(found.subject, found.rule) for found in warnings] == [("reservation", "contract-version")]
+    assert conformance.problems(plugin) == []
+
+
+@pytest.mark.parametrize(
+    ("versions", "code", "text"),
+    [
+        (SUPPORTED_VERSIONS, upgradecheck.Code.SUCCESS, None),
+        (DEPRECATED, upgradecheck.Code.WARNING, "for reservation is written for version 1"),
+        (REFUSED, upgradecheck.Code.FAILURE, "is written for version 1"),
+    ],
+)
+def test_the_upgrade_check_says_the_same(old_plugin, versions, code, text):
+    result = Checks(cfg.ConfigOpts(), versions)._plugins()
+    assert result.code is code
+    assert (text in result.details) if text else result.details is None
+
+
+def test_a_process_logs_one_warning_for_each_deprecated_plugin(old_plugin, caplog):
+    with caplog.at_level(logging.WARNING):
+        parts = Parts.__new__(Parts)  # neither a database nor a bus
+        parts.conf, parts.versions = cfg.ConfigOpts(), DEPRECATED
+        assert parts.registry is parts.registry
+    assert len(of_reservation(record.getMessage() for record in caplog.records)) == 1
