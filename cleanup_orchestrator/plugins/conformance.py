@@ -193,6 +193,11 @@ def _call_problems(call: object, what: str) -> Iterator[str]:
                 inspect.signature(method).bind(None, *call.args, **call.kwargs)
             except TypeError as error:
                 yield f"{call!r}: {error}"
+            if what == "list" and _reads_one_page(method):
+                yield (
+                    f"openstacksdk's {call.proxy}.{call.method} reads only the first page (paginated=False): declare a "
+                    "Rest call with paging"
+                )
     elif isinstance(call, Rest):
         if what == "list" and not call.key:
             yield f"{call!r} does not say under which key the collection is"
@@ -202,6 +207,14 @@ def _call_problems(call: object, what: str) -> Iterator[str]:
         yield f"{call!r} is neither a declared call nor a hook"
     elif not inspect.getdoc(call) and getattr(call, "__name__", "<lambda>") == "<lambda>":
         yield "a hook has a name: no lambdas"
+
+
+def _reads_one_page(method: object) -> bool:
+    """Return whether a list call of openstacksdk follows no pages, by its source: no attribute says so."""
+    try:
+        return "paginated=False" in inspect.getsource(method)  # type: ignore[arg-type]
+    except (OSError, TypeError):  # without the source
+        return False
 
 
 def _proxies() -> dict[str, type]:

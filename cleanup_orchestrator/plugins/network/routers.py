@@ -23,6 +23,7 @@ from cleanup_orchestrator.plugins.network.common import (
     extension,
     list_rows,
     owner_of,
+    rest_list,
     row_blocker,
     simple_type,
 )
@@ -126,7 +127,7 @@ ROUTERS = (
     simple_type(
         "ndp_proxy",
         "ndp_proxies",
-        list=Sdk("network", "ndp_proxies"),
+        list=rest_list("ndp_proxies"),  # openstacksdk reads only its first page
         unfiltered="Neutron refuses an owner filter here (400 where filter-validation is on)",
         available=extension("l3-ndp-proxy"),
         note="While it exists, its router's interfaces and gateway cannot be removed.",

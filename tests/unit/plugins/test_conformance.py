@@ -8,6 +8,7 @@ from cleanup_orchestrator.core.dependencies import EVERYTHING, Cycle
 from cleanup_orchestrator.plugins import conformance, registry
 from cleanup_orchestrator.plugins.base import (
     CONTRACT_VERSION,
+    SCOPED,
     ProjectDefinition,
     ResourceType,
     Rest,
@@ -81,6 +82,11 @@ def test_a_good_type_has_no_problem():
         ({"list": Sdk("network", "portz", project_id="{project_id}")}, "has no call portz"),
         ({"list": Sdk("netwurk", "ports", project_id="{project_id}")}, "has no proxy netwurk"),
         ({"list": Sdk("network", "ports")}, "no owner filter"),
+        ({"list": Sdk("network", "ndp_proxies"), "unfiltered": "no filter"}, "only the first page (paginated=False)"),
+        (
+            {"list": Rest("network", "/ports", key="ports"), "owner": SCOPED},
+            "the rows of all projects would be the project's",
+        ),
         ({"list": Rest("network", "/ports", query={"project_id": "{project_id}"})}, "under which key"),
         ({"show": Sdk("network", "get_port")}, "missing a required argument"),
         ({"delete": Sdk("network", "delete_port", "{id}", whatever=1)}, "unexpected keyword"),
