@@ -1,6 +1,6 @@
 """Implements ``cleanup-orchestrator-manage``.
 
-The command creates, upgrades and checks the database schema, and purges old records.
+The command creates, upgrades and checks the database schema, purges old records, and checks plugins.
 
 It is the only module that imports alembic. ``cmd.schema`` has what the other processes need of the schema.
 """
@@ -25,7 +25,7 @@ from alembic.util import CommandError
 from oslo_config import cfg
 
 from cleanup_orchestrator import store
-from cleanup_orchestrator.cmd import arguments
+from cleanup_orchestrator.cmd import arguments, plugin_check
 from cleanup_orchestrator.cmd.schema import (
     PROG,
     PROJECT,
@@ -189,10 +189,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROG,
         parents=[common],
-        description="Manage the database of cleanup-orchestrator.",
+        description="Manage the database of cleanup-orchestrator, and check plugins.",
         epilog=f"example: {PROG} db upgrade",
     )
-    nouns = parser.add_subparsers(dest="noun", required=True, metavar="db")
+    nouns = parser.add_subparsers(dest="noun", required=True, metavar="db|plugin")
     database = add(nouns, "db", "manage the schema and old records; there is no downgrade", "db upgrade")
     verbs = database.add_subparsers(dest="verb", required=True, metavar="upgrade|current|history|check|purge|revision")
 
@@ -223,17 +223,36 @@ def _parser() -> argparse.ArgumentParser:
     one = add(verbs, "revision", "write a new migration (in a checkout)", 'db revision -m "add waivers"')
     one.add_argument("-m", "--message", required=True, help="a short description")
     one.set_defaults(run=_db_revision)
+
+    plugin = add(nouns, "plugin", "check plugins; needs no database", plugin_check.EXAMPLE)
+    verbs = plugin.add_subparsers(dest="verb", required=True, metavar="check")
+    one = add(
+        verbs,
+        "check",
+        "check a plugin against the contract, and on a cloud without any write call. Exit codes: 0: no rule failed, "
+        "1: a rule failed, or an error, 2: a wrong command line",
+        plugin_check.EXAMPLE,
+    )
+    plugin_check.add_arguments(one)
+    one.set_defaults(run=plugin_check.run)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code."""
-    args = _parser().parse_args(argv)
+    parser = _parser()
+    args = parser.parse_args(argv)
     conf = cfg.ConfigOpts()
+    if args.noun == "plugin":
+        plugin_check.expect_valid(args, parser.error)
     for group, options in store.OPTS.items():
         conf.register_opts(options, group=group)
     try:
-        conf(arguments.sources(argv), project=PROJECT, prog=PROG)
+        # A check of a plugin needs no configuration, so it reads only what the command line names.
+        defaults: dict[str, list[str]] = (
+            {"default_config_files": [], "default_config_dirs": []} if args.noun == "plugin" else {}
+        )
+        conf(arguments.sources(argv), project=PROJECT, prog=PROG, **defaults)
         code: int = args.run(conf, args)
         return code
     except (ManageError, cfg.Error) as error:
