@@ -2,8 +2,10 @@
 
 import dataclasses
 import logging
+import sys
 
 import pytest
+import stevedore
 from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
@@ -22,13 +24,13 @@ PLUGIN = f"""
 from cleanup_orchestrator.plugins.base import ResourceType, Rest, Service
 
 SERVICE = Service(
-    "reservation",
+    "function-engine",
     (
         ResourceType(
             "lease",
-            list=Rest("reservation", "/leases", key="leases", query={{"project_id": "{{project_id}}"}}),
-            show=Rest("reservation", "/leases/{{id}}", key="lease"),
-            delete=Rest("reservation", "/leases/{{id}}", method="DELETE"),
+            list=Rest("function-engine", "/leases", key="leases", query={{"project_id": "{{project_id}}"}}),
+            show=Rest("function-engine", "/leases/{{id}}", key="lease"),
+            delete=Rest("function-engine", "/leases/{{id}}", method="DELETE"),
             source="GET, DELETE /leases",
         ),
     ),
@@ -40,19 +42,20 @@ SERVICE = Service(
 @pytest.fixture
 def old_plugin(tmp_path, monkeypatch):
     """An installed package with an entry point. Other plugins state the same version, and are not the point."""
-    (tmp_path / "old_reservation_plugin.py").write_text(PLUGIN)
-    metadata = tmp_path / "old_reservation_plugin-1.0.dist-info"
+    (tmp_path / "old_functions_plugin.py").write_text(PLUGIN)
+    metadata = tmp_path / "old_functions_plugin-1.0.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: old-reservation-plugin\nVersion: 1.0\n")
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: old-functions-plugin\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text(
-        f"[{registry.NAMESPACE}]\nreservation = old_reservation_plugin:SERVICE\n"
+        f"[{registry.NAMESPACE}]\nfunction-engine = old_functions_plugin:SERVICE\n"
     )
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(stevedore.ExtensionManager, "ENTRY_POINT_CACHE", {})  # what was installed before
+    monkeypatch.delitem(sys.modules, "old_functions_plugin", raising=False)
 
 
-def of_reservation(sentences):
-    return [sentence for sentence in sentences if "for reservation is" in sentence]
+def of_functions(sentences):
+    return [sentence for sentence in sentences if "for function-engine is" in sentence]
 
 
 @pytest.mark.parametrize(
@@ -64,8 +67,8 @@ def of_reservation(sentences):
 )
 def test_an_old_plugin_loads_and_a_deprecation_is_said(old_plugin, versions, warning):
     loaded = registry.load(versions)
-    assert [type_.name for type_ in loaded.services["reservation"].types] == ["lease"]
-    said = of_reservation(loaded.deprecations)
+    assert [type_.name for type_ in loaded.services["function-engine"].types] == ["lease"]
+    said = of_functions(loaded.deprecations)
     assert len(said) == bool(warning)
     assert all(warning in sentence and registry.MANUAL in sentence for sentence in said)
 
@@ -87,15 +90,15 @@ def test_a_plugin_is_refused_once_its_version_has_lost_its_support(old_plugin):
     ],
 )
 def test_the_refusal_says_the_way_out(old_plugin, version, remedy):
-    plugin = dataclasses.replace(registry.load().services["reservation"], contract_version=version)
+    plugin = dataclasses.replace(registry.load().services["function-engine"], contract_version=version)
     with pytest.raises(registry.InvalidPlugin, match=f"version {NEW}: {remedy}"):
         registry.Registry([plugin], REFUSED)
 
 
 def test_the_conformance_check_warns_and_a_warning_is_no_problem(old_plugin):
-    plugin = registry.load().services["reservation"]
+    plugin = registry.load().services["function-engine"]
     warnings = [found for found in conformance.check(plugin, versions=DEPRECATED) if found.answer is Answer.WARNING]
-    assert [(found.subject, found.rule) for found in warnings] == [("reservation", "contract-version")]
+    assert [(found.subject, found.rule) for found in warnings] == [("function-engine", "contract-version")]
     assert conformance.problems(plugin) == []
 
 
@@ -103,7 +106,7 @@ def test_the_conformance_check_warns_and_a_warning_is_no_problem(old_plugin):
     ("versions", "code", "text"),
     [
         (SUPPORTED_VERSIONS, upgradecheck.Code.SUCCESS, None),
-        (DEPRECATED, upgradecheck.Code.WARNING, "for reservation is written for version 1"),
+        (DEPRECATED, upgradecheck.Code.WARNING, "for function-engine is written for version 1"),
         (REFUSED, upgradecheck.Code.FAILURE, "is written for version 1"),
     ],
 )
@@ -118,4 +121,4 @@ def test_a_process_logs_one_warning_for_each_deprecated_plugin(old_plugin, caplo
         parts = Parts.__new__(Parts)  # neither a database nor a bus
         parts.conf, parts.versions = cfg.ConfigOpts(), DEPRECATED
         assert parts.registry is parts.registry
-    assert len(of_reservation(record.getMessage() for record in caplog.records)) == 1
+    assert len(of_functions(record.getMessage() for record in caplog.records)) == 1
