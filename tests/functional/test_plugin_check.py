@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pathlib
 import sys
 import types
 
@@ -14,11 +15,13 @@ import yaml
 from cleanup_orchestrator.cloud.session import SAFE_METHODS
 from cleanup_orchestrator.cmd import manage, plugin_cloud, plugin_live
 from cleanup_orchestrator.errors import WriteRefused
+from cleanup_orchestrator.plugins import conformance
 from cleanup_orchestrator.plugins.base import SCOPED, Paging, ResourceType, Rest, Service
 from cleanup_orchestrator.plugins.conformance import Answer
 from tests.emulated.cloud import OWN_PROJECT, USER
 from tests.support.emulated_site import emulated, with_cloud  # noqa: F401  a fixture
 
+ROOT = pathlib.Path(__file__).parents[2]
 KIND = "network.address_scope"
 ROWS = 3
 CLOUD = {"projects": 0, "bystanders": 1, "seed": 3, "small": True, "things": {KIND: ROWS}}
@@ -347,3 +350,10 @@ def test_a_wrong_command_line_is_2(arguments):
     with pytest.raises(SystemExit) as ended:
         check(None, *arguments)
     assert ended.value.code == 2
+
+
+def test_every_rule_is_in_the_manual():
+    """The page about plugins explains what each id of a rule means."""
+    text = (ROOT / "doc" / "source" / "contributor" / "plugins.rst").read_text()
+    rules = {found.rule for found in conformance.check(Service("function-engine", (HONEST,)))} | {"contract-version"}
+    assert [rule for rule in sorted({*rules, *plugin_live.RULES}) if f"``{rule}``" not in text] == []
