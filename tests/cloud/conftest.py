@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from keystoneauth1.identity.v3 import Password
@@ -28,6 +29,7 @@ from tests.cloud.fillings.base import Filled
 from tests.cloud.launcher import Cloud
 from tests.cloud.orchestrator import Orchestrator
 from tests.cloud.processes import last_line
+from tests.cloud.services import NO_BUS, SERVICES
 from tests.support import ports, sweeps, tiers
 from tests.support.servers import MariaDB, RabbitMQ
 
@@ -43,7 +45,7 @@ def free_port_base() -> int:
     return ports.reserve(PORTS, PORTS.step)
 
 
-def installed(variable: str, default: str, command: str, **options: bool) -> pathlib.Path:
+def installed(variable: str, default: str, command: str, **options: Any) -> pathlib.Path:
     """Return the venv of the services; install it if the variable names it and it does not exist yet."""
     wanted = os.environ.get(variable)
     venv = pathlib.Path(wanted or ROOT / ".tox" / default)
@@ -66,6 +68,38 @@ def full_cloud_venv() -> pathlib.Path:
     RabbitMQ.need()
     MariaDB.need()
     return installed("CLEANUP_FULL_CLOUD_VENV", "cloud-full", "nova-manage", full=True)
+
+
+@pytest.fixture(scope="session")
+def further_cloud_venv() -> pathlib.Path:
+    """The venv of the services that only the clouds of their test files have."""
+    MariaDB.need()
+    return installed("CLEANUP_FURTHER_CLOUD_VENV", "cloud-further", "aodh-dbsync", services=tuple(SERVICES))
+
+
+@pytest.fixture(scope="module")
+def further_cloud(
+    request: pytest.FixtureRequest, further_cloud_venv: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cloud]:
+    """Keystone and the services that the file names in `CLOUD`, on MariaDB, until the file has ended."""
+    services = request.module.CLOUD
+    if not set(services) <= set(NO_BUS):
+        RabbitMQ.need()
+    made = Cloud(tmp_path_factory.mktemp("cloud"), further_cloud_venv, port_base=free_port_base(), services=services)
+    with made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def further_admin(further_cloud: Cloud) -> Connection:
+    """The administrator of that cloud."""
+    return filler.connect(further_cloud.auth_url, "admin", further_cloud.site.password, "admin")
+
+
+@pytest.fixture(scope="module")
+def further_sweeper(further_cloud: Cloud) -> Sweeper:
+    """The orchestrator's user in that cloud."""
+    return Sweeper(further_cloud)
 
 
 @pytest.fixture(scope="session")
@@ -234,7 +268,7 @@ class Sweeper:
 
     def dump(self, *services: str) -> str:
         """Return all rows of the databases of the services, without those that change by themselves."""
-        if self.cloud.full:
+        if self.cloud.on_mariadb:
             found = rows.read(self.cloud).steady()
             mine = {place: all_ for place, all_ in found.tables.items() if place[0].startswith(services)}
             return "\n".join(rows.Rows(mine).lines(width=100_000))
@@ -247,13 +281,25 @@ class Sweeper:
             database.close()
         return "\n".join(texts)
 
+    def live(self, project_id: str, *places: str) -> dict[str, int]:
+        """Return how many rows name a project, and count as its resources, by table.
+
+        :param places: the beginnings of the names of tables: ``aodh.``, ``keystone.trust``
+        """
+        found = rows.read(self.cloud).live(project_id).named()
+        return {table: count for table, count in found.items() if table.startswith(places)}
+
+    def dump_of(self, project_id: str) -> str:
+        """Return all rows of all databases that name a project, without those that change by themselves."""
+        return "\n".join(rows.read(self.cloud).steady().of(project_id).lines(width=100_000))
+
     def assignments(self, project_id: str) -> set[tuple]:
         """Return the assignments on the project from the database of Keystone."""
         return set(self.rows("keystone", "SELECT * FROM assignment WHERE target_id = ?", project_id))
 
     def rows(self, database: str, sql: str, *arguments: object) -> list[tuple]:
         """Read rows from the database of a service, or run another statement on it."""
-        if self.cloud.full:
+        if self.cloud.on_mariadb:
             with rows.connect(self.cloud, database) as ask:
                 return [tuple(row.values()) for row in ask(sql, *arguments)]
         with sqlite3.connect(self.cloud.site.database(database), timeout=30) as connection:
@@ -270,7 +316,10 @@ def sweeper(cloud: Cloud) -> Sweeper:
 def fill_service(request: pytest.FixtureRequest, name: str, partner: Filled | None = None, objects: int = 5) -> Filled:
     """Fill a project in the service that the test file is about (`SERVICE`), in the smallest cloud that has it."""
     service = request.module.SERVICE.service_type
-    admin = request.getfixturevalue("admin" if service in LIGHT else "full_admin")
+    if hasattr(request.module, "CLOUD"):
+        admin = request.getfixturevalue("further_admin")
+    else:
+        admin = request.getfixturevalue("admin" if service in LIGHT else "full_admin")
     partner_id = partner.project_id if partner else None
     return filler.fill(admin, f"{service}-{name}", partner=partner_id, only=[service], objects=objects)
 

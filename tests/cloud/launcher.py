@@ -1,5 +1,8 @@
 """Starts and stops a real cloud on loopback: Keystone, Glance, Neutron, Swift and Barbican; with --full, eight more.
 
+With --only NAME (repeat it for more) the cloud is Keystone and the services that are named; this is also the way to
+start the services that are in neither of the two, such as Aodh.
+
 The light cloud needs no other server (SQLite, in-process bus) and no compiler. The whole cloud (with Placement, Nova,
 Cinder, Octavia, Designate, Manila, Heat and Magnum) starts a separate RabbitMQ and MariaDB, which have to be installed
 on the machine (Debian: rabbitmq-server, mariadb-server). Hypervisor, volumes, shares, load balancers and name servers
@@ -12,6 +15,8 @@ examples:
   python -m tests.cloud.launcher --full install --directory /tmp/whole
   python -m tests.cloud.launcher --full up --directory /tmp/whole
   python -m tests.cloud.launcher --full status --directory /tmp/whole
+  python -m tests.cloud.launcher --only aodh install --directory /tmp/alarms
+  python -m tests.cloud.launcher --only aodh up --directory /tmp/alarms
 """
 
 from __future__ import annotations
@@ -44,12 +49,14 @@ from tests.cloud.installing import install, make_venv
 from tests.cloud.processes import HOST, Children, last_line, port_is_free
 from tests.cloud.services import (
     LIGHT,
+    NO_BUS,
     PORT_OFFSETS,
     REGION,
     SERVICE_PROJECT,
     SERVICE_ROLES,
     SERVICES,
     STOCK_KEYSTONE,
+    WHOLE,
     Ini,
     Process,
     Service,
@@ -62,8 +69,13 @@ if TYPE_CHECKING:
     from tests.cloud.schemas import Schemas
     from tests.support.servers import MariaDB, Server
 
-REQUIREMENTS = pathlib.Path(__file__).with_name("requirements.txt")
-FULL_REQUIREMENTS = pathlib.Path(__file__).with_name("requirements-full.txt")  # names the other one
+#: What has to be installed for a cloud: services, the file of their requirements, which names the file before it, and
+#: a program that is there once they are installed.
+INSTALLATIONS = (
+    (LIGHT, "requirements.txt", "keystone-manage"),
+    (WHOLE, "requirements-full.txt", "nova-manage"),
+    (tuple(SERVICES), "requirements-further.txt", "aodh-dbsync"),
+)
 DEFAULT_PORT_BASE = 15000
 START_TIMEOUT = 600.0  # forty processes, on a machine with two processors
 #: Arguments of a cloud whose Keystone has the filter and the fence, and admits the user of the orchestrator.
@@ -85,9 +97,10 @@ class Cloud:
     """One cloud in one directory.
 
     `ports` overrides single ports (by the names of `services.PORT_OFFSETS`) of those that `port_base` gives.
-    `services` names those to start, Keystone always among them; `full` stands for all that there are. With any that is
-    not in `services.LIGHT` there is a RabbitMQ and a MariaDB below the directory. `keystone_module` is Keystone's WSGI
-    application, for one that is wrapped; a tuple of several starts one process for each, see `keystone_urls`.
+    `services` names those to start, Keystone always among them; `full` stands for `services.WHOLE`. With any that is
+    not in `services.LIGHT` there is a MariaDB below the directory, and with any that is not in `services.NO_BUS` a
+    RabbitMQ, too. `keystone_module` is Keystone's WSGI application, for one that is wrapped; a tuple of several starts
+    one process for each, see `keystone_urls`.
     `keystone_cache` is a key of `services.keystone.CACHES`. `cleanup_user` is a user that is made before Keystone
     starts, an admin of the service project, and named in Keystone's configuration as the orchestrator's. `python_path`
     is put before the services' own modules; `extra_config` is added to their configuration: {service: {section:
@@ -121,8 +134,8 @@ class Cloud:
         self.progress = progress
         self.children = Children(self.directory / "log")
         self._token_cache_time = token_cache_time
-        self._services = tuple(name for name in SERVICES if full or name in services or name == "keystone")
-        self.full = not set(self._services) <= set(LIGHT)
+        wanted = {"keystone", *(WHOLE if full else services)}
+        self._services = tuple(name for name in SERVICES if name in wanted)
         self.servers: list[Server] = []
         modules = (keystone_module,) * keystone_processes if isinstance(keystone_module, str) else keystone_module
         self._keystone_modules = modules
@@ -156,8 +169,13 @@ class Cloud:
         return self._site
 
     @property
+    def on_mariadb(self) -> bool:
+        """Whether the databases are in a MariaDB; those of the light cloud are SQLite files."""
+        return not set(self._services) <= set(LIGHT)
+
+    @property
     def mariadb(self) -> MariaDB:
-        """The server of the databases; only the whole cloud has it."""
+        """The server of the databases, if they are not SQLite files."""
         from tests.support.servers import MariaDB
 
         return next(server for server in self.servers if isinstance(server, MariaDB))
@@ -200,7 +218,7 @@ class Cloud:
     def installed(self) -> bool:
         """Return whether the venv has what the requirements name."""
         with contextlib.suppress(OSError):
-            return self._stamp().read_text() == requirements_hash(self.full)
+            return self._stamp().read_text() == requirements_hash(self._services)
         return False
 
     def install(self, log: str | os.PathLike[str] | None = None) -> None:
@@ -246,11 +264,11 @@ class Cloud:
         try:
             make_venv(self.children, self.venv, log)
             self.progress("installing the services: half a minute with uv, up to four with pip")
-            requirements = ["--requirement", str(FULL_REQUIREMENTS if self.full else REQUIREMENTS)]
+            requirements = ["--requirement", str(requirements_files(self._services)[-1])]
             install(self.children, python, requirements, log, self.progress)
         finally:
             self.children.stop()
-        self._stamp().write_text(requirements_hash(self.full))
+        self._stamp().write_text(requirements_hash(self._services))
         unfinished.unlink()
 
     def _stamp(self) -> pathlib.Path:
@@ -261,8 +279,7 @@ class Cloud:
     def up(self) -> None:
         """Start everything; return when every service answers. After an error no process is left."""
         began = time.monotonic()
-        needed = "nova-manage" if self.full else "keystone-manage"
-        if not (self.venv / "bin" / needed).exists():
+        if not (self.venv / "bin" / installed_program(self._services)).exists():
             raise CloudError(f"the services are not installed in {self.venv}: run install first")
         self._claim_directory()
         try:
@@ -270,7 +287,7 @@ class Cloud:
             self._check_file_system()
             self.check_ports()
             self.children.reset()
-            if self.full:
+            if self.on_mariadb:
                 self._start_servers()
             services = self._made()
             self._start(services)
@@ -302,10 +319,9 @@ class Cloud:
             raise CloudError(f"no cloud is up in {made.directory}")
         facts = json.loads(made._facts.read_text())
         made.ports, made._services = facts["ports"], tuple(facts["services"])
-        made.full = not set(made._services) <= set(LIGHT)
         made._cleanup_user, made._token_cache_time = facts["cleanup_user"], facts["token_cache_time"]
         made._site = dataclasses.replace(made.site, mariadb_url=facts["mariadb_url"])
-        if made.full:
+        if made.on_mariadb:
             server = MariaDB(made.directory / "mariadb")
             server.port = int(facts["mariadb_url"].rpartition(":")[2])
             made.servers = [server]
@@ -368,7 +384,7 @@ class Cloud:
                 )
 
     def _start_servers(self) -> None:
-        """The bus and the databases, before everything else. Databases are kept from one start to the next."""
+        """The databases, and the bus if need be, before everything else. Databases are kept for the next start."""
         from tests.support.servers import MariaDB, RabbitMQ
 
         class Kept(MariaDB):
@@ -379,14 +395,17 @@ class Cloud:
                     super()._make()
 
         shutil.rmtree(self.directory / "rabbitmq", ignore_errors=True)  # its queues are for processes that are gone
-        bus, databases = RabbitMQ(self.directory / "rabbitmq"), Kept(self.directory / "mariadb")
-        self.servers = [bus, databases]
+        databases = Kept(self.directory / "mariadb")
+        bus = None if set(self._services) <= set(NO_BUS) else RabbitMQ(self.directory / "rabbitmq")
+        self.servers = [databases] if bus is None else [bus, databases]
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda server: server.start(), self.servers))
         databases.sql("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
         url = databases.url("").rstrip("/")
-        self._site = dataclasses.replace(self.site, transport_url=bus.url, mariadb_url=url)
-        self.progress("RabbitMQ and MariaDB are up")
+        self._site = dataclasses.replace(self.site, mariadb_url=url)
+        if bus is not None:
+            self._site = dataclasses.replace(self.site, transport_url=bus.url)
+        self.progress("MariaDB is up" if bus is None else "RabbitMQ and MariaDB are up")
 
     def _start(self, services: list[Service]) -> None:
         """Start all services at once: each in a thread, which waits only for the services that it needs."""
@@ -443,7 +462,7 @@ class Cloud:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         self.log(f"{service.name}-setup").unlink(missing_ok=True)
-        if self.full and service.databases:
+        if self.on_mariadb and service.databases:
             self._fill_databases(service)
         elif service.schema:
             self._fill_file(service)
@@ -502,7 +521,7 @@ class Cloud:
     def _schemas(self) -> Schemas:
         from tests.cloud.schemas import Schemas
 
-        return Schemas(self.venv / "cleanup-cloud-schemas", requirements_hash(self.full))
+        return Schemas(self.venv / "cleanup-cloud-schemas", requirements_hash(self._services))
 
     def _normalized(self, commands: tuple[tuple[str, ...], ...]) -> list[list[str]]:
         """The commands without the directory of this cloud, which says nothing about what they make."""
@@ -711,9 +730,25 @@ class Cloud:
             self.directory.rmdir()
 
 
-def requirements_hash(full: bool = False) -> str:
-    """Return the requirements of the venv."""
-    text = REQUIREMENTS.read_bytes() + (FULL_REQUIREMENTS.read_bytes() if full else b"")
+def _installation(services: Collection[str]) -> int:
+    """Return which of `INSTALLATIONS` is the first with all of these services."""
+    return next(n for n, (names, *_) in enumerate(INSTALLATIONS) if set(services) <= set(names))
+
+
+def requirements_files(services: Collection[str] = LIGHT) -> list[pathlib.Path]:
+    """Return the files of the requirements of these services; the last one names the others."""
+    needed = INSTALLATIONS[: _installation(services) + 1]
+    return [pathlib.Path(__file__).with_name(file) for _, file, _ in needed]
+
+
+def installed_program(services: Collection[str]) -> str:
+    """Return a program that is in a venv in which these services are installed."""
+    return INSTALLATIONS[_installation(services)][2]
+
+
+def requirements_hash(services: Collection[str] = LIGHT) -> str:
+    """Return a digest of what has to be installed for these services."""
+    text = b"".join(file.read_bytes() for file in requirements_files(services))
     return hashlib.sha256(text + sys.version.encode()).hexdigest()
 
 
@@ -734,7 +769,11 @@ def main(arguments: list[str] | None = None) -> int:
         prog="python -m tests.cloud.launcher", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("verb", choices=["install", "up", "down", "status", "wipe"])
-    parser.add_argument("--full", action="store_true", help="all thirteen services, not only the five light ones")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--full", action="store_true", help="the thirteen services, not only the five light ones")
+    which.add_argument(
+        "--only", action="append", choices=sorted(SERVICES), help="Keystone and this service; repeat it for more"
+    )
     parser.add_argument("--fence", action="store_true", help="Keystone has our part in it, from this checkout")
     parser.add_argument("--directory", required=True, help="where the cloud keeps everything")
     parser.add_argument("--venv", help="where its services are installed (default: <directory>/venv)")
@@ -746,6 +785,7 @@ def main(arguments: list[str] | None = None) -> int:
         options.directory,
         options.venv,
         full=options.full,
+        services=options.only or LIGHT,
         port_base=options.port_base,
         token_cache_time=options.token_cache_time,
         **(FENCED if options.fence else {}),

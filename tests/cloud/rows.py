@@ -308,7 +308,7 @@ def read(cloud: Cloud) -> Rows:
 
 def databases(cloud: Cloud) -> list[str]:
     """The names of the databases; most are those of their services."""
-    if cloud.full:
+    if cloud.on_mariadb:
         return sorted({name for (name,) in cloud.mariadb.sql("SHOW DATABASES")} - SYSTEM)
     return sorted(name for name in cloud.site.services if cloud.site.database(name).exists())
 
@@ -319,7 +319,7 @@ Ask = Callable[..., list[Row]]
 @contextlib.contextmanager
 def connect(cloud: Cloud, database: str) -> Iterator[Ask]:
     """A function that answers SELECTs of one database; arguments stand for question marks, as in SQLite."""
-    if not cloud.full:
+    if not cloud.on_mariadb:
         path = cloud.site.database(database)
         connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=30)
         connection.row_factory = sqlite3.Row
@@ -343,13 +343,13 @@ def connect(cloud: Cloud, database: str) -> Iterator[Ask]:
 
 def tables_of(cloud: Cloud, ask: Ask) -> list[str]:
     """The tables of the database that is asked."""
-    sql = "SHOW TABLES" if cloud.full else "SELECT name FROM sqlite_master WHERE type = 'table'"
+    sql = "SHOW TABLES" if cloud.on_mariadb else "SELECT name FROM sqlite_master WHERE type = 'table'"
     return sorted(next(iter(row.values())) for row in ask(sql))
 
 
 def quoted(cloud: Cloud, name: str) -> str:
     """The name of a table or column, which may be a word of SQL."""
-    return f"`{name}`" if cloud.full else f'"{name}"'
+    return f"`{name}`" if cloud.on_mariadb else f'"{name}"'
 
 
 def swift(devices: pathlib.Path) -> dict[Place, tuple[Row, ...]]:

@@ -50,6 +50,13 @@ class Rest:
         return found[0]["id"]
 
 
+def client(connection: openstack.connection.Connection, service_type: str, **headers: str) -> Rest:
+    """Return a client of a service that openstacksdk does not know."""
+    proxy = connection.config.get_session_client(service_type)
+    proxy._connection = connection  # the SDK's client raises without it
+    return Rest(proxy, headers)
+
+
 @dataclass
 class Filled:
     """A project, its users, and the ids of its resources by kind."""

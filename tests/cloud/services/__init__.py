@@ -1,7 +1,7 @@
 """The services of the cloud as data; the launcher starts them.
 
 A service is a module with one function `service(site)`. `SERVICES` names them all, `LIGHT` those that need no other
-server.
+server, `WHOLE` those of the whole cloud. All others are started only in a cloud that names them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.cloud.services import (
+    aodh,
     barbican,
     cinder,
     designate,
@@ -39,8 +40,8 @@ from tests.cloud.services.base import (
 from tests.cloud.services.keystone import keystone_processes
 
 __all__ = [
-    "HOST", "LIGHT", "PORT_OFFSETS", "REGION", "SERVICES", "SERVICE_PROJECT", "SERVICE_ROLES", "STOCK_KEYSTONE", "Ini",
-    "Process", "Service", "Site", "clouds_yaml", "ini", "keystone_processes",
+    "HOST", "LIGHT", "NO_BUS", "PORT_OFFSETS", "REGION", "SERVICES", "SERVICE_PROJECT", "SERVICE_ROLES",
+    "STOCK_KEYSTONE", "WHOLE", "Ini", "Process", "Service", "Site", "clouds_yaml", "ini", "keystone_processes",
 ]  # fmt: skip
 
 #: In the order in which the launcher begins with them: those that take longest, or that others wait for, come first.
@@ -58,9 +59,14 @@ SERVICES: dict[str, Callable[[Site], Service]] = {
     "octavia": octavia.service,
     "manila": manila.service,
     "magnum": magnum.service,
+    "aodh": aodh.service,
 }
-#: The services that run on SQLite without a bus. All others need RabbitMQ and MariaDB, which these then use as well.
+#: The services that run on SQLite without a bus. All others need MariaDB, which these then use as well.
 LIGHT = ("keystone", "neutron", "glance", "barbican", "swift")
+#: The services of the whole cloud.
+WHOLE = (*LIGHT, "placement", "nova", "cinder", "heat", "designate", "octavia", "manila", "magnum")
+#: The services that work without RabbitMQ: they send nothing from one process to another.
+NO_BUS = (*LIGHT, "placement", "aodh")
 
 
 def clouds_yaml(site: Site) -> str:

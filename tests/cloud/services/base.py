@@ -35,6 +35,7 @@ PORT_OFFSETS = {
     "manila": 10,
     "heat": 11,
     "magnum": 12,
+    "aodh": 13,
     "swift-account": 20,
     "swift-container": 21,
     "swift-object": 22,
