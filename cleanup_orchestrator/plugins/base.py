@@ -19,7 +19,7 @@ from cleanup_orchestrator.core.step import LITERAL_PATH, Token
 from cleanup_orchestrator.errors import BadAnswer, ProjectGone, UnreadableName, keystone_says_not_found
 from cleanup_orchestrator.keystone.protocol import FINAL_HEADER
 from cleanup_orchestrator.plugins import exceptions
-from cleanup_orchestrator.plugins.calls import Paging, Rest, Sdk, knows_microversion
+from cleanup_orchestrator.plugins.calls import BODY, Paging, Rest, Sdk, knows_microversion
 from cleanup_orchestrator.plugins.contract import (
     CONTRACT_VERSION,
     Action,
@@ -61,6 +61,7 @@ from cleanup_orchestrator.plugins.verdicts import (
 )
 
 __all__ = [
+    "BODY",
     "CONTRACT_VERSION",
     "CONTROLLERS",
     "EVERYTHING",

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 #: How often in a row a list by offset may repeat a page: Manila does so once for each further instance of a share.
 _SAME_PAGES = 50
 
+#: In :attr:`Rest.key` of a listing: the body itself is the list of rows (Aodh, Gnocchi).
+BODY = "(body)"
+
 
 class Paging(StrEnum):
     """How a :class:`Rest` call follows the pages of a list."""
@@ -26,7 +29,7 @@ class Paging(StrEnum):
     #: As ``LINKS``, with a ``limit`` in the query. A full page without a link counts as cut short (Keystone).
     PAGES = "pages"
     OFFSET = "offset"  #: ``limit`` and ``offset``, until a page has no new rows (Barbican)
-    MARKER = "marker"  #: ``limit``, and the id of the last row as ``marker``
+    MARKER = "marker"  #: ``limit``, and ``Rest.marker`` of the last row as ``marker``
 
 
 class Sdk:
@@ -70,7 +73,9 @@ class Rest:
 
     service_type: str
     path: str  #: below the API version, which the SDK discovers: ``/containers``; a template for :func:`fill`
-    key: str = ""  #: of the collection (listing) or of the object (show) in the body; empty: the body itself
+    #: Of the collection (listing) or of the object (show) in the body. If the body itself is the list: :data:`BODY`. If
+    #: the body itself is the object: empty.
+    key: str = ""
     method: str = "GET"
     query: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     body: Any = None
@@ -79,6 +84,7 @@ class Rest:
     microversion: str | None = None
     paging: Paging = Paging.NONE  #: a plain string is accepted as well
     limit: int = 100  #: rows of a page, where ``paging`` sends a limit
+    marker: str = "id"  #: the row's attribute that names the last row of a page
     accept: frozenset[int] = frozenset({200, 201, 202, 204})
 
     def __post_init__(self) -> None:
@@ -161,11 +167,9 @@ class Rest:
         again = 0
         while True:
             body = self._request(connection, path, query, None, headers)
-            if not isinstance(body, Mapping) or not isinstance(body.get(self.key), list):
-                raise BadAnswer(f"{self!r} answered without {self.key!r}")
-            page = body[self.key]
-            link = self._next(body) if self.paging in (Paging.LINKS, Paging.PAGES) else None
-            cut = body.get("truncated") or (self.paging is Paging.PAGES and len(page) == self.limit)
+            page, about = self._page(body)
+            link = self._next(about) if self.paging in (Paging.LINKS, Paging.PAGES) else None
+            cut = about.get("truncated") or (self.paging is Paging.PAGES and len(page) == self.limit)
             if cut and not (self.paging is Paging.PAGES and link):
                 raise BadAnswer(f"{self!r} was cut short by the service's list limit")
             known = {row["id"] for row in before or () if "id" in row} if self.paging is Paging.OFFSET else set()
@@ -182,7 +186,7 @@ class Rest:
                 # page shows may be too small for the next offset, and never too large: a page may repeat rows.
                 query["offset"] += 1 if again else len(page)
             elif self.paging is Paging.MARKER:
-                query["marker"] = page[-1]["id"]
+                query["marker"] = page[-1][self.marker]
             else:
                 if link is None:
                     return
@@ -193,6 +197,16 @@ class Rest:
             if page_key in seen_pages:
                 raise BadAnswer(f"{self!r} gave the same page twice")
             seen_pages.add(page_key)
+
+    def _page(self, body: Any) -> tuple[list[Row], Mapping[str, Any]]:
+        """Return the rows of a page, and the object around them, which has the links.
+
+        :raises BadAnswer: there is no list of rows
+        """
+        about = {self.key: body} if self.key == BODY else body
+        if not isinstance(about, Mapping) or not isinstance(about.get(self.key), list):
+            raise BadAnswer(f"{self!r} answered without {'a list' if self.key == BODY else repr(self.key)}")
+        return about[self.key], about
 
     def _next(self, body: Mapping[str, Any]) -> str | None:
         links = body.get(f"{self.key}_links") or body.get("links") or ()

@@ -339,10 +339,10 @@ MUTATIONS = (
     Mutation(
         "An answer without the collection is an empty collection",
         PLUGIN_CALLS,
-        "if not isinstance(body, Mapping) or not isinstance(body.get(self.key), list):\n"
-        '                raise BadAnswer(f"{self!r} answered without {self.key!r}")\n'
-        "            page = body[self.key]",
-        "page = body.get(self.key) or []",
+        "if not isinstance(about, Mapping) or not isinstance(about.get(self.key), list):\n"
+        "            raise BadAnswer(f\"{self!r} answered without {'a list' if self.key == BODY else repr(self.key)}\")\n"
+        "        return about[self.key], about",
+        "return about.get(self.key) or [], about",
         tests("plugins/declared_calls"),
     ),
     Mutation(

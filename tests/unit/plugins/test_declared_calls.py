@@ -4,7 +4,7 @@ import pytest
 
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.errors import BadAnswer
-from cleanup_orchestrator.plugins.base import ResourceType, Rest, blocking_verdict
+from cleanup_orchestrator.plugins.base import BODY, ResourceType, Rest, blocking_verdict
 from tests.unit.answers import connection, project
 
 PROJECT = project("p")
@@ -33,6 +33,30 @@ def test_the_owner_filter_is_in_the_request_for_each_page():
 
     assert [row["id"] for row in listed(answer)] == ["1", "2"]
     assert asked == [("/things", {"project_id": "p"}), ("/things", {"project_id": "p", "marker": "1"})]
+
+
+LISTS = Rest(
+    "image", "/things", key=BODY, query={"project_id": "{project_id}"}, paging="marker", limit=2, marker="uuid"
+)
+
+
+@pytest.mark.parametrize("body", [{}, {"things": []}, {BODY: []}, None, "no JSON"])
+def test_an_answer_that_is_no_list_is_no_empty_list(body):
+    with pytest.raises(BadAnswer):
+        listed(lambda *_: (200, body), LISTS)
+
+
+def test_a_body_that_is_a_list_is_read_page_by_page():
+    ids, asked = ["a", "b", "c"], []
+
+    def answer(_method, _path, query, _body):
+        asked.append(query)
+        start = ids.index(query["marker"]) + 1 if "marker" in query else 0
+        return 200, [{"uuid": id_, "id": "no marker"} for id_ in ids[start : start + query["limit"]]]
+
+    assert [row["uuid"] for row in listed(answer, LISTS)] == ids
+    assert [query.get("marker") for query in asked] == [None, "b", "c"]
+    assert {query["project_id"] for query in asked} == {"p"}
 
 
 def test_a_list_that_reports_a_truncation_is_refused():
