@@ -19,6 +19,7 @@ import openstack
 import openstack.connection
 
 from tests.cloud.fillings import (
+    alarm,
     block_storage,
     compute,
     container_infra,
@@ -59,17 +60,18 @@ def fill(
     """Make the project `name` with a user in it, and fill it; share resources with the project `partner`.
 
     `expiring_in` is when the expiring secret expires, in seconds; `objects` is the size of the big container; `only`
-    names the services to fill (keys of `SERVICES`), by default all that the cloud has. Raises FillError when something
-    is refused.
+    names the services to fill (keys of `SERVICES` and `FURTHER`), by default all of `SERVICES` that the cloud has.
+    Raises FillError when something is refused.
     """
     filled = make_project(admin_connection, name, password=password, partner=partner)
-    wanted = [each for each in SERVICES if (admin_connection.has_service(each) if only is None else each in only)]
+    known = SERVICES | FURTHER
+    wanted = [each for each in SERVICES if admin_connection.has_service(each)] if only is None else list(only)
 
     def work(service: str) -> Filled:
         # Each service has separate ids: its other kinds use the first resource that this service made of a kind.
         own = dataclasses.replace(filled, ids={})
         filling = Filling(admin_connection, own, expiring_in, objects)
-        for kind in SERVICES[service]:
+        for kind in known[service]:
             try:
                 kind(filling)
             except FillError as error:
@@ -215,4 +217,8 @@ SERVICES: dict[str, tuple[Kind, ...]] = {
     "load-balancer": load_balancer.KINDS,
     "dns": dns.KINDS,
     "shared-file-system": shared_file_system.KINDS,
+}
+#: The same for the services that are in no other cloud than that of their test file.
+FURTHER: dict[str, tuple[Kind, ...]] = {
+    "alarm": alarm.KINDS,
 }

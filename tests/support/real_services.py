@@ -24,12 +24,14 @@ TURNS = (
     _cloud("force_stuck", "object_store", "keep_marks", "network"),
     _cloud("obstacles", "block_storage", "load_balancer", "holds", "processes", "revoke", "api_identity"),
     _cloud("out_of_band", "orchestration", "force", "regions", "compute", "tutorial"),
-    _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real") | _functional("chaos"),
+    _cloud("dns", "container_infra", "shared_file_system", "trees", "emulated_is_like_the_real", "alarm")
+    | _functional("chaos"),
 )
 #: All of them.
 IN_TURN = ALWAYS.union(*TURNS)
 #: The test file of a service: the modules of its plugin, and the file in tests/cloud/services and in fillings.
 _SERVICES = {
+    "alarm": ("alarm", "aodh"),
     "block_storage": ("block_storage", "cinder"),
     "compute": ("compute", "nova"),
     "container_infra": ("container_infrastructure_management", "magnum"),

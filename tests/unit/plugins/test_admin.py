@@ -10,6 +10,7 @@ from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Outcome, Token
 from cleanup_orchestrator.plugins import (
     admin,
+    alarm,
     block_storage,
     container_infrastructure_management,
     identity,
@@ -24,7 +25,7 @@ from tests.support import sweeps
 from tests.unit.answers import connection, project
 
 MODULES = (
-    block_storage, container_infrastructure_management, identity, image, load_balancer, network, orchestration,
+    alarm, block_storage, container_infrastructure_management, identity, image, load_balancer, network, orchestration,
     shared_file_system,
 )  # fmt: skip
 SERVICES = [module.SERVICE for module in MODULES]
