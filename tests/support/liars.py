@@ -77,6 +77,7 @@ class Lie(StrEnum):
     # rule 10 and redirects
     PROXY_404 = "proxy-404"  #: a 404 is the web page of a proxy
     PLAIN_ERRORS = "plain-errors"  #: an error is JSON, and no problem document
+    UNKNOWN_PATH_NOT_FOUND = "unknown-path-not-found"  #: a path that the protocol lacks is a resource that is gone
     UNKNOWN_TYPE_EMPTY = "unknown-type-empty"  #: the list of an unknown type is empty
     REDIRECT = "redirect"  #: a list is answered with a redirect to another host
     # rule 11
@@ -103,6 +104,7 @@ TYPES = (
     _type("hook", acts_on="the address that a user wrote"),
     _type("licence", delete=False),
 )
+NAMES = tuple(str(one["name"]) for one in TYPES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +164,7 @@ class Service:
         """Create a resource."""
         self.rows[type_].append({"id": id_, "project_id": project_id, "name": f"{type_} {id_}", **fields})
 
-    def fill(self, project_id: str, types: Iterable[str] = tuple(type_["name"] for type_ in TYPES)) -> None:
+    def fill(self, project_id: str, types: Iterable[str] = NAMES) -> None:
         """Create three resources of each type in a project; one id has a slash, and one resource is in error."""
         for type_, (number, mark) in itertools.product(types, enumerate(("", "/", "-error"))):
             parent = {"part_of": {"widget": f"widget-{project_id[:2]}-0"}} if type_ == "part" else {}
@@ -219,7 +221,7 @@ class Service:
         self._authorize(environ, method, segments)
         for segment in segments[1:]:
             empty_is_all = self.lie is Lie.EMPTY_ID_IS_ALL and segment == segments[1]
-            if segment in (".", "..") or (not segment.strip() and not empty_is_all):
+            if segment in (".", "..") or not segment.isprintable() or (not segment.strip() and not empty_is_all):
                 raise Problem(400, "bad-request", "an id is empty or not allowed")
         query = urllib.parse.parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
         match method, segments:
@@ -235,7 +237,9 @@ class Service:
                 self._delete(project, self._known(type_), id_)
             case _, ["drains", project]:
                 self._drain(method, project)
-        raise Problem(404, "not-found", "no such path")
+        if self.lie is Lie.UNKNOWN_PATH_NOT_FOUND:
+            raise _not_found()
+        raise Problem(400, "bad-request", "no such path")
 
     # -- who asks
     def _authorize(self, environ: dict[str, Any], method: str, segments: list[str]) -> None:
@@ -342,12 +346,20 @@ class Service:
             if self.lie is Lie.GONE_WITHOUT_BACKEND:
                 raise _not_found()
             raise Problem(503, "unavailable", "the backend does not answer")
-        everyones = self.rows.get(type_, [])
-        rows = everyones if self.lie is Lie.SHOWS_FOREIGN else self._owned(project, type_)
-        for row in rows:
-            if row["id"] == id_:
-                return {**row, "name": "another name"} if self.lie is Lie.SHOW_DIFFERS else row
+        for row in self.rows.get(type_, []):
+            if row["id"] == id_ and (row["project_id"] == project or self.lie in (Lie.SHOWS_FOREIGN, Lie.RELABELS)):
+                return self._shown(row, project)
         raise _not_found()
+
+    def _shown(self, row: Row, project: str) -> Row:
+        match self.lie:
+            case Lie.SHOW_DIFFERS:
+                return {**row, "name": "another name"}
+            case Lie.RELABELS:
+                return {**row, "project_id": project}
+            case Lie.NO_OWNER:
+                return {name: value for name, value in row.items() if name != "project_id"}
+        return row
 
     # -- writes
     def _finish_deletes(self) -> None:
