@@ -1,0 +1,89 @@
+"""The conformance test of the protocol: a vendor runs it against a service.
+
+``cleanup-orchestrator-manage protocol check`` calls :func:`run`. The manual explains each rule
+(``doc/source/protocol/checking.rst``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cleanup_orchestrator.protocol.conformance import access, errors, reads, writes
+from cleanup_orchestrator.protocol.conformance.findings import (
+    RULES,
+    Broken,
+    Check,
+    Finding,
+    Unchecked,
+    Unreadable,
+    Verdict,
+)
+from cleanup_orchestrator.protocol.conformance.subject import Answer, Callers, Options, Send, Subject
+
+__all__ = [
+    "CHECKS",
+    "RULES",
+    "Answer",
+    "Callers",
+    "Check",
+    "Finding",
+    "Options",
+    "Send",
+    "Verdict",
+    "run",
+]
+
+#: In the order in which they run: reads, writes that must do nothing, the drain, deletes; then what judges all answers.
+CHECKS: tuple[Check, ...] = (
+    *access.READS,
+    *reads.CHECKS,
+    *errors.READS,
+    *writes.READS,
+    *access.WRITES,
+    *writes.DRAINS,
+    *writes.DELETES,
+    *errors.LAST,
+)
+#: Nothing is written to a service that breaks one of these rules: the lists would not show what a write hit.
+BEFORE_WRITES = (3, 4, 6, 7, 8, 12)
+
+
+def run(callers: Callers, options: Options) -> Iterator[Finding]:
+    """Check a service; yield the finding of each check, in the order of :data:`CHECKS`."""
+    subject = Subject(callers, options)
+    failed: set[int] = set()
+    for check in CHECKS:
+        finding = _checked(check, subject, failed)
+        if finding.verdict is Verdict.FAILED:
+            failed.add(check.rule)
+        yield finding
+
+
+def _checked(check: Check, subject: Subject, failed: set[int]) -> Finding:
+    """Return the finding of a check.
+
+    :param failed: the rules that the service broke before
+    """
+    try:
+        if check.writes:
+            _may_write(subject, failed)
+        return Finding(check, Verdict.OK, check.function(subject))
+    except Broken as broken:
+        return Finding(check, Verdict.FAILED, str(broken))
+    except Unchecked as unchecked:
+        return Finding(check, Verdict.NOT_CHECKED, str(unchecked))
+    except Unreadable as unreadable:
+        seen = f"correct rule {unreadable.rule} first: {unreadable}"
+        return Finding(check, Verdict.NOT_CHECKED, seen)
+
+
+def _may_write(subject: Subject, failed: set[int]) -> None:
+    """Refuse a check that writes.
+
+    :raises Unchecked: the caller does not allow it, or the service is not safe to write to
+    """
+    if not subject.options.delete:
+        raise Unchecked("pass --delete to check it; everything in the project of --project is then deleted")
+    if rules := sorted(failed.intersection(BEFORE_WRITES)):
+        numbers = " and ".join(str(rule) for rule in rules)
+        raise Unchecked(f"nothing is written before rule {numbers} is kept: the lists would not show what a write hit")
