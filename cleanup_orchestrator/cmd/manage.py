@@ -1,6 +1,7 @@
 """Implements ``cleanup-orchestrator-manage``.
 
-The command creates, upgrades and checks the database schema, purges old records, and checks plugins.
+The command creates, upgrades and checks the database schema, purges old records, and checks plugins and services that
+speak the project resources protocol.
 
 It is the only module that imports alembic. ``cmd.schema`` has what the other processes need of the schema.
 """
@@ -25,7 +26,7 @@ from alembic.util import CommandError
 from oslo_config import cfg
 
 from cleanup_orchestrator import store
-from cleanup_orchestrator.cmd import arguments, plugin_check
+from cleanup_orchestrator.cmd import arguments, plugin_check, protocol_check
 from cleanup_orchestrator.cmd.schema import (
     PROG,
     PROJECT,
@@ -189,10 +190,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROG,
         parents=[common],
-        description="Manage the database of cleanup-orchestrator, and check plugins.",
+        description="Manage the database of cleanup-orchestrator, and check plugins and services.",
         epilog=f"example: {PROG} db upgrade",
     )
-    nouns = parser.add_subparsers(dest="noun", required=True, metavar="db|plugin")
+    nouns = parser.add_subparsers(dest="noun", required=True, metavar="db|plugin|protocol")
     database = add(nouns, "db", "manage the schema and old records; there is no downgrade", "db upgrade")
     verbs = database.add_subparsers(dest="verb", required=True, metavar="upgrade|current|history|check|purge|revision")
 
@@ -235,6 +236,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     plugin_check.add_arguments(one)
     one.set_defaults(run=plugin_check.run)
+
+    protocol = add(
+        nouns, "protocol", "check services that speak the protocol; needs no database", protocol_check.EXAMPLE
+    )
+    verbs = protocol.add_subparsers(dest="verb", required=True, metavar="check")
+    one = add(verbs, "check", "check a service against the rules of the protocol", protocol_check.EXAMPLE)
+    protocol_check.add_arguments(one)
+    one.set_defaults(run=protocol_check.run)
     return parser
 
 
@@ -248,10 +257,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for group, options in store.OPTS.items():
         conf.register_opts(options, group=group)
     try:
-        # A check of a plugin needs no configuration, so it reads only what the command line names.
-        defaults: dict[str, list[str]] = (
-            {"default_config_files": [], "default_config_dirs": []} if args.noun == "plugin" else {}
-        )
+        # A check needs no configuration, so it reads only what the command line names.
+        alone = args.noun in ("plugin", "protocol")
+        defaults: dict[str, list[str]] = {"default_config_files": [], "default_config_dirs": []} if alone else {}
         conf(arguments.sources(argv), project=PROJECT, prog=PROG, **defaults)
         code: int = args.run(conf, args)
         return code
