@@ -73,6 +73,7 @@ class Lie(StrEnum):
     UNKNOWN_IS_DELETED = "unknown-is-deleted"  #: the delete of an unknown id is answered with 204
     DELETES_ALL_OF_EVERYONE = "deletes-all-of-everyone"  #: "delete all" ignores the project of the path
     DELETES_ALL_UNDECLARED = "deletes-all-undeclared"  #: "delete all" works on types that do not declare it
+    EMPTY_ID_DELETES_ALL = "empty-id-deletes-all"  #: a slash at the end of the path of a list is ignored in a delete
     LEAVES_PARTS = "leaves-parts"  #: the delete of a parent leaves what `deleted_with` says goes with it
     # rule 10 and redirects
     PROXY_404 = "proxy-404"  #: a 404 is the web page of a proxy
@@ -218,6 +219,8 @@ class Service:
             raise Problem(404, "not-found", "no such path")
         segments = [urllib.parse.unquote(part) for part in path[len(BASE) :].split("/")[1:]]
         method = environ["REQUEST_METHOD"]
+        if self.lie is Lie.EMPTY_ID_DELETES_ALL and method == "DELETE" and segments[-1:] == [""]:
+            del segments[-1]
         self._authorize(environ, method, segments)
         for segment in segments[1:]:
             empty_is_all = self.lie is Lie.EMPTY_ID_IS_ALL and segment == segments[1]
@@ -440,16 +443,16 @@ class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
 
 
 @contextlib.contextmanager
-def serve(service: Callable[..., Any]) -> Iterator[str]:
-    """Serve a WSGI application on a port of loopback while the context is open; yield the service's endpoint.
+def serve(application: Callable[..., Any], endpoint: str = BASE.removesuffix("/project-resources/v1")) -> Iterator[str]:
+    """Serve a WSGI application on a port of loopback while the context is open; yield the URL of an endpoint of it.
 
-    The base of the protocol is `project-resources/v1` below the endpoint.
+    :param endpoint: the path of the endpoint; default: that of `Service`, below which is the base of the protocol
     """
-    with simple_server.make_server("127.0.0.1", 0, service, _Server, _Handler) as server:
+    with simple_server.make_server("127.0.0.1", 0, application, _Server, _Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}{BASE.removesuffix('/project-resources/v1')}"
+            yield f"http://127.0.0.1:{server.server_port}{endpoint}"
         finally:
             server.shutdown()
             thread.join()

@@ -83,6 +83,7 @@ class Deletes:
             for type_ in self.subject.types:
                 self._run("delete-other-path", self._other_path, type_)
                 self._run("delete-unknown-id", self._unknown_id, type_)
+                self._run("delete-empty-id", self._empty_id, type_)
                 self._run("delete-all-not-offered", self._all_not_offered, type_)
                 self._run("delete-not-offered", self._not_offered, type_)
             for type_ in sorted(in_order(self.subject), key=operator.attrgetter("project_setting")):
@@ -153,6 +154,12 @@ class Deletes:
         answer = self.subject.ask("DELETE", where)
         self._expect_untouched(type_, before, answer)
         return self.subject.expect(answer, {404}, ProblemType.NOT_FOUND).seen
+
+    def _empty_id(self, type_: ResourceType) -> str:
+        before = _ids(self.subject, type_)
+        answer = self.subject.ask("DELETE", path("projects", self.subject.project, type_.name, ""))
+        self._expect_untouched(type_, before, answer)
+        return self.subject.expect(answer, {400, 404, 405}).seen
 
     def _all_not_offered(self, type_: ResourceType) -> str:
         if type_.delete_all:
@@ -363,6 +370,12 @@ DELETES = (
         "The delete of a resource that does not exist deletes nothing and is answered with 404.",
         "a delete of a wrong id would look like a success, and the resource would be left",
         "no type can be deleted",
+    ),
+    _check(
+        "delete-empty-id",
+        "A delete with an empty id deletes nothing and is answered with 4xx.",
+        "a client that lost an id would delete everything of the type",
+        "the service has no types",
     ),
     _check(
         "delete-all-not-offered",

@@ -57,13 +57,13 @@ def check(tmp_path, monkeypatch, capsys):
 
     def run(service, *arguments, below=""):
         keystone = Keystone()
-        with liars.serve(keystone) as identity, liars.serve(service) as url:
+        with liars.serve(keystone, endpoint="/v3") as identity, liars.serve(service) as url:
             keystone.endpoint = url
             clouds = {
                 name: {
                     "auth_type": "v3password",
                     "auth": {
-                        "auth_url": identity.removesuffix("/storage"),
+                        "auth_url": identity,
                         "username": name,
                         "password": "x",
                         "project_name": "p",

@@ -48,6 +48,7 @@ BREAKS = {
     Lie.UNKNOWN_IS_DELETED: {9},
     Lie.DELETES_ALL_OF_EVERYONE: {9},
     Lie.DELETES_ALL_UNDECLARED: {9},
+    Lie.EMPTY_ID_DELETES_ALL: {9},
     Lie.LEAVES_PARTS: {9},
     Lie.PROXY_404: {10},
     Lie.PLAIN_ERRORS: {10},
@@ -63,7 +64,8 @@ BREAKS = {
 }
 #: The lies with which a delete hits what it must not: then nothing else is deleted.
 HITS = {
-    Lie.DELETES_BY_ID, Lie.DELETES_MORE, Lie.DELETES_ALL_OF_EVERYONE, Lie.DELETES_ALL_UNDECLARED, Lie.DRAIN_DELETES,
+    Lie.DELETES_BY_ID, Lie.DELETES_MORE, Lie.DELETES_ALL_OF_EVERYONE, Lie.DELETES_ALL_UNDECLARED,
+    Lie.EMPTY_ID_DELETES_ALL, Lie.DRAIN_DELETES,
 }  # fmt: skip
 
 

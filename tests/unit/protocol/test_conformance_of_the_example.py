@@ -1,0 +1,101 @@
+"""The example service of the manual passes the conformance test, over HTTP and with tokens of a fixed table."""
+
+import contextlib
+import dataclasses
+import sqlite3
+
+import pytest
+from keystoneauth1 import token_endpoint
+
+from cleanup_orchestrator import protocol
+from cleanup_orchestrator.cloud import session as cloud_session
+from cleanup_orchestrator.cmd import protocol_check
+from cleanup_orchestrator.protocol import Unavailable, conformance
+from cleanup_orchestrator.protocol.conformance import Callers, Options, Verdict
+from tests.support import liars
+from tests.support.liars import OTHER, PROJECT
+from tests.unit.protocol import example
+
+
+def with_tokens(application):
+    """Return an application behind what keystonemiddleware does: it validates the token and writes what it says."""
+
+    def validated(environ, start_response):
+        identity = liars.TOKENS.get(environ.get("HTTP_X_AUTH_TOKEN", ""))
+        if identity is None:
+            start_response("401 Unauthorized", [("Content-Type", "text/html")])
+            return [b"Authentication required"]
+        said = {"user": {"id": "u"}, "roles": [{"name": role} for role in identity.roles]}
+        said["project"] = {"id": identity.project_id}
+        more = {"HTTP_X_IDENTITY_STATUS": "Confirmed", "keystone.token_info": {"token": said}}
+        return application({**environ, **more}, start_response)
+
+    return validated
+
+
+def failing(provider):
+    """Return a provider whose store does not answer."""
+
+    def unavailable(*_arguments):
+        raise Unavailable("The store does not answer.")
+
+    return dataclasses.replace(provider, list=unavailable, show=unavailable, delete=unavailable)
+
+
+def fill(database):
+    """Store two resources of each type in each project; orders belong to widgets, so they are deleted first."""
+    rows = []
+    for mark, project in (("1", PROJECT), ("2", OTHER)):
+        for number in range(2):
+            ids = {name: f"{mark}{kind}00000{number}-0000-4000-8000-000000000000" for kind, name in enumerate(TYPES)}
+            for name, id_ in ids.items():
+                widget = ids["widget"] if name in ("part", "order") else None
+                rows.append((id_, project, name, name, "2026-03-02T08:00:00Z", widget, OTHER, 0, None))
+    with contextlib.closing(sqlite3.connect(database)) as connection, connection:
+        connection.executescript(example.module().SCHEMA)
+        connection.executemany("INSERT INTO resource VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+
+TYPES = ("widget", "part", "order", "note", "rule")
+
+
+@pytest.fixture
+def store(tmp_path):
+    """The module of the example service, on a database with resources."""
+    widgets, database = example.module(), tmp_path / "widgets.sqlite"
+    (tmp_path / "widgets.conf").write_text(f"[widgets]\ndatabase = {database}\ncancel_seconds = 0.3\n")
+    widgets.CONF([], project="widgets", default_config_files=[str(tmp_path / "widgets.conf")])
+    fill(database)
+    return widgets
+
+
+def test_it_passes_every_check(store, monkeypatch):
+    monkeypatch.setattr(cloud_session, "AGAIN", ())
+
+    def served(provider):
+        application = protocol.mounted(protocol.app(provider), beside=store.api)
+        # The server has the application at its root.
+        return liars.serve(with_tokens(application), endpoint="")
+
+    def sender(url, token, **kwargs):
+        session = cloud_session.GuardedSession(
+            protocol_check.below([url]), auth=token_endpoint.Token(url, token), session=cloud_session.http_pool()
+        )
+        return protocol_check.sender(session, url, **kwargs)
+
+    with served(store.PROVIDER) as whole, served(failing(store.PROVIDER)) as broken:
+        base, down = f"{whole}/{protocol.PATH}", f"{broken}/{protocol.PATH}"
+        callers = Callers(
+            service=sender(base, liars.SERVICE_TOKEN),
+            nobody=sender(base, "", authenticated=False),
+            member=sender(base, liars.MEMBER_TOKEN),
+            without_backend=sender(down, liars.SERVICE_TOKEN),
+        )
+        options = Options(PROJECT, OTHER, "widget-store", PROJECT, delete=True, wait=10)
+        findings = list(conformance.run(callers, options))
+    assert [(one.check.name, one.seen) for one in findings if one.verdict is not Verdict.OK] == []
+    with contextlib.closing(sqlite3.connect(store.CONF.widgets.database)) as connection:
+        left = connection.execute("SELECT type, COUNT(*) FROM resource WHERE project_id = ? GROUP BY type", (PROJECT,))
+        assert dict(left) == {}
+        left = connection.execute("SELECT type, COUNT(*) FROM resource WHERE project_id = ? GROUP BY type", (OTHER,))
+        assert dict(left) == dict.fromkeys(TYPES, 2)
