@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import secrets
 import urllib.parse
 
@@ -11,6 +13,7 @@ import requests
 from keystoneauth1.identity.v3 import Password
 from keystoneauth1.session import Session
 
+from cleanup_orchestrator.cmd import manage
 from cleanup_orchestrator.protocol import PATH
 from tests.cloud.conftest import free_port_base
 from tests.support.example_service import SERVICE_TYPE, ExampleService
@@ -29,18 +32,17 @@ class Site:
     def _project(self, name):
         return self.cloud.admin.ensure("projects", "project", {"name": name, "domain_id": "default"})
 
+    def auth(self, role, project="mine"):
+        """Return the credentials of a user that has one role in a project."""
+        name, found = f"{role}-{project}", self.projects.get(project) or self._project(project)
+        user = self.cloud.admin.ensure_user(name, PASSWORD, found["name"], (role,))
+        own = {"user_id": user["id"], "password": PASSWORD, "project_id": found["id"]}
+        return {"auth_url": self.cloud.auth_url, **own}
+
     def token(self, role, project="mine"):
         """Return the token of a user that has one role in a project."""
         if (role, project) not in self.tokens:
-            name, found = f"{role}-{project}", self.projects.get(project) or self._project(project)
-            user = self.cloud.admin.ensure_user(name, PASSWORD, found["name"], (role,))
-            auth = Password(
-                self.cloud.auth_url,
-                user_id=user["id"],
-                password=PASSWORD,
-                project_id=found["id"],
-            )
-            self.tokens[role, project] = Session(auth=auth).get_token()
+            self.tokens[role, project] = Session(auth=Password(**self.auth(role, project))).get_token()
         return self.tokens[role, project]
 
     def call(self, method, path, token=None, headers=(), url=None, **more):
@@ -148,3 +150,35 @@ def test_an_unreadable_store_is_unavailable_and_not_empty(site):
         stack.callback(site.store.database.rmdir)
         assert error(site.ask("GET", site.path("widget"))) == (503, "unavailable")
         assert error(site.ask("DELETE", site.path("widget", "x"))) == (503, "unavailable")
+
+
+def test_the_conformance_check_passes(site, tmp_path, monkeypatch, capsys):
+    """The command of the vendor, with deletes, and with a second process whose database is gone."""
+    for project in ("mine", "other"):
+        for number in range(2):
+            widget = site.create("widget", project, name=f"widget {number}")
+            site.create("part", project, name=f"part {number}", widget_id=widget)
+            site.create("order", project, name=f"order {number}", widget_id=widget)
+            site.create("note", project, name=f"note {number}")
+            site.create("rule", project, name=f"rule {number}", target=site.projects["other"]["id"])
+    theirs = {kind: site.ids(kind, "other") for kind in ("widget", "part", "order", "note", "rule")}
+    clouds = {"service": {"auth": site.auth("service", "service")}, "member": {"auth": site.auth("member")}}
+    (tmp_path / "clouds.yaml").write_text(json.dumps({"clouds": clouds}))
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
+    store = dataclasses.replace(site.store, port=free_port_base(), folder=tmp_path / "down")
+    with store:
+        store.database.unlink()
+        store.database.mkdir()
+        arguments = [
+            "protocol", "check", site.store.url, "--os-cloud", "service", "--as-member", "member",
+            "--project", site.projects["mine"]["id"], "--other-project", site.projects["other"]["id"],
+            "--without-backend", store.url, "--service-type", SERVICE_TYPE,
+            "--delete", "--yes", "--wait", "60", "--format", "json",
+        ]  # fmt: skip
+        code = manage.main(arguments)
+    report = json.loads(capsys.readouterr().out)
+    assert [one for one in report["checks"] if one["verdict"] != "ok"] == []
+    assert code == 0
+    assert {one["rule"] for one in report["checks"]} == set(range(1, 13))
+    assert [site.ids(kind) for kind in theirs] == [[], [], [], [], []]
+    assert {kind: site.ids(kind, "other") for kind in theirs} == theirs

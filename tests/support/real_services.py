@@ -69,8 +69,12 @@ SOURCES[f"{FOLDER}test_templates.py"] = (
     "cleanup_orchestrator/drain/janitor.py",
     *SOURCES[f"{FOLDER}test_orchestration.py"],
 )
-#: The example service imports the service's side of the protocol.
-SOURCES[f"{FOLDER}test_protocol_service.py"] = ("cleanup_orchestrator/protocol/", "doc/examples/service/")
+#: The example service imports the service's side of the protocol, and the command checks it.
+SOURCES[f"{FOLDER}test_protocol_service.py"] = (
+    "cleanup_orchestrator/protocol/",
+    "cleanup_orchestrator/cmd/protocol_check.py",
+    "doc/examples/service/",
+)
 
 #: Each commit uses one of the two servers, in rotation, and each set of TURNS uses the other one the next time,
 DATABASES = ("postgresql", "mariadb")
