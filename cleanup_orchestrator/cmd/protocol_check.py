@@ -23,6 +23,8 @@ from cleanup_orchestrator.protocol import conformance
 from cleanup_orchestrator.protocol.conformance import RULES, Answer, Callers, Finding, Options, Send, Verdict
 from cleanup_orchestrator.protocol.documents import PATH, PROTOCOL, ROLE
 
+#: The role whose token the check sends to no service.
+ADMIN = "admin"
 #: Seconds that a call may take.
 _CALL_TIMEOUT = 60
 _DESCRIPTION = """\
@@ -147,7 +149,7 @@ def find_base(session: GuardedSession, url: str) -> str:
 def _session(cloud: str, guard: Guard, trusted: Sequence[str]) -> GuardedSession:
     """Return a session of a cloud of clouds.yaml.
 
-    :raises UsageError: there is no such cloud, or Keystone issues no token
+    :raises UsageError: there is no such cloud, Keystone issues no token, or the token is an admin's
     """
     from openstack import config
     from openstack import exceptions as sdk_exceptions
@@ -165,9 +167,11 @@ def _session(cloud: str, guard: Guard, trusted: Sequence[str]) -> GuardedSession
             timeout=_CALL_TIMEOUT,
             app_name="cleanup-orchestrator",
         )
-        session.get_token()
+        roles = session.auth.get_access(session).role_names
     except (sdk_exceptions.SDKException, ka_exceptions.ClientException) as error:
         raise UsageError(f"cloud {cloud}: {error}") from error
+    if ADMIN in roles:
+        raise UsageError(f"cloud {cloud}: the user has the role {ADMIN}; use one without it, as the orchestrator does")
     return session
 
 

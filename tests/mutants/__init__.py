@@ -1,6 +1,6 @@
 """Defects that the tests have to notice: see ``python -m tests.mutants --help``."""
 
-from tests.mutants import calls, decisions, doors, plugins, protocol, records, sweeps, workers
+from tests.mutants import calls, conformance, decisions, doors, plugins, protocol, records, sweeps, workers
 from tests.mutants.mutation import Mutation
 
 #: Every mutation, by what it breaks.
@@ -12,5 +12,6 @@ MUTATIONS: tuple[Mutation, ...] = (
     *workers.MUTATIONS,
     *plugins.MUTATIONS,
     *doors.MUTATIONS,
+    *conformance.MUTATIONS,
     *protocol.MUTATIONS,
 )

@@ -124,7 +124,7 @@ def _member_elsewhere(subject: Subject) -> str:
         answer = subject.ask("DELETE", where, send)
         if answer.status != 403:
             raise Broken(f"{answer.seen}, not with 403")
-    return f"{len(types)} types with `acts_on`: the token of another project is answered with 403"
+    return f"with the token of another project a delete of {' and '.join(types)} is answered with 403"
 
 
 _ANYBODY = "anybody who reaches the port could list and delete the resources of every project"

@@ -131,7 +131,7 @@ class Deletes:
             if lost := sorted(ids - {row["id"] for row in rows}):
                 raise Halted(f"{answer.seen}, and {name} {lost[0]!r} of project {self.subject.options.other} is gone")
             self._seen.setdefault("delete-neighbours", []).append(
-                f"{len(ids)} {name} of the second project are still listed"
+                f"the second project still has its {len(ids)} resources of the type {name}"
             )
 
     def _other_path(self, type_: ResourceType) -> str:
@@ -194,6 +194,8 @@ class Deletes:
                     raise Broken(f"{answer.seen}, and the resource is gone")
                 return ""
             self.subject.expect(answer, {202, 204})
+            if answer.status == 202:
+                self.subject.expect(self.subject.ask("DELETE", where, self._sender(type_)), {202, 404})
             self._expect_gone(type_, {row["id"]}, answer)
             self.subject.not_found("GET", where)
             return f"{answer.seen}, and the resource is gone"
@@ -255,7 +257,7 @@ class Deletes:
             if deletable(row, self.subject.project) and not left:
                 raise Broken(f"{type_.name} {row['id']!r} is still in the list; what it is deleted with is gone")
         gone = len(self.subject.before(type_.name)) - len(rows)
-        return f"{gone} of {type_.name} are gone with what they are deleted with" if gone > 0 else ""
+        return f"{gone} resources of the type {type_.name} are gone with what they are deleted with" if gone > 0 else ""
 
 
 def _deletes(subject: Subject) -> Deletes:
@@ -397,7 +399,7 @@ DELETES = (
     ),
     _check(
         "delete-again",
-        "The delete of a resource that is gone is answered with 404.",
+        "The delete of a resource that is gone is answered with 404; while it is `deleting`, also with 202.",
         "a delete that is repeated after a crash would not end",
         f"{_CREATE} that nothing uses",
     ),

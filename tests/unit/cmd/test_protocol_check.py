@@ -15,7 +15,8 @@ from cleanup_orchestrator.protocol.documents import PATH
 from tests.support import liars
 from tests.support.liars import MEMBER_TOKEN, OTHER, PROJECT, SERVICE_TOKEN, Lie
 
-USERS = {"widgets": SERVICE_TOKEN, "demo": MEMBER_TOKEN}
+USERS = {"widgets": SERVICE_TOKEN, "demo": MEMBER_TOKEN, "root": "token-of-an-admin"}
+TOKENS = {**liars.TOKENS, USERS["root"]: liars.Identity(frozenset({"admin", "service"}), OTHER)}
 
 
 class Keystone:
@@ -27,7 +28,7 @@ class Keystone:
     def __call__(self, environ, start_response):
         body = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
         name = body["auth"]["identity"]["password"]["user"]["name"]
-        identity = liars.TOKENS[USERS[name]]
+        identity = TOKENS[USERS[name]]
         catalog = [{"type": liars.SERVICE_TYPE, "name": "", "endpoints": [self.public(self.endpoint)]}]
         token = {
             "expires_at": "2999-01-01T00:00:00.000000Z",
@@ -154,6 +155,15 @@ def test_wrong_usage_is_one_line_and_code_2(check, case, monkeypatch):
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert said in err
     assert {method for method, _path in service.requests} <= {"GET"}
+
+
+@pytest.mark.parametrize("argument", ["--os-cloud", "--as-member"])
+def test_the_token_of_an_admin_is_sent_to_no_service(check, argument):
+    service = filled()
+    code, _out, err = check(service, argument, "root")
+    assert code == 2
+    assert service.requests == [] or argument == "--as-member"
+    assert "has the role admin" in err
 
 
 def test_what_does_not_speak_the_protocol_is_code_2(check):

@@ -1,0 +1,61 @@
+"""Defects of the conformance test of the project resources protocol."""
+
+from tests.mutants.mutation import Mutation, tests
+
+CHECK = "cleanup_orchestrator/protocol/conformance/__init__.py"
+SUBJECT = "cleanup_orchestrator/protocol/conformance/subject.py"
+WRITES = "cleanup_orchestrator/protocol/conformance/writes.py"
+COMMAND = "cleanup_orchestrator/cmd/protocol_check.py"
+TESTS = tests("protocol/conformance")
+
+MUTATIONS = (
+    Mutation(
+        "The check writes to a service that does not keep projects apart",
+        CHECK,
+        "BEFORE_WRITES = (3, 4, 6, 7, 8, 12)",
+        "BEFORE_WRITES = ()",
+        TESTS,
+    ),
+    Mutation(
+        "The check goes on after a delete that hit too much",
+        WRITES,
+        'raise Halted(f"{answer.seen}, and {type_.name} {lost[0]!r} of the test project is gone")',
+        'raise Broken(f"{answer.seen}, and {type_.name} {lost[0]!r} of the test project is gone")',
+        TESTS,
+    ),
+    Mutation(
+        "The check deletes what the service keeps",
+        SUBJECT,
+        'own = row.get("project_id") == project and not row.get("keep") and not row.get("protected")',
+        'own = row.get("project_id") == project',
+        TESTS,
+    ),
+    Mutation(
+        "The check accepts a 202 after which the resource looks present",
+        WRITES,
+        'if present := [row for row in left if row.get("state") != State.DELETING]:',
+        'if present := [row for row in left if row.get("state") == "unknown"]:',
+        TESTS,
+    ),
+    Mutation(
+        "The check accepts errors that are no problem documents",
+        SUBJECT,
+        "self.errors.append((answer.seen, _problem(answer, kind)))",
+        'self.errors.append((answer.seen, ""))',
+        TESTS,
+    ),
+    Mutation(
+        "The check sends the token of an admin to a service",
+        COMMAND,
+        "if ADMIN in roles:",
+        "if not roles:",
+        tests("cmd/protocol_check"),
+    ),
+    Mutation(
+        "The check may write below any address",
+        COMMAND,
+        'if not url.startswith(tuple(f"{base}/{part}/" for base in bases for part in ("projects", "drains"))):',
+        "if not bases:",
+        tests("cmd/protocol_check"),
+    ),
+)
