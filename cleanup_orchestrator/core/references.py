@@ -1,0 +1,136 @@
+"""Orders resources by their references to each other, and finds cycles of references. Pure.
+
+A reference leads from a resource to one that it needs. The resource that refers is deleted first. In a cycle no
+resource can be first: its members are not ordered among each other.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=Hashable)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Order:
+    """In which order resources are deleted. A resource that is not mentioned refers to none, and none refers to it."""
+
+    #: By id: the ids of the resources that refer to it, without itself and the members of its cycle.
+    referrers: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    #: By id: the members of its cycle that refer to it.
+    cycles: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    #: By id: greater than the level of each of ``referrers``; absent: 0.
+    levels: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def behind(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return what must wait for these resources, directly or not, by id with the id of a referrer.
+
+        A member of a cycle does not wait for the other members.
+        """
+        referred: dict[str, list[str]] = {}
+        for id_, referrers in self.referrers.items():
+            for referrer in referrers:
+                referred.setdefault(referrer, []).append(id_)
+        found: dict[str, str] = {}
+        pending = collections.deque(ids)
+        while pending:
+            referrer = pending.popleft()
+            for id_ in referred.get(referrer, ()):
+                if id_ not in found:
+                    found[id_] = referrer
+                    pending.append(id_)
+        return found
+
+
+def order(references: Mapping[str, Collection[str]]) -> Order:
+    """Return the order that a set of references demands.
+
+    :param references: id to the ids that the resource refers to. References to itself are ignored
+    """
+    referrers: dict[str, set[str]] = {}
+    cycles: dict[str, frozenset[str]] = {}
+    levels: dict[str, int] = {}
+    groups = _groups(references)
+    group_of = {id_: number for number, group in enumerate(groups) for id_ in group}
+    inside: dict[str, set[str]] = {}
+    for id_, needed in references.items():
+        for other in needed:
+            if group_of[id_] != group_of[other]:
+                referrers.setdefault(other, set()).add(id_)
+            elif id_ != other:
+                inside.setdefault(other, set()).add(id_)
+    for group in groups:
+        if len(group) > 1:
+            cycles.update({id_: frozenset(inside[id_]) for id_ in group})
+        before = [levels.get(referrer, 0) for id_ in group for referrer in referrers.get(id_, ())]
+        if before:
+            levels.update(dict.fromkeys(group, max(before) + 1))
+    return Order({id_: frozenset(found) for id_, found in referrers.items()}, cycles, levels)
+
+
+def _groups(references: Mapping[str, Collection[str]]) -> list[list[str]]:
+    """Return the cycles, and each resource outside of cycles alone; what refers comes before what it refers to.
+
+    These are the strongly connected components, by Tarjan's algorithm. It does not recurse: chains may be long.
+    """
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    on_path: set[str] = set()
+    path: list[str] = []
+    found: list[list[str]] = []
+    for root in references:
+        if root in index:
+            continue
+        index[root] = low[root] = len(index)
+        path.append(root)
+        on_path.add(root)
+        work = [(root, iter(references[root]))]
+        while work:
+            id_, rest = work[-1]
+            for other in rest:
+                if other not in index:
+                    index[other] = low[other] = len(index)
+                    path.append(other)
+                    on_path.add(other)
+                    work.append((other, iter(references.get(other, ()))))
+                    break
+                if other in on_path:
+                    low[id_] = min(low[id_], index[other])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[id_])
+                if low[id_] == index[id_]:
+                    group = [path.pop()]
+                    while group[-1] != id_:
+                        group.append(path.pop())
+                    on_path.difference_update(group)
+                    found.append(group)
+    found.reverse()
+    return found
+
+
+def cycle(start: Node, references: Mapping[Node, Iterable[Node]]) -> tuple[Node, ...]:
+    """Return a shortest way from a node along references back to it; empty: there is none.
+
+    A reference of a node to itself is no cycle.
+
+    :returns: the nodes of the way, each once, beginning with ``start``
+    """
+    came_from: dict[Node, Node] = {}
+    pending = collections.deque([start])
+    while pending:
+        node = pending.popleft()
+        for other in references.get(node, ()):
+            if other == start and node != start:
+                way = [node]
+                while way[-1] != start:
+                    way.append(came_from[way[-1]])
+                return tuple(reversed(way))
+            if other != start and other not in came_from:
+                came_from[other] = node
+                pending.append(other)
+    return ()
