@@ -94,6 +94,14 @@ def _calls(type_: ResourceType) -> Iterator[str]:
             yield from (f"{what}: {problem}" for problem in _call_problems(call, what))
 
 
+def _refers_to(type_: ResourceType) -> Iterator[str]:
+    if type_.refers_to is None:
+        return
+    yield from (f"refers_to: {problem}" for problem in _call_problems(type_.refers_to, "refers_to"))
+    if type_.delete is None or type_.deleted_with:
+        yield "its order ('refers_to') would never be used: it is not deleted by itself"
+
+
 def _halt(type_: ResourceType) -> Iterator[str]:
     if type_.halt is None:
         return
@@ -168,6 +176,7 @@ _RULES: tuple[tuple[str, str, Callable[[ResourceType], Iterator[str]]], ...] = (
     ("token", "the tokens and the proof suit each other", _token),
     ("settings", "the declarations about project settings suit each other", _settings),
     ("all-projects", "the list of all projects shows owners and has no owner filter, or there is none", _all_projects),
+    ("refers-to", "the order within the type is a named rule, or there is none", _refers_to),
     ("force", "the declarations about force suit each other", _force),
     ("halt", "it can be stopped and started, or does not declare it", _halt),
     ("source", "the declaration names its source", _source),

@@ -36,6 +36,8 @@ Explain = Callable[["Connection", ProjectDefinition, Resource], "Verdict | None"
 Unblock = Callable[["Connection", "Connection", ProjectDefinition, Resource, Exception], bool]
 #: Returns the id of a leftover that needs a resource, or ``None``.
 Needs = Callable[[Resource], "str | None"]
+#: Returns the ids, or the titles, of the resources of the same type that a listed resource needs.
+RefersTo = Callable[[Resource], Iterable[str]]
 #: Takes the ids of another type's leftovers. It only reads; an error makes the whole sweep unknown.
 NeededBy = Callable[["Connection", ProjectDefinition, Collection[str]], Needs]
 
@@ -77,6 +79,9 @@ class ResourceType:
     #: Types in ``after`` whose leftovers need only some of these resources, each with the rule that names these. While
     #: such a leftover cannot be deleted, the other resources of this type are. Without a rule, none is.
     needed_by: tuple[tuple[str, NeededBy], ...] = ()
+    #: Which resources of this type a listed one needs. It is deleted before these. It makes no call. If the service
+    #: works on its delete (``deleting``), these wait until it is gone.
+    refers_to: RefersTo | None = None
     deleted_with: tuple[str, ...] = ()  #: types whose delete removes this one as well. It is listed, never deleted
     #: A sentence when the resource is not the user's, or is deleted with its parent: neither deleted nor a leftover.
     keep: tuple[Rule, ...] = ()

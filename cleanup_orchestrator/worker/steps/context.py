@@ -206,6 +206,7 @@ class StepContext:
             self.related_types(type_, project),
             self.planned(self.step.service, type_),
             self.worker.conf.worker.most_listed,
+            self.step.name,
         )
 
     @property

@@ -42,3 +42,4 @@ class SweepContext:
     related: Sequence[RelatedType] = ()  #: types whose keep marks and plan entries count for this type, too
     planned: Collection[str] | None = None  #: ids in the deletion's plan; ``None``: no plan applies, all are planned
     most_listed: int = MOST_LISTED  #: resources after which a listing ends; its result then counts as incomplete
+    name: str = ""  #: the type's name with its service, for blockers of this type

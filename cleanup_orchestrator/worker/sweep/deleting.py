@@ -10,11 +10,13 @@ import concurrent.futures
 import dataclasses
 import math
 import random
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeAlias
 
+from cleanup_orchestrator.core import references
 from cleanup_orchestrator.core.reasons import Reason
 from cleanup_orchestrator.core.step import Leftover, StepResult
 from cleanup_orchestrator.errors import CleanupError, Failure, NoJanitor, OnHold, Stopped, WriteRefused, classify
@@ -31,6 +33,7 @@ from cleanup_orchestrator.worker.sweep.listing import (
     scan,
     unknown,
 )
+from cleanup_orchestrator.worker.sweep.order import References, arranged, follows, waiting, with_cycle_members
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -95,11 +98,13 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
     found: dict[str, Leftover] = {}
     batch: list[Resource] = []
     going: dict[str, Verdict] = {}
+    referred = References(context)
     chance = random.Random(options.attempt)  # noqa: S311
 
     def collect(resource: Resource) -> None:
         announced = resource.id in options.announced
         found[resource.id] = Leftover(resource.id, resource.name, Reason.QUEUED, _QUEUED, announced=announced)
+        referred.add(resource)
         if (verdict := _going(context, resource)) and resource.id not in options.stuck:
             going[resource.id] = verdict
         elif len(batch) < MOST_DELETED:
@@ -115,12 +120,23 @@ def delete(context: SweepContext, options: DeleteOptions = DeleteOptions()) -> S
         return unknown(error)
     if not found or type_.delete is None:
         return _nothing_to_delete(context, first, found.values(), options.announced)
+    order = referred.order(found)
+    if order.levels and going:
+        behind = waiting(context, order, going, found)
+        going.update((id_, verdict) for id_, verdict in behind.items() if id_ not in options.stuck)
+        batch = [resource for resource in batch if resource.id not in going]
     if len(going) == len(found):  # a poll: one listing is enough
-        said = [Leftover(id_, found[id_].name, verdict.reason, verdict.message) for id_, verdict in going.items()]
+        said = [
+            Leftover(id_, found[id_].name, verdict.reason, verdict.message, verdict.blocked_by)
+            for id_, verdict in going.items()
+        ]
         return _without_deletes(context, first, said, options.announced)
     if options.attempt > 1:
         chance.shuffle(batch)
-    attempt, on_hold = _Attempt(context, exclusions, options, needs), ""
+    if order.levels:
+        tried = {resource.id for resource in batch}
+        batch = arranged(order, batch, [id_ for id_ in found if id_ not in tried and id_ not in going])
+    attempt, on_hold = _Attempt(context, exclusions, options, needs, order), ""
     attempt.tried.update(going)
     attempt.refused.update(going)
     if type_.deleted_with:
@@ -170,13 +186,21 @@ class _Attempt:
     """The delete calls of one sweep, and what became of them."""
 
     def __init__(
-        self, context: SweepContext, exclusions: Exclusions, options: DeleteOptions, needs: FindsUsers
+        self,
+        context: SweepContext,
+        exclusions: Exclusions,
+        options: DeleteOptions,
+        needs: FindsUsers,
+        order: references.Order,
     ) -> None:
         self.context, self.exclusions, self.options, self.needs = context, exclusions, options, needs
         self.tried: set[str] = set()  #: ids
         self.announced: set[str] = set(options.announced)  #: ids whose intent is in the journal
         self.missing: set[str] = set()  #: ids that the service did not know when the delete was made
         self.refused: dict[str, Verdict] = {}  #: by id
+        self.order = order
+        self._moving: dict[str, str] = {}  #: name by id of what is still there, as its service is deleting it
+        self._answered: dict[str, threading.Event] = {}  #: by id of what refers to others: set once it was tried
         self.slow_down: Verdict | None = None  #: a call got no permit in time: no further delete begins
         self._stop: list[CleanupError] = []
         self._until = math.inf  #: monotonic time after which no further delete begins
@@ -189,6 +213,10 @@ class _Attempt:
         :raises WriteRefused: this sweep must not write
         """
         self._until = time.monotonic() + self.options.seconds
+        if self.order.levels:
+            batch = {resource.id for resource in resources}
+            referrers = (self.order.referrers.get(resource.id, frozenset()) for resource in resources)
+            self._answered = {id_: threading.Event() for id_ in batch & frozenset().union(*referrers)}
         threads = min(self.options.parallel, len(resources))
         if threads > 1:
             with concurrent.futures.ThreadPoolExecutor(threads) as pool:
@@ -229,20 +257,40 @@ class _Attempt:
         return bool(self._stop or self.slow_down or time.monotonic() >= self._until)
 
     def _delete(self, resource: Resource) -> None:
-        """Delete one resource, unless the sweep is over, and note the outcome.
+        """Delete one resource once what refers to it was tried, unless the sweep is over, and note the outcome.
 
-        Runs in several threads.
+        Runs in several threads. What refers to a resource is before it in the queue, so that the threads do not wait
+        for each other in a cycle.
         """
+        try:
+            for referrer in self.order.referrers.get(resource.id, ()):
+                if referrer in self._answered:
+                    self._answered[referrer].wait()
+            self._delete_now(resource)
+        finally:
+            if resource.id in self._answered:
+                self._answered[resource.id].set()
+
+    def _delete_now(self, resource: Resource) -> None:
+        """Delete one resource, unless the sweep is over, and note the outcome."""
         if self._is_over():
             return
         self.tried.add(resource.id)
         forced = resource.id in self.options.stuck
+        moving = next((id_ for id_ in self.order.referrers.get(resource.id, ()) if id_ in self._moving), None)
+        if moving is not None and not forced:
+            self.refused[resource.id] = follows(self.context, moving, self._moving[moving])
+            self._moving[resource.id] = resource.name
+            return
         try:
             verdict = _delete_one(self.context, self.exclusions, resource, forced, self.options.janitor)
         except (Stopped, WriteRefused) as error:
             self.tried.discard(resource.id)
             self._stop.append(error)
             return
+        asynchronous = self.context.type.deleting is not None
+        if (verdict is None and asynchronous) or (verdict is not None and verdict.reason is Reason.DELETING):
+            self._moving[resource.id] = resource.name
         if verdict is _MISSING:
             self.missing.add(resource.id)
         elif verdict is not None:
@@ -284,6 +332,8 @@ def _list_again(attempt: _Attempt, first: Listing, found: dict[str, Leftover], o
         second = scan(context, attempt.exclusions, still_there, watch=found, find_users=attempt.needs)
     except Exception as error:
         return unknown(error, found=count + len(first.blocked))
+    if attempt.order.cycles:
+        there = with_cycle_members(context, attempt.order, there, attempt.refused)
     left = [*_announce(second.blocked, attempt.announced), *there]
     for id_ in (*(one.id for one in second.blocked), *second.kept_watched):
         found.pop(id_, None)

@@ -100,6 +100,8 @@ def test_a_good_type_has_no_problem():
         ({"after": ("port",)}, "cycle"),
         ({"needed_by": (("image.image", refused_in_use),)}, "is needed by image.image, which it does not wait for"),
         ({"deleted_with": ("nothing",)}, "is deleted with network.nothing"),
+        ({"refers_to": lambda _: ()}, "refers_to: a hook has a name"),
+        ({"refers_to": str, "delete": None}, "its order ('refers_to') would never be used"),
         ({"name": "Port"}, "lower case"),
         ({"delete": lambda *_: None}, "no lambdas"),
     ],
