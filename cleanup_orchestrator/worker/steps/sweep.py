@@ -20,8 +20,8 @@ from cleanup_orchestrator.drain import janitor
 from cleanup_orchestrator.errors import NoJanitor
 from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType
 from cleanup_orchestrator.worker.steps.context import StepContext, StepRunner, named
+from cleanup_orchestrator.worker.sweep import cycles, listing
 from cleanup_orchestrator.worker.sweep import deleting as sweep_deleting
-from cleanup_orchestrator.worker.sweep import listing
 from cleanup_orchestrator.worker.sweep.context import SweepContext
 from cleanup_orchestrator.worker.sweep.keep_marks import KeepMarks
 from cleanup_orchestrator.worker.sweep.listing import FindsUsers
@@ -127,6 +127,7 @@ class Sweep(StepRunner):
             self._announced,
         )
         result = sweep_deleting.delete(sweep, how)
+        result = cycles.with_cycles(result, self.step.name, sweep.project.id, self._left_of)
         if (
             forced or sweep.project.gone
         ):  # a leftover may be abandoned, or stay: then the report says all that is known of it
@@ -247,6 +248,14 @@ class Sweep(StepRunner):
         step = self.step
         rows = self.context.store.leftovers(
             self.deletion.id, most, region=step.region, service=step.service, type=step.type
+        )
+        return [row.leftover for row in rows]
+
+    def _left_of(self, name: str) -> list[Leftover]:
+        """Return what is stored as left of a type of this region."""
+        service, _, type_ = name.partition(".")
+        rows = self.context.store.leftovers(
+            self.deletion.id, cycles.MOST, region=self.step.region, service=service, type=type_
         )
         return [row.leftover for row in rows]
 

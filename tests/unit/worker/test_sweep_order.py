@@ -1,0 +1,230 @@
+"""What refers to another resource of its type is deleted before it, in one sweep; cycles are named."""
+
+import dataclasses
+import random
+import threading
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cleanup_orchestrator.core.reasons import Reason
+from cleanup_orchestrator.core.step import Leftover, Outcome, StepResult
+from cleanup_orchestrator.plugins.base import ProjectDefinition, ResourceType
+from cleanup_orchestrator.worker.sweep import cycles, deleting
+from tests.support import sweeps
+
+US = ProjectDefinition("us", "Us", "default", "R1")
+NAME = "network.thing"
+
+
+class Conflict(Exception):
+    """The service refuses."""
+
+    status_code = 409
+
+
+class Strict:
+    """A service that refuses to delete what another of its resources refers to."""
+
+    def __init__(self, **refers):
+        self.rows = {id_: {"id": id_, "name": f"n-{id_}", "project_id": "us", "to": to} for id_, to in refers.items()}
+        self.deletes, self.refusals, self.asynchronous, self.stuck = [], [], False, set()
+        self.lock = threading.Lock()
+
+    def list(self, _connection, _project):
+        return [dict(row) for row in self.rows.values()]
+
+    def show(self, _connection, _project, resource):
+        return self.rows[resource.id]
+
+    def delete(self, _connection, _project, resource):
+        time.sleep(0.0005)
+        with self.lock:
+            self.deletes.append(resource.id)
+            if resource.id in self.stuck or any(resource.id in row["to"] for row in self.rows.values()):
+                self.refusals.append(resource.id)
+                raise Conflict()
+            if self.asynchronous:
+                self.rows[resource.id]["status"] = "deleting"
+            else:
+                del self.rows[resource.id]
+
+    def finish(self):
+        self.rows = {id_: row for id_, row in self.rows.items() if "status" not in row}
+
+    def type(self, **values):
+        return ResourceType("thing", self.list, self.delete, show=self.show, refers_to=names, **values)
+
+
+def names(resource):
+    """Return what a row refers to."""
+    return resource.data["to"]
+
+
+def going(resource, _project):
+    return "it is being deleted" if "status" in resource.data else None
+
+
+def run(strict, parallel=8, **values):
+    return sweeps.delete(strict.type(), None, US, name=NAME, parallel=parallel, **values)
+
+
+CHAIN = {"a": [], "b": ["a"], "c": ["b"], "d": ["c", "a"]}
+
+
+@pytest.mark.parametrize("parallel", [1, 2, 8])
+@pytest.mark.parametrize("attempt", [1, 2, 3])
+@pytest.mark.parametrize(
+    "refers",
+    [
+        CHAIN,
+        dict(reversed(CHAIN.items())),
+        {**{f"leaf{n}": ["root"] for n in range(40)}, "root": []},
+        {"a": ["n-b"], "b": []},
+        {"a": ["gone", "b"], "b": ["a-title-of-none"]},
+        {"a": ["a", "b"], "b": []},
+    ],
+    ids=["last first", "first first", "many to one", "by its name", "to what is not listed", "to itself"],
+)
+def test_one_sweep_suffices_and_the_service_refuses_nothing(refers, attempt, parallel):
+    strict = Strict(**{id_: [to.removeprefix("n-") for to in named if to != id_] for id_, named in refers.items()})
+    shown = strict.type()
+    type_ = dataclasses.replace(shown, refers_to=lambda resource: refers[resource.id])
+    result = sweeps.delete(type_, None, US, parallel=parallel, attempt=attempt)
+    assert result.outcome is Outcome.CLEAR and not strict.refusals and not strict.rows
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1_000_000), st.integers(1, 60), st.integers(1, 9), st.integers(1, 3))
+def test_any_graph_without_a_cycle_takes_one_sweep(seed, count, parallel, attempt):
+    chance = random.Random(seed)
+    ids = [f"r{n}" for n in range(count)]
+    refers = {id_: chance.sample(ids[n + 1 :], min(3, count - n - 1)) for n, id_ in enumerate(ids)}
+    listed = list(refers.items())
+    chance.shuffle(listed)
+    strict = Strict(**dict(listed))
+    assert run(strict, parallel, attempt=attempt).outcome is Outcome.CLEAR
+    assert not strict.refusals and sorted(strict.deletes) == sorted(ids)
+
+
+def test_what_the_service_refuses_does_not_keep_the_rest_from_being_tried():
+    strict = Strict(**CHAIN)
+    strict.stuck = {"d"}
+    result = run(strict)
+    assert sorted(strict.deletes) == ["a", "b", "c", "d"], "the service decides"
+    assert {one.reason for one in result.leftovers} == {Reason.IN_USE}
+
+
+@pytest.mark.parametrize("parallel", [1, 8])
+def test_what_refers_and_is_being_deleted_is_waited_for(parallel):
+    strict = Strict(**CHAIN)
+    strict.asynchronous = True
+    type_ = strict.type(deleting=going)
+    for gone in ("d", "c", "b", "a"):
+        result = sweeps.delete(type_, None, US, name=NAME, parallel=parallel)
+        assert result.reason == Reason.DELETING
+        poll = sweeps.delete(type_, None, US, name=NAME, parallel=parallel)
+        assert poll.reason == Reason.DELETING
+        last = {one.id: one for one in poll.leftovers}
+        assert strict.deletes.pop() == gone and not strict.deletes, "one delete for each, and none meanwhile"
+        if gone != "a":
+            assert last["a"].blocked_by[0]["type"] == NAME and "follows that of" in last["a"].message
+        strict.finish()
+    assert not strict.refusals and not strict.rows
+
+
+def test_force_does_not_wait_for_what_is_being_deleted():
+    strict = Strict(a=[], b=["a"])
+    strict.rows["b"]["status"] = "deleting"
+    forced = []
+    type_ = strict.type(deleting=going, force=lambda _c, _p, resource: forced.append(resource.id))
+    sweeps.delete(type_, None, US, stuck={"a"})
+    assert forced == ["a"]
+
+
+@pytest.mark.parametrize("attempt", [1, 2, 5])
+def test_a_part_of_a_long_list_leaves_out_what_the_rest_refers_to(attempt, monkeypatch):
+    monkeypatch.setattr(deleting, "MOST_DELETED", 20)
+    strict = Strict(**{f"r{n}": [f"r{n + 1}"] if n % 4 < 3 else [] for n in range(100)})
+    sweep = 0
+    while strict.rows:
+        result = run(strict, attempt=attempt + sweep)
+        assert result.deleted, "each sweep makes progress"
+        sweep += 1
+    assert not strict.refusals and sweep <= 20
+
+
+def test_a_part_of_which_nothing_would_remain_is_tried(monkeypatch):
+    monkeypatch.setattr(deleting, "MOST_DELETED", 2)
+    strict = Strict(a=[], b=["a"], c=["b"])
+    run(strict)
+    assert sorted(strict.deletes) == ["a", "b"]
+
+
+def test_a_truncated_list_is_ordered_as_far_as_it_is_read():
+    strict = Strict(**CHAIN)
+    run(strict, most_listed=3)
+    assert strict.deletes == ["c", "b", "a"], "what refers to them was not read"
+    strict = Strict(**dict(reversed(CHAIN.items())))
+    run(strict, most_listed=3)
+    assert strict.deletes == ["d", "c", "b"] and strict.rows.keys() == {"a"} and not strict.refusals
+
+
+def test_all_members_of_a_cycle_are_tried_and_what_stays_names_it():
+    strict = Strict(web=["db"], db=["web"], free=["web"], below=[], above=["below", "db"])
+    result = run(strict)
+    assert sorted(set(strict.deletes)) == ["above", "below", "db", "free", "web"]
+    assert sorted(strict.refusals) == ["db", "web"], "what is outside of the cycle is deleted in order"
+    told = cycles.with_cycles(result, NAME, "us", lambda name: [])
+    by_id = {one.id: one for one in told.leftovers}
+    said = "it is part of a cycle: n-web -> n-db -> n-web; remove one of these references"
+    assert by_id["web"].message.endswith(said)
+    assert by_id["web"].blocked_by == ({"type": NAME, "id": "db", "owner": "us", "name": "n-db"},)
+    assert "it is part of a cycle: n-db -> n-web -> n-db" in by_id["db"].message
+    assert "it is part of a cycle" in told.message, "the blocker of the deletion says so"
+
+
+def test_a_cycle_that_the_service_deletes_is_not_reported():
+    strict = Strict(web=["db"], db=["web"])
+    type_ = dataclasses.replace(strict.type(), delete=lambda _c, _p, resource: strict.rows.pop(resource.id))
+    assert sweeps.delete(type_, None, US).outcome is Outcome.CLEAR
+
+
+def left(id_, *blockers, owner="us", name=None):
+    named = tuple({"type": type_, "id": other, "owner": owner} for type_, other in blockers)
+    return Leftover(id_, f"n-{id_}" if name is None else name, Reason.IN_USE, "in use", named)
+
+
+@pytest.mark.parametrize(
+    ("others", "cycle"),
+    [
+        ({}, ""),
+        ({"b.b": [left("2")]}, ""),
+        ({"b.b": [left("2", ("a.a", "1"))]}, "a.a n-1 -> b.b n-2 -> a.a n-1"),
+        ({"b.b": [left("2", ("a.a", "1"), name="")]}, "a.a n-1 -> b.b 2 -> a.a n-1"),
+        ({"b.b": [left("2", ("c.c", "3"))], "c.c": [left("3", ("a.a", "1"))]},
+         "a.a n-1 -> b.b n-2 -> c.c n-3 -> a.a n-1"),
+        ({"b.b": [left("2", ("c.c", "3"))], "c.c": [left("3", ("b.b", "2"))]}, ""),
+        ({"b.b": [left("2", ("a.a", "1"), owner="them")]}, ""),
+        ({"b.b": [left("other", ("a.a", "1"))]}, ""),
+    ],
+    ids=["not on record", "a chain", "two types", "no name", "three types", "one further on", "of others", "another"],
+)  # fmt: skip
+def test_a_cycle_across_types_is_named(others, cycle):
+    blocked = left("1", ("b.b", "2"))
+    result = StepResult(Outcome.LEFTOVERS, str(Reason.IN_USE), "in use", leftovers=(blocked,))
+    told = cycles.with_cycles(result, "a.a", "us", lambda name: others.get(name, []))
+    wanted = f"in use; it is part of a cycle: {cycle}; remove one of these references" if cycle else "in use"
+    assert told.leftovers[0].message == told.message == wanted
+    assert dataclasses.replace(told.leftovers[0], message="in use") == blocked
+
+
+def test_a_long_cycle_names_some_of_its_members():
+    count = 30
+    rows = tuple(left(str(n), ("a.a", str((n + 1) % count))) for n in range(count))
+    result = StepResult(Outcome.LEFTOVERS, str(Reason.IN_USE), "in use", leftovers=rows)
+    told = cycles.with_cycles(result, "a.a", "us", lambda name: [])
+    assert "n-9 -> ... (20 more) -> n-0; remove" in told.leftovers[0].message
+    assert all("it is part of a cycle" in one.message for one in told.leftovers)
