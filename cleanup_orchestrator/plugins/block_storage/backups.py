@@ -37,10 +37,34 @@ if TYPE_CHECKING:
 _BACKUP_PROJECT = "os-backup-project-attr:project_id"
 
 
+_BASE = "_base"  # added to listed rows; no attribute of Cinder begins with an underscore
+
+
 def list_backups(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield the project's backups, the newest first, with a token of the project."""
+    """Yield the project's backups with a token of the project; mark each incremental one with its base.
+
+    Cinder does not show the base. It lists the newest backup first. So the base is the next one of the volume that
+    others depend on.
+    """
     check_scope(connection, project)
-    yield from list_rows(connection, project, "backups", project_id=project.id)
+    without_base: dict[str, list[Row]] = {}
+    for row in list_rows(connection, project, "backups", project_id=project.id):
+        volume = str(row.get("volume_id"))
+        if row.get("has_dependent_backups"):
+            for each in without_base.pop(volume, ()):
+                yield {**each, _BASE: row["id"]}
+        if row.get("is_incremental"):
+            without_base.setdefault(volume, []).append(row)
+        else:
+            yield row
+    for rows in without_base.values():
+        yield from rows
+
+
+def base_of(backup: Resource) -> tuple[str, ...]:
+    """Return the backup that an incremental one depends on."""
+    base = backup.data.get(_BASE)
+    return (str(base),) if base else ()
 
 
 SHOW_BACKUP = Rest(SERVICE_TYPE, "/backups/{id}", key="backup", microversion=BACKUP_OWNER)
@@ -101,6 +125,7 @@ BACKUP = ResourceType(
     show=SHOW_BACKUP,
     delete=delete_backup,
     deleting=being_deleted,
+    refers_to=base_of,
     force=force_backup,
     by_hand="as an admin, with a role on the project as long as there is one: openstack volume backup set "
     "--state error {id}, then openstack volume backup delete {id}",
@@ -111,8 +136,8 @@ BACKUP = ResourceType(
     source="GET /v3/backups/detail?all_tenants=1&project_id=X, DELETE /v3/backups/{id}; cinder backup/api.py, "
     "backup/drivers/swift.py, backup/chunkeddriver.py",
     note="Deleted with a token of the project, because Cinder's Swift driver deletes in the account of the "
-    "caller: with another token it would treat the data as deleted, and leave it behind. The newest backup "
-    "is deleted first: a backup that others depend on waits for them, and Cinder checks this only in the "
+    "caller: with another token it would treat the data as deleted, and leave it behind. An incremental backup "
+    "is deleted before its base: a backup that others depend on waits for them, and Cinder checks this only in the "
     "project of the caller. If the project is gone, the row is deleted with an admin's token, and the data "
     "that the Swift driver leaves is deleted with the containers of the project.",
 )

@@ -150,6 +150,12 @@ def explain_zone(connection: Connection, project: ProjectDefinition, zone: Resou
     return _verdict(project, "have recordsets in it", records)
 
 
+def zones_above(zone: Resource) -> tuple[str, ...]:
+    """Return the names of all zones that a zone may be below."""
+    labels = zone.name.rstrip(".").split(".")
+    return tuple(".".join(labels[first:]) + "." for first in range(1, len(labels)))
+
+
 def _describe_zone(zone: Resource, project: ProjectDefinition) -> str | None:
     row = zone.data
     if row.get("action") in (None, "NONE") and row.get("status") == "ACTIVE":
@@ -292,6 +298,7 @@ ZONE = ResourceType(
     explain=explain_zone,
     used=foreign_use(_foresee_used),
     describe=_describe_zone,
+    refers_to=zones_above,
     after=("zone_transfer_request", "zone_import", "zone_export", "tsig_key"),
     unfiltered=UNFILTERED,
     source="GET /v2/zones, DELETE /v2/zones/{id}; designate api/middleware.py, central/service.py, "
@@ -299,9 +306,9 @@ ZONE = ResourceType(
     note="The list also shows zones that are shared with the project, and zones without an owner, which an admin "
     "could delete. The delete removes recordsets of other projects. So they are looked up before, and the "
     "zone's shares are removed, which Designate refuses while a project uses one. For a zone with zones below "
-    "it, of any project, Designate answers 400: the deepest are deleted first, one level with each sweep. If "
-    "the name servers do not delete a zone, it ends in ERROR and is deleted again. Only an admin may choose to "
-    "abandon it.",
+    "it, of any project, Designate answers 400: the deepest are deleted first, and a zone waits until those "
+    "below it are gone. If the name servers do not delete a zone, it ends in ERROR and is deleted again. Only an "
+    "admin may choose to abandon it.",
 )
 
 ZONE_SHARE = ResourceType(

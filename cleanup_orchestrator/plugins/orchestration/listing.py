@@ -58,16 +58,30 @@ def all_stacks(failed: bool) -> Callable[[Connection, ProjectDefinition], Iterat
     return listing
 
 
+_NESTED = "_nested"  # added to listed rows; no attribute of Heat begins with an underscore
+
+
 def orphaned_stacks(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
-    """Yield nested stacks whose root is gone. The others are deleted with their root."""
+    """Yield nested stacks whose root is gone, with the ids of those nested in them.
+
+    The others are deleted with their root.
+    """
     rows = {str(row["id"]): row for row in stacks_of(nested=True).rows(connection, project)}
+    nested: dict[str, list[str]] = {}
+    for id_, row in rows.items():
+        nested.setdefault(str(row.get("parent")), []).append(id_)
     for row in rows.values():
         seen, parent = {str(row["id"])}, row.get("parent")
         while parent in rows and parent not in seen:
             seen.add(str(parent))
             parent = rows[str(parent)].get("parent")
         if parent is not None:
-            yield row
+            yield {**row, _NESTED: nested.get(str(row["id"]), [])}
+
+
+def nested_in(stack: Resource) -> list[str]:
+    """Return the ids of the stacks that are nested in an orphaned one: Heat deletes them with it."""
+    return list(stack.data.get(_NESTED) or ())
 
 
 def show_stack(connection: Connection, project: ProjectDefinition, stack: Resource) -> Row:

@@ -27,6 +27,7 @@ from cleanup_orchestrator.plugins.orchestration.listing import (
     all_stacks,
     events_of,
     failed_stacks,
+    nested_in,
     orphaned_stacks,
     show_stack,
     stacks_of,
@@ -323,7 +324,9 @@ NESTED_STACK = _stack_type(
     list=orphaned_stacks,
     all_projects="which nested stacks have lost their root can only be told with all stacks at hand",
     after=("stack",),
+    refers_to=nested_in,
     source="GET /v1/P/stacks?tenant=X&show_nested=true; heat db/api.py, _query_stack_get_all",
     note="Only those whose root is gone, which no other list shows. All others are deleted with their root, and "
-    "would be created again if they were deleted before it.",
+    "would be created again if they were deleted before it. Of several levels the outermost is deleted first: "
+    "Heat deletes those below with it.",
 )

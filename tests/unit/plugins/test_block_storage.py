@@ -332,6 +332,39 @@ def test_a_backup_that_others_build_on_waits_for_them():
     assert not cloud.block_storage.writes()
 
 
+def backup(id_, volume="v", incremental=False, base=False):
+    owner = {"os-backup-project-attr:project_id": "p"}
+    return {"id": id_, "volume_id": volume, "is_incremental": incremental, "has_dependent_backups": base, **owner}
+
+
+@pytest.mark.parametrize(
+    ("rows", "bases"),
+    [
+        ([backup("full")], {"full": ()}),
+        ([backup("second", incremental=True), backup("full", base=True)], {"second": ("full",), "full": ()}),
+        (
+            [backup("3", incremental=True), backup("2", incremental=True, base=True), backup("1", base=True)],
+            {"3": ("2",), "2": ("1",), "1": ()},
+        ),
+        (
+            [backup("2", incremental=True), backup("failed"), backup("1", base=True)],
+            {"2": ("1",), "failed": (), "1": ()},
+        ),
+        ([backup("2", incremental=True), backup("1", "other", base=True)], {"2": (), "1": ()}),
+        (
+            [backup("3", incremental=True), backup("2", incremental=True), backup("1", base=True)],
+            {"3": ("1",), "2": ("1",), "1": ()},
+        ),
+    ],
+    ids=["alone", "one", "a chain", "a full one between", "another volume", "two of one base"],
+)
+def test_an_incremental_backup_refers_to_its_base(rows, bases):
+    made = cinder(backups=rows)
+    made.session.get_project_id = lambda: "p"
+    found = [Resource(row["id"], "", "p", row) for row in TYPES["backup"].list(made, project())]
+    assert {each.id: TYPES["backup"].refers_to(each) for each in found} == bases
+
+
 @pytest.mark.parametrize(("there", "reason"), [(True, Reason.UNREACHABLE), (False, None)])
 def test_a_backup_whose_delete_returns_404_is_listed(there, reason):
     row = {"id": "full", "status": "available"}

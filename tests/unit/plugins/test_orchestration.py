@@ -88,6 +88,14 @@ def test_a_nested_stack_is_an_orphan_without_its_root(rows, orphans, why):
     assert [row["id"] for row in found] == orphans, why
 
 
+def test_an_orphaned_stack_is_deleted_before_those_that_heat_deletes_with_it():
+    rows = [stack("g", parent="c"), stack("c", parent="gone"), stack("d", parent="c"), stack("r")]
+    type_ = next(t for t in heat.SERVICE.types if t.name == "nested_stack")
+    found = type_.list(cloud(orchestration={"GET /stacks": page(rows)}), US)
+    assert {row["id"]: sorted(type_.refers_to(resource(row))) for row in found} == {"g": [], "c": ["d", "g"], "d": []}
+    assert type_.refers_to(resource(stack("as shown"))) == []
+
+
 def test_failed_stacks_are_those_whose_delete_failed_or_is_under_way():
     statuses = ["CREATE_COMPLETE", "CREATE_FAILED", "DELETE_FAILED", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS"]
     rows = [stack(status, status) for status in statuses]

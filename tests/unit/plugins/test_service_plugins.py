@@ -220,6 +220,20 @@ def test_the_holder_of_an_address_is_found_by_the_address(monkeypatch, name, kin
     assert dns.records._holder(cloud(), {"name": name, "type": kind}) == ("theirs" if asked else "")
 
 
+@pytest.mark.parametrize(
+    ("name", "above"),
+    [
+        ("b.a.example.", ("a.example.", "example.")),
+        ("example.", ()),
+        ("0-63.2.0.192.in-addr.arpa.", ("2.0.192.in-addr.arpa.", "0.192.in-addr.arpa.", "192.in-addr.arpa.",
+                                        "in-addr.arpa.", "arpa.")),
+    ],
+)  # fmt: skip
+def test_a_zone_is_deleted_before_those_above_it(name, above):
+    [zone] = (type_ for type_ in dns.SERVICE.types if type_.name == "zone")
+    assert zone.refers_to(Resource("id", name, "ours")) == above
+
+
 def test_a_zone_counts_as_used_by_others_recordsets_only():
     rows = [
         {"id": "soa", "project_id": "ours"},
