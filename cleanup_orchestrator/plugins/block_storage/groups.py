@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     NOTHING,
     SCOPED,
     BadAnswer,
+    Needs,
     Paging,
     ProjectDefinition,
     Resource,
@@ -19,10 +20,12 @@ from cleanup_orchestrator.plugins.base import (
     Token,
     Verdict,
     refuse,
+    show_leftover,
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.block_storage.common import (
     BUSY,
+    GROUP_MEMBERS,
     GROUP_OWNER,
     PAGE,
     SERVICE_TYPE,
@@ -147,6 +150,25 @@ def _legacy(
     return listing
 
 
+#: A server shows its volumes, also those that are only reserved for it.
+_SERVER = Rest("compute", "/servers/{id}", key="server")
+_VOLUME = Rest(SERVICE_TYPE, "/volumes/{id}", key="volume", microversion=GROUP_MEMBERS)
+
+
+def groups_of_servers(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
+    """Return a function that says which server has a volume of a group."""
+    found: dict[str, str] = {}
+    for id_ in left:
+        server = show_leftover(_SERVER, connection, project, id_) or {}
+        volumes = server.get("os-extended-volumes:volumes_attached")
+        if volumes is None:  # Nova does not know the server, or its cell does not answer
+            return lambda _group: id_
+        for attached in volumes:
+            volume = show_leftover(_VOLUME, connection, project, str(attached["id"])) or {}
+            found.update({str(volume.get(key)): id_ for key in ("group_id", "consistencygroup_id") if volume.get(key)})
+    return lambda group: found.get(group.id)
+
+
 _FRESH = "the token is scoped into the project, and Cinder shows nothing else"
 _OWNERLESS = "Cinder does not say whose they are: it lists those of the token's project"
 
@@ -202,6 +224,7 @@ GROUP = ResourceType(
     ),
     explain=explain_group,
     after=("compute.server",),
+    needed_by=(("compute.server", groups_of_servers),),
     source="GET /v3/groups/detail?all_tenants=1&project_id=X, POST /v3/groups/{id}/action delete, microversion "
     "3.58; cinder api/v3/groups.py, group/api.py (delete)",
     note="Its volumes, of any project, are deleted with it: refused when one is another project's. Snapshots of its "
@@ -226,6 +249,7 @@ CONSISTENCY_GROUP = ResourceType(
     token=Token.PROJECT,
     token_if_gone=Token.ADMIN,
     after=("compute.server",),
+    needed_by=(("compute.server", groups_of_servers),),
     source="GET /v3/consistencygroups/detail, POST /v3/consistencygroups/{id}/delete; cinder "
     "api/contrib/consistencygroups.py",
     note="Created with the deprecated API of consistency groups, and hidden among the groups. Its volumes are "

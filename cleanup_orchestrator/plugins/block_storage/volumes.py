@@ -266,6 +266,7 @@ ATTACHMENT = ResourceType(
     title="instance",
     all_projects="an attachment shows no owner, and is deleted with its volume",
     after=("compute.server",),
+    needed_by=(("compute.server", linked()),),
     source="GET /v3/attachments/detail?all_tenants=1&project_id=X, DELETE /v3/attachments/{id}, microversion "
     "3.27; cinder api/v3/attachments.py, volume/api.py (attachment_deletion_allowed)",
     note="It is deleted with its server. What is left then was not cleaned up by Nova, or does not belong to a "
