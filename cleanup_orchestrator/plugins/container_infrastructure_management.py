@@ -34,6 +34,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     blocker,
     foreign_use,
+    refused_in_use,
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.orchestration.stacks import abandon_before
@@ -207,6 +208,7 @@ SERVICE = Service(
             explain=_explain_template,
             used=foreign_use(_explain_template),
             after=("failed_cluster",),
+            needed_by=(("failed_cluster", refused_in_use),),
             unfiltered=_ALL,
             source="GET, DELETE /v1/clustertemplates; magnum api/controllers/v1/cluster_template.py, "
             "db/sqlalchemy/api.py",

@@ -19,6 +19,7 @@ from cleanup_orchestrator.plugins.base import (
     Verdict,
     blocker,
     exceptions,
+    refused_in_use,
 )
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ SOFTWARE_CONFIG = ResourceType(
     unfiltered="Heat has no owner filter for configs: an admin is shown those of the whole cloud",
     fresh="Heat tells the owner of a config in the list alone, and nothing can change it",
     after=("software_deployment",),
+    needed_by=(("software_deployment", refused_in_use),),
     source="GET, DELETE /v1/P/software_configs; heat db/api.py, software_config_delete",
     note="Heat answers 400 while a deployment of any project uses it.",
 )
