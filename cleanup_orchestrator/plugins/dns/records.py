@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     BadAnswer,
+    Needs,
     ProjectDefinition,
     Reason,
     Refused,
@@ -145,6 +146,11 @@ def _ptrs(connection: Connection, project: ProjectDefinition) -> Iterator[Row]:
             yield {**row, "project_id": own_ips[identity]["project_id"]}
 
 
+def pointers(_connection: Connection, _project: ProjectDefinition, left: Collection[str]) -> Needs:
+    """Return a function by which the record of a floating IP needs each PTR recordset: it may be the record itself."""
+    return lambda recordset: min(left) if recordset.data.get("type") == "PTR" else None
+
+
 PTR = ResourceType(
     name="ptr",
     list=_ptrs,
@@ -169,6 +175,7 @@ RECORDSET = ResourceType(
     delete=_delete_recordset,
     keep=(others_floating_ip, zones_own),
     after=("ptr",),
+    needed_by=(("ptr", pointers),),
     unfiltered=UNFILTERED,
     source="GET /v2/recordsets, DELETE /v2/zones/{zone}/recordsets/{id}; designate central/service.py, "
     "storage/sqlalchemy/base.py",

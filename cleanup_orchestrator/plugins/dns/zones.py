@@ -18,6 +18,7 @@ from cleanup_orchestrator.plugins.base import (
     blocker,
     blocking_verdict,
     foreign_use,
+    linked,
     refuse,
 )
 from cleanup_orchestrator.plugins.dns.common import (
@@ -300,6 +301,12 @@ ZONE = ResourceType(
     describe=_describe_zone,
     refers_to=zones_above,
     after=("zone_transfer_request", "zone_import", "zone_export", "tsig_key"),
+    needed_by=(
+        ("zone_transfer_request", linked(Rest("dns", "/zones/tasks/transfer_requests/{id}", headers=SUDO))),
+        ("zone_import", linked(Rest("dns", "/zones/tasks/imports/{id}", headers=SUDO))),
+        ("zone_export", linked(Rest("dns", "/zones/tasks/exports/{id}", headers=SUDO))),
+        ("tsig_key", linked(Rest("dns", "/tsigkeys/{id}"))),
+    ),
     unfiltered=UNFILTERED,
     source="GET /v2/zones, DELETE /v2/zones/{id}; designate api/middleware.py, central/service.py, "
     "storage/sqlalchemy/__init__.py",
