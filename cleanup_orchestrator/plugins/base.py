@@ -35,7 +35,7 @@ from cleanup_orchestrator.plugins.contract import (
     Service,
     Unblock,
 )
-from cleanup_orchestrator.plugins.needs import linked, refused_in_use, show_leftover
+from cleanup_orchestrator.plugins.needs import linked, mentions, refused_in_use, show_leftover
 from cleanup_orchestrator.plugins.values import (
     NOTHING,
     ROW,
@@ -106,6 +106,7 @@ __all__ = [
     "keystone_says_not_found",
     "knows_microversion",
     "linked",
+    "mentions",
     "pick",
     "refuse",
     "refuse_foreign",

@@ -9,7 +9,7 @@ projects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
@@ -18,6 +18,7 @@ from cleanup_orchestrator.plugins.base import (
     CONTROLLERS,
     SCOPED,
     BadAnswer,
+    Needs,
     Paging,
     ProjectDefinition,
     Reason,
@@ -32,6 +33,7 @@ from cleanup_orchestrator.plugins.base import (
     blocker,
     exceptions,
     linked,
+    mentions,
 )
 
 if TYPE_CHECKING:
@@ -69,9 +71,38 @@ _USERS = (
     "image.image",
 )
 
-#: An image names its secrets in its properties: the key of an encrypted one, the certificate of a signed one. What
-#: secrets the other types use is not shown to an admin in one place.
-_NEEDED_BY = (("image.image", linked(Rest("image", "/images/{id}"))),)
+#: What names certificates of a load balancer.
+_OF_BALANCERS = tuple(
+    Rest(
+        "load-balancer",
+        f"/lbaas/{name}",
+        key=name,
+        query={"project_id": "{project_id}", "limit": 1000},
+        paging=Paging.LINKS,
+    )
+    for name in ("listeners", "pools")
+)
+
+
+def named_by_balancers(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
+    """Return a function by which the load balancers need what the project's listeners and pools name.
+
+    If Octavia does not show these with a token of the project, each secret and each container counts as named.
+    """
+    try:
+        named = mentions(row for call in _OF_BALANCERS for row in call.rows(connection, project))
+    except exceptions.ForbiddenException:
+        return lambda _resource: min(left)
+    return lambda resource: min(left) if named(resource) else None
+
+
+#: An image names its secrets in its properties: the key of an encrypted one, the certificate of a signed one. An order
+#: names what it has made, or is for. What secrets the other types use is not shown to an admin in one place.
+_NEEDED_BY = (
+    ("image.image", linked(Rest("image", "/images/{id}"))),
+    ("load-balancer.load_balancer", named_by_balancers),
+    ("order", linked(Rest("key-manager", "/orders/{id}"))),
+)
 
 
 def _collection(name: str, reference: str) -> Callable[[Connection, ProjectDefinition], Iterator[Row]]:
@@ -111,7 +142,7 @@ def _refuse_shared(
 
     Barbican does not show the owner of a consumer. Only a user who can read the resource can register one. So without
     an ACL for others a consumer is a leftover of the project, whose volumes and so on are gone by now (``after``). If
-    an image is left, the secrets that it names are not deleted (``needed_by``).
+    an image or a load balancer is left, what it names is not deleted (``needed_by``).
     """
     if project.options.get("delete_shared_secrets"):
         return
@@ -226,7 +257,7 @@ SERVICE = Service(
             fresh=_FRESH,
             token=Token.PROJECT,
             after=("order", "container", *_USERS),
-            needed_by=_NEEDED_BY,
+            needed_by=(*_NEEDED_BY, ("container", linked(Rest("key-manager", "/containers/{id}")))),
             source="GET, DELETE /v1/secrets, microversion 1.2; barbican api/controllers/secrets.py, "
             "model/repositories.py",
             note="Pages of 10 by default, 100 at most, by offset. Before microversion 1.2 a delete ignores "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins import exceptions
@@ -40,6 +40,12 @@ def linked(show: Rest | None = None) -> NeededBy:
         return needs
 
     return rule
+
+
+def mentions(rows: Iterable[Row]) -> Callable[[Resource], bool]:
+    """Return a function that says whether rows name a resource by its id, in any place."""
+    text = _plain(list(rows))
+    return lambda resource: _plain(resource.id) in text
 
 
 def show_leftover(show: Rest, connection: Connection, project: ProjectDefinition, id_: str) -> Row | None:
