@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, Row, Verdict, foreign_use, verdict_naming
+from cleanup_orchestrator.plugins.base import (
+    ProjectDefinition,
+    Resource,
+    Row,
+    Verdict,
+    foreign_use,
+    linked,
+    refused_in_use,
+    verdict_naming,
+)
 from cleanup_orchestrator.plugins.shared_file_system.common import (
     describe_status,
     force_delete,
@@ -101,6 +110,7 @@ SHARE_GROUP = simple_type(
     explain=explain_group,
     describe=describe_status,
     after=("share", "group_snapshot"),
+    needed_by=(("share", refused_in_use), ("group_snapshot", refused_in_use)),
     source="GET /v2/share-groups/detail?all_tenants=1&project_id=X, DELETE /v2/share-groups/{id}; manila "
     "api/v2/share_groups.py, share_group/api.py",
 )
@@ -114,6 +124,7 @@ SHARE_NETWORK = simple_type(
     explain=explain_network,
     used=foreign_use(explain_network),
     after=("share", "share_group"),
+    needed_by=(("share", linked(rest("/shares/{id}"))), ("share_group", linked(rest("/share-groups/{id}")))),
     source="GET /v2/share-networks/detail?project_id=X, DELETE /v2/share-networks/{id}, and its subnets; "
     "manila api/v2/share_networks.py, share_network_subnets.py",
     note="Its share servers are deleted with it, later. They have ports in the project's networks. Manila "
@@ -144,6 +155,7 @@ SECURITY_SERVICE = simple_type(
     all_projects="Manila lists only the first thousand of them: the list has no pages",
     explain=explain_security_service,
     after=("share_network",),
+    needed_by=(("share_network", refused_in_use),),
     source="GET /v2/security-services/detail?all_tenants=1&project_id=X, DELETE /v2/security-services/{id}; "
     "manila api/v2/security_service.py",
     note="Manila answers 403 while it is attached to a share network. Manila treats limit and offset in this "

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
     Action,
+    NeededBy,
+    Needs,
     ProjectDefinition,
     Resource,
     Rest,
     Row,
     Verdict,
     exceptions,
+    refused_in_use,
+    show_leftover,
     verdict_naming,
 )
 from cleanup_orchestrator.plugins.shared_file_system.common import (
@@ -168,7 +172,32 @@ def _with_owner(one: Rest) -> Action:
     return show
 
 
+def of_share(one: Rest, attribute: str = "share_id") -> NeededBy:
+    """Return a rule by which a leftover needs its share, and what else depends on this share.
+
+    :param one: reads a leftover
+    :param attribute: of the leftover, with the id of its share
+    """
+
+    def rule(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
+        rows = {id_: show_leftover(one, connection, project, id_) or {} for id_ in left}
+        shares = {id_: str(row.get(attribute) or "") for id_, row in rows.items()}
+
+        def needs(resource: Resource) -> str | None:
+            share = str(resource.data.get("share_id") or resource.id)
+            return next((id_ for id_, its in shares.items() if its in ("", share)), None)
+
+        return needs
+
+    return rule
+
+
 _SHARES_OWNER = "it shows no owner: it is that of its share"
+
+_ONE_BACKUP = rest("/share-backups/{id}", BACKUPS, key="share_backup", headers=EXPERIMENTAL)
+_ONE_REPLICA = rest("/share-replicas/{id}", key="share_replica")
+_OF_TRANSFER = of_share(rest("/share-transfers/{id}", TRANSFERS, key="transfer"), "resource_id")
+_OF_BACKUP, _OF_REPLICA = of_share(_ONE_BACKUP), of_share(_ONE_REPLICA)
 
 RESOURCE_LOCK = simple_type(
     "resource_lock",
@@ -214,12 +243,13 @@ BACKUP = simple_type(
     BACKUPS,
     list=_backups,
     all_projects=_SHARES_OWNER,
-    show=_with_owner(rest("/share-backups/{id}", BACKUPS, key="share_backup", headers=EXPERIMENTAL)),
+    show=_with_owner(_ONE_BACKUP),
     delete=rest("/share-backups/{id}", BACKUPS, method="DELETE", headers=EXPERIMENTAL),
     available=since(BACKUPS),
     prepare=(reset_to_error("/share-backups", BACKUPS),),
     describe=describe_status,
     after=("transfer",),
+    needed_by=(("transfer", _OF_TRANSFER),),
     source="GET /v2/share-backups/detail?share_id=S, DELETE /v2/share-backups/{id}; manila "
     "api/v2/share_backups.py, share/api.py",
     note="An experimental API. A backup shows no owner: the backups of each of the project's shares are listed, one "
@@ -233,9 +263,10 @@ REPLICA = simple_type(
     "share_replica",
     list=_replicas,
     all_projects=_SHARES_OWNER,
-    show=_with_owner(rest("/share-replicas/{id}", key="share_replica")),
+    show=_with_owner(_ONE_REPLICA),
     describe=describe_status,
     after=("transfer", "backup"),
+    needed_by=(("transfer", _OF_TRANSFER), ("backup", _OF_BACKUP)),
     source="GET /v2/share-replicas/detail?share_id=S, DELETE /v2/share-replicas/{id}; manila "
     "api/v2/share_replicas.py, share/api.py",
     note="Without a share's id this list shows the replicas of all projects, without owners. The last active replica "
@@ -254,6 +285,7 @@ SNAPSHOT = simple_type(
     describe=describe_status,
     properties="metadata",
     after=("replica", "transfer"),
+    needed_by=(("replica", _OF_REPLICA), ("transfer", _OF_TRANSFER)),
     source="GET /v2/snapshots/detail?all_tenants=1&project_id=X, DELETE /v2/snapshots/{id}; manila "
     "api/v2/share_snapshots.py, share/api.py",
     note="A snapshot belongs to the project that created it. One that an admin created of the project's share "
@@ -276,6 +308,14 @@ SHARE = simple_type(
     describe=describe_status,
     properties="metadata",
     after=("resource_lock", "transfer", "backup", "replica", "group_snapshot", "snapshot", "compute.server"),
+    needed_by=(
+        ("resource_lock", of_share(rest("/resource-locks/{id}", LOCKS, key="resource_lock"), "resource_id")),
+        ("transfer", _OF_TRANSFER),
+        ("backup", _OF_BACKUP),
+        ("replica", _OF_REPLICA),
+        ("group_snapshot", refused_in_use),
+        ("snapshot", of_share(rest("/snapshots/{id}", key="snapshot"))),
+    ),
     source="GET /v2/shares/detail?all_tenants=1&project_id=X, and with is_soft_deleted=true; DELETE "
     "/v2/shares/{id}?share_group_id=G; manila api/v2/shares.py, share/api.py, db/sqlalchemy/api.py",
     note="Shares in the recycle bin are in a list of their own only. The list that counts (with_count) ignores the "
