@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
-from cleanup_orchestrator.plugins.base import ProjectDefinition, Resource, ResourceType, Row, Sdk, refuse_foreign
+from cleanup_orchestrator.plugins.base import (
+    NeededBy,
+    Needs,
+    ProjectDefinition,
+    Resource,
+    ResourceType,
+    Rest,
+    Row,
+    Sdk,
+    linked,
+    refuse_foreign,
+)
 from cleanup_orchestrator.plugins.network.common import (
     extension,
     extension_aliases,
@@ -36,6 +47,18 @@ def list_associations(kind: str) -> Callable[[Connection, ProjectDefinition], It
                 yield {**row, "bgpvpn_id": bgpvpn["id"]}
 
     return listing
+
+
+def associated(kind: str, attribute: str) -> NeededBy:
+    """Return a rule by which an association needs the resource that one of its attributes names."""
+
+    def rule(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
+        rows = {str(row["id"]): row for row in list_associations(kind)(connection, project)}
+        unseen = next((id_ for id_ in left if id_ not in rows), None)
+        named = {str(rows[id_][attribute]): id_ for id_ in left if id_ in rows}
+        return lambda resource: unseen or named.get(resource.id)
+
+    return rule
 
 
 def check_bgpvpn(connection: Connection, project: ProjectDefinition, resource: Resource) -> None:
@@ -78,6 +101,7 @@ BGP = (
         "bgp-peers",
         available=extension("bgp"),
         after=("bgp_speaker",),
+        needed_by=(("bgp_speaker", linked(Rest("network", "/bgp-speakers/{id}"))),),
         source="/v2.0/bgp-peers; neutron_dynamic_routing db/bgp_db.py",
     ),
     _association("network"),
@@ -93,6 +117,7 @@ BGP = (
             "bgpvpn_router_association",
             "bgpvpn_port_association",
         ),
+        needed_by=tuple((f"bgpvpn_{kind}_association", associated(kind, "bgpvpn_id")) for kind in ASSOCIATIONS),
         note="Usually an operator creates it for the project. Its delete would also delete the associations of "
         "other projects. If there are any, the delete is refused.",
         source="/v2.0/bgpvpn/bgpvpns; networking_bgpvpn neutron/services/plugin.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cleanup_orchestrator.plugins.base import Rest, linked, refused_in_use
 from cleanup_orchestrator.plugins.network.common import extension, simple_type
 
 SFC = (
@@ -16,6 +17,7 @@ SFC = (
         "sfc_port_chains",
         available=extension("sfc"),
         after=("sfc_service_graph",),
+        needed_by=(("sfc_service_graph", refused_in_use),),
         source="DELETE /v2.0/sfc/port_chains/C: 409 ServiceGraphPortChainInUse; networking_sfc db/sfc_db.py",
     ),
     simple_type(
@@ -23,6 +25,7 @@ SFC = (
         "sfc_port_pair_groups",
         available=extension("sfc"),
         after=("sfc_port_chain",),
+        needed_by=(("sfc_port_chain", refused_in_use),),
         source="DELETE /v2.0/sfc/port_pair_groups/G: 409 PortPairGroupInUse; networking_sfc db/sfc_db.py",
     ),
     simple_type(
@@ -30,6 +33,7 @@ SFC = (
         "sfc_port_pairs",
         available=extension("sfc"),
         after=("sfc_port_pair_group",),
+        needed_by=(("sfc_port_pair_group", refused_in_use),),
         source="DELETE /v2.0/sfc/port_pairs/P: 409 PortPairInUse; networking_sfc db/sfc_db.py",
     ),
     simple_type(
@@ -37,6 +41,7 @@ SFC = (
         "sfc_flow_classifiers",
         available=extension("flow_classifier"),
         after=("sfc_port_chain",),
+        needed_by=(("sfc_port_chain", refused_in_use),),
         source="DELETE /v2.0/sfc/flow_classifiers/F: 409 FlowClassifierInUse; networking_sfc db/flowclassifier_db.py",
     ),
 )
@@ -54,6 +59,7 @@ TAP = (
         "tap_services",
         available=extension("taas"),
         after=("tap_flow",),
+        needed_by=(("tap_flow", linked(Rest("network", "/taas/tap_flows/{id}"))),),
         note="The agent deletes an active one later.",
         source="/v2.0/taas/tap_services; neutron_taas services/taas/taas_plugin.py",
     ),

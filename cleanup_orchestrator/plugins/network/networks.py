@@ -12,6 +12,7 @@ from cleanup_orchestrator.plugins.base import (
     Refused,
     Resource,
     ResourceType,
+    Rest,
     Row,
     Sdk,
     Verdict,
@@ -21,9 +22,11 @@ from cleanup_orchestrator.plugins.base import (
     refuse,
     refuse_foreign,
     refused_in_use,
+    show_leftover,
     to_row,
     verdict_naming,
 )
+from cleanup_orchestrator.plugins.network.bgp import associated
 from cleanup_orchestrator.plugins.network.common import (
     NETWORK_PORTS,
     ROUTER_PORTS,
@@ -274,6 +277,45 @@ def trunks_of_servers(connection: Connection, project: ProjectDefinition, left: 
     return lambda trunk: parents.get(trunk.data.get("port_id"))
 
 
+#: What the ``device_owner`` of a port begins with that is a server's or a trunk's.
+_OF_SERVERS = ("compute:", "baremetal:", "trunk:")
+
+
+def ports_of_services(_connection: Connection, _project: ProjectDefinition, left: Collection[str]) -> Needs:
+    """Return a function by which a leftover needs each port that a service may have made for it.
+
+    These are all ports but those of servers and trunks, and those without any device. A driver of another vendor
+    chooses the ``device_owner`` of its ports.
+    """
+
+    def needs(port: Resource) -> str | None:
+        owner = str(port.data.get("device_owner") or "").lower()
+        free = owner.startswith(_OF_SERVERS) if owner else not port.data.get("device_id")
+        return None if free else min(left)
+
+    return needs
+
+
+def ports_of_balancers(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
+    """Return a function that says which load balancer needs a port: one that it names, or one that a service made."""
+    named = linked(Rest("load-balancer", "/lbaas/loadbalancers/{id}"))(connection, project, left)
+    made = ports_of_services(connection, project, left)
+    return lambda port: named(port) or made(port)
+
+
+def networks_of_endpoint_groups(connection: Connection, project: ProjectDefinition, left: Collection[str]) -> Needs:
+    """Return a function that says which endpoint group of a VPN names a network, or a subnet of it."""
+    one = Rest("network", "/vpn/endpoint-groups/{id}", key="endpoint_group")
+    shown = {id_: show_leftover(one, connection, project, id_) for id_ in left}
+    named = {id_: None if row is None else {str(each) for each in row["endpoints"]} for id_, row in shown.items()}
+
+    def needs(network: Resource) -> str | None:
+        own = {network.id, *map(str, network.data.get("subnet_ids") or ())}
+        return next((id_ for id_, found in named.items() if found is None or own & found), None)
+
+    return needs
+
+
 NETWORK = simple_type(
     "network",
     "networks",
@@ -283,7 +325,12 @@ NETWORK = simple_type(
     explain=explain_network,
     used=foreign_use(check_network, foresee_network),
     after=("port", "router_port", "vpn_endpoint_group", "bgpvpn_network_association"),
-    needed_by=(("port", refused_in_use), ("router_port", refused_in_use)),
+    needed_by=(
+        ("port", refused_in_use),
+        ("router_port", refused_in_use),
+        ("vpn_endpoint_group", networks_of_endpoint_groups),
+        ("bgpvpn_network_association", associated("network", "network_id")),
+    ),
     note="The delete also removes its subnets, segments, DHCP and metadata ports and RBAC policies. It removes the "
     "row of an auto-allocated topology, too, which is never read: a read would create a topology. The 'shared' "
     "that an admin sees means all projects. A network that is shared with single projects is deleted unless "
@@ -297,7 +344,7 @@ NETWORKS = (
         "trunks",
         available=extension("trunk"),
         after=("compute.server", "compute.unreachable_server"),
-        needed_by=(("compute.server", trunks_of_servers),),
+        needed_by=(("compute.server", trunks_of_servers), ("compute.unreachable_server", trunks_of_servers)),
         prepare=(enable_trunk,),
         note="Neutron answers 409 TrunkDisabled while it is administratively down. Its parent and subports stay "
         "as ordinary ports.",
@@ -337,7 +384,20 @@ NETWORKS = (
             "tap_service",
             "tap_mirror",
         ),
-        needed_by=(("compute.server", linked()), ("trunk", refused_in_use)),
+        needed_by=(
+            ("compute.server", linked()),
+            ("compute.unreachable_server", linked()),
+            ("load-balancer.load_balancer", ports_of_balancers),
+            ("shared-file-system.share_network", ports_of_services),
+            ("trunk", refused_in_use),
+            ("vpn_service", ports_of_services),
+            ("bgpvpn_port_association", associated("port", "port_id")),
+            ("sfc_port_pair", linked(Rest("network", "/sfc/port_pairs/{id}"))),
+            ("sfc_flow_classifier", linked(Rest("network", "/sfc/flow_classifiers/{id}"))),
+            ("tap_flow", linked(Rest("network", "/taas/tap_flows/{id}"))),
+            ("tap_service", linked(Rest("network", "/taas/tap_services/{id}"))),
+            ("tap_mirror", linked(Rest("network", "/taas/tap_mirrors/{id}"))),
+        ),
         note="The device_owner of a port makes no difference: the resource that the port was created for is "
         "confirmed gone before. So a port that still exists is a leftover of a deleted server, or is in a "
         "cloud without that service, and is deleted. Neutron lets an admin delete the port of a live "
@@ -357,6 +417,7 @@ NETWORKS = (
         delete=Sdk("network", "delete_port", "{id}", ignore_missing=False),
         explain=explain_router_port,
         after=("router",),
+        needed_by=(("router", linked()),),
         note="A port of the project that is a router's interface. It is deleted with the project's router. One that "
         "is left belongs to a router of another project, or is an orphan that Neutron lets an admin delete. It "
         "is a separate type, so that plain ports do not wait for routers.",

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from cleanup_orchestrator.plugins.base import (
+    Needs,
     ProjectDefinition,
     Resource,
     ResourceType,
+    Rest,
     Row,
     Sdk,
     Verdict,
     exceptions,
     foreign_use,
+    linked,
     refuse_foreign,
+    refused_in_use,
     to_row,
     verdict_naming,
 )
+from cleanup_orchestrator.plugins.network.bgp import associated
 from cleanup_orchestrator.plugins.network.common import (
     ROUTER_PORTS,
     extension,
@@ -100,6 +105,12 @@ def show_port_forwarding(connection: Connection, project: ProjectDefinition, res
     return {**resource.data, "project_id": owner_of(ip)}
 
 
+def addresses_of_records(_connection: Connection, _project: ProjectDefinition, left: Collection[str]) -> Needs:
+    """Return a function that says which PTR record is addressed by a floating IP: ``{region}:{floating IP}``."""
+    found = {record.rpartition(":")[2]: record for record in left}
+    return lambda address: found.get(address.id)
+
+
 ROUTERS = (
     simple_type(
         "floating_ip",
@@ -109,6 +120,7 @@ ROUTERS = (
         title="floating_ip_address",
         available=extension("router"),
         after=("port_forwarding", "dns.ptr"),
+        needed_by=(("port_forwarding", refused_in_use), ("dns.ptr", addresses_of_records)),
         note="The port of a floating IP has an empty project_id and is never listed.",
         tags="tags",
         source="DELETE /v2.0/floatingips/F: 409 FipInUseByPortForwarding; neutron db/l3_db.py",
@@ -138,6 +150,12 @@ ROUTERS = (
         "routers",
         available=extension("router"),
         after=("floating_ip", "ndp_proxy", "vpn_service", "bgpvpn_router_association"),
+        needed_by=(
+            ("floating_ip", linked(Rest("network", "/floatingips/{id}"))),
+            ("ndp_proxy", linked(Rest("network", "/ndp_proxies/{id}"))),
+            ("vpn_service", linked(Rest("network", "/vpn/vpnservices/{id}"))),
+            ("bgpvpn_router_association", associated("router", "router_id")),
+        ),
         prepare=(clear_routes, remove_interfaces),
         explain=explain_router,
         used=foreign_use(check_router, explain_router),
