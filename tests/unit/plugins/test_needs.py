@@ -172,3 +172,170 @@ def test_a_server_needs_its_volumes_its_image_its_ports_and_their_trunks():
     network = types.SimpleNamespace(ports=lambda device_id: rows)
     trunk = needs("network", "trunk", "compute.server", types.SimpleNamespace(network=network), {"s"})
     assert trunk(resource("t", port_id=OTHER)) == "s" and trunk(resource("t", port_id=KEY)) is None
+
+
+A, B = IMAGE, OTHER
+
+
+@pytest.mark.parametrize(
+    ("type_", "other", "path", "row", "resource_"),
+    [
+        ("dns.zone", "dns.zone_transfer_request", "/zones/tasks/transfer_requests/l", {"zone_id": A}, {}),
+        ("dns.zone", "dns.zone_import", "/zones/tasks/imports/l", {"zone_id": A}, {}),
+        ("dns.zone", "dns.zone_export", "/zones/tasks/exports/l", {"zone_id": A}, {}),
+        ("dns.zone", "dns.tsig_key", "/tsigkeys/l", {"resource_id": A}, {}),
+        ("key-manager.secret", "key-manager.container", "/containers/l",
+         {"secret_refs": [{"secret_ref": f"https://keys/v1/secrets/{A}"}]}, {}),
+        ("key-manager.secret", "key-manager.order", "/orders/l", {"secret_ref": f"https://keys/v1/secrets/{A}"}, {}),
+        ("key-manager.container", "key-manager.order", "/orders/l",
+         {"meta": {"container_ref": f"https://keys/v1/containers/{A}"}}, {}),
+        ("network.router", "network.floating_ip", "/floatingips/l", {"floatingip": {"router_id": A}}, {}),
+        ("network.router", "network.ndp_proxy", "/ndp_proxies/l", {"ndp_proxy": {"router_id": A}}, {}),
+        ("network.router", "network.vpn_service", "/vpn/vpnservices/l", {"vpnservice": {"router_id": A}}, {}),
+        ("network.port", "network.sfc_port_pair", "/sfc/port_pairs/l", {"port_pair": {"ingress": A}}, {}),
+        ("network.port", "network.sfc_flow_classifier", "/sfc/flow_classifiers/l",
+         {"flow_classifier": {"logical_source_port": A}}, {}),
+        ("network.port", "network.tap_flow", "/taas/tap_flows/l", {"tap_flow": {"source_port": A}}, {}),
+        ("network.port", "network.tap_service", "/taas/tap_services/l", {"tap_service": {"port_id": A}}, {}),
+        ("network.port", "network.tap_mirror", "/taas/tap_mirrors/l", {"tap_mirror": {"port_id": A}}, {}),
+        ("network.port", "load-balancer.load_balancer", "/lbaas/loadbalancers/l",
+         {"loadbalancer": {"additional_vips": [{"port_id": A}]}}, {}),
+        ("network.tap_service", "network.tap_flow", "/taas/tap_flows/l", {"tap_flow": {"tap_service_id": A}}, {}),
+        ("network.bgp_peer", "network.bgp_speaker", "/bgp-speakers/l", {"bgp_speaker": {"peers": [A]}}, {}),
+        ("network.network", "network.vpn_endpoint_group", "/vpn/endpoint-groups/l",
+         {"endpoint_group": {"type": "network", "endpoints": [A]}}, {}),
+        ("network.network", "network.vpn_endpoint_group", "/vpn/endpoint-groups/l",
+         {"endpoint_group": {"type": "subnet", "endpoints": [KEY]}}, {"subnet_ids": [KEY]}),
+        ("shared-file-system.share", "shared-file-system.resource_lock", "/resource-locks/l",
+         {"resource_lock": {"resource_id": A}}, {}),
+        ("shared-file-system.share", "shared-file-system.transfer", "/share-transfers/l",
+         {"transfer": {"resource_id": A}}, {}),
+        ("shared-file-system.share", "shared-file-system.snapshot", "/snapshots/l", {"snapshot": {"share_id": A}}, {}),
+        ("shared-file-system.share", "shared-file-system.backup", "/share-backups/l",
+         {"share_backup": {"share_id": A}}, {}),
+        ("shared-file-system.share", "shared-file-system.replica", "/share-replicas/l",
+         {"share_replica": {"share_id": A}}, {}),
+        ("shared-file-system.snapshot", "shared-file-system.replica", "/share-replicas/l",
+         {"share_replica": {"share_id": KEY}}, {"share_id": KEY}),
+        ("shared-file-system.replica", "shared-file-system.backup", "/share-backups/l",
+         {"share_backup": {"share_id": KEY}}, {"share_id": KEY}),
+        ("shared-file-system.share_network", "shared-file-system.share", "/shares/l",
+         {"share": {"share_network_id": A}}, {}),
+        ("shared-file-system.share_network", "shared-file-system.share_group", "/share-groups/l",
+         {"share_group": {"share_network_id": A}}, {}),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "." in value else None,
+)  # fmt: skip
+def test_a_leftover_needs_what_it_names_and_nothing_else(type_, other, path, row, resource_):
+    service, name = type_.split(".")
+    made = cloud({path: row}, other.split(".")[0])
+    rule = needs(service, name, other, made, {"l"})
+    free = {key: [B] if isinstance(value, list) else B for key, value in resource_.items()}
+    assert rule(resource(A, **resource_)) == "l"
+    assert rule(resource(B, **free)) is None
+    unknown = needs(service, name, other, cloud({}, other.split(".")[0]), {"l"})
+    assert unknown(resource(B, **free)) == "l", "it may need anything when its service does not know it"
+
+
+@pytest.mark.parametrize(
+    ("port", "needed", "why"),
+    [
+        ({}, False, "a user made it, and nothing uses it"),
+        ({"device_owner": "compute:nova", "device_id": "s"}, False, "it is a server's"),
+        ({"device_owner": "baremetal:none", "device_id": "n"}, False, "it is a node's"),
+        ({"device_owner": "trunk:subport", "device_id": "t"}, False, "it is a trunk's"),
+        ({"device_owner": "Octavia", "device_id": f"lb-{A}"}, True, "Octavia made it"),
+        ({"device_owner": "ovn-lb-hm:distributed"}, True, "a provider made it"),
+        ({"device_owner": "manila:share"}, True, "Manila made it"),
+        ({"device_owner": "network:vpn_router_gateway"}, True, "a VPN agent made it"),
+        ({"device_owner": "vendor:thing"}, True, "a driver of a vendor may have made it"),
+        ({"device_id": "something"}, True, "something uses it, and it does not say what"),
+    ],
+)
+@pytest.mark.parametrize(
+    "other", ["load-balancer.load_balancer", "shared-file-system.share_network", "network.vpn_service"]
+)
+def test_a_leftover_that_makes_ports_needs_those_that_a_service_may_have_made(other, port, needed, why):
+    made = cloud({f"/lbaas/loadbalancers/{A}": {"loadbalancer": {"id": A}}}, "load-balancer")
+    rule = needs("network", "port", other, made, {A})
+    assert rule(resource(B, **port)) == (A if needed else None), why
+
+
+@pytest.mark.parametrize("type_", ["secret", "container"])
+def test_load_balancers_need_what_listeners_and_pools_name(type_):
+    listener = {"id": "x", "sni_container_refs": [f"https://keys/v1/containers/{KEY.upper()}"]}
+    pool = {"id": "y", "ca_tls_container_ref": f"https://keys/v1/secrets/{A}"}
+    made = cloud({"/lbaas/listeners": {"listeners": [listener]}, "/lbaas/pools": {"pools": [pool]}}, "load-balancer")
+    rule = needs("key-manager", type_, "load-balancer.load_balancer", made, {"l"})
+    assert [rule(resource(id_)) for id_ in (KEY, A, B)] == ["l", "l", None]
+    hidden = cloud({"/lbaas/listeners": exceptions.ForbiddenException("403")}, "load-balancer")
+    assert needs("key-manager", type_, "load-balancer.load_balancer", hidden, {"l"})(resource(B)) == "l"
+    with pytest.raises(exceptions.HttpException):
+        needs("key-manager", type_, "load-balancer.load_balancer", cloud({}, "load-balancer"), {"l"})
+
+
+@pytest.mark.parametrize("kind", ["network", "router", "port"])
+def test_an_association_needs_its_bgp_vpn_and_what_it_associates(kind):
+    listed = {
+        "bgpvpns": lambda: [{"id": B}],
+        f"bgpvpn_{kind}_associations": lambda _vpn: [{"id": "l", f"{kind}_id": A}],
+    }
+    made = types.SimpleNamespace(network=types.SimpleNamespace(**listed))
+    other = f"network.bgpvpn_{kind}_association"
+    assert [needs("network", kind, other, made, {"l"})(resource(id_)) for id_ in (A, KEY)] == ["l", None]
+    assert [needs("network", "bgpvpn", other, made, {"l"})(resource(id_)) for id_ in (B, KEY)] == ["l", None]
+    assert needs("network", kind, other, made, {"unseen"})(resource(KEY)) == "unseen"
+
+
+@pytest.mark.parametrize("type_", ["group", "consistency_group"])
+@pytest.mark.parametrize("key", ["group_id", "consistencygroup_id"])
+def test_a_server_needs_the_group_of_its_volumes(type_, key):
+    compute = cloud({"/servers/s": {"server": {"os-extended-volumes:volumes_attached": [{"id": KEY}]}}}, "compute")
+    made = cloud({f"/volumes/{KEY}": {"volume": {"id": KEY, key: A}}}, "block-storage")
+    made.compute = compute.compute
+    rule = needs("block-storage", type_, "compute.server", made, {"s"})
+    assert rule(resource(A)) == "s" and rule(resource(B)) is None
+    for bodies in ({}, {"/servers/s": {"server": {"id": "s", "status": "UNKNOWN"}}}):
+        made.compute = cloud(bodies, "compute").compute
+        assert needs("block-storage", type_, "compute.server", made, {"s"})(resource(B)) == "s"
+
+
+def test_a_row_that_names_its_user():
+    """What needs no call, as the row, or the id of the leftover, says it."""
+    for type_, other, row, needed in (
+        ("block-storage.attachment", "compute.server", {"instance": A}, True),
+        ("block-storage.attachment", "compute.server", {"instance": None}, False),
+        ("network.port", "compute.unreachable_server", {"device_id": A}, True),
+        ("network.port", "compute.unreachable_server", {"device_id": KEY}, False),
+        ("network.router_port", "network.router", {"device_id": A}, True),
+        ("network.router_port", "network.router", {"device_id": KEY}, False),
+        ("dns.recordset", "dns.ptr", {"type": "PTR"}, True),
+        ("dns.recordset", "dns.ptr", {"type": "A"}, False),
+    ):
+        assert needs(*type_.split("."), other, None, {A})(resource(B, **row)) == (A if needed else None), type_
+
+
+def test_a_ptr_record_needs_its_floating_ip():
+    rule = needs("network", "floating_ip", "dns.ptr", None, {f"RegionOne:{A}"})
+    assert rule(resource(A)) == f"RegionOne:{A}" and rule(resource(B)) is None
+
+
+@pytest.mark.parametrize(
+    ("type_", "other"),
+    [
+        ("container-infrastructure-management.cluster_template", "container-infrastructure-management.failed_cluster"),
+        ("orchestration.software_config", "orchestration.software_deployment"),
+        ("network.floating_ip", "network.port_forwarding"),
+        ("network.sfc_port_chain", "network.sfc_service_graph"),
+        ("network.sfc_port_pair_group", "network.sfc_port_chain"),
+        ("network.sfc_port_pair", "network.sfc_port_pair_group"),
+        ("network.sfc_flow_classifier", "network.sfc_port_chain"),
+        ("shared-file-system.share", "shared-file-system.group_snapshot"),
+        ("shared-file-system.share_group", "shared-file-system.share"),
+        ("shared-file-system.share_group", "shared-file-system.group_snapshot"),
+        ("shared-file-system.security_service", "shared-file-system.share_network"),
+    ],
+)
+def test_the_service_itself_refuses_what_is_in_use(type_, other):
+    """Each of these deletes is refused by the service (400, 403 or 409), and nothing is changed before."""
+    assert needs(*type_.split("."), other, None, {"l"})(resource("r")) is None
