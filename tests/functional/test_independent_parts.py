@@ -76,3 +76,48 @@ def test_a_port_in_the_trunk_of_another_project_keeps_its_network_and_no_other_o
         parent.table.remove(parent)
         assert made.wait([id_], LONG) == {id_: Status.DELETED}
     assert emulated.audit.deleted_while_not_empty() == []
+
+
+@with_cloud(things={GROUP: 1})
+def test_a_kept_floating_ip_keeps_its_router_and_no_other_one(emulated, tmp_path):
+    [project] = emulated.projects
+    add = emulated.state.add
+    busy, free = (add(REGION, "network.network", project, name=name) for name in ("busy", "free"))
+    used, unused = (add(REGION, "network.router", project, name=name) for name in ("used", "unused"))
+    interfaces = [
+        add(REGION, "network.port", project, network_id=network.id, device_id=router.id,
+            device_owner="network:router_interface")
+        for network, router in ((busy, used), (free, unused))
+    ]  # fmt: skip
+    address = add(REGION, "network.floating_ip", project, router_id=used.id, tags=["keep"])
+    with Orchestrator(emulated, tmp_path, protection={"keep_tags": "keep"}) as made:
+        id_ = made.request(project)
+        wait("the unused router is gone", lambda: unused.id not in unused.table.rows, LONG)
+        wait("the free network is gone", lambda: free.id not in free.table.rows, LONG)
+        wait("it is told", lambda: used.id in left(made, id_) and left(made, id_)[used.id].reason == "in_use", LONG)
+        kept = left(made, id_)[used.id]
+        assert kept.message == f"network.floating_ip {address.id} may need it, and is still there"
+        assert interfaces[0].id in interfaces[0].table.rows, "the way to the kept address was not touched"
+        address.table.change(address, {"tags": []})
+        assert made.wait([id_], LONG) == {id_: Status.DELETED}
+    assert emulated.audit.deleted_while_not_empty() == []
+
+
+@with_cloud(without=("network",))
+def test_a_shared_container_keeps_its_secrets_and_no_other_one(emulated, tmp_path):
+    [project] = emulated.projects
+    key, *_others = secrets(emulated)
+    references = [{"name": "certificate", "secret_ref": f"http://keys/v1/secrets/{key}"}]
+    consumers = [{"name": "somebody", "URL": "http://elsewhere"}]
+    container = emulated.state.add(
+        REGION, "key-manager.container", project, secret_refs=references, consumers=consumers, readers=["a stranger"]
+    )
+    with Orchestrator(emulated, tmp_path) as made:
+        id_ = made.request(project)
+        wait("the other secrets are gone", lambda: secrets(emulated) == [key], LONG)
+        wait("it is told", lambda: left(made, id_)[key].reason == "in_use", LONG)
+        assert left(made, id_)[key].blocked_by[0]["id"] == container.id
+        assert left(made, id_)[container.id].reason == "protected"
+        container.table.change(container, {"readers": []})
+        assert made.wait([id_], LONG) == {id_: Status.DELETED}
+    assert emulated.audit.deleted_while_not_empty() == []
