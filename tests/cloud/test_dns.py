@@ -111,8 +111,16 @@ def test_everything_goes_and_the_neighbour_keeps_all(full_admin, full_sweeper, n
     assert alive(full_sweeper, neighbour.project_id) == theirs
     assert len(full_sweeper.inventory(SERVICE, target)["recordset"].leftovers) == 2
 
-    swept = sweep_until(full_sweeper, target, lambda swept: not left(swept))
+    said = []
+
+    def gone(swept):
+        said.extend((zone.reason, zone.message) for zone in swept["zone"].leftovers)
+        return not left(swept)
+
+    swept = sweep_until(full_sweeper, target, gone)
     assert swept["recordset"].outcome is Outcome.CLEAR
+    assert {reason for reason, _ in said} == {Reason.DELETING}, "a zone waits for those below it, and none is refused"
+    assert any("its delete follows that of sub." in message for _, message in said)
     assert not {table: rows for table, rows in alive(full_sweeper, target.project_id).items() if rows}
     key = "SELECT name FROM tsigkeys WHERE name = ?"
     assert not full_sweeper.rows("designate", key, "dns-target-key")
