@@ -276,6 +276,7 @@ def type_section(service: Service, type_: ResourceType, waits: Iterable[str]) ->
         _field("Exists if", _condition(type_.available) if type_.available else ""),
         _field("Deleted after", _names(waits, service.service_type)),
         _field("If these are left, only resources that they use wait", _needed_by(service, type_)),
+        _field("Deleted before", about(type_.refers_to).removeprefix("Return ") if type_.refers_to else ""),
         _field("Before the delete", " ".join(_sentence(call(action)) for action in type_.prepare)),
         _field("Deleted with", _deleted(type_)),
         _field("Service acts on data of users", _acts(type_)),

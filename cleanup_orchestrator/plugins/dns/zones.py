@@ -152,7 +152,7 @@ def explain_zone(connection: Connection, project: ProjectDefinition, zone: Resou
 
 
 def zones_above(zone: Resource) -> tuple[str, ...]:
-    """Return the names of all zones that a zone may be below."""
+    """Return the zones that a zone may be below, by name."""
     labels = zone.name.rstrip(".").split(".")
     return tuple(".".join(labels[first:]) + "." for first in range(1, len(labels)))
 

@@ -80,7 +80,7 @@ def orphaned_stacks(connection: Connection, project: ProjectDefinition) -> Itera
 
 
 def nested_in(stack: Resource) -> list[str]:
-    """Return the ids of the stacks that are nested in an orphaned one: Heat deletes them with it."""
+    """Return the stacks that are nested in an orphaned one, by id: Heat deletes them with it."""
     return list(stack.data.get(_NESTED) or ())
 
 
