@@ -317,7 +317,7 @@ class _Permit:
         self._session.life = time.monotonic()
 
 
-class _LiteralPaths(requests.adapters.HTTPAdapter):  # type: ignore[misc] # requests has no type information
+class LiteralPaths(requests.adapters.HTTPAdapter):  # type: ignore[misc] # requests has no type information
     """Sends the path that a request's header names, if it has one."""
 
     def request_url(self, request: requests.PreparedRequest, proxies: Any) -> str:
@@ -330,5 +330,5 @@ def http_pool() -> requests.Session:
     """Return the HTTP connection pool that sessions share."""
     pool = requests.Session()
     for scheme in ("http://", "https://"):
-        pool.mount(scheme, _LiteralPaths(pool_connections=32, pool_maxsize=64))
+        pool.mount(scheme, LiteralPaths(pool_connections=32, pool_maxsize=64))
     return pool

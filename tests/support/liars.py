@@ -1,7 +1,8 @@
 """A correct service that speaks the project resources protocol, and one lie of it for each value of `Lie`.
 
 The service is plain WSGI in memory, independent of `cleanup_orchestrator.protocol`: an error of the package is no error
-of this service. It validates tokens of a fixed table itself. `serve` starts it on a port of loopback.
+of this service. It validates tokens of a fixed table itself. `serve` starts it on a port of loopback; `Direct` calls it
+without one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 from wsgiref import simple_server
+
+import requests
+
+from cleanup_orchestrator.cloud import session as cloud_session
 
 BASE = "/storage/project-resources/v1"
 SERVICE_TYPE = "storage"
@@ -440,6 +445,35 @@ class _Handler(simple_server.WSGIRequestHandler):
 
 class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
     daemon_threads = True
+
+
+class Direct(cloud_session.LiteralPaths):
+    """Calls a WSGI application in place of a request to a host: a check makes hundreds of them."""
+
+    def __init__(self, application: Callable[..., Any]) -> None:
+        super().__init__()
+        self._application = application
+
+    def send(self, request: requests.PreparedRequest, *_args: Any, **_options: Any) -> requests.Response:
+        """Return the answer of the application to a request."""
+        target = self.request_url(request, {})
+        path, _mark, query = target.partition("?")
+        environ = {
+            "REQUEST_METHOD": request.method,
+            "PATH_INFO": urllib.parse.unquote(path, encoding="latin-1"),
+            "QUERY_STRING": query,
+            "REQUEST_URI": target,
+            **{f"HTTP_{name.upper().replace('-', '_')}": value for name, value in request.headers.items()},
+        }
+        answer = requests.Response()
+
+        def start_response(status: str, headers: list[tuple[str, str]]) -> None:
+            answer.status_code = int(status.partition(" ")[0])
+            answer.headers.update(headers)
+
+        answer._content = b"".join(self._application(environ, start_response))
+        answer.request, answer.url = request, str(request.url)
+        return answer
 
 
 @contextlib.contextmanager
