@@ -58,6 +58,12 @@ class NoJanitor(CleanupError):
     code = "no_janitor"
 
 
+class NoServiceToken(CleanupError):
+    """No token may be sent to services that speak the project resources protocol."""
+
+    code = "no_service_token"
+
+
 class RateLimited(CleanupError):
     """A call got no permit in time, under the limits or a pause of the service."""
 
@@ -126,6 +132,8 @@ def classify(error: BaseException) -> Failure:
         return Failure(Reason.UNREADABLE_NAME, message)
     if isinstance(error, NoJanitor):
         return Failure(Reason.NO_JANITOR, message)
+    if isinstance(error, NoServiceToken):
+        return Failure(Reason.NO_SERVICE_TOKEN, message)
     if isinstance(error, ProjectGone):
         return Failure(Reason.PROJECT_GONE, message)
     if isinstance(error, RateLimited):

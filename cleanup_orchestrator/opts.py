@@ -19,6 +19,7 @@ MODULES = (
     "cleanup_orchestrator.cloud.catalog",
     "cleanup_orchestrator.cloud.projects",
     "cleanup_orchestrator.cloud.protection",
+    "cleanup_orchestrator.cloud.protocol_options",
     "cleanup_orchestrator.cloud.rate_limit_options",
     "cleanup_orchestrator.cloud.connections",
     "cleanup_orchestrator.drain.base",

@@ -7,7 +7,7 @@ import copy
 import functools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from keystoneauth1 import exceptions as ka_exceptions
@@ -19,9 +19,10 @@ from os_service_types import ServiceTypes
 from oslo_config import cfg
 from oslo_log import log
 
+from cleanup_orchestrator.cloud import protocol_options
 from cleanup_orchestrator.cloud.rate_limiter import Budget
 from cleanup_orchestrator.cloud.session import Guard, GuardedSession, http_pool, read_only
-from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoJanitor, NoProjectToken
+from cleanup_orchestrator.errors import BadAnswer, CleanupError, NoJanitor, NoProjectToken, NoServiceToken
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -31,7 +32,10 @@ LOG = log.getLogger(__name__)
 GROUP = "orchestrator"
 #: Group of the janitor, a second user that can do no more than a member of the project.
 JANITOR = "janitor"
+#: Group of the user whose token services that speak the project resources protocol get.
+PROTOCOL = protocol_options.GROUP
 OPTS = {
+    PROTOCOL: ka_loading.get_auth_common_conf_options(),
     JANITOR: [
         cfg.ListOpt(
             "roles",
@@ -140,6 +144,7 @@ class Clouds:
         self._http = http_pool()
         self._own_auth: list[BaseIdentityPlugin] = []  #: at most one; a list, because :meth:`within` shares it
         self._janitor_auth: list[BaseIdentityPlugin] = []  #: at most one, unscoped
+        self._service_auth: list[BaseIdentityPlugin] = []  #: at most one
         #: At most one monotonic time: when the drain last found that Keystone's processes share their token cache.
         self.cache_checked_at: list[float] = []
         #: The same: when the drain last found over many connections that Keystone's processes have the fence.
@@ -203,6 +208,7 @@ class Clouds:
         with self._lock:
             self._own_auth.clear()
             self._janitor_auth.clear()
+            self._service_auth.clear()
         self._discovery.forget()
 
     def forget_project(self, project_id: str) -> None:
@@ -211,13 +217,18 @@ class Clouds:
             self._project_auths.pop(project_id, None)
 
     # -- sessions
-    def session(self, auth: BaseIdentityPlugin, guard: Guard, alone: bool = False) -> GuardedSession:
-        """Return a new session on the shared HTTP pool; ``alone``: on a new connection."""
+    def session(
+        self, auth: BaseIdentityPlugin, guard: Guard, alone: bool = False, trusted: Collection[str] = ()
+    ) -> GuardedSession:
+        """Return a new session on the shared HTTP pool; ``alone``: on a new connection.
+
+        :param trusted: URLs to which this session sends its token, too
+        """
         o = self._options
         session = GuardedSession(
             guard,
             self._budget,
-            o.trusted_endpoints,
+            (*o.trusted_endpoints, *trusted),
             auth=auth,
             session=None if alone else self._http,
             verify=False if o.insecure else (o.cafile or True),
@@ -292,6 +303,36 @@ class Clouds:
         auth = self._load_project_auth(JANITOR, project_id)
         session = self._scoped(self.session(auth, guard), project_id)
         return session, frozenset(auth.get_access(session).role_names)
+
+    # -- the user of the project resources protocol
+    def service_session(self, guard: Guard) -> GuardedSession:
+        """Return a session with the token for services that speak the project resources protocol.
+
+        Such a service sees the token, so that it must allow no more than the role ``service`` does. The session sends
+        it to the endpoints that ``[protocol] endpoints`` names, too. No other session trusts these.
+
+        :raises NoServiceToken: none is configured, Keystone issues none, or its user is an admin or the orchestrator's
+            own user
+        """
+        if not self._conf[PROTOCOL].auth_type:
+            raise NoServiceToken(f"the project resources protocol is off: [{PROTOCOL}] auth_type is not set")
+        with self._lock:
+            if not self._service_auth:
+                self._service_auth.append(self._load_auth(group=PROTOCOL))
+            auth = self._service_auth[0]
+        session = self.session(auth, guard, trusted=protocol_options.endpoints(self._conf).values())
+        try:
+            user_id, roles = str(session.get_user_id()), auth.get_access(session).role_names
+        except (ka_exceptions.Unauthorized, ka_exceptions.Forbidden, ka_exceptions.NotFound) as error:
+            text = f"its user cannot log in to Keystone (HTTP {error.http_status})"
+            raise NoServiceToken(f"the project resources protocol is not spoken: {text}: see [{PROTOCOL}]") from None
+        if "admin" in {role.lower() for role in roles}:
+            text = f"the token of user {user_id} has the role admin: give it the role 'service' alone"
+            raise NoServiceToken(f"[{PROTOCOL}]: {text}")
+        if self.user_id() == user_id:
+            text = "names the orchestrator's own user: configure a user with the role 'service' and no other"
+            raise NoServiceToken(f"[{PROTOCOL}] {text}")
+        return session
 
     def can_rescope(self, session: GuardedSession, project_id: str) -> bool:
         """Return whether Keystone gives a token of a project for a session's token.
@@ -376,4 +417,4 @@ def sample_options() -> dict[str, list[Any]]:
 
     They are for the sample configuration. keystoneauth loads its plugins for them, which takes 0.1 s.
     """
-    return {group: ka_loading.get_auth_plugin_conf_options("password") for group in (GROUP, JANITOR)}
+    return {group: ka_loading.get_auth_plugin_conf_options("password") for group in (GROUP, JANITOR, PROTOCOL)}

@@ -126,16 +126,18 @@ class GuardedSession(ka_session.Session):  # type: ignore[misc] # keystoneauth1 
         """Refuse every further call, reads included, because the caller was abandoned."""
         self._over = why
 
-    def request(self, url: str, method: str, **kwargs: Any) -> Any:
+    def request(self, url: str, method: str, *, once: bool = False, **kwargs: Any) -> Any:
         """Make a call, with retries; see ``keystoneauth1.session.Session.request``.
 
         A read is retried after a temporary failure. A write is retried only if its service answered that it did not
         execute it because of too many requests.
+
+        :param once: whether there is one attempt only
         """
         verb = method.upper()
         authenticating = kwargs.get("authenticated") is False and verb == "POST" and url.endswith("/auth/tokens")
         writing = verb not in SAFE_METHODS and not authenticating
-        once = not isinstance(kwargs.get("data"), str | bytes | None)  # the first attempt consumes a stream
+        once |= not isinstance(kwargs.get("data"), str | bytes | None)  # the first attempt consumes a stream
         where = ("identity", "") if authenticating else self._where(kwargs.get("endpoint_filter"))
         wait: float | None
         for pause in (*(() if once else AGAIN), None):

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     WAIVED = "waived"  #: an admin waived the service: it is not listed
     NO_PROJECT_TOKEN = "no_project_token"  #: no token that is scoped into the project can be obtained
     NO_JANITOR = "no_janitor"  #: its delete acts on what users wrote, and the janitor gets no token for the project
+    NO_SERVICE_TOKEN = "no_service_token"  #: there is no token that may be sent to services that speak the protocol
     UNREADABLE_NAME = "unreadable_name"  #: its service cannot read a token with a name that is not Latin-1
     DRAIN_HELD = "drain_held"  #: of the closing: the drain held at each moment until the project was disabled
     INHERITED_GRANTS = "inherited_grants"  #: users still get tokens through inherited or system-wide roles
@@ -55,6 +56,7 @@ ONLY_A_PERSON = frozenset(
         Reason.NO_PLUGIN,
         Reason.NO_PROJECT_TOKEN,
         Reason.NO_JANITOR,
+        Reason.NO_SERVICE_TOKEN,
         Reason.UNREADABLE_NAME,
         Reason.INHERITED_GRANTS,
         Reason.PROJECT_GONE,
@@ -108,7 +110,8 @@ REMEDIES: dict[str, str] = {
     Reason.RATE_LIMITED: "wait: it is tried again automatically",
     Reason.NOT_SUPPORTED: "the service does not know the list call: check its version and endpoint",
     Reason.BAD_ANSWER: "check which program answers at the service's endpoint",
-    Reason.NO_PLUGIN: "install a plugin for it, declare in [catalog] that it owns nothing, or let an admin waive it",
+    Reason.NO_PLUGIN: "install a plugin for it, let it speak the project resources protocol, declare in [catalog] that "
+    "it owns nothing, or let an admin waive it",
     Reason.INFORMATIONAL: "nothing: it is deleted with the project; until then its owner or an admin may delete it",
     Reason.KEPT: "nothing: it is not the user's, or is deleted with its parent",
     Reason.WAIVED: "nothing: an admin waived it; withdraw the waiver to have it listed",
@@ -116,6 +119,8 @@ REMEDIES: dict[str, str] = {
     "is disabled, enable it",
     Reason.NO_JANITOR: "set up the janitor as the message says ([janitor] in the worker's configuration); see the page "
     "about security in the administration guide",
+    Reason.NO_SERVICE_TOKEN: "set up the user of the project resources protocol as the message says ([protocol] in the "
+    "worker's configuration)",
     Reason.UNREADABLE_NAME: "do what the message says, or rename the project or its domain in Latin-1 characters",
     Reason.DRAIN_HELD: "nothing: the project is disabled",
     Reason.INHERITED_GRANTS: "remove these grants, or set [drain] inherited_grants = close: then they block nothing",

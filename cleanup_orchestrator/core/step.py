@@ -62,6 +62,7 @@ class Token(StrEnum):
 
     ADMIN = "admin"  #: the orchestrator's own project, with an owner filter
     PROJECT = "project"  #: a token that is scoped into the project under deletion
+    SERVICE = "service"  #: a token of the user of ``[protocol]``, which has the role ``service`` and is no admin
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -165,6 +165,8 @@ class StepContext:
             if gone:
                 raise errors.ProjectGone(_not_listed(type_))
             return self.clouds.project_session(self.deletion.project_id, guard)
+        if type_.token is Token.SERVICE:
+            return self.clouds.service_session(guard)
         return self.clouds.admin_session(guard)
 
     def planned(self, service: str, type_: ResourceType) -> frozenset[str] | None:
