@@ -26,6 +26,7 @@ from cleanup_orchestrator.store.liens import Liens
 from cleanup_orchestrator.store.orphans import OrphanScans
 from cleanup_orchestrator.store.paging import Page
 from cleanup_orchestrator.store.plans import Plans
+from cleanup_orchestrator.store.protocol_services import ProtocolService, ProtocolServices, Spoken
 from cleanup_orchestrator.store.rate_limits import RateLimits
 from cleanup_orchestrator.store.statistics import Figures, Statistics
 from cleanup_orchestrator.store.steps import Steps
@@ -45,8 +46,10 @@ __all__ = [
     "Page",
     "ProjectEvent",
     "ProjectLeftover",
+    "ProtocolService",
     "ScanUnderWay",
     "Span",
+    "Spoken",
     "Store",
     "unavailable",
 ]
@@ -102,6 +105,9 @@ class Store:
 
         plans = Plans(database)
         self.planned, self.plan_counts, self.askers = plans.planned, plans.counts, plans.askers
+
+        spoken = ProtocolServices(database)
+        self.protocol_services, self.save_protocol_service = spoken.list, spoken.save
 
         scans = OrphanScans(database)
         self.create_orphan_scan, self.orphan_scan, self.orphan_scans = scans.create, scans.get, scans.page

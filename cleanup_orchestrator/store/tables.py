@@ -289,6 +289,22 @@ rate_limit_leases = sa.Table(
     **_OPTIONS,
 )
 
+#: Services that were asked whether they speak the project resources protocol, and what they answered.
+protocol_services = sa.Table(
+    "protocol_services",
+    metadata,
+    sa.Column("region", sa.String(128), primary_key=True),
+    sa.Column("service_type", sa.String(128), primary_key=True),
+    sa.Column("url", sa.Text, nullable=False),
+    sa.Column("spoken", _CODE, nullable=False),
+    sa.Column("asked_at", _TIME, nullable=False),
+    sa.Column("document", sa.JSON(none_as_null=True), nullable=True),
+    sa.Column("digest", _ID, nullable=False),
+    sa.Column("read_at", _TIME, nullable=True),
+    sa.Column("error", sa.Text, nullable=False),
+    **_OPTIONS,
+)
+
 #: Searches for resources of deleted projects. ``live`` is the same value for all, and NULL after the end: so only one
 #: scan is live at a time.
 orphan_scans = sa.Table(
